@@ -1,0 +1,265 @@
+# shellcheck shell=bash
+# Functions of all recipes. A recipe begins with:
+#
+#     . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+#     setup_venv                         # python, simile, fairseq-train are ours from here on
+#     WORK=...                           # the recipe's folder, for `once`
+#     say "Training the encoder"
+#     once encoder simile train-encoder ...
+#
+# Settings (environment variables):
+#   SIMILE_VENV     the virtual environment; default: .venv in the repository. One that exists and
+#                   was not made here is installed into, and never removed.
+#   SIMILE_PYTHON   the Python to make it with; default: the first of python3.11, python3.12,
+#                   python3, python3.13 that is >= 3.11 and has venv and its C headers
+#   SIMILE_TORCH    "keep": use the torch that the Python (or SIMILE_VENV) already has, and every
+#                   other package of it that is recent enough. For GPU servers and containers.
+#   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL   as pip reads them. For the CPU build of torch, the address
+#                   of PyTorch's CPU index (see "Get started" on its site) as the extra one: the
+#                   default on Linux brings several gigabytes of CUDA packages along.
+#   PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER   install without network from a folder filled by
+#                   recipes/wheelhouse.sh
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# say TITLE...: the title of a step, with the time of day.
+say() {
+    if [ -t 1 ]; then
+        printf '\033[1m== %s  %s\033[0m\n' "$(date +%H:%M:%S)" "$*"
+    else
+        printf '== %s  %s\n' "$(date +%H:%M:%S)" "$*"
+    fi
+}
+
+# die LINE...: one line on stderr, and the end.
+die() {
+    printf '%s: error: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# setup_venv [test]: install everything (with the tests' tools, if asked) and put it on PATH.
+# Returns at once when it is current; finishes what was interrupted; waits for another one.
+setup_venv() {
+    local extra=${1:-} key parent
+    case ${SIMILE_TORCH:-} in
+    '' | keep) ;;
+    *) die "SIMILE_TORCH: got '$SIMILE_TORCH', expected 'keep' or nothing" ;;
+    esac
+    VENV=${SIMILE_VENV:-$ROOT/.venv}
+    parent=$(dirname "$VENV")
+    [ -d "$parent" ] || die "SIMILE_VENV: no such folder: $parent"
+    VENV=$(cd "$parent" && pwd -P)/$(basename "$VENV")
+    key=$({
+        cat "$ROOT/setup.py" "$ROOT/constraints.txt"
+        echo "$VENV $ROOT ${SIMILE_TORCH:-}"
+    } | sha256sum | cut -d' ' -f1)
+    if ! _is_installed "$extra" "$key"; then
+        command -v flock >/dev/null || die "flock is missing; install the package util-linux"
+        # The folder itself is locked: no file is left behind. pip inherits the lock, so that even
+        # after a kill -9 of this script a new run waits for it.
+        exec 8<"$parent"
+        flock -n 8 || {
+            say "Another installation into $VENV is running; waiting for it"
+            flock 8
+        }
+        _is_installed "$extra" "$key" || _install "$extra" "$key"
+        exec 8<&-
+    fi
+    export VIRTUAL_ENV=$VENV PATH="$VENV/bin:$PATH"
+    hash -r
+}
+
+_is_installed() { # EXTRA KEY
+    [ -x "$VENV/bin/python" ] && [ "$(cat "$VENV/.simile-installed$1" 2>/dev/null)" = "$2" ]
+}
+
+_install() { # EXTRA KEY
+    local constraints=$ROOT/constraints.txt packages=$ROOT
+    export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+    _make_venv
+    if [ "${SIMILE_TORCH:-}" = keep ]; then
+        constraints=$VENV/constraints.txt
+        _constraints_around_installed >"$constraints" 2>/dev/null ||
+            die "SIMILE_TORCH=keep: no torch in $VENV; install it first, or unset SIMILE_TORCH"
+    fi
+    say "Installing torch, numpy and the build tools"
+    _pip_install -c "$constraints" torch numpy cython setuptools wheel
+    if ! _has_fairseq; then
+        say "Building fairseq from source (about 3 minutes)"
+        _check_compiler
+        # Nothing is installed yet in this step: it may be interrupted without harm. CUDA_HOME would
+        # make fairseq build CUDA kernels that are not used here and need a matching nvcc.
+        (unset CUDA_HOME && _pip wheel --no-deps --no-build-isolation -w "$VENV/wheels" \
+            -c "$constraints" fairseq-fixed)
+    fi
+    say "Installing fairseq, simile-plugin and what they need"
+    [ -z "$1" ] || packages="${ROOT}[$1]"
+    set -- "$1" "$2" "$VENV"/wheels/fairseq_fixed-*.whl
+    [ -e "$3" ] || set -- "$1" "$2"
+    _pip_install --no-build-isolation -c "$constraints" "${@:3}" -e "$packages"
+    echo "$2" >"$VENV/.simile-installed"
+    [ -z "$1" ] || echo "$2" >"$VENV/.simile-installed$1"
+    say "Installed in $VENV; 'simile doctor' checks it"
+}
+
+# Make the virtual environment; first remove one of ours that was interrupted or moved.
+_make_venv() {
+    local python options=()
+    if [ -e "$VENV/.simile-venv" ]; then
+        if [ -e "$VENV/.simile-installing" ] || [ "$(cat "$VENV/.simile-venv")" != "$VENV" ] ||
+            ! [ -x "$VENV/bin/python" ]; then
+            say "Removing $VENV, half installed or made for another folder; starting it over"
+            rm -rf "$VENV"
+        fi
+    fi
+    [ -x "$VENV/bin/python" ] && return
+    [ ! -e "$VENV" ] || [ -z "$(ls -A "$VENV")" ] ||
+        die "$VENV is no virtual environment; remove it, or set SIMILE_VENV to another folder"
+    _find_python
+    [ "${SIMILE_TORCH:-}" != keep ] || options=(--system-site-packages)
+    say "Making a virtual environment in $VENV with $python"
+    mkdir -p "$VENV"
+    echo "$VENV" >"$VENV/.simile-venv"
+    : >"$VENV/.simile-installing"
+    "$python" -m venv "${options[@]}" "$VENV" || die "$python -m venv failed, see above"
+    rm "$VENV/.simile-installing"
+}
+
+# Set python to the first suitable one; die with what the best of the others lacks.
+_find_python() {
+    local candidates=(python3.11 python3.12 python3 python3.13 python) candidate found reason=''
+    [ "${SIMILE_TORCH:-}" != keep ] || candidates=(python3 python "${candidates[@]}")
+    [ -z "${SIMILE_PYTHON:-}" ] || candidates=("$SIMILE_PYTHON")
+    for candidate in "${candidates[@]}"; do
+        found=$("$candidate" -c '
+import os, sys, sysconfig
+version = "%d.%d" % sys.version_info[:2]
+if sys.version_info < (3, 11):
+    print("old", version)
+    sys.exit()
+try:
+    import ensurepip, venv
+except ImportError:
+    print("venv", version)
+    sys.exit()
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+print("ok" if os.path.exists(header) else "headers", version)
+' 2>/dev/null) || continue
+        case $found in
+        ok*)
+            python=$(command -v "$candidate")
+            return
+            ;;
+        venv*) reason="$candidate has no venv; apt-get install python${found#* }-venv" ;;
+        headers*) reason="$candidate lacks its C headers; apt-get install python${found#* }-dev" ;;
+        old*) : "${reason:=$candidate is Python ${found#* }; 3.11 or newer is needed}" ;;
+        esac
+    done
+    die "${reason:-no Python found (tried: ${candidates[*]}); 3.11 or newer is needed}"\
+        "(or set SIMILE_PYTHON to another one)"
+}
+
+_has_fairseq() {
+    "$VENV/bin/python" -c 'from importlib.metadata import version; version("fairseq-fixed")' \
+        2>/dev/null || [ -n "$(ls "$VENV"/wheels/fairseq_fixed-*.whl 2>/dev/null)" ]
+}
+
+_check_compiler() {
+    local compiler folder
+    for folder in ${PIP_FIND_LINKS:-}; do # a wheel that was built elsewhere needs no compiler
+        [ -z "$(ls "$folder"/fairseq_fixed-*.whl 2>/dev/null)" ] || return 0
+    done
+    compiler=${CXX:-$("$VENV/bin/python" -c \
+        'import sysconfig; print(sysconfig.get_config_var("CXX") or "c++")')}
+    # shellcheck disable=SC2086  # CXX may hold flags
+    echo '#include <vector>' | ${compiler} -x c++ -fsyntax-only - 2>/dev/null ||
+        die "no C++ compiler ('$compiler' does not work), which building fairseq needs:" \
+            "apt-get install g++, or set CC and CXX"
+}
+
+# Print the tested versions of what is not installed yet, and torch as it is.
+_constraints_around_installed() {
+    "$VENV/bin/python" - "$ROOT/constraints.txt" <<'PY'
+import re, sys
+from importlib.metadata import distributions
+
+have = {re.sub(r"[-_.]+", "-", d.name).lower(): d.version for d in distributions()}
+print("torch==" + have["torch"])
+for line in open(sys.argv[1]):
+    if re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() not in have:
+        print(line, end="")
+PY
+}
+
+# pip install, marked as under way: an interrupted one leaves packages that only look installed.
+# Python compiles what it imports by itself; compiling all that pip installs takes a minute longer.
+_pip_install() {
+    : >"$VENV/.simile-installing"
+    _pip install --no-compile "$@"
+    rm "$VENV/.simile-installing"
+}
+
+# Run pip; its main lines are shown, all of them are in pip.log.
+_pip() {
+    "$VENV/bin/python" -m pip "$@" 2>&1 | tee -a "$VENV/pip.log" |
+        sed -unE 's/^ *((Collecting|Processing|Downloading|Building|Installing|Successfully).{0,80}).*/   \1/p' || {
+        tail -n 15 "$VENV/pip.log" >&2
+        die "pip failed, see above (all of it: $VENV/pip.log); run again to go on from here"
+    }
+}
+
+# once NAME COMMAND...: run the command, unless it has succeeded before in the folder $WORK.
+# Runs again when the command line, the body of the function that it names, or a file that it
+# names has changed, or a step listed in AFTER has run again since:
+#     AFTER="encoder mle" once risk fairseq-train ...
+# Two recipes at once in one folder wait for each other. The command runs in a subshell.
+once() {
+    local name=$1 done_folder=${WORK:?set WORK to the folder of this recipe}/.done
+    local lock key status start=$SECONDS
+    shift
+    mkdir -p "$done_folder"
+    exec {lock}>"$done_folder/$name.lock"
+    flock -n "$lock" || {
+        say "$name: running elsewhere; waiting for it"
+        flock "$lock"
+    }
+    key=$(_step_key "$done_folder" "$@")
+    if [ "$(head -n 1 "$done_folder/$name" 2>/dev/null)" = "$key" ]; then
+        say "$name: done before, skipped (remove $done_folder/$name to repeat it)"
+        exec {lock}>&-
+        return
+    fi
+    rm -f "$done_folder/$name"
+    set +e
+    (
+        set -e
+        "$@"
+    )
+    status=$?
+    set -e
+    [ "$status" = 0 ] ||
+        die "step $name failed (exit status $status), see above; run again to go on from there"
+    # The key again: files that the command made and names are there only now.
+    key=$(_step_key "$done_folder" "$@")
+    printf '%s\n%s\n' "$key" "$(date +%s.%N)" >"$done_folder/$name.new"
+    mv "$done_folder/$name.new" "$done_folder/$name"
+    say "$name: done in $((SECONDS - start)) s"
+    exec {lock}>&-
+}
+
+_step_key() { # FOLDER COMMAND...
+    local folder=$1 word
+    shift
+    {
+        printf '%q ' "$@"
+        declare -f "$1" || true
+        for word in "$@"; do
+            [ ! -f "$word" ] || stat -c '%n %s %y' "$word"
+        done
+        for word in ${AFTER:-}; do
+            cat "$folder/$word" || true
+        done
+    } 2>/dev/null | sha256sum | cut -d' ' -f1
+}

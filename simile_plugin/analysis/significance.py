@@ -1,0 +1,219 @@
+"""Is a difference between two systems more than the luck of the test sentences?
+
+Statistics are kept apart from scores: a metric is a sum of per-sentence statistics and a function
+of that sum, so a resample costs one matrix product, whatever the metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SEED = 12345  # sacreBLEU's
+BOOTSTRAP_RESAMPLES = 1000
+RANDOMISATION_TRIALS = 10000
+CHUNK_CELLS = 4_000_000  # resamples x sentences held in memory at once: 32 MB
+TIE = 1e-9  # differences of scores below this are rounding
+
+
+@dataclass(frozen=True)
+class SentenceStatistics:
+    """What one system's sentences add to one metric.
+
+    Attributes:
+        values: (S, N, K) numbers, S seeds of the system, N sentences, K statistics.
+        score: sums over sentences (..., K) -> corpus scores (...), on any scale.
+    """
+
+    values: NDArray[np.generic]
+    score: Callable[[Floats], Floats]
+
+    @property
+    def sentences(self) -> int:
+        """N, the number of sentences."""
+        return self.values.shape[1]
+
+    def seed_scores(self) -> Floats:
+        """Corpus score of each seed: (S,)."""
+        return self.score(self.values.sum(axis=1, dtype=np.float64))
+
+    def corpus(self) -> float:
+        """Corpus score of the system: the mean of its seeds' corpus scores."""
+        return float(self.seed_scores().mean())
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95% percentile interval of a bootstrapped score, and the mean of the resamples."""
+
+    low: float
+    high: float
+    mean: float
+
+
+def mean_statistics(scores: NDArray[np.generic]) -> SentenceStatistics:
+    """A metric whose corpus score is the mean of its sentence scores, as SIM and SIMILE are.
+
+    Args:
+        scores: (S, N) sentence scores of S seeds.
+    """
+    sentences = scores.shape[1]
+    return SentenceStatistics(scores[..., None], lambda sums: sums[..., 0] / sentences)
+
+
+def resample_counts(sentences: int, resamples: int, seed: int = SEED) -> Iterator[Floats]:
+    """Draw bootstrap resamples of N sentences with replacement, some rows at a time.
+
+    Row r says how often each sentence is in resample r. The draws are those of sacreBLEU's
+    paired bootstrap with the same seed, however the rows are cut.
+
+    Yields:
+        (rows, N) counts; all rows together are `resamples`.
+    """
+    rng = np.random.default_rng(seed)
+    for rows in _chunks(resamples, max(1, CHUNK_CELLS // sentences)):
+        draws = rng.choice(sentences, size=(rows, sentences), replace=True)
+        cells = draws + np.arange(rows)[:, None] * sentences
+        counts = np.bincount(cells.ravel(), minlength=rows * sentences)
+        yield counts.reshape(rows, sentences).astype(np.float64)
+
+
+def bootstrap(
+    systems: Sequence[SentenceStatistics],
+    resamples: int = BOOTSTRAP_RESAMPLES,
+    seed: int = SEED,
+) -> Floats:
+    """Corpus scores on resampled test sets (Koehn 2004), the same sentences for every system.
+
+    A system with several seeds gets, in each resample, the mean of its seeds' corpus scores on
+    that one draw of sentences. So the sentences vary and the trained models do not: a p-value
+    says whether these models, on average, differ on other sentences of this kind, and not
+    whether training again would give the same answer. The spread of the seeds' own scores is
+    the evidence for that, and is to be shown beside it.
+
+    Args:
+        systems: statistics over the same N sentences; systems and metrics may be mixed.
+
+    Returns:
+        (len(systems), resamples) scores.
+
+    Raises:
+        ValueError: if the numbers of sentences differ, or there is none.
+    """
+    sentences = _common_sentences(systems)
+    scores = np.empty((len(systems), resamples))
+    done = 0
+    for counts in resample_counts(sentences, resamples, seed):
+        for row, system in enumerate(systems):
+            sums = counts @ system.values.astype(np.float64)  # (S, rows, K)
+            scores[row, done : done + len(counts)] = system.score(sums).mean(axis=0)
+        done += len(counts)
+    return scores
+
+
+def interval(scores: Floats) -> Interval:
+    """The 95% interval of bootstrapped scores (R,): R // 40 of them lie outside at either end."""
+    ordered = np.sort(scores)
+    outside = len(ordered) // 40
+    return Interval(float(ordered[outside]), float(ordered[-1 - outside]), float(scores.mean()))
+
+
+def bootstrap_p_value(baseline: Floats, system: Floats, difference: float) -> float:
+    """p-value of a paired bootstrap, as sacreBLEU and Moses define it.
+
+    p = (1 + #{r : |d_r| - mean |d| >= |difference|}) / (R + 1),  d_r = system_r - baseline_r
+
+    For a clear difference |d_r| scatters around |difference|, so this is one tail: about one of
+    ten pairs of equal systems gets p < 0.05, half of them in either direction. Read it as a
+    one-sided test of the direction seen; `randomisation_p_values` is two-sided.
+
+    Ties count as evidence against a difference; sacreBLEU leaves them out and so gives two
+    identical outputs p = 1 / (R + 1), where this gives 1. Elsewhere the two agree.
+
+    Args:
+        baseline, system: (R,) scores from one call of `bootstrap`.
+        difference: system minus baseline on the whole test set.
+    """
+    differences = np.abs(system - baseline)
+    return _p_value(differences - differences.mean(), difference)
+
+
+def randomisation_p_values(
+    pairs: Sequence[tuple[SentenceStatistics, SentenceStatistics]],
+    trials: int = RANDOMISATION_TRIALS,
+    seed: int = SEED,
+) -> list[float]:
+    """Two-sided p-values by paired approximate randomisation, as sacreBLEU defines them.
+
+    Each trial exchanges the two outputs of about half of the sentences; p is the share of trials
+    whose difference is at least the observed one, with one added above and below. The exchanges
+    are sacreBLEU's for the same seed, and the same for every pair.
+
+    With several seeds, every seed of one system is paired with every seed of the other, a
+    sentence is exchanged in all of these pairs at once, and the trial's difference is the mean
+    over the pairs: at no exchange this is the difference of the seed means, in whatever order
+    the seeds are named. As in `bootstrap`, the trained models are taken as given.
+
+    Args:
+        pairs: (baseline, system) statistics over the same N sentences, S seeds on either side.
+
+    Raises:
+        ValueError: if the numbers of sentences differ, or are 0.
+    """
+    if not pairs:
+        return []
+    sentences = _common_sentences([statistics for pair in pairs for statistics in pair])
+    rng = np.random.default_rng(seed)
+    differences = np.empty((len(pairs), trials))
+    # Booleans are drawn 32 at a time: rows in multiples of 32 leave no bits over between draws.
+    rows_at_once = max(1, CHUNK_CELLS // sentences // 32) * 32
+    done = 0
+    for rows in _chunks(trials, rows_at_once):
+        keep = rng.integers(2, size=(rows, sentences), dtype=bool).astype(np.float64)
+        for row, (baseline, system) in enumerate(pairs):
+            differences[row, done : done + rows] = _exchanged(keep, baseline, system)
+        done += rows
+    return [
+        _p_value(np.abs(differences[row]), system.corpus() - baseline.corpus())
+        for row, (baseline, system) in enumerate(pairs)
+    ]
+
+
+def _exchanged(keep: Floats, baseline: SentenceStatistics, system: SentenceStatistics) -> Floats:
+    """Mean difference over all pairs of seeds where `keep` (rows, N) is 0 the outputs swap."""
+    a, b = baseline.values.astype(np.float64), system.values.astype(np.float64)
+    kept_a, kept_b = keep @ a, keep @ b  # (S, rows, K)
+    rest_a = a.sum(axis=1)[:, None] - kept_a
+    rest_b = b.sum(axis=1)[:, None] - kept_b
+    total = np.zeros(len(keep))
+    for i in range(len(a)):
+        for j in range(len(b)):
+            first = baseline.score(kept_a[i] + rest_b[j])
+            second = system.score(kept_b[j] + rest_a[i])
+            total += second - first
+    return total / (len(a) * len(b))
+
+
+def _p_value(statistics: Floats, difference: float) -> float:
+    as_large = int(np.sum(statistics >= abs(difference) - TIE))
+    return (as_large + 1) / (len(statistics) + 1)
+
+
+def _common_sentences(systems: Sequence[SentenceStatistics]) -> int:
+    counts = sorted({system.sentences for system in systems})
+    if len(counts) != 1 or counts[0] == 0:
+        found = " and ".join(map(str, counts)) or "no systems"
+        raise ValueError(
+            f"paired test: got outputs of {found} sentences; expected the same test set, not empty"
+        )
+    return counts[0]
+
+
+def _chunks(total: int, size: int) -> Iterator[int]:
+    for start in range(0, total, size):
+        yield min(size, total - start)

@@ -1,0 +1,33 @@
+"""One grid of strings, laid out for a terminal or for markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+Grid = Sequence[Sequence[str]]  # a header and rows of equal length
+
+
+def text_table(grid: Grid) -> str:
+    """Columns for a terminal: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    lines = []
+    for row in grid:
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *cells]).rstrip())
+    rule = "-" * max(map(len, lines))
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def markdown_table(grid: Grid) -> str:
+    """A markdown table: the first column to the left, the others to the right."""
+    header, *rows = ([_escape(cell) for cell in row] for row in grid)
+    rule = [":---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
+
+
+def _escape(cell: str) -> str:
+    # Leading spaces mean depth in a terminal; markdown would drop them.
+    depth = len(cell) - len(cell.lstrip())
+    text = re.sub(r"([\\|<*`])", r"\\\1", cell.strip())
+    return "&nbsp;" * depth + text if text else ""

@@ -1,0 +1,220 @@
+"""The risk set U(x): n-best lists or samples of the current model, and their second scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq import search
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class CandidateOptions:
+    """How candidates are made; one field a ``--risk-...`` flag of the criterion."""
+
+    size: int = 8
+    search: str = "beam"
+    sampling_topk: int = -1
+    sampling_topp: float = -1.0
+    temperature: float = 1.0
+    lenpen: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 10
+    include_reference: bool = False
+    dedupe: bool = True
+
+
+@dataclass
+class RiskSet:
+    """Reference and candidates of B sentences, in one block.
+
+    Attributes:
+        tokens: (B, 1 + N, T) ids, each row ending in eos, padded on the right; the reference is
+            row 0, the generator's candidates follow, best first.
+        mask: (B, 1 + N) bool, members of the risk set; the reference is one only if asked for.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The fairseq model inside any distributed wrappers."""
+    while isinstance(inner := getattr(model, "module", None), nn.Module):
+        model = inner
+    return model
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Eval mode for the block; each module's own mode comes back, also on an exception."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+class CandidateGenerator:
+    """Makes risk sets with fairseq's SequenceGenerator; no nn.Module, so that fairseq's trainer
+    neither saves, halves nor optimises what hangs in it.
+
+    Args:
+        dictionary: target dictionary.
+        options: see :class:`CandidateOptions`.
+
+    Raises:
+        ValueError: if more candidates are asked for than the vocabulary has tokens.
+    """
+
+    def __init__(self, dictionary: Any, options: CandidateOptions) -> None:
+        if options.size >= len(dictionary):
+            raise ValueError(
+                f"--risk-candidates: got {options.size}; expected fewer than the "
+                f"{len(dictionary)} entries of the target dictionary"
+            )
+        self.dictionary = dictionary
+        self.options = options
+        self._generator: SequenceGenerator | None = None
+        self._model: nn.Module | None = None
+
+    def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
+        """Generate the lists of a batch without gradient and put the references before them."""
+        plain = unwrap(model)
+        with torch.no_grad(), evaluation_mode(plain):
+            lists = self._generator_for(plain).generate([], sample, bos_token=start_token(sample))
+        return build_risk_set(
+            sample["target"],
+            lists,
+            self.options,
+            pad=self.dictionary.pad(),
+            eos=self.dictionary.eos(),
+        )
+
+    def _generator_for(self, model: nn.Module) -> SequenceGenerator:
+        # SequenceGenerator keeps the model that it was built with and ignores generate's.
+        if self._generator is None or self._model is not model:
+            options = self.options
+            strategy = (
+                search.Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
+                if options.search == "sampling"
+                else search.BeamSearch(self.dictionary)
+            )
+            self._generator = SequenceGenerator(
+                [model],
+                self.dictionary,
+                beam_size=options.size,
+                max_len_a=options.max_len_a,
+                max_len_b=options.max_len_b,
+                len_penalty=options.lenpen,
+                temperature=options.temperature,
+                search_strategy=strategy,
+            )
+            self._model = model
+        return self._generator
+
+
+def start_token(sample: dict[str, Any]) -> int:
+    """The token that the batch's targets start from: eos, or the tag of a multilingual task."""
+    return int(sample["net_input"]["prev_output_tokens"][0, 0])
+
+
+def build_risk_set(
+    target: Tensor,
+    lists: list[list[dict[str, Tensor]]],
+    options: CandidateOptions,
+    pad: int,
+    eos: int,
+) -> RiskSet:
+    """Lay out references (B, T') and generated lists as one padded block.
+
+    Lists shorter than N, also empty ones, leave rows that are no members. With ``dedupe`` the
+    first of equal token sequences is a member and the others are not.
+    """
+    batch, size = len(lists), options.size
+    longest = max((len(h["tokens"]) for hypos in lists for h in hypos), default=1)
+    width = max(longest, target.size(1))
+    tokens = target.new_full((batch, 1 + size, width), pad)
+    tokens[..., 0] = eos  # a row of padding only would make attention, then gradients, NaN
+    tokens[:, 0, : target.size(1)] = target
+    mask = torch.zeros(batch, 1 + size, dtype=torch.bool, device=target.device)
+    mask[:, 0] = options.include_reference
+    for row, hypos in enumerate(lists):
+        for column, hypo in enumerate(hypos[:size], start=1):
+            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
+        mask[row, 1 : 1 + min(len(hypos), size)] = True
+    if options.dedupe:
+        mask &= ~repeats(tokens, mask)
+    return RiskSet(tokens, mask)
+
+
+def repeats(tokens: Tensor, mask: Tensor) -> Tensor:
+    """Where a member's tokens stand in an earlier member of its list: (B, M) bool."""
+    equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
+    earlier = torch.ones_like(equal[0]).tril(-1)
+    return (equal & earlier & mask.unsqueeze(1)).any(-1)
+
+
+def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tensor:
+    """Decoder input of target rows: shifted right by one, beginning with ``start``.
+
+    Args:
+        tokens: (..., T) targets, padded on the right.
+        start: first decoder input, an id or a tensor that broadcasts over the rows.
+
+    Returns:
+        (..., T); padding wherever the target is padding, as fairseq's collater leaves it.
+    """
+    shifted = tokens.roll(1, dims=-1)
+    shifted[..., 0] = start
+    return shifted.masked_fill(tokens.eq(pad), pad)
+
+
+@contextmanager
+def repeated_encoder_output(encoder: nn.Module, batch: int, times: int) -> Iterator[None]:
+    """Within the block the encoder's output holds each of ``batch`` sentences ``times`` times.
+
+    One wrapped ``model(...)`` call then encodes B sources and decodes B * times targets, which
+    keeps DDP's gradient synchronisation whole.
+    """
+
+    def repeat(module: Any, _inputs: Any, output: Any) -> Any:
+        device = next(module.parameters()).device
+        order = torch.arange(batch, device=device).repeat_interleave(times)
+        return module.reorder_encoder_out(output, order)
+
+    handle = encoder.register_forward_hook(repeat)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def score_rows(
+    model: nn.Module, sample: dict[str, Any], risk_set: RiskSet, pad: int
+) -> tuple[Tensor, Tensor]:
+    """Score reference and candidates with gradient: one model call, each source encoded once.
+
+    Returns:
+        token log-probabilities (B, 1 + N, T), and the full log-probabilities of the reference
+        rows (B, T, V), which label smoothing needs; both float32.
+    """
+    batch, rows, width = risk_set.tokens.shape
+    net_input = dict(sample["net_input"])
+    start = net_input["prev_output_tokens"][:, :1]
+    previous = teacher_forcing_input(risk_set.tokens, start, pad)
+    net_input["prev_output_tokens"] = previous.view(batch * rows, width)
+    plain = unwrap(model)
+    with repeated_encoder_output(plain.encoder, batch, rows):
+        output = model(**net_input)
+    lprobs = plain.get_normalized_probs(output, log_probs=True)
+    lprobs = lprobs.view(batch, rows, width, -1).float()
+    token_lprobs = lprobs.gather(-1, risk_set.tokens.unsqueeze(-1)).squeeze(-1)
+    return token_lprobs, lprobs[:, 0]

@@ -1,0 +1,136 @@
+"""The `simile` command: finds the subcommand's module, parses its flags, runs it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import pkgutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from types import ModuleType
+
+from simile_plugin import __version__
+
+# Order of use. A module that is not here comes last; one that does not exist is not listed.
+ORDER = (
+    "doctor",
+    "binarize-pairs",
+    "filter-pairs",
+    "train-encoder",
+    "eval-encoder",
+    "fairseq-train",
+    "score",
+    "report",
+)
+
+FAIRSEQ_TRAIN = """\
+fairseq-train DATA-BIN --user-dir user_dir --criterion simile_risk \\
+      --simile-encoder ENCODER --finetune-from-model MLE.pt ...
+                  fine-tunes a translation model on its own n-best lists, by the reward;
+                  recipes/finetune.sh has the other flags, fairseq-train --help explains them"""
+
+USAGE = """\
+usage: simile COMMAND [options]
+       simile COMMAND --help
+       simile --version
+
+Minimum risk training of fairseq translation models with the semantic reward SIMILE
+(Wieting et al. 2019, "Beyond BLEU").
+
+commands, in the order of use:
+{commands}
+
+shell recipes that do all of it: recipes/quickstart/run.sh (on generated data, minutes),
+recipes/multi30k/ (on real data), recipes/finetune.sh (for a model of your own)
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; argv without the program's name, default: the process's arguments.
+
+    Returns the exit status: the subcommand's own, 2 for bad input (one line on stderr; all of it
+    with SIMILE_TRACEBACK=1) or a missing package, 130 when interrupted, 141 for a closed pipe.
+    Raises SystemExit for --help and unknown flags, as argparse does.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands = find_commands()
+    command = arguments[0] if arguments else ""
+    if command in ("-h", "--help", "help"):
+        print(describe(commands), end="")
+        return 0
+    if command in ("-V", "--version"):
+        print(f"simile {__version__}")
+        return 0
+    if command not in commands:
+        print(f"simile: error: {_explain_unknown(command, commands)}", file=sys.stderr)
+        return 2
+    module = load_command(command)
+    parser = argparse.ArgumentParser(
+        prog=f"simile {command}", description=module.HELP, allow_abbrev=False
+    )
+    module.add_arguments(parser)
+    return _run(command, module, parser.parse_args(arguments[1:]))
+
+
+def find_commands() -> list[str]:
+    """Names of the subcommands whose modules are here, in the order of use."""
+    names = [m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__) if m.name[0] != "_"]
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else 99, name))
+
+
+def load_command(command: str) -> ModuleType:
+    """Import the module of a subcommand: HELP, add_arguments(parser), run(args)."""
+    return importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
+
+
+def describe(commands: Sequence[str]) -> str:
+    """The map of the project that `simile --help` prints."""
+    lines = {
+        name: textwrap.fill(
+            f"  {name:<15} {load_command(name).HELP}", 98, subsequent_indent=" " * 18
+        )
+        for name in commands
+    }
+    lines["fairseq-train"] = f"  {FAIRSEQ_TRAIN}"
+    ordered = sorted(lines, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    return USAGE.format(commands="\n".join(lines[name] for name in ordered))
+
+
+def _explain_unknown(command: str, commands: Sequence[str]) -> str:
+    if not command:
+        return "no command given; simile --help lists them"
+    near = difflib.get_close_matches(command, commands, n=1)
+    guess = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown command {command!r}{guess} (simile --help lists them)"
+
+
+def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
+    """Run a parsed subcommand; turn bad input into one line and a status."""
+    try:
+        status = int(module.run(args))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.split(".")[0] == "simile_plugin":
+            raise
+        message = f"the Python package {error.name!r} is missing; simile doctor says what to do"
+    except OSError as error:
+        if os.environ.get("SIMILE_TRACEBACK"):
+            raise
+        named = error.filename is not None and error.strerror is not None
+        message = f"{error.filename}: {error.strerror}" if named else str(error)
+    except ValueError as error:
+        if os.environ.get("SIMILE_TRACEBACK"):
+            raise
+        message = str(error)
+    print(f"simile {command}: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,166 @@
+"""`simile score`: SIM, SIMILE and BLEU of hypotheses against references."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simile_plugin.reward import ListScores
+
+HELP = "scores hypotheses against references: SIM, SIMILE and BLEU, by corpus or by sentence"
+
+EPILOG = """\
+scores are percent; files are plain text, one sentence a line, detokenised (.gz or - work too)
+  BLEU    corpus BLEU, sacreBLEU's; of a sentence: +1 on orders 2 to 4 (Lin & Och 2004)
+  SIM     cosine of the mean subword embeddings of both sides, averaged over sentences
+  SIMILE  LP^alpha * SIM, LP = exp(1 - max(|r|, |h|) / min(|r|, |h|)), lengths in encoder pieces
+
+an empty side scores 0; a difference of systems needs a test: simile report
+
+examples:
+  simile score -r ref.en -i hyp.en --encoder ENCODER
+  simile score -r ref.en -i mle.en simile.en --encoder ENCODER --json
+  simile score -r ref.en -i hyp.en --encoder ENCODER --sentence-level > scores.tsv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("-r", "--ref", required=True, metavar="FILE", help="references")
+    parser.add_argument(
+        "-i",
+        "--hyp",
+        required=True,
+        nargs="+",
+        metavar="FILE",
+        help="hypotheses, one file a system",
+    )
+    parser.add_argument(
+        "--encoder",
+        metavar="DIR",
+        help="reward encoder (made by simile train-encoder); without it only BLEU is computed",
+    )
+    parser.add_argument(
+        "--simile-alpha",
+        type=float,
+        default=0.25,
+        metavar="A",
+        help="exponent of the length penalty (default and paper: 0.25)",
+    )
+    parser.add_argument(
+        "--tokenize", default="13a", metavar="TOK", help="sacreBLEU tokeniser (default: 13a)"
+    )
+    parser.add_argument(
+        "-sl", "--sentence-level", action="store_true", help="one line a sentence (TSV, or JSON)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--device", default="cpu", metavar="DEV", help="where the encoder runs: cpu, cuda, cuda:1"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score and print; ValueError for input that cannot be scored."""
+    from tqdm import tqdm
+
+    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.files import read_parallel
+    from simile_plugin.reward import bleu_signature, score_outputs, signature
+
+    check_tokenizer(args.tokenize)
+    refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
+    if not refs:
+        raise ValueError(f"--ref: {args.ref} is empty; expected one sentence a line")
+    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
+    with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
+        scores = score_outputs(
+            outputs, refs, encoder, args.simile_alpha, args.tokenize, progress=bar.update
+        )
+    warn_of_unknown(scores)
+    signatures = {"BLEU": bleu_signature(args.tokenize)}
+    if encoder is not None:
+        signatures["SIM"] = signatures["SIMILE"] = signature(encoder, args.simile_alpha)
+    if args.sentence_level:
+        print_sentences(args, scores)
+    else:
+        print_corpus(args, scores, signatures)
+    return 0
+
+
+def check_tokenizer(name: str) -> None:
+    """Raise ValueError for a name that sacreBLEU does not know."""
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise ValueError(f"--tokenize: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
+
+
+def warn_of_unknown(scores: ListScores) -> None:
+    """Say so when much of the text is outside the encoder's vocabulary."""
+    if scores.hyp_pieces is None or scores.ref_pieces is None:
+        return
+    pieces = int(scores.hyp_pieces.sum() + scores.ref_pieces.sum())
+    share = scores.unknown_pieces / max(1, pieces)
+    if share > 0.05:
+        print(
+            f"simile score: warning: {share:.0%} of the pieces are unknown to the encoder and "
+            "count as nothing in SIM; is it an encoder of this language and script?",
+            file=sys.stderr,
+        )
+
+
+def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
+    """Sentence scores of one output, in percent."""
+    found = {"BLEU": (100 * scores.bleu[:, system].double()).tolist()}
+    for name, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
+        if values is not None:
+            found[name] = (100 * values[:, system].double()).tolist()
+    return found
+
+
+def corpus(scores: ListScores, system: int) -> dict[str, float]:
+    """Corpus scores of one output: corpus BLEU, means of the others, length ratio in words."""
+    from simile_plugin.reward import corpus_bleu
+
+    stats = scores.bleu_stats[:, system].sum(0)
+    found = {"BLEU": float(corpus_bleu(stats))}
+    for name, values in columns(scores, system).items():
+        if name != "BLEU":
+            found[name] = sum(values) / len(values)
+    found["length_ratio"] = float(stats[0]) / max(1, int(stats[1]))
+    return found
+
+
+def print_sentences(args: argparse.Namespace, scores: ListScores) -> None:
+    """A table of one row a sentence and system."""
+    tables = [columns(scores, system) for system in range(len(args.hyp))]
+    if args.json:
+        print(json.dumps(dict(zip(args.hyp, tables, strict=True)), indent=1))
+        return
+    print("\t".join(["file", "line", *tables[0]]))
+    for path, table in zip(args.hyp, tables, strict=True):
+        for line, values in enumerate(zip(*table.values(), strict=True), start=1):
+            print("\t".join([path, str(line), *(f"{value:.4f}" for value in values)]))
+
+
+def print_corpus(args: argparse.Namespace, scores: ListScores, signatures: dict[str, str]) -> None:
+    """Corpus scores with their signatures."""
+    found = {path: corpus(scores, system) for system, path in enumerate(args.hyp)}
+    if args.json:
+        entries = [
+            {"file": path, "name": name, "score": score, "signature": signatures.get(name, "words")}
+            for path, values in found.items()
+            for name, score in values.items()
+        ]
+        print(json.dumps(entries, indent=1))
+        return
+    for path, values in found.items():
+        print(f"{path} ({len(scores.bleu)} sentences)")
+        for name, score in values.items():
+            shown = f"{score:.4f}" if name == "length_ratio" else f"{score:.2f}"
+            print(f"  {name:<12} {shown:>8}  {signatures.get(name, 'words')}")

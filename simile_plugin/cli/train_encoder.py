@@ -1,0 +1,248 @@
+"""Train the reward encoder from paraphrase pairs.
+
+A sentence becomes the mean of the embeddings of its sentencepiece pieces; training pulls the two
+sides of a pair together and pushes the most similar wrong sentence of a mega-batch away (Wieting
+et al. 2019, "Beyond BLEU", section 3; "Simple and Effective Paraphrastic Similarity from Parallel
+Translations"). The result is a folder for --encoder and `simile score`.
+
+An interrupted run goes on when the same command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "train the reward encoder from a TSV of paraphrase pairs"
+EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile train-encoder`; the papers' values stand in the help texts."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "pairs",
+        nargs="+",
+        metavar="PAIRS",
+        help="TSV files of sentence TAB paraphrase, further columns ignored; .gz or - allowed",
+    )
+    data.add_argument("--output", required=True, metavar="DIR", help="encoder folder to write")
+    data.add_argument(
+        "--overwrite", action="store_true", help="replace the encoder that is in --output"
+    )
+    data.add_argument(
+        "--restart", action="store_true", help="forget the state of an interrupted run"
+    )
+    data.add_argument(
+        "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
+    )
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--vocab-size",
+        type=int,
+        default=8000,
+        metavar="PIECES",
+        help="sentencepiece pieces trained on the pairs, fewer if the text has not so many "
+        "(default %(default)s; papers: 30000 for millions of pairs)",
+    )
+    text.add_argument(
+        "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
+    )
+    text.add_argument("--keep-case", action="store_true", help="do not lowercase (papers: lower)")
+    text.add_argument("--no-nfkc", action="store_true", help="no Unicode NFKC normalisation")
+    text.add_argument(
+        "--no-split-punctuation",
+        action="store_true",
+        help="leave punctuation on its word (papers: tokenised)",
+    )
+    _add_training(parser.add_argument_group("training"))
+    _add_control(parser.add_argument_group("control"))
+
+
+def _add_training(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--dim", type=int, default=300, help="length of a vector (default and papers: %(default)s)"
+    )
+    length = group.add_mutually_exclusive_group()
+    length.add_argument(
+        "--epochs",
+        type=float,
+        default=5.0,
+        help="passes over the pairs (default %(default)g; papers: 10 over a million pairs)",
+    )
+    length.add_argument("--steps", type=int, help="minibatches, instead of --epochs")
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        default=128,
+        metavar="PAIRS",
+        help="pairs of a minibatch (default and papers: %(default)s)",
+    )
+    group.add_argument(
+        "--margin",
+        type=float,
+        default=0.4,
+        metavar="COSINE",
+        help="delta of the loss (default and papers: %(default)s)",
+    )
+    group.add_argument(
+        "--megabatch",
+        type=int,
+        default=20,
+        metavar="M",
+        help="negatives are the most similar sentences of M minibatches (default %(default)s; "
+        "papers: 60)",
+    )
+    group.add_argument(
+        "--megabatch-anneal",
+        type=int,
+        default=500,
+        metavar="MINIBATCHES",
+        help="M starts at 1 and grows by 1 every so many minibatches; too fast, and the encoder "
+        "collapses to one point (default %(default)s; papers: 150)",
+    )
+    group.add_argument(
+        "--pool",
+        default="other",
+        choices=("other", "all"),
+        help="where negatives come from: the other side of the pairs, or both sides "
+        "(default and paper: other)",
+    )
+    group.add_argument(
+        "--lr",
+        type=float,
+        default=5e-3,
+        help="Adam's learning rate (default %(default)s; papers: 0.001)",
+    )
+    group.add_argument(
+        "--lr-schedule",
+        default="linear",
+        choices=("linear", "constant"),
+        help="linear: falls to 0 at the end (default; papers: constant)",
+    )
+    group.add_argument(
+        "--init-std",
+        type=float,
+        default=1.0,
+        metavar="STD",
+        help="standard deviation of the initial embeddings; only lr / init-std counts, for the "
+        "loss sees only cosines (default %(default)s, as torch's nn.Embedding)",
+    )
+    group.add_argument(
+        "--dropout",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="drop entries of the piece embeddings (default %(default)s; papers: 0 to 0.3; slower)",
+    )
+    group.add_argument(
+        "--seed", type=int, default=1, help="of initial embeddings and order (default %(default)s)"
+    )
+    group.add_argument(
+        "--device", default="cpu", help="torch device, e.g. cuda (default %(default)s)"
+    )
+
+
+def _add_control(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--eval-sts",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="STS folders; the checkpoint with the best mean Pearson is kept (papers: STS 2017 "
+        "en-en). What you choose by is no test set any more",
+    )
+    group.add_argument(
+        "--eval-every",
+        type=int,
+        metavar="MINIBATCHES",
+        help=f"between evaluations (default: {EVALUATIONS} in a run)",
+    )
+    group.add_argument(
+        "--save-every",
+        type=int,
+        default=2000,
+        metavar="MINIBATCHES",
+        help="between states in DIR.training to go on from, 0: none (default %(default)s)",
+    )
+    group.add_argument(
+        "--log-every",
+        type=int,
+        default=100,
+        metavar="MINIBATCHES",
+        help="that a line of the log (DIR/training.jsonl) sums up (default %(default)s)",
+    )
+    group.add_argument("--json", action="store_true", help="print config.json at the end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train; exit status 0. Errors are raised as ValueError or OSError."""
+    import json
+
+    from simile_plugin.encoder.run import RunOptions, train_encoder
+    from simile_plugin.encoder.trainer import TrainingConfig
+    from simile_plugin.text import Preprocessing
+
+    if args.vocab_size < 1:
+        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+    if args.steps is None and not 0 < args.epochs < 1e6:
+        raise ValueError(f"--epochs: got {args.epochs:g}, expected a number above 0")
+    options = RunOptions(
+        pairs=tuple(args.pairs),
+        output=args.output,
+        preprocessing=Preprocessing(
+            lowercase=not args.keep_case,
+            nfkc=not args.no_nfkc,
+            split_punctuation=not args.no_split_punctuation,
+        ),
+        vocab_size=args.vocab_size,
+        sentencepiece=args.sentencepiece,
+        eval_sts=tuple(args.eval_sts),
+        strict=args.strict,
+        overwrite=args.overwrite,
+        restart=args.restart,
+        device=args.device,
+    )
+
+    def make_config(pairs: int) -> TrainingConfig:
+        steps = args.steps
+        if steps is None:
+            steps = max(1, round(args.epochs * max(1, pairs // args.batch_size)))
+        every = args.eval_every
+        if every is None:
+            every = max(1, steps // EVALUATIONS) if args.eval_sts else 0
+        return TrainingConfig(
+            steps=steps,
+            eval_every=every,
+            **{name: getattr(args, name) for name in _CONFIG_FLAGS},
+        )
+
+    encoder = train_encoder(options, make_config)
+    if args.json:
+        print(json.dumps(encoder.config))
+    else:
+        facts = encoder.training_facts
+        print(
+            f"{args.output}: encoder {encoder.fingerprint}, {len(encoder.segmenter)} pieces x "
+            f"{encoder.dim}, step {facts['chosen_step']}, mean cosine of pairs "
+            f"{facts['pair_cosine']:.3f}, of random sentences {facts['random_cosine']:.3f}, "
+            f"{facts['seconds']:.0f} s"
+        )
+    return 0
+
+
+_CONFIG_FLAGS = (
+    "dim",
+    "batch_size",
+    "margin",
+    "megabatch",
+    "megabatch_anneal",
+    "pool",
+    "lr",
+    "lr_schedule",
+    "init_std",
+    "dropout",
+    "seed",
+    "save_every",
+    "log_every",
+)

@@ -1,0 +1,106 @@
+"""What fairseq 0.12 needs on current Python and torch; each fix stands beside its reason."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+import torch
+
+TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
+
+
+def apply() -> None:
+    """Make fairseq load its checkpoints, validate before update 0 and explain itself in one line.
+
+    Safe to call again; touches nothing outside this process.
+    """
+    allow_fairseq_checkpoints()
+    validate_before_first_update()
+    explain_in_one_line()
+
+
+def allow_fairseq_checkpoints() -> None:
+    """Let ``torch.load`` read fairseq's checkpoints while it keeps refusing everything else.
+
+    torch >= 2.6 loads tensors and plain containers only. fairseq's checkpoints also hold the
+    parsed command line (argparse.Namespace) and, where a task logged arrays (``--eval-bleu``),
+    numpy arrays in the meters. These types cannot run code when they are built.
+    """
+    import numpy
+
+    multiarray = getattr(numpy, "_core", None) or numpy.core  # renamed in numpy 2
+    reconstruct = multiarray.multiarray._reconstruct
+    scalar = multiarray.multiarray.scalar
+    torch.serialization.add_safe_globals(
+        [
+            argparse.Namespace,
+            numpy.ndarray,
+            numpy.dtype,
+            *(type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32")),
+            # Checkpoints written under numpy 1 name the same functions by the old module path.
+            reconstruct,
+            (reconstruct, "numpy.core.multiarray._reconstruct"),
+            scalar,
+            (scalar, "numpy.core.multiarray.scalar"),
+        ]
+    )
+
+
+def validate_before_first_update() -> None:
+    """Make fairseq-train validate once at update 0 of a simile_risk run.
+
+    Fine-tuning starts from a trained model, and a validation curve without its first point hides
+    what the fine-tuning changed; fairseq validates only after updates.
+    """
+    from fairseq_cli import train as fairseq_train
+
+    original = fairseq_train.train
+    if getattr(original, "validates_first", False):
+        return
+
+    def train(cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
+        criterion = getattr(cfg.criterion, "_name", None)
+        wanted = criterion == "simile_risk" and not cfg.dataset.disable_validation
+        if wanted and trainer.get_num_updates() == 0:
+            subsets = cfg.dataset.valid_subset.split(",")
+            fairseq_train.validate(cfg, trainer, task, epoch_itr, subsets)
+        return original(cfg, trainer, task, epoch_itr)
+
+    train.validates_first = True  # type: ignore[attr-defined]
+    fairseq_train.train = train
+
+
+def explain_in_one_line() -> None:
+    """Print errors of bad input as one line; ``SIMILE_TRACEBACK=1`` shows the traceback again."""
+    previous = sys.excepthook
+    if getattr(previous, "one_line", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        line = None if os.environ.get(TRACEBACK_VARIABLE) else one_line(error)
+        if line is None:
+            previous(kind, error, trace)
+        else:
+            print(f"{os.path.basename(sys.argv[0])}: error: {line}", file=sys.stderr)
+
+    hook.one_line = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
+
+
+def one_line(error: BaseException) -> str | None:
+    """The line that says what a user did wrong, or None if ``error`` is not a user's mistake."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = bool(frames) and os.path.dirname(__file__) in frames[-1].filename
+    if isinstance(error, ValueError) and ours:
+        return str(error)
+    if isinstance(error, FileNotFoundError) and "dict." in os.path.basename(error.filename or ""):
+        return (
+            f"{error.filename}: no such dictionary; expected a folder made by fairseq-preprocess "
+            "with dict.SRC.txt and dict.TGT.txt (check DATA, --source-lang and --target-lang)"
+        )
+    return None

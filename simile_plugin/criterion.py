@@ -1,0 +1,459 @@
+"""The fairseq criterion ``simile_risk``: minimum risk training with a semantic reward."""
+
+# No "from __future__ import annotations": fairseq reads the config's types at run time.
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import torch
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.utils import get_perplexity
+from torch import Tensor, nn
+
+from simile_plugin import compat, risk
+from simile_plugin.candidates import (
+    CandidateGenerator,
+    CandidateOptions,
+    RiskSet,
+    score_rows,
+    unwrap,
+)
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.reward import (
+    SIMILE_ALPHA,
+    ListScores,
+    Reward,
+    corpus_bleu,
+    score_lists,
+    signature,
+)
+from simile_plugin.text import TargetText, moses_detokenizer
+
+logger = logging.getLogger(__name__)
+
+compat.apply()
+
+BEYOND_BLEU = "beyond-bleu"
+
+
+@dataclass
+class SimileRiskConfig(FairseqDataclass):
+    """Flags of ``--criterion simile_risk``."""
+
+    reward: str = field(
+        default="simile",
+        metadata={
+            "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
+            "(sentence BLEU, +1 on orders 2 to 4), sim, half (the paper's half/half), a mix such "
+            "as simile:0.7,bleu:0.3, or your own module:function, called with hypotheses "
+            "(B lists of N strings), references and sources, returning B x N numbers"
+        },
+    )
+    simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)
+        default=None,
+        metadata={"help": "folder of the reward encoder (made by simile train-encoder)"},
+    )
+    simile_alpha: float = field(
+        default=SIMILE_ALPHA,
+        metadata={"help": "exponent of SIMILE's length penalty (paper: 0.25)"},
+    )
+    mle_weight: float = field(
+        default=0.3,
+        metadata={
+            "help": "gamma in L = gamma L_TokLS + (1 - gamma) L_Risk, from 0 (risk only) to 1 "
+            "(paper: 0.2, 0.3 or 0.4, chosen on validation); its meaning depends on "
+            "--risk-cost-scale"
+        },
+    )
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "label smoothing of L_TokLS (paper: 0.1)"}
+    )
+    risk_candidates: int = field(
+        default=8, metadata={"help": "N, candidates a sentence (paper: 8)"}
+    )
+    risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
+        default="beam",
+        metadata={"help": "candidates from beam search (paper) or by ancestral sampling"},
+    )
+    risk_sampling_topk: int = field(
+        default=-1, metadata={"help": "sample from the k likeliest tokens only (-1: all)"}
+    )
+    risk_sampling_topp: float = field(
+        default=-1.0,
+        metadata={"help": "sample from the smallest set with this probability mass (-1: all)"},
+    )
+    risk_temperature: float = field(
+        default=1.0, metadata={"help": "temperature of the generator's softmax"}
+    )
+    risk_lenpen: float = field(
+        default=1.0,
+        metadata={"help": "beam search's length penalty exponent (not SIMILE's length penalty)"},
+    )
+    risk_max_len_a: float = field(
+        default=1.5,
+        metadata={"help": "candidates have at most a * source length + b tokens: a (paper: 1.5)"},
+    )
+    risk_max_len_b: int = field(
+        default=10, metadata={"help": "b of the same bound, in tokens (paper: 5)"}
+    )
+    risk_include_reference: bool = field(
+        default=False,
+        metadata={"help": "put the reference into the risk set (paper: no)"},
+    )
+    risk_keep_duplicates: bool = field(
+        default=False,
+        metadata={"help": "keep candidates whose tokens repeat in a list (they count twice in Q)"},
+    )
+    risk_alpha: float = field(
+        default=1.0,
+        metadata={"help": "sharpness of Q = softmax(risk_alpha * score)"},
+    )
+    risk_score: ChoiceEnum(["sum", "mean"]) = field(  # type: ignore[valid-type]
+        default="sum",
+        metadata={
+            "help": "model score of a candidate inside Q: its log-probability, summed over the "
+            "tokens or divided by their number"
+        },
+    )
+    risk_cost_scale: float = field(
+        default=1.0,
+        metadata={
+            "help": "factor on the cost in [0, 1] inside the loss; logged costs stay in [0, 1]"
+        },
+    )
+    risk_compat: ChoiceEnum(["none", BEYOND_BLEU]) = field(  # type: ignore[valid-type]
+        default="none",
+        metadata={
+            "help": "beyond-bleu: the objective of the code released with the paper, for "
+            "comparison: costs 0 to 100, Q = softmax(exp(mean log p)), token loss divided by the "
+            "batch's tokens; overrides --risk-score, --risk-alpha and --risk-cost-scale"
+        },
+    )
+    risk_post_process: ChoiceEnum(  # type: ignore[valid-type]
+        ["auto", "sentencepiece", "subword_nmt", "none"]
+    ) = field(
+        default="auto",
+        metadata={"help": "how target tokens join to words; auto reads it off the dictionary"},
+    )
+    risk_detok: ChoiceEnum(["none", "moses"]) = field(  # type: ignore[valid-type]
+        default="none",
+        metadata={"help": "moses: undo Moses tokenisation before scoring (needs sacremoses)"},
+    )
+    risk_bleu_tokenize: str = field(
+        default="13a",
+        metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
+    )
+
+
+@register_criterion("simile_risk", dataclass=SimileRiskConfig)
+class SimileRiskCriterion(FairseqCriterion):
+    """L = gamma L_TokLS + (1 - gamma) L_Risk over n-best lists (Wieting et al. 2019, eq. 1).
+
+    Both terms are averages over sentences: L_TokLS of a sentence is its label-smoothed negative
+    log-likelihood a token, L_Risk its expected cost. A sentence's loss so does not depend on its
+    batch, and ``sample_size`` is the number of sentences.
+
+    Nothing with parameters hangs in this module: fairseq's trainer would halve, optimise and save
+    it, and would refuse to start from an MLE checkpoint.
+
+    Raises:
+        ValueError: for flags that cannot work, naming the flag.
+    """
+
+    def __init__(self, cfg: SimileRiskConfig, task: Any) -> None:
+        super().__init__(task)
+        check_config(cfg)
+        check_task(task)
+        self.cfg = cfg
+        self.reward = Reward(cfg.reward)
+        self.compat = str(cfg.risk_compat) == BEYOND_BLEU
+        self.generator = CandidateGenerator(task.target_dictionary, candidate_options(cfg))
+        self.target_text = target_text(cfg, task)
+        self.source_text = TargetText(task.source_dictionary)
+        self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
+        self._describe()
+
+    def _describe(self) -> None:
+        encoder = self._encoder.module
+        scored = signature(encoder, self.cfg.simile_alpha) if encoder else "no encoder"
+        logger.info(f"reward: {self.cfg.reward} ({scored})")
+        logger.info(f"target text: post-process {self.target_text.post_process}")
+        if encoder is None:
+            logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def forward(
+        self, model: nn.Module, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """Loss of a batch, summed over its sentences.
+
+        Returns:
+            loss, sample_size (number of sentences), logging_output (sums over sentences).
+        """
+        check_model(model)
+        risk_set = self.generator(model, sample)
+        hyps, scores, reward = self.judge(sample, risk_set)
+        token_lprobs, ref_lprobs = score_rows(model, sample, risk_set, self.padding_idx)
+
+        distribution = self.distribution(token_lprobs, risk_set)
+        cost = 1.0 - reward.to(distribution)
+        sentence_risk = risk.expected_cost(distribution, cost)
+        smoothed, nll = self.token_loss(ref_lprobs, sample["target"])
+
+        gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
+        loss = (gamma * smoothed + (1 - gamma) * scale * sentence_risk).sum()
+        logging_output = {
+            "loss": loss.detach(),
+            "nll_loss": nll.sum().detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample["target"].size(0),
+            "cost": sentence_risk.detach().sum(),
+            "distinct": distinct_share(hyps),
+            **self.list_statistics(risk_set, distribution.detach(), scores, reward),
+        }
+        return loss, sample["target"].size(0), logging_output
+
+    def judge(
+        self, sample: dict[str, Any], risk_set: RiskSet
+    ) -> tuple[list[list[str]], ListScores, Tensor]:
+        """Strings, scores and the trained reward of every row (B, 1 + N), reference first."""
+        tokens, mask = risk_set.tokens, risk_set.mask
+        width = tokens.size(1)
+        refs = self.target_text.strings(tokens[:, 0].tolist(), reference=True)
+        flat = self.target_text.strings(tokens[:, 1:].flatten(0, 1).tolist())
+        hyps = [
+            [ref, *flat[row * (width - 1) : (row + 1) * (width - 1)]]
+            for row, ref in enumerate(refs)
+        ]
+        encoder = self._encoder.to(tokens.device)
+        scores = score_lists(
+            hyps, refs, encoder, self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
+        )
+        if self.reward.function is None:
+            return hyps, scores, self.reward.from_scores(scores)
+        srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
+        first = 0 if self.cfg.risk_include_reference else 1
+        values = self.reward.from_function(
+            [row[first:] for row in hyps], refs, srcs, mask[:, first:]
+        )
+        return hyps, scores, nn.functional.pad(values, (first, 0))
+
+    def distribution(self, token_lprobs: Tensor, risk_set: RiskSet) -> Tensor:
+        """Q over each risk set: (B, 1 + N), 0 outside it."""
+        token_mask = risk_set.tokens.ne(self.padding_idx)
+        if self.compat:
+            means = risk.candidate_scores(token_lprobs, token_mask, normalize=True)
+            return risk.beyond_bleu_distribution(means, risk_set.mask)
+        normalize = str(self.cfg.risk_score) == "mean"
+        scores = risk.candidate_scores(token_lprobs, token_mask, normalize)
+        return risk.candidate_distribution(scores, risk_set.mask, self.cfg.risk_alpha)
+
+    def token_loss(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Label-smoothed loss a token and summed negative log-likelihood of each reference.
+
+        Args:
+            lprobs: (B, T, V) log-probabilities of the reference rows.
+            target: (B, T') references, T' <= T.
+
+        Returns:
+            (B,) L_TokLS, (B,) negative log-likelihood; both in nats.
+        """
+        batch, width = target.shape
+        flat = lprobs[:, :width].reshape(batch * width, -1)
+        smoothed, nll = label_smoothed_nll_loss(
+            flat,
+            target.reshape(-1),
+            self.cfg.label_smoothing,
+            ignore_index=self.padding_idx,
+            reduce=False,
+        )
+        lengths = target.ne(self.padding_idx).sum(-1).clamp(min=1)
+        if self.compat:  # the batch's mean over tokens, times its sentences
+            lengths = lengths.sum() / batch
+        return smoothed.view(batch, width).sum(-1) / lengths, nll.view(batch, width).sum(-1)
+
+    def list_statistics(
+        self, risk_set: RiskSet, distribution: Tensor, scores: ListScores, reward: Tensor
+    ) -> dict[str, Any]:
+        """Sums over sentences of what validation reports; the same keys on every rank."""
+        mask, device = risk_set.mask, risk_set.tokens.device
+        reward = reward.to(device)
+        deviation = risk.masked_std(reward, mask)
+        statistics = {
+            "entropy_q": risk.entropy(distribution).sum(),
+            "reward_std": deviation.sum(),
+            "zero_std": (deviation <= 1e-6).sum(),
+            "candidates": mask.sum(),
+            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum(),
+            "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
+        }
+        if scores.simile is not None and scores.sim is not None:
+            simile, sim = scores.simile.to(device), scores.sim.to(device)
+            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum()
+            statistics["sim"] = sim[:, 1].sum()
+            statistics["simile"] = simile[:, 1].sum()
+        return statistics
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        """Turn summed logging outputs into fairseq's metrics; costs and rewards stay in [0, 1]."""
+        total = {
+            key: sum(log[key] for log in logging_outputs if key in log)
+            for key in {key for log in logging_outputs for key in log}
+        }
+        sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
+        if not sentences:
+            return
+        metrics.log_scalar("loss", total["loss"] / total["sample_size"], sentences, round=4)
+        bits = total["nll_loss"] / tokens / math.log(2)
+        metrics.log_scalar("nll_loss", bits, tokens, round=3)
+        metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
+        for key in SENTENCE_MEANS:
+            if key in total:
+                scale = 100 if key in ("sim", "simile") else 1
+                value = scale * total[key] / sentences
+                metrics.log_scalar(key, value, sentences, round=2 if scale == 100 else 4)
+        # Meters sum what they are given; BLEU and the length ratio come from the summed counts.
+        metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
+        metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
+        metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Every rank logs the same keys with the same shapes."""
+        return True
+
+
+SENTENCE_MEANS = (
+    "cost",
+    "cost_simile",
+    "cost_bleu",
+    "sim",
+    "simile",
+    "candidates",
+    "distinct",
+    "entropy_q",
+    "reward_std",
+    "zero_std",
+)
+
+
+class _Holder:
+    """Keeps a module out of the criterion's own module tree."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def to(self, device: torch.device) -> Any:
+        return self.module.to(device) if self.module is not None else None
+
+
+def bleu_of_meter(meter: Any) -> float:
+    """Corpus BLEU of the top candidates, 0 to 100."""
+    return round(float(corpus_bleu(torch.as_tensor(meter.sum))), 2)
+
+
+def ratio_of_meter(meter: Any) -> float:
+    """Words of the top candidates over words of the references."""
+    stats = torch.as_tensor(meter.sum)
+    return round(float(stats[0] / stats[1].clamp(min=1)), 4)
+
+
+def distinct_share(hyps: list[list[str]]) -> float:
+    """Sum over sentences of the share of distinct strings among the generated candidates."""
+    return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
+
+
+def candidate_options(cfg: SimileRiskConfig) -> CandidateOptions:
+    """The generator's part of the flags."""
+    return CandidateOptions(
+        size=cfg.risk_candidates,
+        search=str(cfg.risk_search),
+        sampling_topk=cfg.risk_sampling_topk,
+        sampling_topp=cfg.risk_sampling_topp,
+        temperature=cfg.risk_temperature,
+        lenpen=cfg.risk_lenpen,
+        max_len_a=cfg.risk_max_len_a,
+        max_len_b=cfg.risk_max_len_b,
+        include_reference=cfg.risk_include_reference,
+        dedupe=not cfg.risk_keep_duplicates,
+    )
+
+
+def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
+    """How target ids become the strings that are scored."""
+    language = getattr(task.cfg, "target_lang", None) or "en"
+    detokenize = moses_detokenizer(language) if str(cfg.risk_detok) == "moses" else None
+    return TargetText(task.target_dictionary, str(cfg.risk_post_process), detokenize)
+
+
+def load_reward_encoder(cfg: SimileRiskConfig, reward: Reward) -> Any:
+    """The encoder of ``--simile-encoder``, or None where the reward can do without."""
+    if cfg.simile_encoder:
+        return load_encoder(cfg.simile_encoder)
+    if reward.needs_encoder:
+        raise ValueError(
+            f"--simile-encoder: not given, but --reward {cfg.reward} needs the folder of a reward "
+            "encoder; make one by simile train-encoder"
+        )
+    return None
+
+
+def check_config(cfg: SimileRiskConfig) -> None:
+    """Refuse flag values that cannot work.
+
+    Raises:
+        ValueError: naming the flag, its value and the range.
+    """
+    for flag, value, valid, expected in (
+        ("--mle-weight", cfg.mle_weight, 0 <= cfg.mle_weight <= 1, "a number from 0 to 1"),
+        (
+            "--label-smoothing",
+            cfg.label_smoothing,
+            0 <= cfg.label_smoothing < 1,
+            "a number from 0 to below 1",
+        ),
+        ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
+        ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
+        ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
+        ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),
+        ("--simile-alpha", cfg.simile_alpha, cfg.simile_alpha >= 0, "a number from 0"),
+    ):
+        if not valid:
+            raise ValueError(f"{flag}: got {value}, expected {expected}")
+    if cfg.simile_encoder and not isinstance(cfg.simile_encoder, str):
+        raise ValueError(f"--simile-encoder: got {cfg.simile_encoder}, expected a folder")
+
+
+def check_task(task: Any) -> None:
+    """Refuse tasks without a source and a target side, and left-padded targets.
+
+    Raises:
+        ValueError: naming the task or the flag.
+    """
+    if getattr(task, "source_dictionary", None) is None or task.target_dictionary is None:
+        raise ValueError(
+            f"--task {type(task).__name__}: has no source and target dictionary; expected a "
+            "translation task over a folder made by fairseq-preprocess"
+        )
+    if getattr(task.cfg, "left_pad_target", False):
+        raise ValueError("--left-pad-target: got True, expected False (fairseq's default)")
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse decoder-only and other models.
+
+    Raises:
+        ValueError: naming the model's class.
+    """
+    plain = unwrap(model)
+    if not isinstance(plain, FairseqEncoderDecoderModel):
+        raise ValueError(
+            f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
+            "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
+        )

@@ -1,0 +1,149 @@
+"""How well an encoder ranks sentence pairs: SemEval STS folders in the official layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.files import read_lines
+from simile_plugin.reward import cosine
+
+INPUT, GOLD = "STS.input.", "STS.gs."
+
+
+@dataclass(frozen=True)
+class StsSet:
+    """One STS set: pairs that have a gold score (0 to 5)."""
+
+    name: str
+    left: list[str]
+    right: list[str]
+    gold: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StsScores:
+    """Correlations of one STS folder, in percent; NaN where they are not defined.
+
+    Attributes:
+        pearson, spearman: of each set.
+        mean_pearson, mean_spearman: unweighted means over the sets (the papers' convention).
+        all_pearson, all_spearman: over all pairs of the folder at once.
+        pairs: number of pairs.
+        constant: names of the sets whose cosines are all equal: no correlation there.
+    """
+
+    folder: str
+    pearson: dict[str, float]
+    spearman: dict[str, float]
+    mean_pearson: float
+    mean_spearman: float
+    all_pearson: float
+    all_spearman: float
+    pairs: int
+    constant: list[str]
+
+
+def read_sts(folder: str | Path) -> list[StsSet]:
+    """Read STS.input.X.txt and STS.gs.X.txt of a folder; pairs with an empty gold are skipped.
+
+    Raises:
+        ValueError: naming the file (and line), for a folder without a set, a missing gold file,
+            differing line counts, a line without TAB or a gold score that is no number.
+    """
+    root = Path(folder)
+    inputs = sorted(root.glob(f"{INPUT}*.txt")) if root.is_dir() else []
+    if not inputs:
+        raise ValueError(f"--sts: {root}: no STS.input.*.txt there, expected an STS folder")
+    return [_read_set(path) for path in inputs]
+
+
+def _read_set(path: Path) -> StsSet:
+    name = path.name[len(INPUT) : -len(".txt")]
+    gold_path = path.with_name(GOLD + name + ".txt")
+    if not gold_path.is_file():
+        raise ValueError(f"--sts: {path} has no gold scores, expected {gold_path}")
+    lines, scores = read_lines(path, "--sts"), read_lines(gold_path, "--sts")
+    if len(lines) != len(scores):
+        raise ValueError(
+            f"--sts: {path} has {len(lines)} lines but {gold_path} has {len(scores)}; "
+            "they must be parallel"
+        )
+    left, right, gold = [], [], []
+    for number, (line, score) in enumerate(zip(lines, scores, strict=True), 1):
+        if not score.strip():
+            continue
+        columns = line.split("\t")
+        if len(columns) < 2:
+            raise ValueError(f"--sts: {path}:{number}: no TAB, expected sentence TAB sentence")
+        try:
+            value = float(score)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"--sts: {gold_path}:{number}: got {score!r}, expected a number")
+        left.append(columns[0])
+        right.append(columns[1])
+        gold.append(value)
+    if len(gold) < 2:
+        raise ValueError(f"--sts: {gold_path}: {len(gold)} gold scores, expected 2 or more")
+    return StsSet(name, left, right, np.array(gold))
+
+
+def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Pearson correlation in [-1, 1]; NaN if a side is constant."""
+    x, y = x - x.mean(), y - y.mean()
+    norms = float(np.sqrt((x * x).sum() * (y * y).sum()))
+    # Cosines come from float32: what varies less than its rounding is constant.
+    if norms == 0 or np.abs(x).max() < 1e-7 or np.abs(y).max() < 1e-7:
+        return math.nan
+    return float(np.clip((x * y).sum() / norms, -1, 1))
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((2 * last - counts + 1) / 2)[inverse]
+
+
+def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Spearman correlation: Pearson of the ranks; NaN if a side is constant."""
+    return pearson(x, y) if math.isnan(pearson(x, y)) else pearson(ranks(x), ranks(y))
+
+
+def similarities(
+    encoder: Encoder, left: Sequence[str], right: Sequence[str]
+) -> NDArray[np.float64]:
+    """SIM of each pair of sentences, (n,)."""
+    encode = encoder.segmenter.encode
+    vectors = encoder.embed(encode(left)), encoder.embed(encode(right))
+    sims: torch.Tensor = cosine(*vectors)
+    return sims.cpu().numpy().astype(np.float64)
+
+
+def evaluate_sts(encoder: Encoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
+    """Correlate SIM with the gold scores of the sets of one folder."""
+    sims = {part.name: similarities(encoder, part.left, part.right) for part in sets}
+    by_pearson = {part.name: 100 * pearson(sims[part.name], part.gold) for part in sets}
+    by_spearman = {part.name: 100 * spearman(sims[part.name], part.gold) for part in sets}
+    every_sim = np.concatenate([sims[part.name] for part in sets])
+    every_gold = np.concatenate([part.gold for part in sets])
+    return StsScores(
+        folder=str(folder),
+        pearson=by_pearson,
+        spearman=by_spearman,
+        mean_pearson=float(np.mean(list(by_pearson.values()))),
+        mean_spearman=float(np.mean(list(by_spearman.values()))),
+        all_pearson=100 * pearson(every_sim, every_gold),
+        all_spearman=100 * spearman(every_sim, every_gold),
+        pairs=len(every_gold),
+        constant=[name for name, value in by_pearson.items() if math.isnan(value)],
+    )

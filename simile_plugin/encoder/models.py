@@ -1,0 +1,110 @@
+"""The reward encoder: a sentence is the mean of its subword embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simile_plugin.text import Segmenter
+
+KIND = "sp"  # averaged sentencepiece embeddings: the only kind so far
+
+
+def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Ragged rows of piece ids -> (flat ids (P,), start of each row (U,)), both int64."""
+    lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
+    ids = np.fromiter(chain.from_iterable(pieces), dtype=np.int64, count=int(lengths.sum()))
+    offsets = np.zeros_like(lengths)
+    np.cumsum(lengths[:-1], out=offsets[1:])
+    return torch.from_numpy(ids).to(device), torch.from_numpy(offsets).to(device)
+
+
+class Encoder(torch.nn.Module):
+    """g(s) = mean of the embeddings of the known pieces of s (Wieting et al. 2019, section 3).
+
+    Unknown pieces are left out of the mean, and a sentence without a known piece is the zero
+    vector, whose cosine with anything is 0.
+
+    Args:
+        weight: (V, D) float32, one row per piece.
+        segmenter: sentence -> pieces; V is its size.
+        training: facts about the training, saved beside the weights.
+
+    Raises:
+        ValueError: if weight is not (len(segmenter), D) float32 and finite.
+    """
+
+    def __init__(
+        self, weight: Tensor, segmenter: Segmenter, training: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        if weight.dim() != 2 or weight.dtype != torch.float32 or weight.shape[1] < 1:
+            raise ValueError(
+                f"embeddings: got {tuple(weight.shape)} {weight.dtype}, "
+                "expected (pieces, dimensions) float32"
+            )
+        if weight.shape[0] != len(segmenter):
+            raise ValueError(
+                f"embeddings have {weight.shape[0]} rows, "
+                f"but the sentencepiece model has {len(segmenter)} pieces"
+            )
+        if not bool(torch.isfinite(weight).all()):
+            raise ValueError("embeddings hold NaN or infinite values")
+        self.weight = torch.nn.Parameter(weight)
+        self.segmenter = segmenter
+        self.training_facts = dict(training or {})
+
+    @property
+    def dim(self) -> int:
+        """Length D of a sentence vector."""
+        return int(self.weight.shape[1])
+
+    def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
+        """Mean embeddings (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
+        return F.embedding_bag(
+            ids, self.weight, offsets, mode="mean", padding_idx=self.segmenter.unk_id
+        )
+
+    @torch.no_grad()
+    def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
+        """Sentence vectors (U, D) float32 of rows of piece ids, without gradient."""
+        device = self.weight.device
+        if not pieces:
+            return torch.zeros(0, self.dim, device=device)
+        return self(*flatten(pieces, device))
+
+    def length(self, pieces: Sequence[int]) -> int:
+        """Length of a sentence in the length penalty: its pieces, unknown ones included."""
+        return len(pieces)
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits of sha256 over weights, sentencepiece model, preprocessing and kind."""
+        digest = hashlib.sha256()
+        identity = {"kind": KIND, "preprocessing": asdict(self.segmenter.preprocessing)}
+        digest.update(json.dumps(identity, sort_keys=True).encode())
+        digest.update(self.segmenter.model_proto)
+        weight = self.weight.detach().cpu().contiguous().numpy()
+        digest.update(weight.astype("<f4", copy=False).tobytes())
+        return digest.hexdigest()[:12]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``config.json`` of the encoder folder says, without the format version."""
+        return {
+            "kind": KIND,
+            "dim": self.dim,
+            "vocab_size": len(self.segmenter),
+            "preprocessing": asdict(self.segmenter.preprocessing),
+            "fingerprint": self.fingerprint,
+            "training": self.training_facts,
+        }

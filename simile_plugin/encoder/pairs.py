@@ -1,0 +1,248 @@
+"""Paraphrase pairs: TSV -> distinct sentences as flat arrays of pieces, and pairs of their rows."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+import sentencepiece
+from numpy.typing import NDArray
+
+from simile_plugin.text import Preprocessing, Segmenter
+
+SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
+CHUNK = 20_000  # sentences segmented at once
+
+
+@dataclass
+class BadLines:
+    """Lines that gave no pair: how many for each reason, and the first few as file:line."""
+
+    strict: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, name: str, line: int, reason: str) -> None:
+        """Count one; with ``strict`` raise ValueError instead."""
+        message = f"{name}:{line}: {reason}"
+        if self.strict:
+            raise ValueError(f"{message}; expected sentence TAB paraphrase (--strict)")
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        if len(self.examples) < SHOWN:
+            self.examples.append(message)
+
+    @property
+    def total(self) -> int:
+        """All bad lines."""
+        return sum(self.counts.values())
+
+    def summary(self) -> str:
+        """One line: total, count of each reason, first examples."""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.counts.items())
+        more = ", ..." if self.total > len(self.examples) else ""
+        return f"{self.total} lines skipped ({reasons}): {', '.join(self.examples)}{more}"
+
+
+@dataclass
+class TextPairs:
+    """Pairs as text: each distinct preprocessed sentence once.
+
+    Attributes:
+        sentences: (S,) a raw form of each distinct sentence.
+        hashes: (S,) uint64, of the preprocessed form; equal sentences have equal hashes.
+        rows: (n, 2) int32, pair -> its two sentences.
+        digest: 16 hex digits of sha256 over the accepted lines: the training data's hash.
+    """
+
+    sentences: list[str]
+    hashes: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+    digest: str
+
+
+@dataclass
+class Pairs:
+    """Pairs as pieces, ready for training.
+
+    Attributes:
+        ids: (P,) uint16 or int32, known pieces of all sentences one after the other.
+        offsets: (S + 1,) int64, sentence s is ids[offsets[s]:offsets[s + 1]].
+        hashes: (S,) uint64, as in TextPairs.
+        rows: (n, 2) int32, pair -> its two sentences.
+        digest: the training data's hash.
+    """
+
+    ids: NDArray[np.uint16] | NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def bags(self, sentences: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pieces of the given sentences: flat ids (P,) and the start of each bag (len,)."""
+        begin = self.offsets[sentences]
+        lengths = self.offsets[sentences + 1] - begin
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        positions = np.arange(ends[-1] if len(ends) else 0) + np.repeat(begin - starts, lengths)
+        return self.ids[positions].astype(np.int64), starts
+
+
+def sentence_hash(prepared: str) -> int:
+    """64-bit hash of a preprocessed sentence, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(prepared.encode(), digest_size=8).digest(), "little")
+
+
+def read_pairs(
+    paths: Sequence[str], preprocessing: Preprocessing, bad: BadLines | None = None
+) -> TextPairs:
+    """Stream TSV files (plain, .gz, "-"): two columns, more are ignored.
+
+    Args:
+        paths: files, read in order as one.
+        preprocessing: decides which sentences are equal, and which are empty.
+        bad: collects the lines that are skipped.
+
+    Raises:
+        ValueError: for an unreadable file, a file without a pair, or the first bad line if
+            ``bad.strict``.
+    """
+    bad = BadLines() if bad is None else bad
+    sentences: list[str] = []
+    hashes: list[int] = []
+    row_of_raw: dict[str, int] = {}
+    row_of_hash: dict[int, int] = {}
+    rows: list[int] = []
+    digest = hashlib.sha256()
+
+    def row(raw: str) -> int:
+        """Row of a sentence, -1 if it is empty; new sentences are appended."""
+        known = row_of_raw.get(raw)
+        if known is None:
+            prepared = preprocessing.apply(raw)
+            key = sentence_hash(prepared)
+            known = row_of_hash.setdefault(key, len(sentences)) if prepared else -1
+            if known == len(sentences):
+                sentences.append(raw)
+                hashes.append(key)
+            row_of_raw[raw] = known
+        return known
+
+    for path in paths:
+        for name, number, line in _decoded_lines(path, bad):
+            columns = line.split("\t", 2)
+            if len(columns) < 2:
+                bad.add(name, number, "no second column")
+                continue
+            left, right = row(columns[0]), row(columns[1])
+            if left < 0 or right < 0:
+                bad.add(name, number, "empty side")
+                continue
+            rows += left, right
+            digest.update(f"{columns[0]}\t{columns[1]}\n".encode())
+    if not rows:
+        raise ValueError(
+            f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase"
+            + (f"; {bad.summary()}" if bad.total else "")
+        )
+    return TextPairs(
+        sentences,
+        np.array(hashes, dtype=np.uint64),
+        np.array(rows, dtype=np.int32).reshape(-1, 2),
+        digest.hexdigest()[:16],
+    )
+
+
+def _decoded_lines(path: str, bad: BadLines) -> Iterator[tuple[str, int, str]]:
+    """(name, line number from 1, text) of each UTF-8 line; only LF ends a line."""
+    name = "<stdin>" if path == "-" else path
+    try:
+        with _open(path) as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    yield name, number, line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    bad.add(name, number, "not UTF-8")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{name}: damaged gzip file ({error})") from error
+
+
+def _open(path: str) -> IO[bytes] | nullcontext[IO[bytes]]:
+    if path == "-":
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+
+
+def segment_pairs(text: TextPairs, segmenter: Segmenter) -> tuple[Pairs, int]:
+    """Segment each distinct sentence once; unknown pieces are left out, as in the encoder's mean.
+
+    Returns:
+        the pairs, and how many were dropped because a side has no known piece.
+
+    Raises:
+        ValueError: if no pair is left.
+    """
+    dtype = np.uint16 if len(segmenter) <= np.iinfo(np.uint16).max + 1 else np.int32
+    unknown = segmenter.unk_id
+    chunks = []
+    lengths = np.zeros(len(text.sentences) + 1, dtype=np.int64)
+    for start in range(0, len(text.sentences), CHUNK):
+        pieces = segmenter.encode(text.sentences[start : start + CHUNK])
+        known = [[piece for piece in row if piece != unknown] for row in pieces]
+        lengths[start + 1 : start + 1 + len(known)] = [len(row) for row in known]
+        chunks.append(np.array([piece for row in known for piece in row], dtype=dtype))
+    usable = lengths[1:] > 0
+    keep: NDArray[np.bool_] = usable[text.rows[:, 0]] & usable[text.rows[:, 1]]
+    if not keep.any():
+        raise ValueError(
+            f"--sentencepiece: none of the {len(keep)} pairs has a known piece on both sides; "
+            "the model is of other text"
+        )
+    offsets = np.cumsum(lengths)
+    pairs = Pairs(np.concatenate(chunks), offsets, text.hashes, text.rows[keep], text.digest)
+    return pairs, int((~keep).sum())
+
+
+def train_sentencepiece(
+    sentences: Iterable[str], preprocessing: Preprocessing, vocab_size: int
+) -> bytes:
+    """Train a sentencepiece unigram model of at most ``vocab_size`` pieces on preprocessed text.
+
+    Text with fewer distinct substrings than asked for gives a smaller model, not an error.
+
+    Raises:
+        ValueError: if sentencepiece cannot train, with its reason.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=map(preprocessing.apply, sentences),
+            model_writer=model,
+            vocab_size=vocab_size,
+            hard_vocab_limit=False,
+            character_coverage=0.9995,
+            # Normalised already, and by the same code that will do it in use.
+            normalization_rule_name="identity",
+            bos_id=-1,
+            eos_id=-1,
+            num_threads=1,  # the order of threads must not decide the pieces
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"--vocab-size {vocab_size}: sentencepiece could not be trained ({reason}); "
+            "give more text or another size"
+        ) from error
+    return model.getvalue()

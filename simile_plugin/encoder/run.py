@@ -1,0 +1,419 @@
+"""One training run on disk: from TSV files to an encoder folder, restartable, logged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+import simile_plugin
+from simile_plugin.encoder.evaluation import StsScores, evaluate_sts, read_sts
+from simile_plugin.encoder.format import save_encoder
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.pairs import (
+    BadLines,
+    TextPairs,
+    read_pairs,
+    segment_pairs,
+    train_sentencepiece,
+)
+from simile_plugin.encoder.trainer import (
+    COLLAPSE_ADVICE,
+    StepStats,
+    Trainer,
+    TrainingConfig,
+    embeddings_collapsed,
+)
+from simile_plugin.files import atomic_folder, atomic_write, check_replaceable
+from simile_plugin.text import Preprocessing, Segmenter
+
+RUN, LOG, SENTENCEPIECE = "run.json", "log.jsonl", "sentencepiece.model"
+STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
+TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
+LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to train from and where to; TrainingConfig holds how.
+
+    Attributes:
+        pairs: TSV files, "-" for standard input.
+        output: the encoder folder to write.
+        preprocessing: of every sentence before segmentation.
+        vocab_size: of the sentencepiece model that is trained; an upper limit.
+        sentencepiece: path of a model to use instead, or None.
+        eval_sts: STS folders that choose the checkpoint by their mean Pearson.
+        strict: a bad line ends the run.
+        overwrite: replace an encoder that is there.
+        restart: forget the state of an interrupted run.
+        device: torch device.
+    """
+
+    pairs: tuple[str, ...]
+    output: str
+    preprocessing: Preprocessing
+    vocab_size: int = 8000
+    sentencepiece: str | None = None
+    eval_sts: tuple[str, ...] = ()
+    strict: bool = False
+    overwrite: bool = False
+    restart: bool = False
+    device: str = "cpu"
+
+
+def say(message: str) -> None:
+    """One line of progress on standard error."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def train_encoder(options: RunOptions, make_config: Callable[[int], TrainingConfig]) -> Encoder:
+    """Read pairs, train, write the encoder folder.
+
+    Args:
+        options: what and where.
+        make_config: number of pairs -> how (epochs become steps here).
+
+    Returns:
+        the encoder that was written.
+
+    Raises:
+        ValueError: for bad input, a run folder of other flags, or a collapsed encoder.
+    """
+    check_replaceable(options.output)
+    if Path(options.output, "config.json").exists() and not options.overwrite:
+        raise ValueError(
+            f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
+        )
+    sts = {folder: read_sts(folder) for folder in options.eval_sts}
+    bad = BadLines(options.strict)
+    text = read_pairs(options.pairs, options.preprocessing, bad)
+    if bad.total:
+        say(f"warning: {bad.summary()}")
+    say(f"{len(text.rows)} pairs of {len(text.sentences)} distinct sentences")
+    config = make_config(len(text.rows))
+    folder = RunFolder(options.output)
+    folder.open(_identity(options, config, text), options.restart)
+    segmenter = _segmenter(options, text, folder)
+    pairs, dropped = segment_pairs(text, segmenter)
+    if dropped:
+        say(f"warning: {dropped} pairs dropped: a side has no piece of the sentencepiece model")
+
+    def evaluate(weight: Tensor) -> dict[str, StsScores]:
+        encoder = Encoder(weight.detach().clone(), segmenter)
+        return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
+
+    trainer = Trainer(config, pairs, len(segmenter), options.device)
+    run = TrainingRun(trainer, folder, evaluate)
+    facts = {
+        "data": text.digest,
+        "pairs": len(pairs),
+        "sentences": len(text.sentences),
+        "skipped_lines": bad.total,
+        "flags": asdict(config),
+        "sentencepiece": "given" if options.sentencepiece else "trained on the pairs",
+        "simile_plugin": simile_plugin.__version__,
+        "torch": torch.__version__,
+    }
+    weight, result = run.run()
+    weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
+    encoder = Encoder(weight.cpu(), segmenter, {**facts, **result})
+    save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
+    folder.remove()
+    return encoder
+
+
+def _identity(options: RunOptions, config: TrainingConfig, text: TextPairs) -> dict[str, Any]:
+    """What must be equal for a run to go on from another's state; keys read as flags."""
+    identity = {name.replace("_", "-"): value for name, value in asdict(config).items()}
+    identity["pairs"] = text.digest
+    identity["vocab-size"] = options.vocab_size
+    identity["sentencepiece"] = options.sentencepiece
+    identity["eval-sts"] = list(options.eval_sts)
+    identity["preprocessing"] = asdict(options.preprocessing)
+    return identity
+
+
+def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Segmenter:
+    """The sentencepiece model: given, or of the interrupted run, or trained now."""
+    if options.sentencepiece is not None:
+        try:
+            return Segmenter(Path(options.sentencepiece).read_bytes(), options.preprocessing)
+        except ValueError as error:
+            raise ValueError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
+    saved = folder.path / SENTENCEPIECE
+    if not saved.is_file():
+        say(f"training a sentencepiece model of up to {options.vocab_size} pieces")
+        model = train_sentencepiece(text.sentences, options.preprocessing, options.vocab_size)
+        with atomic_write(saved, "wb") as stream:
+            stream.write(model)
+    segmenter = Segmenter(saved.read_bytes(), options.preprocessing)
+    if len(segmenter) < options.vocab_size:
+        say(
+            f"the text supports {len(segmenter)} pieces, "
+            f"fewer than --vocab-size {options.vocab_size}"
+        )
+    return segmenter
+
+
+class RunFolder:
+    """``OUTPUT.training``: identity, sentencepiece model, log and last state of a run."""
+
+    def __init__(self, output: str) -> None:
+        target = Path(output)
+        self.path = target.with_name(target.name + ".training")
+        self.log_path = self.path / LOG
+
+    def open(self, identity: dict[str, Any], restart: bool) -> None:
+        """Begin, or go on with what an interrupted run of the same identity left.
+
+        Raises:
+            ValueError: naming the first flag that differs from the interrupted run.
+        """
+        saved = self.path / RUN
+        if restart or not saved.is_file():
+            self.remove()
+            self.path.mkdir(parents=True)
+            with atomic_write(saved) as stream:
+                json.dump(identity, stream, indent=2)
+            return
+        try:
+            known = json.loads(saved.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{saved}: not valid JSON ({error}); add --restart") from error
+        for key, value in json.loads(json.dumps(identity)).items():
+            if known.get(key) != value:
+                raise ValueError(
+                    f"{self.path} holds an interrupted run with another --{key} "
+                    f"({known.get(key)}, now {value}); repeat its flags or add --restart"
+                )
+
+    def save_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Replace the state in one step."""
+        with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
+            (temporary / STATE_JSON).write_text(json.dumps(values))
+            (temporary / STATE_TENSORS).write_bytes(save(tensors))
+
+    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The last state, or None if there is none."""
+        state = self.path / STATE
+        if not state.is_dir():
+            return None
+        try:
+            values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
+            return load((state / STATE_TENSORS).read_bytes()), values
+        except (ValueError, OSError, SafetensorError) as error:
+            raise ValueError(f"{state}: cannot be read ({error}); add --restart") from error
+
+    def open_log(self, step: int) -> IO[str]:
+        """The log, cut back to what was written up to ``step``, open for more lines."""
+        kept = []
+        if self.log_path.is_file():
+            for line in self.log_path.read_text(encoding="utf-8").splitlines(keepends=True):
+                with contextlib.suppress(json.JSONDecodeError):  # a line cut short by a kill
+                    if json.loads(line)["step"] <= step:
+                        kept.append(line)
+        with atomic_write(self.log_path) as stream:
+            stream.writelines(kept)
+        return open(self.log_path, "a", encoding="utf-8")
+
+    def abandon(self) -> None:
+        """Keep the log only: another try begins anew."""
+        shutil.rmtree(self.path / STATE, ignore_errors=True)
+        (self.path / RUN).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class TrainingRun:
+    """The loop around Trainer: log, progress, evaluation, states, choice of checkpoint.
+
+    Args:
+        trainer: fresh.
+        folder: opened; a state in it is gone on from.
+        evaluate: embeddings -> scores of each STS folder; empty where none is given.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        folder: RunFolder,
+        evaluate: Callable[[Tensor], dict[str, StsScores]],
+    ) -> None:
+        self.trainer = trainer
+        self.folder = folder
+        self.evaluate = evaluate
+        self.best_score: float | None = None
+        self.best_step = 0
+        self.best_weight: Tensor | None = None
+        self.warned = False
+        self.seconds_before = 0.0
+        self.started = self.window_started = time.perf_counter()
+        self._resume()
+
+    def run(self) -> tuple[Tensor, dict[str, Any]]:
+        """Train to the last step.
+
+        Returns:
+            the chosen embeddings, and facts about the training.
+
+        Raises:
+            ValueError: if the chosen embeddings are collapsed.
+        """
+        config, trainer = self.trainer.config, self.trainer
+        window: list[Tensor] = []
+        with self.folder.open_log(trainer.step) as log, Progress(config.steps) as progress:
+            try:
+                while trainer.step < config.steps:
+                    window.append(trainer.train_step())
+                    last = trainer.step == config.steps
+                    if last or trainer.step % config.log_every == 0:
+                        progress.show(self._log_window(log, window), trainer.step)
+                        window = []
+                    if config.eval_every and (last or trainer.step % config.eval_every == 0):
+                        self._evaluate(log)
+                    if config.save_every and trainer.step % config.save_every == 0:
+                        self._save_state()
+            except KeyboardInterrupt:
+                self._save_state()
+                say(f"interrupted; the same command goes on from step {trainer.step}")
+                raise
+        return self._finish()
+
+    def _log_window(self, log: IO[str], window: Sequence[Tensor]) -> dict[str, Any]:
+        """Write the mean of some minibatches to the log; warn once of a collapse."""
+        trainer = self.trainer
+        stats = StepStats(*torch.stack(list(window)).double().mean(0).tolist())
+        if not math.isfinite(stats.loss):
+            raise ValueError(f"loss is {stats.loss} at step {trainer.step}; lower --lr")
+        now = time.perf_counter()
+        pairs = len(window) * trainer.config.batch_size
+        record = {
+            "step": trainer.step,
+            "epoch": round(trainer.step * trainer.config.batch_size / len(trainer.pairs), 3),
+            **{name: round(value, 4) for name, value in asdict(stats).items()},
+            "megabatch": trainer.megabatch,
+            "lr": trainer.lr,
+            "pairs_per_s": round(pairs / (now - self.window_started)),
+            "seconds": round(self._seconds(), 2),
+        }
+        self.window_started = now
+        if stats.collapsed(trainer.config.margin):
+            record["collapsed"] = True
+            if not self.warned:
+                say(
+                    f"warning: collapse at step {trainer.step}: loss {stats.loss:.2f} is near "
+                    f"2 * margin, random sentences have cosine {stats.random:.2f}; "
+                    f"{COLLAPSE_ADVICE}"
+                )
+            self.warned = True
+        _write_line(log, record)
+        return record
+
+    def _evaluate(self, log: IO[str]) -> None:
+        """Log the STS scores; remember the weights if they are the best so far."""
+        scores = self.evaluate(self.trainer.weight)
+        if not scores:
+            return
+        mean = sum(part.mean_pearson for part in scores.values()) / len(scores)
+        if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
+            self.best_score, self.best_step = mean, self.trainer.step
+            self.best_weight = self.trainer.weight.detach().clone()
+        pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
+        _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
+
+    def _finish(self) -> tuple[Tensor, dict[str, Any]]:
+        facts: dict[str, Any] = {"chosen_step": self.trainer.step}
+        if self.best_weight is not None:
+            facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
+        chosen = self.trainer.weight.detach() if self.best_weight is None else self.best_weight
+        positive, random = self.trainer.mean_cosines(chosen)
+        facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}
+        facts["seconds"] = round(self._seconds(), 1)
+        if embeddings_collapsed(positive, random):
+            self.folder.abandon()
+            raise ValueError(
+                f"the encoder collapsed: pairs have mean cosine {positive:.3f}, random sentences "
+                f"{random:.3f}; nothing was written but the log {self.folder.log_path}; "
+                f"{COLLAPSE_ADVICE}"
+            )
+        return chosen, facts
+
+    def _seconds(self) -> float:
+        """Since the first start, without the time between an interruption and the next start."""
+        return self.seconds_before + time.perf_counter() - self.started
+
+    def _save_state(self) -> None:
+        tensors, values = self.trainer.state()
+        if self.best_weight is not None:
+            tensors["best"] = self.best_weight.cpu()
+        values |= {"best_score": self.best_score, "best_step": self.best_step}
+        values |= {"warned": self.warned, "seconds": self._seconds()}
+        self.folder.save_state(tensors, values)
+
+    def _resume(self) -> None:
+        saved = self.folder.load_state()
+        if saved is None:
+            return
+        tensors, values = saved
+        self.best_weight = tensors.pop("best", None)
+        self.best_score, self.best_step = values["best_score"], values["best_step"]
+        self.warned, self.seconds_before = values["warned"], values["seconds"]
+        self.trainer.load_state(tensors, values)
+        say(f"going on from step {self.trainer.step} of {self.trainer.config.steps}")
+
+
+class Progress:
+    """A bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, steps: int) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        self.steps = steps
+        self.bar = tqdm(total=steps, unit="step", disable=not sys.stderr.isatty())
+        self.shown = time.perf_counter()
+        self.last: tuple[int, float] | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def show(self, record: dict[str, Any], step: int) -> None:
+        """Show a record of the log."""
+        now = time.perf_counter()
+        text = (
+            f"M {record['megabatch']} loss {record['loss']:.3f} active {record['active']:.2f} "
+            f"cosine of pairs {record['positive']:.2f}, negatives {record['negative']:.2f}, "
+            f"random {record['random']:.2f}, {record['pairs_per_s']:.0f} pairs/s"
+        )
+        self.bar.update(step - self.bar.n)
+        self.bar.set_postfix_str(text, refresh=False)
+        if self.bar.disable and (now - self.shown > LINE_EVERY or step == self.steps):
+            say(f"step {step}/{self.steps}: {text}")
+            self.shown = now
+
+
+def _write_line(log: IO[str], record: dict[str, Any]) -> None:
+    log.write(json.dumps(record) + "\n")
+    log.flush()
+
+
+def _rounded(value: float) -> float | None:
+    """For JSON, which has no NaN."""
+    return round(value, 4) if math.isfinite(value) else None

@@ -1,0 +1,218 @@
+"""Reading text line by line and writing files that are never seen half written."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gzip
+import os
+import secrets
+import shutil
+import stat
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path`; rename it to `path` when the block ends well.
+
+    mode: "w" (UTF-8, LF) or "wb". After an exception the old file is still there, untouched.
+    A link is followed; a device or pipe (/dev/stdout) is written directly.
+    Raises OSError when the folder is missing or not writable, or `path` is a folder.
+    """
+    text: dict[str, str] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    if _is_special(path):
+        with open(path, mode, **text) as stream:  # type: ignore[call-overload]
+            yield stream
+        return
+    target = _writable_target(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, expected a file", str(path))
+    temporary = _beside(target)
+    try:
+        with open(temporary, mode.replace("w", "x"), **text) as stream:  # type: ignore[call-overload]
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _fsync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | os.PathLike[str], marker: str = "config.json") -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; swap it in whole when the block ends well.
+
+    Readers see the old folder or the new one, never a mixture. Everything in the old one goes,
+    so an old folder must be empty or hold the file `marker`: see `check_replaceable`.
+    Raises ValueError for a folder that is not ours to replace, OSError when it cannot be written.
+    """
+    check_replaceable(path, marker)
+    target = _writable_target(path)
+    temporary = _beside(target)
+    temporary.mkdir()
+    try:
+        yield temporary
+        _fsync_tree(temporary)
+        _swap(temporary, target)
+    finally:
+        # After a swap, what is left under the temporary name is the old folder.
+        shutil.rmtree(temporary, ignore_errors=True)
+    _fsync_folder(target.parent)
+
+
+def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json") -> None:
+    """Raise unless `atomic_folder` may write `path`: call it before long work.
+
+    Raises ValueError when `path` is a file, or a folder with other things than ours in it.
+    """
+    target = Path(path)
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise ValueError(f"{path}: is a file, expected a folder; name another folder")
+    if any(target.iterdir()) and not (target / marker).is_file():
+        raise ValueError(
+            f"{path}: the folder holds other files (no {marker} among them) and is not replaced; "
+            "name a new or empty folder"
+        )
+
+
+def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
+    """Read UTF-8 text as lines: a plain file, a .gz, or "-" for standard input.
+
+    Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
+    it and a byte order mark at the beginning are dropped. what: the flag, for the error.
+    Raises ValueError, one line, naming the flag and file:line, for anything unreadable.
+    """
+    name = "<stdin>" if str(path) == "-" else str(path)
+    data = _read_bytes(path, name, what)
+    _check_text(data, name, what)
+    lines = data.decode("utf-8-sig").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:
+    """Read (path, flag) pairs as line-parallel files: lists of one length, in the order given.
+
+    Raises ValueError naming both flags, files and line counts when two of them differ.
+    """
+    if sum(str(path) == "-" for path, _ in files) > 1:
+        flags = " and ".join(flag for path, flag in files if str(path) == "-")
+        raise ValueError(f"{flags}: only one of them can be - (standard input)")
+    contents = [read_lines(path, flag) for path, flag in files]
+    for (path, flag), lines in zip(files, contents, strict=True):
+        if len(lines) != len(contents[0]):
+            first_path, first_flag = files[0]
+            raise ValueError(
+                f"{first_flag} {first_path} has {len(contents[0])} lines but "
+                f"{flag} {path} has {len(lines)}; they must be parallel, one sentence a line"
+            )
+    return contents
+
+
+def _read_bytes(path: str | os.PathLike[str], name: str, what: str) -> bytes:
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read()
+        if name.endswith(".gz"):
+            with gzip.open(path, "rb") as stream:
+                return stream.read()
+        return Path(path).read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{what}: {name}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise ValueError(f"{what}: {name}: cannot be read: {error.strerror}") from error
+
+
+def _check_text(data: bytes, name: str, what: str) -> None:
+    """Raise ValueError with file:line for bytes that are not UTF-8 text."""
+    try:
+        data.decode("utf-8")
+        bad, found = data.find(b"\0"), "a zero byte, as in UTF-16"
+    except UnicodeDecodeError as error:
+        bad, found = error.start, f"byte 0x{data[error.start]:02x}"
+    if bad >= 0:
+        line = data.count(b"\n", 0, bad) + 1
+        raise ValueError(
+            f"{what}: {name}:{line}: not UTF-8 text: {found}; "
+            "convert it, for example: iconv -f ISO-8859-1 -t UTF-8"
+        )
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is a pipe, terminal or device, which a rename would wrongly replace."""
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
+
+
+def _writable_target(path: str | os.PathLike[str]) -> Path:
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
+    return target
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+
+
+def _swap(new: Path, target: Path) -> None:
+    """Put folder `new` at `target`; an old folder ends under the name `new`, or nowhere if empty.
+
+    The exchange is one step of the kernel where it can do that; elsewhere two renames, the first
+    of which is taken back if the second fails.
+    """
+    if not target.is_dir() or not any(target.iterdir()):
+        os.rename(new, target)
+        return
+    if _exchange(new, target):
+        return
+    old = _beside(target)
+    os.rename(target, old)
+    try:
+        os.rename(new, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+    os.rename(old, new)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Exchange two names in one step by Linux's renameat2; False where that is not to be had."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    names = os.fsencode(a), os.fsencode(b)
+    return renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
+
+
+def _fsync_tree(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as stream:
+                os.fsync(stream.fileno())
+        _fsync_folder(Path(root))
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

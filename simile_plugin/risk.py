@@ -1,0 +1,80 @@
+"""Minimum risk training as pure tensor functions: scores -> Q -> expected cost.
+
+Shapes: B sentences, N candidates, T target positions. ``mask`` is (B, N) bool, True at the members
+of the risk set; what stands elsewhere never reaches a value or a gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def candidate_scores(token_lprobs: Tensor, token_mask: Tensor, normalize: bool) -> Tensor:
+    """Model score of each candidate: sum_t log p(u_t | u_<t, x), or its mean over tokens.
+
+    Args:
+        token_lprobs: (..., T) log-probabilities of the candidates' own tokens.
+        token_mask: (..., T) bool, False at padding.
+        normalize: divide by the number of tokens (eos counts).
+
+    Returns:
+        (...) scores; 0 for a row of padding only.
+    """
+    total = torch.where(token_mask, token_lprobs, 0.0).sum(-1)
+    return total / token_mask.sum(-1).clamp(min=1) if normalize else total
+
+
+def candidate_distribution(scores: Tensor, mask: Tensor, sharpness: float = 1.0) -> Tensor:
+    """Q(u|x) = exp(a s(u)) / sum_u' exp(a s(u')) over each list (Shen et al. 2016, eq. 8).
+
+    Args:
+        scores: (B, N) model scores.
+        mask: (B, N) bool, members of the risk set.
+        sharpness: a, ``--risk-alpha``.
+
+    Returns:
+        (B, N), summing to 1 over the members; all 0 for a list without members.
+    """
+    logits = (sharpness * scores).masked_fill(~mask, -torch.inf)
+    # A list without members would be softmax of -inf only, which is NaN in value and gradient.
+    logits = torch.where(mask.any(-1, keepdim=True), logits, torch.zeros_like(logits))
+    return torch.softmax(logits, dim=-1).masked_fill(~mask, 0.0)
+
+
+def beyond_bleu_distribution(mean_scores: Tensor, mask: Tensor) -> Tensor:
+    """Q = softmax(exp(mean log p)), as the code released with Wieting et al. 2019 computes it.
+
+    Each exp(mean log p) lies in (0, 1), so no candidate has more than e times another's mass.
+    """
+    return candidate_distribution(mean_scores.exp(), mask)
+
+
+def expected_cost(distribution: Tensor, cost: Tensor) -> Tensor:
+    """L_Risk of each sentence: sum_u Q(u|x) cost(t, u) (Wieting et al. 2019, section 2.1).
+
+    Args:
+        distribution: (B, N), 0 outside the risk set.
+        cost: (B, N), finite everywhere.
+
+    Returns:
+        (B,) expected costs, in the cost's unit.
+    """
+    return (distribution * cost).sum(-1)
+
+
+def entropy(distribution: Tensor) -> Tensor:
+    """Entropy of Q in nats: 0 for one candidate, log N for a uniform list."""
+    return -torch.special.xlogy(distribution, distribution).sum(-1)
+
+
+def masked_std(values: Tensor, mask: Tensor) -> Tensor:
+    """Standard deviation (of the population) of each list's members; 0 without members.
+
+    Args:
+        values, mask: (B, N).
+    """
+    count = mask.sum(-1).clamp(min=1)
+    mean = torch.where(mask, values, 0.0).sum(-1) / count
+    deviations = torch.where(mask, values - mean.unsqueeze(-1), 0.0)
+    return ((deviations**2).sum(-1) / count).sqrt()

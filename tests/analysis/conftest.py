@@ -1,0 +1,45 @@
+"""A small encoder with random weights: scores need not be good here, only computed."""
+
+import io
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import torch
+
+from simile_plugin.encoder.format import save_encoder
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.text import Preprocessing, Segmenter
+
+SENTENCES = [
+    "the grey heron waits beside the cold water",
+    "two boys skip flat stones over the pond",
+    "an old ferry crosses the strait at noon",
+    "nobody told the baker about the broken oven",
+    "she folded the map and looked for the harbour",
+    "our train was late because of snow on the line",
+    "the museum opens its garden in the spring",
+    "he paid for the tickets with a handful of coins",
+]
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Encoder:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=model,
+        vocab_size=90,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    segmenter = Segmenter(model.getvalue(), Preprocessing())
+    torch.manual_seed(3)
+    return Encoder(torch.randn(len(segmenter), 16), segmenter)
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder") / "enc"
+    save_encoder(folder, encoder)
+    return folder

@@ -1,0 +1,320 @@
+"""`simile doctor`: every failure is simulated, and must be one line with its fix."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.cli import doctor
+from simile_plugin.cli.doctor import Check
+
+Fake = Callable[..., None]
+
+# As a torch that sees two GPUs, the second of them nearly full.
+TWO_GPUS = """
+import types
+__version__ = "2.13.0+cu130"
+version = types.SimpleNamespace(cuda="13.0")
+G = 1024**3
+cuda = types.SimpleNamespace(
+    is_available=lambda: True,
+    device_count=lambda: 2,
+    get_device_name=lambda index: f"Card {index}",
+    mem_get_info=lambda index: ([70 * G, 3 * G][index], 80 * G),
+)
+class Tensor:
+    def sum(self):
+        return self
+    def item(self):
+        return 4.0
+def ones(*shape, device):
+    return Tensor()
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """fake({file: content}): modules that the checks' processes find before the real ones."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "fakes"))
+
+    def write(**contents: str) -> None:
+        for name, content in contents.items():
+            path = tmp_path / "fakes" / (name.replace("__", "/") + ".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in path.relative_to(tmp_path / "fakes").parents[:-1]:
+                (tmp_path / "fakes" / folder / "__init__.py").touch()
+            path.write_text(content)
+
+    return write
+
+
+def test_everything_works_here() -> None:
+    command = [sys.executable, "-m", "simile_plugin", "doctor", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    report = json.loads(done.stdout)
+    assert [c for c in report["checks"] if c["status"] == "FAIL"] == []
+    assert (done.returncode, report["ok"], done.stderr) == (0, True, "")
+    assert [c["name"] for c in report["checks"]] == ["python", *doctor.CHECKS]
+
+
+def test_old_python_ends_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13, "final", 0))
+    checks = list(doctor.examine())
+    assert [(c.name, c.status) for c in checks] == [("python", "FAIL")]
+    assert "3.11 or newer is needed" in checks[0].found
+    assert checks[0].fix.startswith("apt-get install python3.11 python3.11-venv python3.11-dev")
+
+
+@pytest.mark.parametrize("compiler", ["/nowhere/g++", "false"])
+def test_no_compiler(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    check = doctor.check_compiler()
+    assert (check.status, check.fix) == ("FAIL", "apt-get install g++ (or set CC and CXX)")
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
+    assert doctor.check_compiler().status == "warn", "fairseq is built already"
+
+
+def test_no_python_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    check = doctor.check_compiler()
+    assert "Python.h is missing" in check.found
+    assert check.fix == f"apt-get install python{sysconfig.get_python_version()}-dev"
+
+
+@pytest.mark.parametrize(
+    ("content", "found", "fix"),
+    [
+        (
+            "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')",
+            "ModuleNotFoundError: No module named 'torch'",
+            "constraints.txt torch",
+        ),
+        (
+            "raise ImportError('libcudart.so.13:\\n cannot open')",
+            "ImportError: libcudart.so.13: cannot open",
+            "--force-reinstall --no-deps torch",
+        ),
+        ("raise SystemExit('bye')", "SystemExit: bye", "--force-reinstall --no-deps torch"),
+        (
+            "import os; os.kill(os.getpid(), 11)",
+            "ended with status -11: no message",
+            "--force-reinstall --no-deps torch",
+        ),
+        (
+            "import types\n__version__ = '2.5.1+cu124'\n"
+            "version = types.SimpleNamespace(cuda='12.4')",
+            "2.5.1+cu124 (CUDA 12.4 build); 2.6 or newer is needed",
+            "--upgrade 'torch>=2.6'",
+        ),
+    ],
+)
+def test_broken_torch(fake: Fake, content: str, found: str, fix: str) -> None:
+    fake(torch=content)
+    check = doctor._in_own_process("torch")
+    assert (check.name, check.status, check.found) == ("torch", "FAIL", found)
+    assert check.fix.endswith(fix)
+    assert check.fix.startswith(sys.executable)
+
+
+def test_a_hanging_import_is_given_up(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(numpy="import time; time.sleep(60)")
+    monkeypatch.setattr(doctor, "PROBE_SECONDS", 1)
+    check = doctor._in_own_process("numpy")
+    assert (check.status, check.found) == ("FAIL", "no answer within 1 s")
+
+
+def test_gpus_with_their_memory(fake: Fake) -> None:
+    fake(torch=TWO_GPUS)
+    check = doctor._in_own_process("cuda")
+    assert check.found.startswith(
+        "0: Card 0, 70.0 of 80.0 GiB free; 1: Card 1, 3.0 of 80.0 GiB free (free: left now to"
+    )
+    assert (check.status, check.fix[:10]) == ("warn", "nvidia-smi")
+    fake(torch=TWO_GPUS.replace("3 * G", "79 * G"))
+    assert doctor._in_own_process("cuda").status == "ok"
+
+
+def test_gpu_that_cannot_compute(fake: Fake) -> None:
+    error = "raise RuntimeError('no kernel image is available for execution on the device')"
+    fake(torch=TWO_GPUS.replace("return 4.0", error))
+    check = doctor._in_own_process("cuda")
+    assert (check.status, check.found[:32]) == ("FAIL", "RuntimeError: no kernel image is")
+    assert check.fix.endswith("--force-reinstall --no-deps torch")
+
+
+def test_cuda_build_without_a_gpu(fake: Fake) -> None:
+    fake(torch=TWO_GPUS.replace("is_available=lambda: True", "is_available=lambda: False"))
+    check = doctor._in_own_process("cuda")
+    assert check.status == "warn"
+    assert "finds no GPU it can use" in check.found
+
+
+def test_gpu_with_a_cpu_build(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(torch="import types\nversion = types.SimpleNamespace(cuda=None)")
+    assert doctor._in_own_process("cuda").found == "no GPU; everything runs on the CPU"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    check = doctor._in_own_process("cuda")
+    assert (check.status, check.found) == (
+        "warn",
+        "a GPU seems to be here, but torch is a CPU build",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("numpy", "numpy"),
+        ("sentencepiece", "sentencepiece"),
+        ("sacrebleu", "sacrebleu"),
+        ("safetensors", "safetensors"),
+    ],
+)
+def test_broken_package(fake: Fake, name: str, module: str) -> None:
+    fake(**{module: "raise ImportError('undefined symbol: PyFoo')"})
+    check = doctor._in_own_process(name)
+    assert (check.status, check.found) == ("FAIL", "ImportError: undefined symbol: PyFoo")
+    assert check.fix.endswith(f"--force-reinstall --no-deps {name}")
+
+
+def test_compare_mt_without_six(fake: Fake) -> None:
+    fake(
+        six="raise ModuleNotFoundError(\"No module named 'six'\", name='six')",
+        compare_mt__compare_mt_main="import six",
+    )
+    check = doctor._in_own_process("compare-mt")
+    assert (check.status, check.found) == ("FAIL", "ModuleNotFoundError: No module named 'six'")
+    assert check.fix.endswith("constraints.txt six")
+
+
+def test_fairseq_that_does_not_import(fake: Fake) -> None:
+    # What fairseq 0.12.2 says on Python 3.11.
+    fake(fairseq_cli__train="raise ValueError('mutable default <class X> is not allowed')")
+    check = doctor._in_own_process("fairseq")
+    assert (check.status, check.found) == (
+        "FAIL",
+        "ValueError: mutable default <class X> is not allowed",
+    )
+    assert "torch numpy cython setuptools wheel && " in check.fix
+    assert "--no-build-isolation --no-cache-dir --force-reinstall --no-deps" in check.fix
+    assert check.fix.endswith("fairseq-fixed==0.12.3.1")
+
+
+def test_fairseq_that_lacks_a_package(fake: Fake) -> None:
+    fake(fairseq_cli__train="raise ModuleNotFoundError(\"No module named 'hydra'\", name='hydra')")
+    check = doctor._in_own_process("fairseq")
+    # Not "hydra": that is another project's name.
+    assert check.fix.endswith("--no-build-isolation fairseq-fixed==0.12.3.1")
+
+
+@pytest.mark.parametrize(
+    ("installed", "found"),
+    [
+        ({"fairseq-fixed": "0.12.9"}, "fairseq-fixed 0.12.9; 0.12.3.1 is needed"),
+        ({}, "fairseq-fixed is not installed; 0.12.3.1 is needed"),
+        (
+            {"fairseq-fixed": "0.12.3.1", "fairseq": "0.12.2"},
+            "fairseq 0.12.2 and fairseq-fixed==0.12.3.1 are both installed, one over the other",
+        ),
+    ],
+)
+def test_wrong_fairseq(
+    installed: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: None)
+    monkeypatch.setattr(doctor, "_version", lambda name: installed.get(name, ""))
+    check = doctor.check_fairseq()
+    assert (check.status, check.found) == ("FAIL", found)
+    assert ("uninstall fairseq &&" in check.fix) == ("fairseq" in installed)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        (
+            "raise ValueError('numpy.dtype size changed, may indicate binary incompatibility')",
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility",
+        ),
+        (
+            "import numpy\ndef batch_by_size_vec(*arguments):\n    return [numpy.arange(3)]",
+            "wrong batches: [array([0, 1, 2])]",
+        ),
+    ],
+)
+def test_broken_extension(fake: Fake, code: str, found: str) -> None:
+    fake(fairseq__data__data_utils_fast=code)
+    check = doctor._in_own_process("extension")
+    assert (check.status, check.found) == ("FAIL", found)
+    assert check.fix.endswith("fairseq-fixed==0.12.3.1")
+
+
+def test_checkpoints_that_cannot_be_read(fake: Fake) -> None:
+    fake(
+        fairseq_cli__train="def train(): ...",
+        fairseq__checkpoint_utils="def load_checkpoint_to_cpu(path): raise RuntimeError('refused')",
+    )
+    check = doctor._in_own_process("checkpoints")
+    assert (check.name, check.status, check.found) == (
+        "checkpoints",
+        "FAIL",
+        "RuntimeError: refused",
+    )
+    other = "{'args': __import__('argparse').Namespace(arch='fconv')}"
+    fake(fairseq__checkpoint_utils=f"def load_checkpoint_to_cpu(path): return {other}")
+    assert "differs from what was written" in doctor._in_own_process("checkpoints").found
+
+
+def test_modules_in_the_current_folder_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sentencepiece.py").write_text("raise ImportError('a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    assert doctor._in_own_process("sentencepiece").status == "ok"
+
+
+@pytest.mark.parametrize(("wanted", "status"), [("1", "ok"), ("999", "warn"), ("all", "warn")])
+def test_threads(wanted: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    check = doctor.check_threads()
+    assert check.status == status
+    cores = len(os.sched_getaffinity(0))
+    assert check.fix == ("" if status == "ok" else f"export OMP_NUM_THREADS={cores}")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert doctor.check_threads().status == "ok"
+
+
+def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = types.SimpleNamespace(free=1024**3)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    check = doctor.check_disk()
+    assert (check.status, check.found[:16]) == ("warn", "1.0 GiB free her")
+    assert "--save-dir" in check.fix
+
+
+def test_report_and_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = [Check("python", "ok", "3.11"), Check("torch", "FAIL", "gone", "pip install torch")]
+    monkeypatch.setattr(doctor, "examine", lambda: iter(checks))
+    assert doctor.run(argparse.Namespace(json=False)) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "ok    python        3.11",
+        "FAIL  torch         gone",
+        "                    fix: pip install torch",
+        "1 of 2 checks failed; apply the first fix and run this again",
+    ]
+    assert doctor.run(argparse.Namespace(json=True)) == 1
+    assert json.loads(capsys.readouterr().out)["checks"][1]["fix"] == "pip install torch"
+    checks.pop()
+    assert doctor.run(argparse.Namespace(json=False)) == 0

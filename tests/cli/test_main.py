@@ -1,0 +1,148 @@
+"""The `simile` command itself: its map, and how it answers bad input."""
+
+import argparse
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from simile_plugin import __version__, cli
+
+
+def simile(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "simile_plugin", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def command_that(action: object) -> types.ModuleType:
+    """A subcommand module whose run() raises, or returns, `action`."""
+
+    def run(args: argparse.Namespace) -> int:
+        if isinstance(action, BaseException):
+            raise action
+        assert isinstance(action, int)
+        return action
+
+    module = types.ModuleType("fake")
+    module.__dict__.update(HELP="a fake", add_arguments=lambda parser: None, run=run)
+    return module
+
+
+def test_help_lists_every_command_in_order() -> None:
+    done = simile("--help")
+    assert done.returncode == 0
+    positions = [done.stdout.index(f"\n  {name} ") for name in cli.find_commands()]
+    assert positions == sorted(positions)
+    assert "--user-dir user_dir --criterion simile_risk" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_map_puts_training_between_encoder_and_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "load_command", lambda name: command_that(0))
+    text = cli.describe(["doctor", "train-encoder", "eval-encoder", "score", "report"])
+    steps = ["doctor", "train-encoder", "eval-encoder", "fairseq-train DATA-BIN", "score", "report"]
+    positions = [text.index(f"\n  {step}") for step in steps]
+    assert positions == sorted(positions)
+    assert "filter-pairs" not in text
+
+
+def test_commands_are_the_modules_that_exist() -> None:
+    folder = Path(cli.__file__).parent
+    names = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
+    assert set(cli.find_commands()) == names
+    assert names <= set(cli.ORDER), "every command has its place in the map"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["what"]])
+def test_light_commands_do_not_wait_for_torch(arguments: list[str]) -> None:
+    code = f"""if True:
+        import sys
+        from simile_plugin import cli
+        try:
+            cli.main({arguments!r})
+        except SystemExit:
+            pass
+        sys.exit(bool({{"torch", "numpy", "fairseq"}} & set(sys.modules)))
+    """
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_version() -> None:
+    assert simile("--version").stdout == f"simile {__version__}\n"
+
+
+def test_unknown_command_gets_a_guess() -> None:
+    done = simile("docter")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "simile: error: unknown command 'docter'; did you mean doctor? (simile --help lists them)\n"
+    )
+    assert "no command given" in simile().stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("--ref: two\n  lines"), "simile score: error: --ref: two lines"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.txt"),
+            "simile score: error: x.txt: No such file or directory",
+        ),
+        (OSError("no space"), "simile score: error: no space"),
+        (
+            ModuleNotFoundError("No module named 'six'", name="six"),
+            "simile score: error: the Python package 'six' is missing; "
+            "simile doctor says what to do",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    error: BaseException,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("SIMILE_TRACEBACK", raising=False)
+    assert cli._run("score", command_that(error), argparse.Namespace()) == 2
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMILE_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="flag"):
+        cli._run("score", command_that(ValueError("flag")), argparse.Namespace())
+
+
+def test_mistakes_of_our_own_keep_their_traceback() -> None:
+    missing = ModuleNotFoundError("gone", name="simile_plugin.gone")
+    for error in (KeyError("x"), missing):
+        with pytest.raises(type(error)):
+            cli._run("score", command_that(error), argparse.Namespace())
+
+
+def test_status_of_a_command_is_passed_on() -> None:
+    assert [cli._run("x", command_that(code), argparse.Namespace()) for code in (0, 1)] == [0, 1]
+    assert cli._run("x", command_that(KeyboardInterrupt()), argparse.Namespace()) == 130
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    code = """if True:
+        import sys, types
+        from simile_plugin import cli
+        def run(args):
+            for number in range(100000):
+                print(number)
+            return 0
+        sys.exit(cli._run("x", types.SimpleNamespace(run=run), None))
+    """
+    script = f"{sys.executable} -c '{code}' | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n141\n", "")
+
+
+def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["doctor", "--js"])
+    assert "unrecognized arguments: --js" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""Tiny fairseq models, tasks and batches, made in memory."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+
+WORDS = ["a", "red", "house", "stands", "on", "the", "hill", "two", "boys", "wait"]
+SIZES = {
+    "transformer_tiny": {"encoder_layers": 1, "decoder_layers": 2, "max_positions": 64},
+    "fconv": {
+        "encoder_embed_dim": 16,
+        "encoder_layers": "[(16, 3)] * 2",
+        "decoder_embed_dim": 16,
+        "decoder_layers": "[(16, 3)] * 2",
+        "decoder_out_embed_dim": 16,
+        "decoder_attention": "True",
+    },
+    "lstm": {
+        "encoder_embed_dim": 16,
+        "encoder_hidden_size": 16,
+        "encoder_bidirectional": True,
+        "decoder_embed_dim": 16,
+        "decoder_hidden_size": 16,
+        "decoder_out_embed_dim": 16,
+    },
+}
+
+
+def make_task():
+    dictionary = Dictionary()
+    for word in WORDS:
+        dictionary.add_symbol(f"\u2581{word}")
+    return SimpleNamespace(
+        source_dictionary=dictionary,
+        target_dictionary=dictionary,
+        cfg=SimpleNamespace(target_lang="en", left_pad_target=False),
+    )
+
+
+def make_model(arch, task, seed=1, dropout=0.0):
+    torch.manual_seed(seed)
+    args = Namespace(
+        arch=arch,
+        criterion="simile_risk",  # the lstm asks for it
+        dropout=dropout,
+        max_source_positions=64,
+        max_target_positions=64,
+        share_decoder_input_output_embed=False,
+        **SIZES[arch],
+    )
+    ARCH_CONFIG_REGISTRY[arch](args)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+
+
+def make_sample(task, seed=0, lengths=((5, 4), (3, 6), (7, 2))):
+    generator = torch.Generator().manual_seed(seed)
+    dictionary = task.target_dictionary
+
+    def sentence(length):
+        words = torch.randint(
+            dictionary.nspecial, len(dictionary), (length - 1,), generator=generator
+        )
+        return torch.cat([words, torch.tensor([dictionary.eos()])])
+
+    return collate(
+        [
+            {"id": i, "source": sentence(source), "target": sentence(target)}
+            for i, (source, target) in enumerate(lengths)
+        ],
+        pad_idx=dictionary.pad(),
+        eos_idx=dictionary.eos(),
+        left_pad_source=True,
+        left_pad_target=False,
+    )
+
+
+def rows_of(sample, rows):
+    """The batch that holds only some sentences of another."""
+    net_input = {key: value[rows] for key, value in sample["net_input"].items()}
+    target = sample["target"][rows]
+    return {
+        **sample,
+        "id": sample["id"][rows],
+        "nsentences": len(rows),
+        "ntokens": int(target.ne(1).sum()),
+        "net_input": net_input,
+        "target": target,
+    }

@@ -1,0 +1,118 @@
+"""Who may import whom, read off the source: the rules of the design, one test each."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "simile_plugin"
+SOURCES = sorted(
+    path for part in (PACKAGE, "user_dir", "recipes") for path in (ROOT / part).rglob("*.py")
+)
+
+# Per room: the rooms of the package and the packages from outside that it may import, beside the
+# standard library and `files`.
+ALLOWED = {
+    "files": set[str](),
+    "risk": {"torch"},
+    "text": {"torch", "sentencepiece", "sacremoses"},  # the last one only if asked for
+    "encoder": {"encoder", "text", "torch", "numpy", "sentencepiece", "safetensors"},
+    "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},
+    "candidates": {"torch", "fairseq"},
+    "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
+}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(source: str, module: str, is_package: bool = False) -> set[str]:
+    """Every name that `source` imports, anywhere in it, relative ones made absolute."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")
+            base = base[: len(base) - node.level + is_package] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            # "from package import name" may import the module package.name.
+            found |= {f"{start}.{alias.name}" for alias in node.names} | {start}
+    return found
+
+
+def room_of(name: str) -> str:
+    """simile_plugin.encoder.models -> encoder; torch.nn -> torch; simile_plugin itself -> ''."""
+    parts = name.split(".")
+    return (parts[1] if len(parts) > 1 else "") if parts[0] == PACKAGE else parts[0]
+
+
+IMPORTS = {
+    module_of(path): imports_of(path.read_text("utf-8"), module_of(path), path.stem == "__init__")
+    for path in SOURCES
+}
+
+
+def importers_of(*rooms: str) -> set[str]:
+    """The rooms, or folders outside the package, that import one of `rooms`."""
+    return {
+        room_of(module)
+        for module, names in IMPORTS.items()
+        if any(room_of(name) in rooms for name in names)
+    }
+
+
+def test_the_reader_of_imports() -> None:
+    source = "import a.b, c\ndef f():\n    from .d import e\n    from .. import g\nfrom h import i"
+    found = imports_of(source, "simile_plugin.encoder.models")
+    assert found == {
+        *("a.b", "c", "h", "h.i"),
+        *("simile_plugin.encoder.d", "simile_plugin.encoder.d.e"),
+        *("simile_plugin", "simile_plugin.g"),
+    }
+    inside = imports_of("from .d import e", "simile_plugin.encoder", is_package=True)
+    assert "simile_plugin.encoder.d" in inside
+    assert [room_of(name) for name in ("torch.nn", "simile_plugin.risk.x", "simile_plugin")] == [
+        *("torch", "risk", ""),
+    ]
+
+
+def test_there_is_something_to_read() -> None:
+    assert {"user_dir", f"{PACKAGE}.criterion", f"{PACKAGE}.cli"} <= IMPORTS.keys()
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_only_what_they_may(room: str) -> None:
+    free = {*sys.stdlib_module_names, "files", "__version__", ""}
+    modules = {module: names for module, names in IMPORTS.items() if room_of(module) == room}
+    assert modules, f"{room} is gone; take it out of the table"
+    wrong = {
+        module: sorted(name for name in names if room_of(name) not in free | ALLOWED[room])
+        for module, names in modules.items()
+    }
+    assert {module: names for module, names in wrong.items() if names} == {}
+
+
+def test_only_three_modules_know_fairseq() -> None:
+    assert importers_of("fairseq", "fairseq_cli") <= {"criterion", "candidates", "compat"}
+
+
+def test_only_user_dir_imports_the_criterion() -> None:
+    assert importers_of("criterion") == {"user_dir"}
+
+
+def test_commands_and_analysis_know_nothing_of_training() -> None:
+    assert not importers_of("criterion", "candidates") & {"cli", "analysis"}
+
+
+def test_nothing_imports_the_commands() -> None:
+    assert importers_of("cli") <= {"cli", "__main__"}
+
+
+def test_recipes_and_shim_use_the_package_only() -> None:
+    assert room_of("user_dir") == "user_dir"
+    assert {room_of(name) for name in IMPORTS["user_dir"]} <= {"", "criterion"}

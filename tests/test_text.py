@@ -1,0 +1,99 @@
+"""Target ids to strings, strings to pieces."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simile_plugin.text import (
+    Preprocessing,
+    Segmenter,
+    TargetText,
+    guess_post_process,
+    join_tokens,
+)
+
+
+def dictionary(*words):
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", *words]
+    return SimpleNamespace(
+        symbols=symbols, bos=lambda: 0, pad=lambda: 1, eos=lambda: 2, unk=lambda: 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The cat's  out.", "the cat ' s out ."),
+        ("well-known\tfact", "well - known fact"),
+        ("\ufb01ne \uff21", "fine a"),  # NFKC: a ligature, a full-width letter
+        ("\u2581odd\u2581 mark", "odd mark"),
+        ("line\u2028break\0zero", "line break zero"),
+        ("  ", ""),
+        ("e\u0301te\u0301", "\u00e9t\u00e9"),
+    ],
+)
+def test_preprocessing(sentence, expected):
+    assert Preprocessing().apply(sentence) == expected
+
+
+def test_preprocessing_can_be_switched_off():
+    plain = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
+    assert plain.apply(" A\uff21-b ") == "A\uff21-b"
+
+
+@given(st.text())
+def test_preprocessing_is_idempotent_and_single_spaced(sentence):
+    once = Preprocessing().apply(sentence)
+    assert "  " not in once and once == once.strip()
+    assert Preprocessing().apply(once) == once
+
+
+@pytest.mark.parametrize(
+    ("tokens", "post_process", "expected"),
+    [
+        (["\u2581we", "nt", "\u2581home"], "sentencepiece", "went home"),
+        (["we@@", "nt", "home"], "subword_nmt", "went home"),
+        (["home@@"], "subword_nmt", "home"),
+        (["went", "home"], "none", "went home"),
+        ([], "sentencepiece", ""),
+    ],
+)
+def test_join_tokens(tokens, post_process, expected):
+    assert join_tokens(tokens, post_process) == expected
+
+
+def test_guess_post_process():
+    assert guess_post_process(["<unk>", "\u2581a", "\u2581b", "c"]) == "sentencepiece"
+    assert guess_post_process(["<unk>", "a@@", "b"]) == "subword_nmt"
+    assert guess_post_process(["<unk>", "a", "b"]) == "none"
+    assert guess_post_process(["w"] * 1000 + ["odd@@"]) == "none"
+
+
+def test_target_text_drops_padding_eos_and_bos():
+    text = TargetText(dictionary("\u2581a", "\u2581b", "c"))
+    assert text.post_process == "sentencepiece"
+    assert text.strings([[0, 4, 5, 6, 2, 1, 1], [2, 1], [1, 1]]) == ["a bc", "", ""]
+
+
+def test_unknown_of_reference_and_hypothesis_differ():
+    text = TargetText(dictionary("a"), "none")
+    hyp, ref = text.strings([[4, 3]])[0], text.strings([[4, 3]], reference=True)[0]
+    assert hyp.split()[0] == ref.split()[0] == "a"
+    assert hyp.split()[1] != ref.split()[1]
+
+
+def test_segmenter(spm_proto):
+    segmenter = Segmenter(spm_proto, Preprocessing())
+    rows = segmenter.encode(["The red house.", "the RED house .", "", "  \n"])
+    assert rows[0] == rows[1] != []
+    assert rows[2] == rows[3] == []
+    assert segmenter.encode([]) == []
+    assert max(rows[0]) < len(segmenter)
+
+
+def test_segmenter_refuses_other_bytes():
+    for junk in (b"", b"no model"):
+        with pytest.raises(ValueError, match="not a sentencepiece model"):
+            Segmenter(junk, Preprocessing())
