@@ -43,7 +43,7 @@ class RiskSet:
     mask: Tensor
 
 
-def unwrap(model: nn.Module) -> nn.Module:
+def unwrap(model: nn.Module) -> Any:
     """The fairseq model inside any distributed wrappers."""
     while isinstance(inner := getattr(model, "module", None), nn.Module):
         model = inner

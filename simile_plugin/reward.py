@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -413,14 +413,12 @@ def score_outputs(
             progress(len(lists))
     if not parts:
         parts.append(score_lists([], [], encoder, alpha, tokenize))
-    return ListScores(
-        **{
-            name: None if value is None else torch.cat([getattr(p, name).cpu() for p in parts])
-            for name, value in vars(parts[0]).items()
-            if name != "unknown_pieces"
-        },
-        unknown_pieces=sum(part.unknown_pieces for part in parts),
-    )
+    joined: dict[str, Any] = {
+        name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
+        for name, value in vars(parts[0]).items()
+        if name != "unknown_pieces"
+    }
+    return ListScores(**joined, unknown_pieces=sum(part.unknown_pieces for part in parts))
 
 
 def bleu_signature(tokenize: str = "13a") -> str:

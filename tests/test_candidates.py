@@ -3,7 +3,6 @@
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from tests.fairseq_models import make_model, make_sample, make_task
 
 from simile_plugin.candidates import (
     CandidateGenerator,
@@ -16,6 +15,7 @@ from simile_plugin.candidates import (
     teacher_forcing_input,
     unwrap,
 )
+from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]

@@ -8,12 +8,12 @@ import torch
 from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 
 from simile_plugin import risk
 from simile_plugin.candidates import score_rows
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
+from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 
 PAD = 1
 

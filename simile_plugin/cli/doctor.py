@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).parents[2]
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_TORCH = (2, 6)
-PROBE_SECONDS = 300
+PROBE_SECONDS = 600
 GIB = 1024**3
 # Less than this, and the checkpoints of a small Transformer do not fit beside the data.
 LITTLE_DISK = 2 * GIB

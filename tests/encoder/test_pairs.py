@@ -11,7 +11,6 @@ import pytest
 
 from simile_plugin.encoder.pairs import (
     BadLines,
-    TextPairs,
     read_pairs,
     segment_pairs,
     sentence_hash,
@@ -38,7 +37,7 @@ def test_equal_sentences_are_one_row(tmp_path: Path) -> None:
 
 
 def test_the_hash_is_the_same_everywhere() -> None:
-    assert sentence_hash("a fox .") == 0x0  # set below
+    assert sentence_hash("a fox .") == 0xd3eb4592526c560e  # as blake2b gives it, little-endian
 
 
 def test_data_hash_depends_on_the_two_columns_only(tmp_path: Path) -> None:
@@ -133,12 +132,17 @@ def test_pieces_are_those_of_the_segmenter(spm_proto: bytes, make_tsv: Callable[
     assert starts.tolist() == [sum(len(expected[i]) for i in chosen[:k]) for k in range(4)]
 
 
-def test_pairs_without_a_known_piece_are_dropped(spm_proto: bytes, tmp_path: Path) -> None:
-    segmenter = Segmenter(spm_proto, PLAIN)
-    unknown = "漢"
-    assert set(segmenter.encode([unknown])[0]) - {segmenter.unk_id} <= set(segmenter.encode(["a"])[0])
-    text = TextPairs(["a boat", "the boat"], np.array([1, 2], np.uint64), np.array([[0, 1]]), "x")
-    assert segment_pairs(text, segmenter)[1] == 0
+def test_pairs_without_a_known_piece_are_dropped(tmp_path: Path) -> None:
+    segmenter = Segmenter(train_sentencepiece(["ab", "ba", "abab ab"], PLAIN, 20), PLAIN)
+    assert set(segmenter.encode(["ж"])[0]) == {segmenter.unk_id}
+    path = write(tmp_path / "a.tsv", "ab\tba\nж\tab\nж ab\tba\n".encode())
+    pairs, dropped = segment_pairs(read_pairs([path], PLAIN), segmenter)
+    assert dropped == 1
+    assert len(pairs) == 2
+    assert segmenter.unk_id not in pairs.ids
+    only = write(tmp_path / "b.tsv", "ж\tж\n".encode())
+    with pytest.raises(ValueError, match="none of the 1 pairs has a known piece on both sides"):
+        segment_pairs(read_pairs([only], PLAIN), segmenter)
 
 
 def test_sentencepiece_is_capped_by_what_the_text_supports(make_tsv: Callable[..., Path]) -> None:

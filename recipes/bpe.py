@@ -1,0 +1,56 @@
+"""Subword segmentation of bitext by sentencepiece, for the recipes.
+
+bpe.py train --vocab-size 5000 --model nmt.model train.de train.en
+bpe.py encode --model nmt.model < train.de > train.bpe.de
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import sentencepiece
+
+
+def train(files: list[str], model: str, vocab_size: int) -> None:
+    """Train a joint BPE model; the file appears only when it is whole."""
+    temporary = f"{model}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as stream:
+        sentencepiece.SentencePieceTrainer.train(
+            input=",".join(files),
+            model_writer=stream,
+            vocab_size=vocab_size,
+            model_type="bpe",
+            character_coverage=1.0,
+            minloglevel=1,
+        )
+    os.replace(temporary, model)
+
+
+def encode(model: str) -> None:
+    """Segment standard input line by line; only LF ends a line."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=model)
+    for line in sys.stdin.buffer:
+        pieces = processor.encode(line.decode("utf-8").rstrip("\r\n"), out_type=str)
+        sys.stdout.buffer.write((" ".join(pieces) + "\n").encode())
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=["train", "encode"])
+    parser.add_argument("--model", required=True, help="sentencepiece model to write or use")
+    parser.add_argument("--vocab-size", type=int, default=8000, help="pieces (default 8000)")
+    parser.add_argument("files", nargs="*", help="text to train on")
+    args = parser.parse_args()
+    if args.action == "train":
+        train(args.files, args.model, args.vocab_size)
+    else:
+        encode(args.model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Fine-tunes your own fairseq model by minimum risk training with the semantic reward.
+#
+#   recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER [SAVE-DIR] [fairseq-train flags...]
+#
+#   DATA-BIN        the folder that fairseq-preprocess made for the model
+#   MLE-CHECKPOINT  a trained encoder-decoder (transformer, fconv, lstm); its flags are read from it
+#   ENCODER         a reward encoder of the target language, made by simile train-encoder
+#   SAVE-DIR        default: simile_risk; run again to resume there
+#
+# More flags override those set here, for example:
+#   --reward half          --mle-weight 0.4       --risk-cost-scale 3
+#   --max-update 2000      --batch-size 20        --update-freq 4        --fp16
+# Every flag of the criterion: fairseq-train --user-dir user_dir --criterion simile_risk --help
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+case ${1:-} in
+-h | --help | '')
+    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+esac
+[ $# -ge 3 ] || die "expected DATA-BIN MLE-CHECKPOINT ENCODER, got $# arguments (see --help)"
+data=$1 checkpoint=$2 encoder=$3
+shift 3
+save_dir=simile_risk
+case ${1:-} in
+'' | -*) ;;
+*) save_dir=$1 && shift ;;
+esac
+[ -d "$data" ] || die "DATA-BIN: no such folder: $data"
+[ -f "$checkpoint" ] || die "MLE-CHECKPOINT: no such file: $checkpoint"
+[ -d "$encoder" ] || die "ENCODER: no such folder: $encoder"
+
+setup_venv
+mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$checkpoint")
+[ "${#model[@]}" -gt 0 ] || exit 2
+say "Fine-tuning $checkpoint into $save_dir (model: ${model[*]})"
+mkdir -p "$save_dir"
+PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model[@]}" \
+    --finetune-from-model "$checkpoint" --save-dir "$save_dir" \
+    --criterion simile_risk --reward simile --simile-encoder "$encoder" \
+    --optimizer adam --adam-betas "(0.9, 0.98)" --lr 1e-4 --lr-scheduler fixed --clip-norm 5 \
+    --batch-size 30 --max-epoch 10 --validate-interval-updates 500 --save-interval-updates 500 \
+    --keep-interval-updates 3 --no-epoch-checkpoints --patience 10 \
+    --best-checkpoint-metric bleu --maximize-best-checkpoint-metric "$@" 2>&1 |
+    tee -a "$save_dir/train.log"
+say "Best checkpoint by validation BLEU: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
+say "Chart of both validation costs: simile report --log SIMILE=$save_dir/train.log --svg curves.svg"

@@ -1,0 +1,85 @@
+"""Print the fairseq-train flags of the model in a checkpoint, one a line.
+
+fairseq-train --finetune-from-model needs the architecture's flags again: the checkpoint's weights
+are loaded into a model that the command line describes.
+
+    model_flags.py MLE.pt
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+
+from simile_plugin import compat
+
+# Where the files of another run lay; the weights come from the checkpoint anyway.
+FILE_FLAGS = {"encoder_embed_path", "decoder_embed_path", "pretrained_checkpoint"}
+
+
+def saved_arguments(path: str) -> argparse.Namespace:
+    """The model's arguments as fairseq saved them.
+
+    Raises:
+        ValueError: if the file is no fairseq checkpoint of a registered architecture.
+    """
+    compat.allow_fairseq_checkpoints()
+    try:
+        state = torch.load(path, map_location="cpu", mmap=True)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:
+        raise ValueError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
+    config = state.get("cfg") if isinstance(state, dict) else None
+    arguments = config["model"] if config else state.get("args")
+    if isinstance(arguments, dict):
+        arguments = argparse.Namespace(arch=arguments.get("_name"), **arguments)
+    if getattr(arguments, "arch", None) not in ARCH_MODEL_REGISTRY:
+        raise ValueError(f"{path}: holds no model of a registered architecture")
+    return arguments
+
+
+def model_flags(arguments: argparse.Namespace) -> list[str]:
+    """--arch and each model flag whose value differs from the architecture's own."""
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS, allow_abbrev=False)
+    ARCH_MODEL_REGISTRY[arguments.arch].add_args(parser)
+    defaults = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[arguments.arch](defaults)
+    flags = [f"--arch={arguments.arch}"]
+    for action in parser._actions:
+        value = getattr(arguments, action.dest, None)
+        default = getattr(defaults, action.dest, action.default)
+        if value is None or value == default or action.dest in FILE_FLAGS:
+            continue
+        flags += [flag_of(action, value)]
+    return flags
+
+
+def flag_of(action: argparse.Action, value: Any) -> str:
+    """One flag as the command line writes it."""
+    name = action.option_strings[-1]
+    return name if action.nargs == 0 else f"{name}={value}"
+
+
+def main() -> int:
+    """Print the flags; exit status 2 and one line for a file that is no checkpoint."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", help="fairseq checkpoint of an encoder-decoder model")
+    path = parser.parse_args().checkpoint
+    try:
+        print("\n".join(model_flags(saved_arguments(path))))
+    except ValueError as error:
+        print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

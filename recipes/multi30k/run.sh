@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# Multi30k, from raw text to the table: reward encoder, MLE model, three risk-trained systems.
+# Run it again after an interruption: finished steps are skipped, trainings resume.
+#
+#   recipes/multi30k/run.sh
+#
+# Settings (environment variables, with their defaults):
+#   SIMILE_DATA   folder with multi30k/task1 and multi30k/task2; without it they are downloaded
+#   WORK          work/multi30k in the repository: everything that is made
+#   SRC           de        source language: de, fr or cs (target: en)
+#   MLE_EPOCHS    14        epochs of MLE training
+#   RISK_UPDATES  300       updates of each risk training
+#   RISK_BATCH    30        sentences an update
+#   RISK_LR       1e-4      learning rate of risk training (Adam, constant)
+#   MLE_WEIGHT    0.3       gamma
+#   COST_SCALE    10        factor on the cost, see README.md
+#   REWARDS       "bleu half simile"
+#   SEEDS         "1 2"     seeds of each risk training
+#   JOBS          trainings at once; CPU: the number of cores, GPU: 1
+#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+WORK=${WORK:-$ROOT/work/multi30k}
+SRC=${SRC:-de}
+MLE_EPOCHS=${MLE_EPOCHS:-14}
+RISK_UPDATES=${RISK_UPDATES:-300}
+RISK_BATCH=${RISK_BATCH:-30}
+RISK_LR=${RISK_LR:-1e-4}
+MLE_WEIGHT=${MLE_WEIGHT:-0.3}
+COST_SCALE=${COST_SCALE:-10}
+REWARDS=${REWARDS:-bleu half simile}
+SEEDS=${SEEDS:-1 2}
+HERE=$ROOT/recipes/multi30k
+
+case ${1:-} in
+-h | --help)
+    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+'') ;;
+*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
+esac
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+mkdir -p "$WORK"/{raw,captions,bpe,out}
+if has_gpu; then
+    JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
+else
+    JOBS=${JOBS:-$(nproc)} FLAGS=${FLAGS-}
+fi
+read -ra flags <<<"$FLAGS"
+
+# get FILE OUT: one text file of the corpus, checked against SHA256SUMS (of the unpacked text).
+get() {
+    local packed=$2.gz
+    if [ -n "${SIMILE_DATA:-}" ]; then
+        packed=$SIMILE_DATA/multi30k/$1.gz
+    else
+        curl -fL --retry 3 -C - -o "$packed" \
+            "https://raw.githubusercontent.com/multi30k/dataset/master/data/${1/\//\/raw\/}.gz" ||
+            die "cannot download $1; give the corpus by SIMILE_DATA (see recipes/multi30k/README.md)"
+    fi
+    gzip -dc "$packed" >"$2.new" || die "$packed: damaged; remove it and run again"
+    (cd "$HERE" && grep " $1\$" SHA256SUMS | sed "s| .*|  $2.new|") | sha256sum --quiet -c - ||
+        die "$packed: not the expected text (see SHA256SUMS); remove it and run again"
+    mv "$2.new" "$2"
+}
+
+get_data() {
+    local language number
+    for language in "$SRC" en; do
+        get "task1/train.$language" "$WORK/raw/train.$language"
+        get "task1/val.$language" "$WORK/raw/valid.$language"
+        get "task1/test_2016_flickr.$language" "$WORK/raw/test.$language"
+    done
+    for number in 1 2 3 4 5; do
+        get "task2/train.$number.en" "$WORK/captions/train.$number.en"
+        gzip -nf "$WORK/captions/train.$number.en"
+    done
+}
+
+make_encoder() {
+    python "$HERE/caption_pairs.py" --captions "$WORK/captions" >"$WORK/captions/pairs.tsv"
+    simile train-encoder "$WORK/captions/pairs.tsv" --output "$WORK/encoder" --vocab-size 8000
+}
+
+segment() {
+    local split language
+    python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size 5000 \
+        "$WORK/raw/train.$SRC" "$WORK/raw/train.en"
+    for split in train valid test; do
+        for language in "$SRC" en; do
+            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
+                <"$WORK/raw/$split.$language" >"$WORK/bpe/$split.$language"
+        done
+    done
+    rm -rf "$WORK/bin"
+    fairseq-preprocess -s "$SRC" -t en --joined-dictionary --destdir "$WORK/bin" --workers 2 \
+        --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
+}
+
+model=(--arch transformer --share-all-embeddings --dropout 0.3
+    --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512
+    --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256
+    --decoder-ffn-embed-dim 512 --decoder-attention-heads 4)
+common=("$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir" --optimizer adam
+    --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple "${model[@]}")
+
+train_mle() {
+    threads_for 1
+    logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 \
+        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
+        --max-epoch "$MLE_EPOCHS" --log-interval 50 "${flags[@]}"
+}
+
+train_risk() { # REWARD SEED
+    threads_for "$JOBS"
+    logged "$WORK/logs/$1.$2.log" fairseq-train "${common[@]}" --save-dir "$WORK/$1.$2" \
+        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
+        --criterion simile_risk --reward "$1" --simile-encoder "$WORK/encoder" \
+        --mle-weight "$MLE_WEIGHT" --risk-cost-scale "$COST_SCALE" --label-smoothing 0.1 \
+        --lr "$RISK_LR" --lr-scheduler fixed --clip-norm 5 --batch-size "$RISK_BATCH" \
+        --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$RISK_UPDATES" \
+        --save-interval-updates 100 --keep-interval-updates 1 --log-interval 10 "${flags[@]}"
+    translate_test "$1.$2" checkpoint_last.pt
+}
+
+translate_test() { # SYSTEM CHECKPOINT
+    translate "$WORK/out/$1.txt" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
+        --gen-subset test --beam 5 --remove-bpe sentencepiece --batch-size 50
+}
+
+report() {
+    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward seed files traces
+    for reward in $REWARDS; do
+        files='' traces=''
+        for seed in $SEEDS; do
+            files+=,$WORK/out/$reward.$seed.txt traces+=,$WORK/logs/$reward.$seed.log
+        done
+        systems+=(--sys "${reward^^}=${files#,}") logs+=(--log "${reward^^}=${traces#,}")
+    done
+    simile report --ref "$WORK/raw/test.en" --encoder "$WORK/encoder" "${systems[@]}" "${logs[@]}" \
+        --svg "$WORK/curves.svg" --out "$WORK/results.md"
+}
+
+say "Multi30k $SRC-en in $WORK"
+once data get_data
+say "Training the reward encoder on the captions (about 2 minutes)"
+once encoder make_encoder
+say "Segmenting and binarising the bitext"
+once bin segment
+say "Training the MLE model ($MLE_EPOCHS epochs)"
+AFTER=bin once mle train_mle
+AFTER=mle once mle-test translate_test mle checkpoint_best.pt
+
+say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
+running=0
+for seed in $SEEDS; do
+    for reward in $REWARDS; do
+        AFTER="encoder mle" once "$reward.$seed" train_risk "$reward" "$seed" &
+        running=$((running + 1))
+        [ "$running" -lt "$JOBS" ] || wait -n || die "a training failed, see above"
+    done
+done
+while [ -n "$(jobs -rp)" ]; do
+    wait -n || die "a training failed, see above"
+done
+
+say "Results on test_2016_flickr"
+report
+say "Table: $WORK/results.md; chart of both validation costs: $WORK/curves.svg"
+say "Your own model: recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER"

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# The whole job on generated data, in minutes: paraphrases -> reward encoder, bitext -> MLE model,
+# minimum risk training with three rewards, a table with significance tests, a chart.
+# Run it again after an interruption, or with other settings: what is done is skipped.
+#
+#   recipes/quickstart/run.sh
+#
+# Settings (environment variables, with their defaults):
+#   WORK          work/quickstart in the repository: everything that is made
+#   SEED          1     of the generated data and of all trainings
+#   TRAIN         2400  sentences of the bitext to train on
+#   VALID         304   to validate on
+#   TEST          1000  to compare on
+#   PAIRS         20000 paraphrase pairs for the reward encoder
+#   MLE_UPDATES   900   updates of MLE training, of about 1,000 target tokens
+#   RISK_UPDATES  100   updates of each risk training
+#   RISK_BATCH    64    sentences an update, 8 candidates each
+#   RISK_LR       5e-4  learning rate of risk training (Adam, constant)
+#   MLE_WEIGHT    0.3   gamma, the weight of the token loss in risk training
+#   COST_SCALE    10    factor on the cost 1 - reward
+#   REWARDS       "bleu half simile"
+#   JOBS          risk trainings at once; default: the number of cores (with a GPU: 1)
+#   SIMILE_VENV, PIP_INDEX_URL, ...: the installation's settings, see recipes/common.sh
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+HERE=$ROOT/recipes/quickstart
+WORK=${WORK:-$ROOT/work/quickstart}
+SEED=${SEED:-1}
+TRAIN=${TRAIN:-2400}
+VALID=${VALID:-304}
+TEST=${TEST:-1000}
+PAIRS=${PAIRS:-20000}
+MLE_UPDATES=${MLE_UPDATES:-900}
+RISK_UPDATES=${RISK_UPDATES:-100}
+RISK_BATCH=${RISK_BATCH:-64}
+RISK_LR=${RISK_LR:-5e-4}
+MLE_WEIGHT=${MLE_WEIGHT:-0.3}
+COST_SCALE=${COST_SCALE:-10}
+REWARDS=${REWARDS:-bleu half simile}
+
+case ${1:-} in
+-h | --help)
+    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+'') ;;
+*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
+esac
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+mkdir -p "$WORK"/{bpe,logs,out}
+if has_gpu; then JOBS=${JOBS:-1}; else JOBS=${JOBS:-$(nproc)}; fi
+
+# Everything that decides a step's result is an argument of its function: `once` repeats a step
+# whose arguments have changed.
+
+segment() { # PIECES
+    local split language
+    python "$ROOT/recipes/bpe.py" train "$WORK/toy/train.xx" "$WORK/toy/train.en" \
+        --vocab-size "$1" --model "$WORK/bpe/model"
+    for split in train valid test; do
+        for language in xx en; do
+            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/model" \
+                <"$WORK/toy/$split.$language" >"$WORK/bpe/$split.$language"
+        done
+    done
+    rm -rf "$WORK/bin"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s xx -t en --joined-dictionary \
+        --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test" \
+        --destdir "$WORK/bin"
+}
+
+# Without --required-batch-size-multiple 1 fairseq drops up to 7 sentences of valid and test.
+common=("$WORK/bin" -s xx -t en --user-dir "$ROOT/user_dir" --required-batch-size-multiple 1)
+training=(--arch transformer --share-all-embeddings --dropout 0.2
+    --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256
+    --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 128
+    --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+    --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1
+    --no-epoch-checkpoints --validate-interval 9999 --save-interval 9999
+    --keep-interval-updates 1 --num-workers 0 --log-format simple)
+
+# An interrupted training starts over: it is short, and its numbers stay those of one run.
+train_mle() { # UPDATES SEED
+    rm -rf "$WORK/mle" "$WORK/logs/mle.log"
+    threads_for 1
+    logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" "${training[@]}" \
+        --save-dir "$WORK/mle" --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+        --lr 4e-3 --lr-scheduler inverse_sqrt --warmup-updates 200 --max-tokens 1000 \
+        --max-update "$1" --save-interval-updates 100 --log-interval 100 --seed "$2"
+}
+
+train_risk() { # REWARD UPDATES BATCH LR GAMMA SCALE SEED
+    rm -rf "${WORK:?}/$1" "$WORK/logs/$1.log"
+    threads_for "$JOBS"
+    logged "$WORK/logs/$1.log" fairseq-train "${common[@]}" "${training[@]}" \
+        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --save-dir "$WORK/$1" \
+        --criterion simile_risk --reward "$1" --simile-encoder "$WORK/encoder" \
+        --mle-weight "$5" --risk-cost-scale "$6" --best-checkpoint-metric cost \
+        --lr "$4" --lr-scheduler fixed --batch-size "$3" --batch-size-valid 64 \
+        --max-update "$2" --save-interval-updates 20 --log-interval 20 --seed "$7" |
+        sed -u "s/^ */   $1 /"
+}
+
+translate_test() { # SYSTEM
+    threads_for "$JOBS"
+    translate "$WORK/out/$1.txt" "${common[@]}" --path "$WORK/$1/checkpoint_best.pt" \
+        --gen-subset test --beam 8 --remove-bpe sentencepiece --batch-size 64
+    python "$HERE/toy.py" meaning --source "$WORK/toy/test.xx" --hyp "$WORK/out/$1.txt" \
+        --sentences "$WORK/out/$1.meaning" >"$WORK/out/$1.faults"
+}
+
+risk_system() { # REWARD
+    AFTER="encoder mle" once "$1" train_risk "$1" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
+        "$MLE_WEIGHT" "$COST_SCALE" "$SEED"
+    AFTER=$1 once "test-$1" translate_test "$1"
+}
+
+report() {
+    local systems=() logs=() reward name
+    for reward in mle $REWARDS; do
+        name=${reward^^}
+        systems+=(--sys "$name=$WORK/out/$reward.txt")
+        systems+=(--sentence-scores "meaning:$name=$WORK/out/$reward.meaning")
+        [ "$reward" = mle ] || logs+=(--log "$name=$WORK/logs/$reward.log")
+    done
+    simile report --ref "$WORK/toy/test.en" --encoder "$WORK/encoder" "${systems[@]}" \
+        "${logs[@]}" --svg "$WORK/curves.svg" --out "$WORK/results.md"
+}
+
+say "1/7 Generating a bitext and paraphrases with known meaning, in $WORK"
+once toy python "$HERE/toy.py" generate --out "$WORK/toy" --seed "$SEED" --train "$TRAIN" \
+    --valid "$VALID" --test "$TEST" --pairs "$PAIRS"
+say "2/7 Training the reward encoder on $PAIRS paraphrase pairs"
+AFTER=toy once encoder simile train-encoder "$WORK/toy/paraphrases.tsv" --overwrite \
+    --output "$WORK/encoder" --vocab-size 1000 --seed "$SEED"
+say "3/7 Segmenting and binarising the bitext"
+AFTER=toy once bin segment 800
+say "4/7 Training the MLE model on $TRAIN sentences ($MLE_UPDATES updates)"
+AFTER=bin once mle train_mle "$MLE_UPDATES" "$SEED"
+say "5/7 Translating the test set with it"
+AFTER=mle once test-mle translate_test mle
+
+say "6/7 Minimum risk training and translation: ${REWARDS// /, } ($JOBS at once)"
+running=0
+for reward in $REWARDS; do
+    risk_system "$reward" &
+    running=$((running + 1))
+    [ "$running" -lt "$JOBS" ] || wait -n || die "a training failed, see above"
+done
+while [ -n "$(jobs -rp)" ]; do
+    wait -n || die "a training failed, see above"
+done
+
+say "7/7 Results on $TEST test sentences"
+report
+cat <<END
+
+meaning   share of outputs that say what the source says, counted by parsing them; no training saw it
+table     $WORK/results.md
+chart     $WORK/curves.svg
+faults    $WORK/out/*.meaning: what is wrong with each output; *.faults: counted by slot
+your own  recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER fine-tunes a fairseq model of yours;
+          simile train-encoder PAIRS.tsv --output ENCODER makes the encoder from your paraphrases;
+          recipes/multi30k/run.sh does all of this on real text
+END

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Training and translating with fairseq, for the recipes; sourced after common.sh and setup_venv.
+
+# logged LOG COMMAND...: append all that the command prints to LOG and show fairseq's progress
+# lines, shortened; if it fails, show the end of the log.
+logged() {
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    # fairseq and its libraries warn of what they deprecate; none of it is the user's to act on.
+    PYTHONWARNINGS=ignore "$@" 2>&1 | tee -a "$log" |
+        sed -unE 's/.*INFO \| (train_inner|valid) \| (.{0,170}).*/   \1: \2/p' || {
+        tail -n 5 "$log" >&2
+        die "${*:1:1} failed, see above (all of it: $log)"
+    }
+}
+
+# translate OUT FAIRSEQ-GENERATE-ARGUMENTS...: plain translations in the order of the test set.
+# fairseq's own output stays beside them, as OUT.log.
+translate() {
+    local out=$1
+    shift
+    PYTHONWARNINGS=ignore fairseq-generate "$@" --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
+        tail -n 5 "$out.log" >&2
+        die "fairseq-generate failed, see above (all of it: $out.log)"
+    }
+    # D: hypothesis with the segmentation undone; lines come in the order of batches.
+    grep -P '^D-\d+\t' "$out.log" | sed 's/^D-//' | sort -n -k1,1 | cut -f3 >"$out.new"
+    mv "$out.new" "$out"
+}
+
+# threads_for JOBS: that many trainings side by side must not ask for more threads than there are
+# cores; on a CPU that makes them many times slower.
+threads_for() {
+    local threads=$(($(nproc) / $1))
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+}
+
+has_gpu() {
+    python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
+}

@@ -1,0 +1,94 @@
+"""`simile score` by its command line."""
+
+import json
+
+import pytest
+import sacrebleu
+
+from simile_plugin.cli import main
+from simile_plugin.reward import corpus_bleu, score_lists
+
+REFS = ["The grey heron waits.", "Two boys skip stones.", "A red house stands on the hill."]
+HYPS = ["A grey heron is waiting.", "Two boys skip stones.", ""]
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in (("ref", REFS), ("hyp", HYPS), ("perfect", REFS)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    status = main(["score", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_json_equals_the_reward_of_training(files, encoder, encoder_folder, capsys):
+    status, out, _ = run(
+        capsys, "-r", files / "ref", "-i", files / "hyp", "--encoder", encoder_folder, "--json"
+    )
+    assert status == 0
+    found = {entry["name"]: entry for entry in json.loads(out)}
+    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder)
+    assert found["SIM"]["score"] == pytest.approx(100 * scores.sim.mean().item(), abs=1e-4)
+    assert found["SIMILE"]["score"] == pytest.approx(100 * scores.simile.mean().item(), abs=1e-4)
+    assert found["BLEU"]["score"] == pytest.approx(
+        float(corpus_bleu(scores.bleu_stats.sum((0, 1))))
+    )
+    bleu = sacrebleu.metrics.BLEU()
+    assert found["BLEU"]["score"] == pytest.approx(bleu.corpus_score(HYPS, [REFS]).score)
+    assert found["BLEU"]["signature"] == str(bleu.get_signature())
+    assert encoder.fingerprint in found["SIMILE"]["signature"]
+
+
+def test_text_of_two_systems(files, encoder_folder, capsys):
+    status, out, _ = run(
+        capsys, "-r", files / "ref", "-i", files / "hyp", files / "perfect",
+        "--encoder", encoder_folder,
+    )  # fmt: skip
+    assert status == 0
+    assert f"{files / 'perfect'} (3 sentences)" in out
+    assert out.count("100.00") == 3  # a perfect system has 100 in BLEU, SIM and SIMILE
+
+
+def test_sentence_level(files, encoder_folder, capsys):
+    _, out, _ = run(
+        capsys, "-r", files / "ref", "-i", files / "hyp", "--encoder", encoder_folder, "-sl"
+    )
+    header, *rows = [line.split("\t") for line in out.splitlines()]
+    assert header == ["file", "line", "BLEU", "SIM", "SIMILE"]
+    assert [row[1] for row in rows] == ["1", "2", "3"]
+    assert rows[1][2:] == ["100.0000"] * 3 and rows[2][2:] == ["0.0000"] * 3
+
+
+def test_bleu_needs_no_encoder(files, capsys):
+    status, out, _ = run(capsys, "-r", files / "ref", "-i", files / "hyp")
+    assert status == 0 and "BLEU" in out and "SIM" not in out
+
+
+def test_warns_of_another_script(tmp_path, encoder_folder, capsys):
+    (tmp_path / "x").write_text("\u4e2d\u6587 \u5b57\n", encoding="utf-8")
+    _, _, err = run(capsys, "-r", tmp_path / "x", "-i", tmp_path / "x", "--encoder", encoder_folder)
+    assert "unknown to the encoder" in err
+
+
+def test_bad_input_is_one_line(files, tmp_path, encoder_folder, capsys):
+    (tmp_path / "short").write_text("one line\n")
+    (tmp_path / "latin").write_bytes(b"caf\xe9\nx\ny\n")
+    (tmp_path / "empty").write_text("")
+    ref, hyp = files / "ref", files / "hyp"
+    cases = [
+        (["-r", ref, "-i", tmp_path / "short"], "has 3 lines but"),
+        (["-r", ref, "-i", tmp_path / "latin"], "latin:1: not UTF-8"),
+        (["-r", ref, "-i", tmp_path / "none"], "none"),
+        (["-r", tmp_path / "empty", "-i", tmp_path / "empty"], "empty"),
+        (["-r", ref, "-i", hyp, "--encoder", tmp_path], "config.json"),
+        (["-r", ref, "-i", hyp, "--tokenize", "13b"], "--tokenize: got '13b'"),
+    ]
+    for arguments, message in cases:
+        status, out, err = run(capsys, *arguments)
+        assert status == 2 and not out
+        assert message in err and err.startswith("simile score: error: ")
+        assert len(err.splitlines()) == 1, err

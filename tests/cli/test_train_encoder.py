@@ -1,0 +1,285 @@
+"""`simile train-encoder` and `simile eval-encoder` as they are typed."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.format import load_encoder
+
+SYNONYMS = [("quick", "fast"), ("begins", "starts"), ("garden", "yard"), ("rain", "wet weather")]
+NOUNS = "baker teacher sailor clerk painter farmer tailor judge".split()
+SMALL = ["--dim", "16", "--batch-size", "16", "--vocab-size", "150", "--log-every", "10"]
+
+
+def sentence(rng: random.Random) -> tuple[str, str]:
+    """One meaning said in two ways."""
+    (quick, fast), (begins, starts), (garden, yard), (rain, wet) = SYNONYMS
+    noun, other, count = rng.choice(NOUNS), rng.choice(NOUNS), rng.randint(2, 9)
+    return rng.choice(
+        [
+            (f"The {quick} {noun} {begins} to dig.", f"The {fast} {noun} {starts} to dig."),
+            (f"A {noun} is in the {garden} of the {other}.", f"In the {other}'s {yard}: a {noun}."),
+            (f"{count} days of {rain} for the {noun}", f"{wet} for {count} days, said the {noun}"),
+        ]
+    )
+
+
+@pytest.fixture
+def tsv(tmp_path: Path) -> Path:
+    rng = random.Random(1)
+    path = tmp_path / "pairs.tsv"
+    lines = ["\t".join(sentence(rng)) for _ in range(400)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def sts(tmp_path: Path) -> Path:
+    """Sentences and their paraphrases (5), and sentences with others (0)."""
+    folder = tmp_path / "STS"
+    folder.mkdir()
+    rng = random.Random(2)
+    pairs = [sentence(rng) for _ in range(40)]
+    rows = [(a, b, 5) for a, b in pairs]
+    rows += [(a, pairs[i - 1][1], 0) for i, (a, _) in enumerate(pairs) if pairs[i - 1][0] != a]
+    text = "".join(f"{a}\t{b}\n" for a, b, _ in rows)
+    (folder / "STS.input.own.txt").write_text(text)
+    (folder / "STS.gs.own.txt").write_text("".join(f"{gold}\n" for _, _, gold in rows))
+    return folder
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that must fail; its last line on standard error."""
+    assert main([str(argument) for argument in arguments]) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_train_and_evaluate(
+    tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "300"]
+    assert main([*command, "--eval-sts", str(sts)]) == 0
+    shown = capsys.readouterr()
+    assert f"{out}: encoder {load_encoder(out).fingerprint}" in shown.out
+    assert "400 pairs of" in shown.err
+    assert not (tmp_path / "enc.training").exists()
+
+    facts = load_encoder(out).training_facts
+    assert facts["pairs"] == 400
+    assert facts["flags"]["steps"] == 300
+    assert facts["flags"]["eval_every"] == 15
+    assert facts["pair_cosine"] > facts["random_cosine"] + 0.3
+
+    log = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+    steps = [record for record in log if "loss" in record]
+    assert [record["step"] for record in steps] == list(range(10, 301, 10))
+    assert steps[-1]["loss"] < steps[0]["loss"]
+    scores = {r["step"]: r["sts_pearson"][str(sts)] for r in log if "sts_pearson" in r}
+    assert facts["chosen_step"] == max(scores, key=lambda step: scores[step])
+
+    assert main(["eval-encoder", str(out), "--sts", str(sts), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["encoder"] == load_encoder(out).fingerprint
+    (part,) = result["sts"]
+    assert part["mean_pearson"] == pytest.approx(max(scores.values()), abs=1e-3)
+    assert part["mean_pearson"] > 80
+    assert main(["eval-encoder", str(out), "--sts", str(sts)]) == 0
+    table = capsys.readouterr().out
+    assert "mean of sets" in table
+    assert f"{part['all_spearman']:.1f}" in table
+
+
+def test_json_prints_the_config(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    arguments = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--epochs", "0.4"]
+    assert main([*arguments, "--json", "--keep-case"]) == 0
+    config = json.loads(capsys.readouterr().out)
+    assert config["preprocessing"]["lowercase"] is False
+    assert config["training"]["flags"]["steps"] == 10  # 0.4 * (400 // 16)
+    assert config["fingerprint"] == load_encoder(out).fingerprint
+
+
+def test_a_given_sentencepiece_model_is_used(tsv: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "one", tmp_path / "two"
+    command = ["train-encoder", str(tsv), *SMALL, "--steps", "5"]
+    assert main([*command, "--output", str(first)]) == 0
+    model = first / "sentencepiece.model"
+    assert main([*command, "--output", str(second), "--sentencepiece", str(model)]) == 0
+    assert load_encoder(first).fingerprint == load_encoder(second).fingerprint
+
+
+def test_killed_and_started_again(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*SMALL, "--steps", "1500", "--save-every", "7", "--dropout", "0.1"]
+    flags += ["--megabatch", "5", "--megabatch-anneal", "20"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert main(["train-encoder", str(tsv), "--output", str(whole), *flags]) == 0
+
+    command = ["train-encoder", str(tsv), "--output", str(killed), *flags]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "simile_plugin", *command], stderr=subprocess.DEVNULL
+    )
+    state = tmp_path / "killed.training" / "state" / "state.json"
+    try:
+        while process.poll() is None and not state.is_file():
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it ended before it could be killed"
+    assert not killed.exists()
+
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "going on from step" in capsys.readouterr().err
+    assert load_encoder(killed).fingerprint == load_encoder(whole).fingerprint
+    log = [json.loads(line) for line in (killed / "training.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in log] == list(range(10, 1501, 10))
+
+
+def test_interrupted_with_other_flags(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from simile_plugin.encoder.trainer import Trainer
+
+    real, out = Trainer.train_step, tmp_path / "enc"
+    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "30"]
+
+    def interrupt(self: Trainer) -> object:
+        if self.step == 12:
+            raise KeyboardInterrupt
+        return real(self)
+
+    monkeypatch.setattr(Trainer, "train_step", interrupt)
+    assert main(command) == 130
+    assert "interrupted; the same command goes on from step 12" in capsys.readouterr().err
+    monkeypatch.setattr(Trainer, "train_step", real)
+    message = error_of(capsys, *command, "--lr", "0.1")
+    assert "holds an interrupted run with another --lr (0.005, now 0.1)" in message
+    assert "add --restart" in message
+    assert main([*command, "--lr", "0.1", "--restart"]) == 0
+    assert "going on" not in capsys.readouterr().err
+    assert load_encoder(out).training_facts["flags"]["lr"] == 0.1
+
+
+def test_a_collapsed_encoder_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # "Paraphrases" with nothing in common, and the hardest negatives from the start.
+    rng = random.Random(3)
+    words = "the a of in on and to is it at we he she they you".split() + NOUNS
+    weights = [1 / (rank + 2) for rank in range(len(words))]
+    lines = [
+        "\t".join(" ".join(rng.choices(words, weights, k=9)) for _ in range(2)) for _ in range(600)
+    ]
+    path, out = tmp_path / "noise.tsv", tmp_path / "enc"
+    path.write_text("\n".join(lines) + "\n")
+    command = ["train-encoder", path, "--output", out, *SMALL, "--steps", "300"]
+    hard = [*command, "--megabatch", "30", "--megabatch-anneal", "1", "--init-std", "0.1"]
+    assert main([str(part) for part in hard]) == 2
+    shown = capsys.readouterr().err
+    assert "warning: collapse at step" in shown
+    assert "error: the encoder collapsed: pairs have mean cosine 0.9" in shown
+    assert "slow the annealing (larger --megabatch-anneal)" in shown
+    assert not out.exists()
+    log = (tmp_path / "enc.training" / "log.jsonl").read_text()
+    assert '"collapsed": true' in log
+    # Other flags may be tried at once: there is nothing to go on from.
+    assert main([str(part) for part in [*command, "--steps", "3"]]) == 0
+
+
+def test_bad_lines_are_reported_and_fatal_if_strict(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tsv.open("ab") as stream:
+        stream.write(b"no column\n\xc3\x28\tx\n")
+    command = ["train-encoder", str(tsv), "--output", str(tmp_path / "enc"), *SMALL, "--steps", "2"]
+    assert f"error: {tsv}:401: no second column" in error_of(capsys, *command, "--strict")
+    assert main(command) == 0
+    warning = "warning: 2 lines skipped (1 no second column, 1 not UTF-8): "
+    assert warning + f"{tsv}:401" in capsys.readouterr().err
+    assert load_encoder(tmp_path / "enc").training_facts["skipped_lines"] == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--margin", "-1"], "--margin: got -1.0, expected above 0"),
+        (["--epochs", "0"], "--epochs: got 0, expected a number above 0"),
+        (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
+        (["--vocab-size", "3"], "--vocab-size 3: sentencepiece could not be trained"),
+        (["--sentencepiece", "{tsv}"], "--sentencepiece: .*not a sentencepiece model"),
+        (["--sentencepiece", "nowhere.model"], "nowhere.model: No such file"),
+        (["--eval-sts", "nowhere"], "--eval-sts: nowhere: no STS.input"),
+        (["--device", "abacus"], "--device: got 'abacus'"),
+    ],
+)
+def test_bad_flags(
+    tsv: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    message: str,
+) -> None:
+    import re
+
+    filled = [flag.format(tsv=tsv) for flag in flags]
+    out = tmp_path / "enc"
+    line = error_of(capsys, "train-encoder", tsv, "--output", out, *SMALL, *filled)
+    assert line.startswith("simile train-encoder: error: ")
+    assert re.search(message, line)
+    assert not out.exists()
+
+
+def test_bad_outputs(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "enc"
+    command = ["train-encoder", tsv, "--output", out, *SMALL, "--steps", "2"]
+    assert main([str(part) for part in command]) == 0
+    assert "holds an encoder; name another folder or add --overwrite" in error_of(capsys, *command)
+    assert main([str(part) for part in [*command, "--overwrite"]]) == 0
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("")
+    command[3] = precious
+    assert "is not replaced" in error_of(capsys, *command)
+    command[3] = tmp_path / "no" / "such" / "folder"
+    assert "no such folder" in error_of(capsys, *command).lower()
+
+
+def test_eval_encoder_bad_input(
+    encoder_folder: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = error_of(capsys, "eval-encoder", tmp_path / "nowhere", "--sts", sts)
+    assert "no such encoder folder" in message
+    with (sts / "STS.gs.own.txt").open("a") as stream:
+        stream.write("3\n")
+    message = error_of(capsys, "eval-encoder", encoder_folder, "--sts", sts)
+    assert "they must be parallel" in message
+    assert "STS.gs.own.txt has" in message
+
+
+@pytest.mark.parametrize("command", ["train-encoder", "eval-encoder"])
+def test_help_needs_no_torch(command: str) -> None:
+    code = f"""if True:
+        import sys
+        from simile_plugin.cli import main
+        try:
+            main([{command!r}, "--help"])
+        finally:
+            assert "torch" not in sys.modules
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if command == "train-encoder":
+        for phrase in ("papers: 60", "papers: 150", "default and papers: 0.4"):
+            assert phrase in " ".join(done.stdout.split())

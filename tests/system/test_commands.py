@@ -1,0 +1,159 @@
+"""The real command lines on a tiny copy task: MLE, fine-tuning, kill and resume, bad input."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+WORDS = "a red house stands on the hill two boys wait beside cold water".split()
+MODEL = [
+    "--arch", "transformer_tiny", "--max-source-positions", "64", "--max-target-positions", "64",
+    "--optimizer", "adam", "--lr", "1e-3", "--batch-size", "8", "--no-epoch-checkpoints",
+    "--log-format", "json", "--log-interval", "1", "--num-workers", "0", "--seed", "1",
+]  # fmt: skip
+
+
+def run(program, *arguments, check=True):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [BIN / program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=600,
+    )
+    if check:
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done
+
+
+def train(data, save_dir, *flags, check=True):
+    return run(
+        "fairseq-train", data, "--user-dir", ROOT / "user_dir", "--save-dir", save_dir,
+        *MODEL, *flags, check=check,
+    )  # fmt: skip
+
+
+def risk_flags(world, *more):
+    return [
+        "--criterion", "simile_risk", "--simile-encoder", world / "encoder",
+        "--finetune-from-model", world / "mle/checkpoint_last.pt", "--risk-candidates", "3", *more,
+    ]  # fmt: skip
+
+
+def logged(done, tag):
+    """The JSON objects that fairseq logged under a tag."""
+    lines = (done.stdout + done.stderr).splitlines()
+    return [json.loads(m[1]) for line in lines if (m := re.search(rf"\| {tag} \| (.*)", line))]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, encoder_folder):
+    """Binarised copy task, an MLE model of a few updates, the encoder."""
+    folder = tmp_path_factory.mktemp("world")
+    shutil.copytree(encoder_folder, folder / "encoder")
+    generator = random.Random(1)
+    for split, count in (("train", 96), ("valid", 16)):
+        text = "".join(
+            " ".join(generator.choices(WORDS, k=generator.randint(2, 6))) + "\n"
+            for _ in range(count)
+        )
+        for language in ("xx", "en"):
+            (folder / f"{split}.{language}").write_text(text)
+    run(
+        "fairseq-preprocess", "-s", "xx", "-t", "en", "--trainpref", folder / "train",
+        "--validpref", folder / "valid", "--destdir", folder / "bin", "--joined-dictionary",
+    )  # fmt: skip
+    train(
+        folder / "bin", folder / "mle", "--max-update", 8,
+        "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
+    )  # fmt: skip
+    return folder
+
+
+def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
+    done = train(
+        world / "bin", tmp_path / "run", *risk_flags(world), "--max-update", 2,
+        "--best-checkpoint-metric", "simile", "--maximize-best-checkpoint-metric",
+    )  # fmt: skip
+    valid = logged(done, "valid")
+    assert [int(line["valid_num_updates"]) for line in valid] == [0, 2]
+    for key in ("cost", "cost_bleu", "cost_simile", "bleu", "sim", "simile", "length_ratio",
+                "distinct", "entropy_q", "reward_std", "zero_std"):  # fmt: skip
+        assert f"valid_{key}" in valid[0]
+    assert [int(line["num_updates"]) for line in logged(done, "train_inner")] == [1, 2]
+    assert (tmp_path / "run/checkpoint_best.pt").exists()
+    # translating with the result needs nothing but fairseq and --user-dir
+    translated = run(
+        "fairseq-generate", world / "bin", "--user-dir", ROOT / "user_dir", "--gen-subset", "valid",
+        "--path", tmp_path / "run/checkpoint_last.pt", "--num-workers", "0",
+    )  # fmt: skip
+    assert len(re.findall(r"^D-\d+\t", translated.stdout, re.MULTILINE)) == 16
+
+
+def test_killed_and_resumed(world, tmp_path):
+    flags = [*risk_flags(world, "--reward", "half"), "--save-interval-updates", "2"]
+    log = (tmp_path / "log").open("w")
+    process = subprocess.Popen(
+        [BIN / "fairseq-train", world / "bin", "--user-dir", ROOT / "user_dir",
+         "--save-dir", tmp_path / "run", *MODEL, *map(str, flags), "--max-update", "1000"],
+        stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "run/checkpoint_last.pt").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = train(world / "bin", tmp_path / "run", *flags, "--max-update", 9)
+    updates = [int(line["num_updates"]) for line in logged(done, "train_inner")]
+    assert updates and updates[0] > 1 and updates[-1] == 9  # it went on, it did not begin again
+    assert all(int(line["valid_num_updates"]) > 0 for line in logged(done, "valid"))
+
+
+def test_bad_input_is_one_line(world, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(world / "encoder", broken)
+    (broken / "encoder.safetensors").unlink()
+    no_dictionary = tmp_path / "bin"
+    shutil.copytree(world / "bin", no_dictionary)
+    (no_dictionary / "dict.en.txt").unlink()
+    cases = [
+        (world / "bin", ["--reward", "simlie"], "--reward: got 'simlie'"),
+        (world / "bin", ["--simile-encoder", broken], "encoder.safetensors"),
+        (world / "bin", ["--risk-candidates", "500"], "--risk-candidates: got 500"),
+        (no_dictionary, ["-s", "xx", "-t", "en"], "dict.en.txt: no such dictionary"),
+    ]
+    for data, flags, message in cases:
+        done = train(data, tmp_path / "no", *risk_flags(world), *flags, check=False)
+        assert done.returncode == 1
+        last = done.stderr.strip().splitlines()[-1]
+        assert message in last and last.startswith("fairseq-train: error: ")
+        assert "Traceback" not in done.stderr
+
+
+def test_finetune_reads_the_model_from_the_checkpoint(world):
+    done = subprocess.run(
+        [sys.executable, ROOT / "recipes/model_flags.py", world / "mle/checkpoint_last.pt"],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    flags = done.stdout.splitlines()
+    assert flags[0] == "--arch=transformer_tiny"
+    assert "--max-source-positions=64" in flags
+    junk = world / "junk.pt"
+    junk.write_text("no checkpoint")
+    done = subprocess.run(
+        [sys.executable, ROOT / "recipes/model_flags.py", junk],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 2 and "not a fairseq checkpoint" in done.stderr
