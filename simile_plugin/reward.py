@@ -93,6 +93,14 @@ def _bleu_tokenizer(name: str) -> Callable[[str], str]:
     return BLEU(tokenize=name).tokenizer
 
 
+def check_tokenizer(name: str, flag: str) -> None:
+    """Raise ValueError, naming the flag, for a tokeniser that sacreBLEU does not know."""
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise ValueError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
+
+
 @lru_cache(maxsize=65536)
 def _ngram_counts(sentence: str, tokenize: str) -> tuple[NgramCounts, int]:
     tokens = _bleu_tokenizer(tokenize)(sentence.rstrip()).split()

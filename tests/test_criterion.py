@@ -205,6 +205,7 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
         ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
+        ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
         ({"simile_encoder": None}, "--simile-encoder: not given, but --reward simile needs"),
         ({"simile_encoder": "/no/such/folder"}, "/no/such/folder"),

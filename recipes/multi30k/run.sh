@@ -8,8 +8,8 @@
 #   SIMILE_DATA   folder with multi30k/task1 and multi30k/task2; without it they are downloaded
 #   WORK          work/multi30k in the repository: everything that is made
 #   SRC           de        source language: de, fr or cs (target: en)
-#   MLE_EPOCHS    14        epochs of MLE training
-#   RISK_UPDATES  300       updates of each risk training
+#   MLE_EPOCHS    12        epochs of MLE training
+#   RISK_UPDATES  200       updates of each risk training
 #   RISK_BATCH    30        sentences an update
 #   RISK_LR       1e-4      learning rate of risk training (Adam, constant)
 #   MLE_WEIGHT    0.3       gamma
@@ -23,8 +23,8 @@
 
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
-MLE_EPOCHS=${MLE_EPOCHS:-14}
-RISK_UPDATES=${RISK_UPDATES:-300}
+MLE_EPOCHS=${MLE_EPOCHS:-12}
+RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-1e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}

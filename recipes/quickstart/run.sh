@@ -52,6 +52,8 @@ setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 mkdir -p "$WORK"/{bpe,logs,out}
+# Models as small as these gain nothing from a second thread, and lose much on a busy machine.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 if has_gpu; then JOBS=${JOBS:-1}; else JOBS=${JOBS:-$(nproc)}; fi
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
@@ -86,7 +88,6 @@ training=(--arch transformer --share-all-embeddings --dropout 0.2
 # An interrupted training starts over: it is short, and its numbers stay those of one run.
 train_mle() { # UPDATES SEED
     rm -rf "$WORK/mle" "$WORK/logs/mle.log"
-    threads_for 1
     logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" "${training[@]}" \
         --save-dir "$WORK/mle" --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         --lr 4e-3 --lr-scheduler inverse_sqrt --warmup-updates 200 --max-tokens 1000 \
@@ -95,7 +96,6 @@ train_mle() { # UPDATES SEED
 
 train_risk() { # REWARD UPDATES BATCH LR GAMMA SCALE SEED
     rm -rf "${WORK:?}/$1" "$WORK/logs/$1.log"
-    threads_for "$JOBS"
     logged "$WORK/logs/$1.log" fairseq-train "${common[@]}" "${training[@]}" \
         --finetune-from-model "$WORK/mle/checkpoint_best.pt" --save-dir "$WORK/$1" \
         --criterion simile_risk --reward "$1" --simile-encoder "$WORK/encoder" \
@@ -106,7 +106,6 @@ train_risk() { # REWARD UPDATES BATCH LR GAMMA SCALE SEED
 }
 
 translate_test() { # SYSTEM
-    threads_for "$JOBS"
     translate "$WORK/out/$1.txt" "${common[@]}" --path "$WORK/$1/checkpoint_best.pt" \
         --gen-subset test --beam 8 --remove-bpe sentencepiece --batch-size 64
     python "$HERE/toy.py" meaning --source "$WORK/toy/test.xx" --hyp "$WORK/out/$1.txt" \

@@ -36,9 +36,10 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder.evaluation import evaluate_sts, read_sts
     from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder.models import usable_device
 
     sets = {folder: read_sts(folder) for folder in args.sts}
-    encoder = load_encoder(args.encoder, args.device)
+    encoder = load_encoder(args.encoder, usable_device(args.device))
     scores = [evaluate_sts(encoder, folder, parts) for folder, parts in sets.items()]
     if args.json:
 

@@ -239,7 +239,7 @@ def _write(path: str, sections: dict[str, Section]) -> None:
 
 
 def _results(args: argparse.Namespace) -> Section:
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     from simile_plugin.analysis import results, results_table, systems
 
@@ -278,14 +278,14 @@ def _results(args: argparse.Namespace) -> Section:
 
 def _score_settings(args: argparse.Namespace) -> ScoreSettings:
     from simile_plugin.analysis.scores import ScoreSettings
-    from simile_plugin.cli.score import check_tokenizer
     from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.reward import check_tokenizer
 
     if not args.simile_alpha >= 0:
         raise ValueError(
             f"--simile-alpha: got {args.simile_alpha}; expected 0 or more (the paper: 0.25)"
         )
-    check_tokenizer(args.tokenize)
+    check_tokenizer(args.tokenize, "--tokenize")
     encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
     return ScoreSettings(encoder, args.simile_alpha, args.tokenize)
 

@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder.format import load_encoder
     from simile_plugin.files import read_parallel
-    from simile_plugin.reward import bleu_signature, score_outputs, signature
+    from simile_plugin.reward import bleu_signature, check_tokenizer, score_outputs, signature
 
-    check_tokenizer(args.tokenize)
+    check_tokenizer(args.tokenize, "--tokenize")
     refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
     if not refs:
         raise ValueError(f"--ref: {args.ref} is empty; expected one sentence a line")
@@ -90,14 +90,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_corpus(args, scores, signatures)
     return 0
-
-
-def check_tokenizer(name: str) -> None:
-    """Raise ValueError for a name that sacreBLEU does not know."""
-    from sacrebleu.metrics import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise ValueError(f"--tokenize: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
 
 
 def warn_of_unknown(scores: ListScores) -> None:

@@ -51,7 +51,7 @@ class StsScores:
     constant: list[str]
 
 
-def read_sts(folder: str | Path) -> list[StsSet]:
+def read_sts(folder: str | Path, flag: str = "--sts") -> list[StsSet]:
     """Read STS.input.X.txt and STS.gs.X.txt of a folder; pairs with an empty gold are skipped.
 
     Raises:
@@ -61,19 +61,19 @@ def read_sts(folder: str | Path) -> list[StsSet]:
     root = Path(folder)
     inputs = sorted(root.glob(f"{INPUT}*.txt")) if root.is_dir() else []
     if not inputs:
-        raise ValueError(f"--sts: {root}: no STS.input.*.txt there, expected an STS folder")
-    return [_read_set(path) for path in inputs]
+        raise ValueError(f"{flag}: {root}: no STS.input.*.txt there, expected an STS folder")
+    return [_read_set(path, flag) for path in inputs]
 
 
-def _read_set(path: Path) -> StsSet:
+def _read_set(path: Path, flag: str) -> StsSet:
     name = path.name[len(INPUT) : -len(".txt")]
     gold_path = path.with_name(GOLD + name + ".txt")
     if not gold_path.is_file():
-        raise ValueError(f"--sts: {path} has no gold scores, expected {gold_path}")
-    lines, scores = read_lines(path, "--sts"), read_lines(gold_path, "--sts")
+        raise ValueError(f"{flag}: {path} has no gold scores, expected {gold_path}")
+    lines, scores = read_lines(path, flag), read_lines(gold_path, flag)
     if len(lines) != len(scores):
         raise ValueError(
-            f"--sts: {path} has {len(lines)} lines but {gold_path} has {len(scores)}; "
+            f"{flag}: {path} has {len(lines)} lines but {gold_path} has {len(scores)}; "
             "they must be parallel"
         )
     left, right, gold = [], [], []
@@ -82,18 +82,18 @@ def _read_set(path: Path) -> StsSet:
             continue
         columns = line.split("\t")
         if len(columns) < 2:
-            raise ValueError(f"--sts: {path}:{number}: no TAB, expected sentence TAB sentence")
+            raise ValueError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB sentence")
         try:
             value = float(score)
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise ValueError(f"--sts: {gold_path}:{number}: got {score!r}, expected a number")
+            raise ValueError(f"{flag}: {gold_path}:{number}: got {score!r}, expected a number")
         left.append(columns[0])
         right.append(columns[1])
         gold.append(value)
     if len(gold) < 2:
-        raise ValueError(f"--sts: {gold_path}: {len(gold)} gold scores, expected 2 or more")
+        raise ValueError(f"{flag}: {gold_path}: {len(gold)} gold scores, expected 2 or more")
     return StsSet(name, left, right, np.array(gold))
 
 

@@ -28,6 +28,23 @@ def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tupl
     return torch.from_numpy(ids).to(device), torch.from_numpy(offsets).to(device)
 
 
+def usable_device(name: str) -> torch.device:
+    """The torch device of a --device flag.
+
+    Raises:
+        ValueError: if torch does not know it or cannot use it here.
+    """
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"--device: got {name!r}, which cannot be used here ({reason}); use cpu"
+        ) from error
+    return device
+
+
 class Encoder(torch.nn.Module):
     """g(s) = mean of the embeddings of the known pieces of s (Wieting et al. 2019, section 3).
 

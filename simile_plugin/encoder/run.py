@@ -21,7 +21,7 @@ from torch import Tensor
 import simile_plugin
 from simile_plugin.encoder.evaluation import StsScores, evaluate_sts, read_sts
 from simile_plugin.encoder.format import save_encoder
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import Encoder, usable_device
 from simile_plugin.encoder.pairs import (
     BadLines,
     TextPairs,
@@ -97,7 +97,8 @@ def train_encoder(options: RunOptions, make_config: Callable[[int], TrainingConf
         raise ValueError(
             f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
         )
-    sts = {folder: read_sts(folder) for folder in options.eval_sts}
+    device = usable_device(options.device)
+    sts = {folder: read_sts(folder, "--eval-sts") for folder in options.eval_sts}
     bad = BadLines(options.strict)
     text = read_pairs(options.pairs, options.preprocessing, bad)
     if bad.total:
@@ -115,7 +116,7 @@ def train_encoder(options: RunOptions, make_config: Callable[[int], TrainingConf
         encoder = Encoder(weight.detach().clone(), segmenter)
         return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
 
-    trainer = Trainer(config, pairs, len(segmenter), options.device)
+    trainer = Trainer(config, pairs, len(segmenter), device)
     run = TrainingRun(trainer, folder, evaluate)
     facts = {
         "data": text.digest,
@@ -381,7 +382,7 @@ class Progress:
     """A bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, steps: int) -> None:
-        from tqdm import tqdm  # type: ignore[import-untyped]
+        from tqdm import tqdm
 
         self.steps = steps
         self.bar = tqdm(total=steps, unit="step", disable=not sys.stderr.isatty())

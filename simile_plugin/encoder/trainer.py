@@ -183,7 +183,11 @@ class Trainer:
     """
 
     def __init__(
-        self, config: TrainingConfig, pairs: Pairs, vocab_size: int, device: str = "cpu"
+        self,
+        config: TrainingConfig,
+        pairs: Pairs,
+        vocab_size: int,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.config = config
         self.pairs = pairs

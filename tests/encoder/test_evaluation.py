@@ -122,7 +122,10 @@ def test_bad_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gold", "message"),
     [
-        ("1\n2\n3\n", "STS.input.x.txt has 4 lines but .*STS.gs.x.txt has 3; they must be parallel"),
+        (
+            "1\n2\n3\n",
+            "STS.input.x.txt has 4 lines but .*STS.gs.x.txt has 3; they must be parallel",
+        ),
         ("1\n2\n3\nfour\n", "STS.gs.x.txt:4: got 'four', expected a number"),
         ("1\nnan\n3\n4\n", "STS.gs.x.txt:2: got 'nan', expected a number"),
         ("1\n\n\n\n", "1 gold scores, expected 2 or more"),

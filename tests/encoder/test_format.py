@@ -55,11 +55,17 @@ def edit_config(**changes: object) -> Callable[[Path], None]:
 
 
 def cut(name: str, size: int) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size]) and None
+    def shorten(folder: Path) -> None:
+        (folder / name).write_bytes((folder / name).read_bytes()[:size])
+
+    return shorten
 
 
 def replace(name: str, content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(content) and None
+    def write(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+
+    return write
 
 
 def remove(name: str) -> Callable[[Path], None]:

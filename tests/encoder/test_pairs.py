@@ -37,7 +37,7 @@ def test_equal_sentences_are_one_row(tmp_path: Path) -> None:
 
 
 def test_the_hash_is_the_same_everywhere() -> None:
-    assert sentence_hash("a fox .") == 0xd3eb4592526c560e  # as blake2b gives it, little-endian
+    assert sentence_hash("a fox .") == 0xD3EB4592526C560E  # as blake2b gives it, little-endian
 
 
 def test_data_hash_depends_on_the_two_columns_only(tmp_path: Path) -> None:

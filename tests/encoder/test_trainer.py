@@ -247,9 +247,7 @@ def learn(pairs: Pairs, vocab: int, **changes: Any) -> tuple[Trainer, StepStats]
 def test_a_collapse_is_seen(make_pairs: Callable[..., Pairs]) -> None:
     # Sides that share nothing, hardest negatives from the first step: all vectors become one.
     pairs = make_pairs(2000, 600, shared=0, filler=8)
-    trainer, stats = learn(
-        pairs, 600, lr=1e-2, init_std=0.1, megabatch=30, megabatch_anneal=1
-    )
+    trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=30, megabatch_anneal=1)
     assert stats.loss == pytest.approx(2 * 0.4, abs=0.05)
     assert stats.random > 0.95
     assert stats.collapsed(0.4)
