@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="sentencepiece model to write or use")
     parser.add_argument("--vocab-size", type=int, default=8000, help="pieces (default 8000)")
     parser.add_argument("files", nargs="*", help="text to train on")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()  # files may stand after the flags
     if args.action == "train":
         train(args.files, args.model, args.vocab_size)
     else:

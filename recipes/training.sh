@@ -33,9 +33,14 @@ translate() {
 # slower; threads that sleep cost a quiet one little.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
+# cores: how many there are; nproc alone would answer with OMP_NUM_THREADS, if that is set.
+cores() {
+    env -u OMP_NUM_THREADS nproc
+}
+
 # threads_for JOBS: the cores shared out among trainings side by side.
 threads_for() {
-    local threads=$(($(nproc) / $1))
+    local threads=$(($(cores) / $1))
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
 }
 

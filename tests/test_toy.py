@@ -67,16 +67,17 @@ def test_a_longer_training_set_begins_with_the_shorter_one(tmp_path: Path) -> No
 
 
 def test_no_meaning_of_valid_or_test_is_trained_on(tmp_path: Path) -> None:
-    # Meanings are drawn from a small world here, so that they would collide if they could.
-    sizes = {"train": 3000, "valid": 100, "test": 100, "pairs": 3000}
-    corpus = toy.draw_corpus(3, sizes)
+    # A world so small that meanings would collide if they could.
+    sizes = {"train": 2000, "valid": 100, "test": 100, "pairs": 2000}
+    corpus = toy.draw_corpus(3, sizes, words=2)
     drawn = {split: [meaning for meaning, _ in rows] for split, rows in corpus.items()}
     for split, size in sizes.items():
         assert len(drawn[split]) == len(set(drawn[split])) == size
     assert not set(drawn["test"]) & set(drawn["valid"])
     held_out = set(drawn["test"]) | set(drawn["valid"])
     assert not held_out & (set(drawn["train"]) | set(drawn["pairs"]))
-    assert set(drawn["train"]) & set(drawn["pairs"])  # short sentences do come up again
+    assert len(set(drawn["train"]) & set(drawn["pairs"])) > 100
+    assert {meaning.verb for meaning in drawn["train"]} == {"see", "find"}
     for meaning, (first, second) in corpus["pairs"]:
         assert first != second
         assert toy.parse(first) == toy.parse(second) == meaning

@@ -3,8 +3,8 @@
 Writes TSV to standard output: caption TAB caption. The five files train.1.en.gz to
 train.5.en.gz are looked for in --captions, default $SIMILE_DATA/multi30k/task2.
 
-The captions overlap the image sets of STS (2014 and 2015 images, MSRvid in style, a quarter of
-2017 en-en): no STS figure of an encoder trained on them is that of a held-out test.
+The captions overlap STS (115 of the 500 sentences of 2017 en-en, most of 2015 images, a few of
+2012 MSRvid and 2014 images): an STS figure of an encoder trained on them is no held-out test.
 """
 
 from __future__ import annotations

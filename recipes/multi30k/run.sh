@@ -49,7 +49,7 @@ mkdir -p "$WORK"/{raw,captions,bpe,out}
 if has_gpu; then
     JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
 else
-    JOBS=${JOBS:-$(nproc)} FLAGS=${FLAGS-}
+    JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
 fi
 read -ra flags <<<"$FLAGS"
 

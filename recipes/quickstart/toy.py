@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from math import fsum
 from pathlib import Path
 from random import Random
@@ -238,30 +238,33 @@ def _weighted(rng: Random, items: Sequence[tuple[float, T]]) -> T:
     return items[-1][1]
 
 
-def _zipf(names: Iterable[str]) -> list[tuple[float, str]]:
+def _zipf(names: Iterable[str], words: int) -> list[tuple[float, str]]:
     """Weights 1/rank: the first words of a table are frequent, the last ones rare."""
-    return [(1 / rank, name) for rank, name in enumerate(names, start=1)]
+    return [(1 / rank, name) for rank, name in enumerate(islice(names, words), start=1)]
 
 
-def _draw_entity(rng: Random, kinds: str) -> Entity:
+def _optional(rng: Random, probability: float, names: Iterable[str], words: int) -> str:
+    return _weighted(rng, _zipf(names, words)) if rng.random() < probability else NONE
+
+
+def _draw_entity(rng: Random, kinds: str, words: int) -> Entity:
     kind = _weighted(rng, [(1.0, kind) for kind in CLASSES if kind[0] in kinds])
-    noun = _weighted(rng, _zipf(w.name for w in NOUN.values() if w.kind == kind))
+    noun = _weighted(rng, _zipf((w.name for w in NOUN.values() if w.kind == kind), words))
     number = _weighted(rng, [(0.65, "one"), (0.35, "many")])
-    return Entity(noun, number, _optional(rng, 0.4, ATTRIBUTE))
+    return Entity(noun, number, _optional(rng, 0.4, ATTRIBUTE, words))
 
 
-def _optional(rng: Random, probability: float, names: Iterable[str]) -> str:
-    return _weighted(rng, _zipf(names)) if rng.random() < probability else NONE
+def draw_meaning(rng: Random, words: int = 99) -> Meaning:
+    """One meaning: Zipf-distributed words that suit each other's class, optional time and place.
 
-
-def draw_meaning(rng: Random) -> Meaning:
-    """One meaning: Zipf-distributed words that suit each other's class, optional time and place."""
-    verb = _weighted(rng, _zipf(VERB))
+    Only the first `words` verbs, attributes, times, places, and nouns of each class are used.
+    """
+    verb = _weighted(rng, _zipf(VERB, words))
     tense = _weighted(rng, [(0.45, "past"), (0.25, "present"), (0.3, "future")])
     polarity = _weighted(rng, [(0.85, "yes"), (0.15, "no")])
-    agent = _draw_entity(rng, VERB[verb].agents)
-    patient = _draw_entity(rng, VERB[verb].patients)
-    time, place = _optional(rng, 0.55, TIME), _optional(rng, 0.5, PLACE)
+    agent = _draw_entity(rng, VERB[verb].agents, words)
+    patient = _draw_entity(rng, VERB[verb].patients, words)
+    time, place = _optional(rng, 0.55, TIME, words), _optional(rng, 0.5, PLACE, words)
     return Meaning(verb, tense, polarity, agent, patient, time, place)
 
 
@@ -543,7 +546,9 @@ def count(judgements: Sequence[Judgement]) -> dict[str, Any]:
 # Files and commands
 
 
-def draw_corpus(seed: int, sizes: Mapping[str, int]) -> dict[str, list[tuple[Meaning, list[str]]]]:
+def draw_corpus(
+    seed: int, sizes: Mapping[str, int], words: int = 99
+) -> dict[str, list[tuple[Meaning, list[str]]]]:
     """For each split, its distinct meanings, each with one English sentence, or two for `pairs`.
 
     Meanings of valid and test appear in no other split. A split has its own random stream: its
@@ -555,7 +560,7 @@ def draw_corpus(seed: int, sizes: Mapping[str, int]) -> dict[str, list[tuple[Mea
         rng, seen = Random(f"{seed} {split}"), set(held_out)
         rows: list[tuple[Meaning, list[str]]] = []
         while len(rows) < sizes[split]:
-            meaning = draw_meaning(rng)
+            meaning = draw_meaning(rng, words)
             sentences = [english(meaning, rng)]
             while split == "pairs" and len(sentences) < 2:
                 sentences += {english(meaning, rng)} - set(sentences)
@@ -604,11 +609,11 @@ def _parse_record(line: str) -> Meaning:
 def run_generate(args: argparse.Namespace) -> None:
     """Write the splits, their meanings and the paraphrase pairs under --out."""
     sizes = {split: getattr(args, split) for split in ("train", "valid", "test", "pairs")}
-    for split, size in sizes.items():
+    for split, size in (*sizes.items(), ("words", args.words)):
         if size < 1:
-            raise ValueError(f"--{split}: got {size}, expected at least 1 sentence")
+            raise ValueError(f"--{split}: got {size}, expected at least 1")
     args.out.mkdir(parents=True, exist_ok=True)
-    corpus = draw_corpus(args.seed, sizes)
+    corpus = draw_corpus(args.seed, sizes, args.words)
     pairs = corpus.pop("pairs")
     for split, rows in corpus.items():
         _write(args.out / f"{split}.xx", (source(meaning) for meaning, _ in rows))
@@ -702,6 +707,12 @@ def parser() -> argparse.ArgumentParser:
     generate.add_argument("--valid", type=int, default=300, help="sentences (%(default)s)")
     generate.add_argument("--test", type=int, default=500, help="sentences (%(default)s)")
     generate.add_argument("--pairs", type=int, default=10000, help="paraphrases (%(default)s)")
+    generate.add_argument(
+        "--words",
+        type=int,
+        default=99,
+        help="use the first so many words of each kind only, for a smaller world (default: all)",
+    )
     generate.set_defaults(run=run_generate)
 
     meaning = commands.add_parser(

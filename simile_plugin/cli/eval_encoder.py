@@ -19,6 +19,7 @@ HELP = "correlate an encoder with human similarity scores (STS)"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile eval-encoder`."""
+    parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("encoder", metavar="ENCODER", help="encoder folder")
     parser.add_argument(

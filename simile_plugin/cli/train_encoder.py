@@ -18,6 +18,7 @@ EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile train-encoder`; the papers' values stand in the help texts."""
+    parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     data = parser.add_argument_group("data")
     data.add_argument(

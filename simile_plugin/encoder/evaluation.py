@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import Encoder, cosine
 from simile_plugin.files import read_lines
-from simile_plugin.reward import cosine
 
 INPUT, GOLD = "STS.input.", "STS.gs."
 

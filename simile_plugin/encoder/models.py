@@ -28,6 +28,21 @@ def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tupl
     return torch.from_numpy(ids).to(device), torch.from_numpy(offsets).to(device)
 
 
+def cosine(left: Tensor, right: Tensor) -> Tensor:
+    """SIM = cos(g(r), g(h)), and 0 where either vector is zero.
+
+    Args:
+        left, right: (..., D) sentence vectors; shapes broadcast.
+
+    Returns:
+        (...) in [-1, 1].
+    """
+    dot = (left * right).sum(-1)
+    norms = left.norm(dim=-1) * right.norm(dim=-1)
+    # torch's cosine_similarity clamps each norm, which bends the value of tiny vectors.
+    return torch.where(norms > 0, dot / norms.clamp(min=1e-30), torch.zeros_like(dot)).clamp(-1, 1)
+
+
 def usable_device(name: str) -> torch.device:
     """The torch device of a --device flag.
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simile_plugin.encoder.models import Encoder, flatten
+from simile_plugin.encoder.models import Encoder, cosine, flatten, usable_device
 from simile_plugin.text import Preprocessing, Segmenter
 
 
@@ -87,3 +87,16 @@ def test_embeddings_must_fit_the_sentencepiece_model(encoder: Encoder) -> None:
         Encoder(torch.zeros(pieces, 4, dtype=torch.float64), encoder.segmenter)
     with pytest.raises(ValueError, match="NaN or infinite"):
         Encoder(torch.full((pieces, 4), torch.inf), encoder.segmenter)
+
+
+def test_cosine_by_hand() -> None:
+    left = torch.tensor([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1e-12, 0.0]])
+    right = torch.tensor([[4.0, 3.0], [-2.0, 0.0], [1.0, 1.0], [1e-12, 1e-12]])
+    # (12 + 12) / 25; opposite; a zero vector; the length of vectors does not count.
+    assert cosine(left, right).tolist() == pytest.approx([24 / 25, -1, 0, 0.5**0.5])
+
+
+def test_devices() -> None:
+    assert usable_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match="--device: got 'abacus', which cannot be used here"):
+        usable_device("abacus")
