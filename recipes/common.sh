@@ -87,7 +87,7 @@ _install() { # EXTRA KEY
     say "Installing torch, numpy and the build tools"
     _pip_install -c "$constraints" torch numpy cython setuptools wheel
     if ! _has_fairseq; then
-        say "Building fairseq from source (about 3 minutes)"
+        say "Building fairseq (from source about 3 minutes; where a wheel is at hand, at once)"
         _check_compiler
         # Nothing is installed yet in this step: it may be interrupted without harm. CUDA_HOME would
         # make fairseq build CUDA kernels that are not used here and need a matching nvcc.

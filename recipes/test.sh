@@ -20,8 +20,7 @@ say "Types (mypy; a minute or two the first time)"
 mypy
 
 say "Shell scripts (shellcheck)"
-find . -path './.venv*' -prune -o -path ./work -prune -o -name '*.sh' -print0 |
-    xargs -0 shellcheck -x .ci/run
+find recipes tests -name work -prune -o -name '*.sh' -print0 | xargs -0 shellcheck -x .ci/run
 
 say "Tests (pytest)"
 # exec: pytest's status is ours.

@@ -356,3 +356,10 @@ def test_unknown_slot_value_is_named(outputs: Path, capsys: pytest.CaptureFixtur
 def test_sizes_must_be_positive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert toy.main(["generate", "--out", str(tmp_path), "--valid", "0"]) == 2
     assert "--valid: got 0, expected at least 1" in capsys.readouterr().err
+
+
+def test_a_world_too_small_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 1 verb x 6 forms x (3 kinds x 2 numbers x 2)^2 participants x 2 times x 2 places = 3,456
+    command = ["generate", "--out", str(tmp_path), "--words", "1", "--test", "4000"]
+    assert toy.main(command) == 2
+    assert "--words 1: has hardly more than" in capsys.readouterr().err

@@ -553,20 +553,29 @@ def draw_corpus(
 
     Meanings of valid and test appear in no other split. A split has its own random stream: its
     size changes no other split, save that train and pairs skip what valid and test hold.
+    Raises ValueError if the words do not make so many meanings.
     """
     held_out: set[Meaning] = set()
     corpus: dict[str, list[tuple[Meaning, list[str]]]] = {}
     for split in ("test", "valid", "train", "pairs"):
         rng, seen = Random(f"{seed} {split}"), set(held_out)
         rows: list[tuple[Meaning, list[str]]] = []
+        draws = 0
         while len(rows) < sizes[split]:
+            draws += 1
+            if draws > 1000 + 20 * sizes[split]:
+                raise ValueError(
+                    f"--words {words}: has hardly more than {len(rows)} meanings left for "
+                    f"--{split} {sizes[split]}; ask for more words or fewer sentences"
+                )
             meaning = draw_meaning(rng, words)
+            if meaning in seen:
+                continue
+            seen.add(meaning)
             sentences = [english(meaning, rng)]
             while split == "pairs" and len(sentences) < 2:
                 sentences += {english(meaning, rng)} - set(sentences)
-            if meaning not in seen:
-                seen.add(meaning)
-                rows.append((meaning, sentences))
+            rows.append((meaning, sentences))
         if split in ("test", "valid"):
             held_out = seen
         corpus[split] = rows
@@ -745,6 +754,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
         args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError) as error:
         print(f"toy.py {args.command}: error: {error}", file=sys.stderr)
         return 2
