@@ -59,7 +59,14 @@ def validate_before_first_update() -> None:
     """
     from fairseq_cli import train as fairseq_train
 
-    original = fairseq_train.train
+    _validate_first(fairseq_train)
+    main = sys.modules["__main__"]
+    if hasattr(main, "validate_and_save"):  # python -m fairseq_cli.train, torchrun: a second copy
+        _validate_first(main)
+
+
+def _validate_first(module: Any) -> None:
+    original = module.train
     if getattr(original, "validates_first", False):
         return
 
@@ -68,11 +75,11 @@ def validate_before_first_update() -> None:
         wanted = criterion == "simile_risk" and not cfg.dataset.disable_validation
         if wanted and trainer.get_num_updates() == 0:
             subsets = cfg.dataset.valid_subset.split(",")
-            fairseq_train.validate(cfg, trainer, task, epoch_itr, subsets)
+            module.validate(cfg, trainer, task, epoch_itr, subsets)
         return original(cfg, trainer, task, epoch_itr)
 
     train.validates_first = True  # type: ignore[attr-defined]
-    fairseq_train.train = train
+    module.train = train
 
 
 def explain_in_one_line() -> None:

@@ -76,3 +76,15 @@ def test_apply_twice_is_apply_once():
     first, hook = train.train, sys.excepthook
     compat.apply()
     assert train.train is first and sys.excepthook is hook
+
+
+def test_a_second_copy_of_the_trainer_validates_first_too():
+    # python -m fairseq_cli.train runs a copy of the module under the name __main__
+    done = run_python(
+        "import sys\n"
+        "from fairseq_cli.train import train, validate, validate_and_save\n"
+        "from simile_plugin import compat\n"
+        "compat.validate_before_first_update()\n"
+        "print(sys.modules['__main__'].train.validates_first)\n"
+    )
+    assert done.stdout.strip() == "True", done.stderr

@@ -97,7 +97,7 @@ segment() {
                 <"$WORK/raw/$split.$language" >"$WORK/bpe/$split.$language"
         done
     done
-    rm -rf "$WORK/bin"
+    rm -rf "${WORK:?}/bin"
     fairseq-preprocess -s "$SRC" -t en --joined-dictionary --destdir "$WORK/bin" --workers 2 \
         --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }

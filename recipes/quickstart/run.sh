@@ -69,7 +69,7 @@ segment() { # PIECES
                 <"$WORK/toy/$split.$language" >"$WORK/bpe/$split.$language"
         done
     done
-    rm -rf "$WORK/bin"
+    rm -rf "${WORK:?}/bin"
     logged "$WORK/logs/preprocess.log" fairseq-preprocess -s xx -t en --joined-dictionary \
         --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test" \
         --destdir "$WORK/bin"
