@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import sys
 import traceback
@@ -80,6 +81,29 @@ def _validate_first(module: Any) -> None:
 
     train.validates_first = True  # type: ignore[attr-defined]
     module.train = train
+
+
+def show_flags_with_help(criterion: str, config: Any) -> None:
+    """Let ``fairseq-train --criterion NAME --help`` end with the criterion's own flags.
+
+    fairseq answers --help before it adds the flags of the chosen criterion, so that they stay
+    unexplained.
+
+    Args:
+        criterion: registered name.
+        config: an instance of its dataclass.
+    """
+    if criterion not in sys.argv or not {"-h", "--help"} & set(sys.argv):
+        return
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+    parser = argparse.ArgumentParser(
+        prog="", usage=argparse.SUPPRESS, description=f"flags of --criterion {criterion}:",
+        add_help=False, allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )  # fmt: skip
+    gen_parser_from_dataclass(parser, config)
+    atexit.register(parser.print_help)
 
 
 def explain_in_one_line() -> None:

@@ -153,6 +153,9 @@ class SimileRiskConfig(FairseqDataclass):
     )
 
 
+compat.show_flags_with_help("simile_risk", SimileRiskConfig())
+
+
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
 class SimileRiskCriterion(FairseqCriterion):
     """L = gamma L_TokLS + (1 - gamma) L_Risk over n-best lists (Wieting et al. 2019, eq. 1).

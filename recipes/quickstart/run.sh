@@ -15,7 +15,7 @@
 #   MLE_UPDATES   900   updates of MLE training, of about 1,000 target tokens
 #   RISK_UPDATES  100   updates of each risk training
 #   RISK_BATCH    64    sentences an update, 8 candidates each
-#   RISK_LR       5e-4  learning rate of risk training (Adam, constant)
+#   RISK_LR       1e-4  learning rate of risk training (Adam, constant)
 #   MLE_WEIGHT    0.3   gamma, the weight of the token loss in risk training
 #   COST_SCALE    10    factor on the cost 1 - reward
 #   REWARDS       "bleu half simile"
@@ -34,7 +34,7 @@ PAIRS=${PAIRS:-20000}
 MLE_UPDATES=${MLE_UPDATES:-900}
 RISK_UPDATES=${RISK_UPDATES:-100}
 RISK_BATCH=${RISK_BATCH:-64}
-RISK_LR=${RISK_LR:-5e-4}
+RISK_LR=${RISK_LR:-1e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
 REWARDS=${REWARDS:-bleu half simile}

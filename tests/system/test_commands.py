@@ -142,6 +142,13 @@ def test_bad_input_is_one_line(world, tmp_path):
         assert "Traceback" not in done.stderr
 
 
+def test_help_shows_the_flags_of_the_criterion():
+    done = run(
+        "fairseq-train", "--user-dir", ROOT / "user_dir", "--criterion", "simile_risk", "--help"
+    )
+    assert "--simile-encoder" in done.stdout and "--risk-cost-scale" in done.stdout
+
+
 def test_finetune_reads_the_model_from_the_checkpoint(world):
     done = subprocess.run(
         [sys.executable, ROOT / "recipes/model_flags.py", world / "mle/checkpoint_last.pt"],

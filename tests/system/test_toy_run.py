@@ -31,11 +31,12 @@ def command(program: str, folder: Path, flags: str, output: Path | None = None) 
         [BIN / program, *flags.split()],
         cwd=folder,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{program}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{program}: {done.stdout[-3000:]}"
     if output:
         output.write_text(done.stdout)
 
@@ -109,7 +110,8 @@ def fine_tune(folder: Path, seed: int) -> dict[int, dict[str, float]]:
         "--finetune-from-model mle/checkpoint_best.pt --criterion simile_risk --reward simile "
         "--simile-encoder encoder --risk-cost-scale 10 --lr 1e-3 --lr-scheduler fixed "
         "--batch-size 32 --batch-size-valid 100 --required-batch-size-multiple 1 --max-update 40 "
-        f"--save-interval-updates 20 --log-file risk.log --seed {seed}",
+        f"--save-interval-updates 20 --seed {seed}",
+        folder / "risk.log",
     )
     return read_validations(str(folder / "risk.log"), "risk.log")
 
