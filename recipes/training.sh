@@ -44,6 +44,25 @@ threads_for() {
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
 }
 
+background=()
+
+# in_background COMMAND...: start it, once fewer than $JOBS are running; wait_for_all waits for them.
+in_background() {
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do
+        wait -n || die "a training failed, see above"
+    done
+    "$@" &
+    background+=("$!")
+}
+
+wait_for_all() {
+    local job
+    for job in "${background[@]}"; do
+        wait "$job" || die "a training failed, see above"
+    done
+    background=()
+}
+
 has_gpu() {
     python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
 }

@@ -20,7 +20,6 @@ SENTENCES = [
     "our train was late because of snow on the line",
     "the museum opens its garden in the spring",
     "he paid for the tickets with a handful of coins",
-    "a red house stands on the hill",
 ]
 
 

@@ -134,6 +134,10 @@ translate_test() { # SYSTEM CHECKPOINT
         --gen-subset test --beam 5 --remove-bpe sentencepiece --batch-size 50
 }
 
+risk_system() { # REWARD SEED
+    AFTER="encoder mle" once "$1.$2" train_risk "$1" "$2"
+}
+
 report() {
     local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward seed files traces
     for reward in $REWARDS; do
@@ -158,17 +162,12 @@ AFTER=bin once mle train_mle
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt
 
 say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
-running=0
 for seed in $SEEDS; do
     for reward in $REWARDS; do
-        AFTER="encoder mle" once "$reward.$seed" train_risk "$reward" "$seed" &
-        running=$((running + 1))
-        [ "$running" -lt "$JOBS" ] || wait -n || die "a training failed, see above"
+        in_background risk_system "$reward" "$seed"
     done
 done
-while [ -n "$(jobs -rp)" ]; do
-    wait -n || die "a training failed, see above"
-done
+wait_for_all
 
 say "Results on test_2016_flickr"
 report

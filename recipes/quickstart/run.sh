@@ -144,15 +144,10 @@ say "5/7 Translating the test set with it"
 AFTER=mle once test-mle translate_test mle
 
 say "6/7 Minimum risk training and translation: ${REWARDS// /, } ($JOBS at once)"
-running=0
 for reward in $REWARDS; do
-    risk_system "$reward" &
-    running=$((running + 1))
-    [ "$running" -lt "$JOBS" ] || wait -n || die "a training failed, see above"
+    in_background risk_system "$reward"
 done
-while [ -n "$(jobs -rp)" ]; do
-    wait -n || die "a training failed, see above"
-done
+wait_for_all
 
 say "7/7 Results on $TEST test sentences"
 report

@@ -22,8 +22,7 @@ from simile_plugin.analysis.systems import System
 from simile_plugin.analysis.tables import markdown_table, text_table
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.reward import score_lists, signature
-
-from .conftest import SENTENCES
+from tests.conftest import SENTENCES
 
 REFS = SENTENCES * 10
 
