@@ -313,7 +313,7 @@ class TrainingRun:
             "seconds": round(self._seconds(), 2),
         }
         self.window_started = now
-        if stats.collapsed(trainer.config.margin):
+        if stats.collapsed(trainer.config):
             record["collapsed"] = True
             if not self.warned:
                 say(

@@ -13,10 +13,18 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder.mining import POOLS, hardest_negatives
+from simile_plugin.encoder.adam import RowAdam
+from simile_plugin.encoder.mining import (
+    POOLS,
+    hardest_negatives,
+    random_negatives,
+    sharing_pairs,
+)
 from simile_plugin.encoder.pairs import Pairs
 
 SCHEDULES = ("linear", "constant")
+OBJECTIVES = ("margin", "mnr")
+NEGATIVES = ("max", "mix", "rand")
 # Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
 COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
 COLLAPSED_COSINE = 0.9  # mean cosine of random pairs
@@ -44,6 +52,12 @@ class TrainingConfig:
         init_std: standard deviation of the initial embeddings; the loss sees only cosines, so
             lr / init_std is what decides how fast they turn.
         dropout: probability of dropping an entry of a piece embedding.
+        objective: "margin" loss, or "mnr", the multiple-negatives ranking loss.
+        scale: inverse temperature of mnr.
+        negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
+            "mix" one or the other, evenly.
+        mine_per_process: each of several processes searches its own share of a mega-batch only.
+        l2_initial: the loss gets this times half the squared distance from the initial embeddings.
         seed: of initial embeddings, order of pairs and dropout.
         eval_every: minibatches between evaluations, 0 for never.
         save_every: minibatches between states to resume from, 0 for never.
@@ -61,6 +75,11 @@ class TrainingConfig:
     lr_schedule: str = "linear"
     init_std: float = 1.0
     dropout: float = 0.0
+    objective: str = "margin"
+    scale: float = 20.0
+    negatives: str = "max"
+    mine_per_process: bool = False
+    l2_initial: float = 0.0
     seed: int = 1
     eval_every: int = 0
     save_every: int = 2000
@@ -72,34 +91,29 @@ class TrainingConfig:
             _check(name, getattr(self, name), getattr(self, name) >= 1, "1 or more")
         for name in ("eval_every", "save_every", "seed"):
             _check(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
-        for name in ("lr", "init_std"):
+        for name in ("lr", "init_std", "scale"):
             value = getattr(self, name)
             _check(name, value, 0 < value < math.inf, "a number above 0")
         _check("margin", self.margin, 0 < self.margin <= 2, "above 0, at most 2 (cosines)")
         _check("dropout", self.dropout, 0 <= self.dropout < 1, "at least 0, below 1")
-        _check("pool", self.pool, self.pool in POOLS, " or ".join(POOLS))
-        _check(
-            "lr_schedule", self.lr_schedule, self.lr_schedule in SCHEDULES, " or ".join(SCHEDULES)
-        )
+        _check("l2_initial", self.l2_initial, 0 <= self.l2_initial < math.inf, "0 or more")
+        for name, choices in (
+            ("pool", POOLS),
+            ("lr_schedule", SCHEDULES),
+            ("objective", OBJECTIVES),
+            ("negatives", NEGATIVES),
+        ):
+            value = getattr(self, name)
+            _check(name, value, value in choices, " or ".join(choices))
+
+    def lr_at(self, step: int) -> float:
+        """Adam's learning rate at a step, counted from 0."""
+        return self.lr if self.lr_schedule == "constant" else self.lr * (1 - step / self.steps)
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:
     if not good:
         raise ValueError(f"--{name.replace('_', '-')}: got {value}, expected {expected}")
-
-
-def pair_cosines(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of a minibatch.
-
-    Args:
-        vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
-
-    Returns:
-        cos(s, t) (B,); cos(s, t') and cos(t, s') (B, 2); cos of s and the next pair's t (B,).
-    """
-    left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
-    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
-    return (left * right).sum(1), negative, (left * right.roll(-1, 0)).sum(1)
 
 
 def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
@@ -118,31 +132,128 @@ def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
     return (margin - positive[:, None] + negative).clamp(min=0)
 
 
-def bag_gradient(ids: Tensor, offsets: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of the embeddings, from that of the means of bags of them.
+def margin_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
 
-    The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
-    sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does that
-    several times faster than its backward.
+    With unit vectors a = s/|s| and so on, d cos(s, t) / ds = (b - cos(s, t) a) / |s|.
 
     Args:
-        ids: (P,) pieces of all bags.
-        offsets: (U,) start of each bag; no bag is empty.
-        gradient: (U, D) of the means.
+        vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
+        found: (B, 2) whether t' and s' exist; the hinge of one that does not is 0.
+        margin: d.
 
     Returns:
-        distinct pieces (R,) in rising order, and their gradients (R, D).
+        the values of StepStats (5,), and the gradient (4 * B, D) of the mean over pairs.
     """
-    ends = torch.cat([offsets[1:], offsets.new_tensor([len(ids)])])
-    lengths = ends - offsets
-    bags = torch.repeat_interleave(torch.arange(len(offsets), device=ids.device), lengths)
-    ordered, order = torch.sort(ids, stable=True)
-    pieces, counts = torch.unique_consecutive(ordered, return_counts=True)
-    members = bags[order]
-    weights = lengths.to(gradient.dtype).reciprocal()[members]
-    starts = torch.cumsum(counts, 0) - counts
-    rows = F.embedding_bag(members, gradient, starts, mode="sum", per_sample_weights=weights)
-    return pieces, rows
+    norms = vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    unit = vectors / norms
+    left, right, left_negative, right_negative = unit.chunk(4)
+    positive = (left * right).sum(1)
+    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+    hinges = margin_loss(positive, negative, margin) * found
+    active = hinges > 0
+    push = active.to(unit.dtype) / len(left)  # d loss / d negative cosine
+    for_left, for_right, pull = push[:, :1], push[:, 1:], push.sum(1, keepdim=True)
+    gradient = torch.empty_like(unit)
+    of_left, of_right, of_left_negative, of_right_negative = gradient.chunk(4)
+    torch.mul(left_negative, for_left, out=of_left).addcmul_(right, pull, value=-1)
+    torch.mul(right_negative, for_right, out=of_right).addcmul_(left, pull, value=-1)
+    torch.mul(left, for_left, out=of_left_negative)
+    torch.mul(right, for_right, out=of_right_negative)
+    gradient.addcmul_(unit, (gradient * unit).sum(1, keepdim=True), value=-1).div_(norms)
+    count = found.sum().clamp(min=1)
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    means = active.sum() / count, positive.mean(), (negative * found).sum() / count, neighbours
+    return torch.stack([hinges.sum() / len(left), *means]), gradient
+
+
+def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Multiple-negatives ranking loss (Henderson et al. 2017), in both directions.
+
+    Mean over pairs and directions of -log softmax_j(scale * cos(s_i, t_j)) at j = i; pairs that
+    share a sentence are left out of each other's sums.
+
+    Args:
+        vectors: (2 * B, D): all s, all t.
+        keys: (B, 2) int64, equal for equal sentences.
+        scale: inverse temperature.
+
+    Returns:
+        the values of StepStats (5,) and the gradient (2 * B, D). Active is the share of sentences
+        that some wrong one is nearer to than the right one; negative the nearest wrong one's mean.
+    """
+    vectors = vectors.detach().requires_grad_()
+    with torch.enable_grad():
+        left, right = F.normalize(vectors, dim=1).chunk(2)
+        cosines = left @ right.T
+        shared = sharing_pairs(keys[:, 0], keys[:, 1])
+        own = torch.arange(len(left), device=vectors.device)
+        mask = torch.zeros_like(cosines)
+        mask[shared[:, 0], shared[:, 1]] = -torch.inf
+        wrong = cosines.detach() + mask
+        mask[own, own] = 0
+        logits = scale * cosines + mask
+        loss = (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+        loss.backward()
+    assert vectors.grad is not None
+    positive = cosines.detach().diagonal()
+    nearest = torch.cat([wrong.amax(1), wrong.amax(0)])
+    exists = nearest > -torch.inf
+    active = ((nearest >= positive.repeat(2)) & exists).sum() / exists.sum().clamp(min=1)
+    negative = nearest.where(exists, torch.zeros_like(nearest)).sum() / exists.sum().clamp(min=1)
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    stats = [loss, active, positive.mean(), negative, neighbours]
+    return torch.stack(stats).detach(), vectors.grad
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Sentences of a minibatch as bags of pieces, by sentence and by piece.
+
+    Attributes:
+        ids: (P,) int64 pieces of all sentences, one after the other.
+        starts: (U,) int64 start of each sentence; none is empty.
+        rows: (R,) distinct pieces, rising.
+        members: (P,) int64 the sentences that each of rows stands in, row after row.
+        row_starts: (R,) int64 start of each row in members.
+    """
+
+    ids: Tensor
+    starts: Tensor
+    rows: NDArray[np.integer]
+    members: Tensor
+    row_starts: Tensor
+
+    @classmethod
+    def of(
+        cls, pairs: Pairs, sentences: NDArray[np.integer], device: torch.device | str = "cpu"
+    ) -> Bags:
+        """The bags of some sentences of the training pairs."""
+        ids, starts = pairs.bags(sentences)
+        # 16-bit keys are sorted by radix, seven times faster than 64-bit ones.
+        order = np.argsort(ids.astype(pairs.ids.dtype), kind="stable")
+        ordered = ids[order]
+        row_starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        lengths = np.diff(starts, append=len(ids))
+        sentence_of = np.repeat(np.arange(len(starts)), lengths)
+        tensors = (ids, starts, sentence_of[order], row_starts)
+        on_device = [torch.from_numpy(values).to(device) for values in tensors]
+        return cls(on_device[0], on_device[1], ordered[row_starts], *on_device[2:])
+
+    def means(self, weight: Tensor) -> Tensor:
+        """Mean embedding (U, D) of each sentence."""
+        return F.embedding_bag(self.ids, weight, self.starts, mode="mean")
+
+    def gradient(self, of_means: Tensor) -> Tensor:
+        """Gradient (R, D) of the rows, from that of the means (U, D).
+
+        The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
+        sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
+        that several times faster than its backward.
+        """
+        lengths = torch.diff(self.starts, append=self.starts.new_tensor([len(self.ids)]))
+        scaled = of_means / lengths[:, None]
+        return F.embedding_bag(self.members, scaled, self.row_starts, mode="sum")
 
 
 @dataclass
@@ -162,9 +273,10 @@ class StepStats:
     negative: float
     random: float
 
-    def collapsed(self, margin: float) -> bool:
-        """Every cosine is near 1, and the loss near what equal cosines give."""
-        return self.loss > COLLAPSED_LOSS * 2 * margin and self.random > COLLAPSED_COSINE
+    def collapsed(self, config: TrainingConfig) -> bool:
+        """Every cosine is near 1, and the margin loss near what equal cosines give."""
+        stuck = config.objective == "mnr" or self.loss > COLLAPSED_LOSS * 2 * config.margin
+        return stuck and embeddings_collapsed(self.positive, self.random)
 
 
 def embeddings_collapsed(positive: float, random: float) -> bool:
@@ -175,11 +287,19 @@ def embeddings_collapsed(positive: float, random: float) -> bool:
 class Trainer:
     """State of a training run: weights, Adam, place in the data, mined negatives.
 
+    With several processes (torch.distributed) each one computes its share of every minibatch, and
+    all of them make the same step.
+
     Args:
         config: see there.
         pairs: training pairs.
         vocab_size: V, rows of the embedding table.
         device: where weights and minibatches live.
+        initial: (V, D) embeddings to begin with, instead of random ones.
+
+    Raises:
+        ValueError: if a minibatch cannot be shared equally by the processes, or ``initial`` has
+            another shape.
     """
 
     def __init__(
@@ -188,26 +308,50 @@ class Trainer:
         pairs: Pairs,
         vocab_size: int,
         device: torch.device | str = "cpu",
+        initial: Tensor | None = None,
     ) -> None:
         self.config = config
         self.pairs = pairs
         self.device = torch.device(device)
-        generator = torch.Generator().manual_seed(config.seed)
-        table = torch.randn(vocab_size, config.dim, generator=generator) * config.init_std
-        self.weight = torch.nn.Parameter(table.to(self.device))
-        self.weight.grad = torch.zeros_like(self.weight)
-        self.optimizer = torch.optim.Adam([self.weight], lr=config.lr, fused=True)
-        self.dropout_generator = torch.Generator(self.device).manual_seed(config.seed)
-        # 64-bit hashes as int64: only their equality counts.
-        self.keys = pairs.hashes.view(np.int64)
+        self.rank, self.world = rank_and_world()
+        if config.batch_size % self.world:
+            raise ValueError(
+                f"--batch-size: got {config.batch_size}, which {self.world} processes cannot share "
+                "equally; use a multiple of their number"
+            )
+        table = self._first_table(vocab_size) if initial is None else initial.clone()
+        if table.shape != (vocab_size, config.dim):
+            raise ValueError(
+                f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
+                f"{config.dim}): pieces and --dim"
+            )
+        table = table.to(self.device)
+        self.initial = table.clone() if config.l2_initial > 0 else None
+        # A graphics card moves the whole table faster than it gathers rows.
+        dense = self.device.type != "cpu"
+        self.adam = RowAdam(table, config.lr_at, config.steps, dense)
+        self.dropout_generator = torch.Generator(self.device)
+        self.dropout_generator.manual_seed(config.seed + self.rank)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
         self.order = self._shuffled(0)
         self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
 
-    def _shuffled(self, epoch: int) -> NDArray[np.int64]:
-        return np.random.default_rng([self.config.seed, epoch]).permutation(len(self.pairs))
+    def _first_table(self, vocab_size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.config.seed)
+        table = torch.randn(vocab_size, self.config.dim, generator=generator)
+        return table * self.config.init_std
+
+    def _shuffled(self, epoch: int) -> NDArray[np.integer]:
+        order = np.arange(len(self.pairs), dtype=np.uint32)
+        np.random.default_rng([self.config.seed, epoch]).shuffle(order)
+        return order
+
+    @property
+    def weight(self) -> Tensor:
+        """Embeddings (V, D) after the last step."""
+        return self.adam.read()
 
     @property
     def megabatch(self) -> int:
@@ -217,9 +361,7 @@ class Trainer:
     @property
     def lr(self) -> float:
         """Adam's learning rate at this step."""
-        if self.config.lr_schedule == "constant":
-            return self.config.lr
-        return self.config.lr * (1 - self.step / self.config.steps)
+        return self.config.lr_at(self.step)
 
     def train_step(self) -> Tensor:
         """One minibatch: mine if nothing is left, loss, gradient, Adam.
@@ -230,22 +372,72 @@ class Trainer:
         if len(self.queue) == 0:
             self.queue = self._mine(self._next_pairs())
         batch, self.queue = np.split(self.queue, [self.config.batch_size])
-        found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
-        ids, offsets = self._bags(np.maximum(batch, 0).T.ravel())
-        vectors, finish_gradient = self._embed(ids, offsets)
-        positive, negative, random = pair_cosines(vectors)
-        hinges = margin_loss(positive, negative, self.config.margin) * found
-        loss = hinges.sum() / len(batch)
-        loss.backward()
-        finish_gradient()
-        self._adam()
+        own = batch[self.rank :: self.world]
+        share = len(own) / len(batch)
+        if len(own):
+            rows, gradient, stats = self._gradient(own)
+        else:  # fewer pairs than processes
+            rows, gradient = np.zeros(0, dtype=np.int64), torch.zeros(0, self.config.dim)
+            stats = torch.zeros(5)
+        if self.world > 1:
+            rows, gradient = sum_of_rows(rows, gradient * share)
+            stats = stats * share
+            torch.distributed.all_reduce(stats)
+        self.adam.read(rows)
+        if self.initial is None:
+            self.adam.step(rows, gradient)
+        else:
+            full = (self.adam.read() - self.initial) * self.config.l2_initial
+            full[torch.from_numpy(rows).to(self.device)] += gradient
+            self.adam.dense_step(full)
         self.step += 1
-        with torch.no_grad():
-            count = found.sum().clamp(min=1)
-            active, negatives = (hinges > 0).sum() / count, (negative * found).sum() / count
-            return torch.stack([loss, active, positive.mean(), negatives, random.mean()]).detach()
+        return stats
 
-    def _next_pairs(self) -> NDArray[np.int32]:
+    def _gradient(self, batch: NDArray[np.int64]) -> tuple[NDArray[np.integer], Tensor, Tensor]:
+        """Distinct pieces of a minibatch (R,), their gradient (R, D), and the values of StepStats.
+
+        Args:
+            batch: (b, 4) s, t, t', s' as sentences, -1 for none.
+        """
+        ranking = self.config.objective == "mnr"
+        used = batch[:, :2] if ranking else np.maximum(batch, 0)
+        bags = Bags.of(self.pairs, used.T.ravel(), self.device)
+        table = self.adam.read(bags.rows)
+        if self.config.dropout > 0:
+            vectors, backward = self._means_with_dropout(bags, table)
+        else:
+            vectors, backward = bags.means(table), bags.gradient
+        if ranking:
+            keys = torch.from_numpy(self._keys(used)).to(self.device)
+            stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
+        else:
+            found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
+            stats, of_vectors = margin_step(vectors, found, self.config.margin)
+        return bags.rows, backward(of_vectors), stats
+
+    def _means_with_dropout(
+        self, bags: Bags, table: Tensor
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Means of piece embeddings with entries dropped; every occurrence has its own mask."""
+        keep = 1 - self.config.dropout
+        mask = torch.empty(len(bags.ids), table.shape[1], device=self.device)
+        mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
+        lengths = torch.diff(bags.starts, append=bags.starts.new_tensor([len(bags.ids)]))
+        means = torch.segment_reduce(table[bags.ids] * mask, "mean", lengths=lengths, axis=0)
+
+        def gradient(of_means: Tensor) -> Tensor:
+            of_pieces = torch.repeat_interleave(of_means / lengths[:, None], lengths, dim=0) * mask
+            rows = torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
+            result = torch.zeros(len(rows), table.shape[1], device=self.device)
+            return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
+
+        return means, gradient
+
+    def _keys(self, sentences: NDArray[np.integer]) -> NDArray[np.int64]:
+        # 64-bit hashes as int64: only their equality counts.
+        return self.pairs.hashes[sentences].view(np.int64)
+
+    def _next_pairs(self) -> NDArray[np.integer]:
         """Sentences (m, 2) of the next mega-batch; whole minibatches, unless data is tiny."""
         n, size = len(self.pairs), self.config.batch_size
         usable = max(n - n % size, min(n, size))
@@ -256,91 +448,138 @@ class Trainer:
         end = min(self.position + self.megabatch * size, usable)
         chosen = self.order[self.position : end]
         self.position = end
-        return self.pairs.rows[chosen]
+        return self.pairs.pair_rows(chosen)
 
     @torch.no_grad()
-    def _mine(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences."""
+    def _mine(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences.
+
+        Negatives of other processes' pairs are left out.
+        """
         n = len(rows)
-        ids, offsets = self._bags(rows.T.ravel())
-        vectors = F.embedding_bag(ids, self.weight.detach(), offsets, mode="mean")
-        keys = torch.from_numpy(self.keys[rows]).to(self.device)
-        found = hardest_negatives(
-            vectors[:n], vectors[n:], keys[:, 0], keys[:, 1], self.config.pool
-        )
-        mined = np.empty((n, 4), dtype=np.int64)
+        mined = np.full((n, 4), -1, dtype=np.int64)
         mined[:, :2] = rows
-        both_sides = rows.T.ravel()
-        for column, negatives in enumerate(found, 2):
-            index = negatives.cpu().numpy()
-            mined[:, column] = np.where(index >= 0, both_sides[index], -1)
+        if self.config.objective == "mnr":
+            return mined
+        own = np.arange(self.rank, n, self.world)
+        pool = own if self.config.mine_per_process else np.arange(n)
+        if len(pool) == 0:
+            return mined
+        negatives = self._negatives(rows[pool], None if len(pool) == len(own) else own)
+        both_sides = rows[pool].T.ravel()
+        for column, index in enumerate(negatives, 2):
+            mined[own, column] = np.where(index >= 0, both_sides[index], -1)
         return mined
 
-    def _bags(self, sentences: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
-        ids, offsets = self.pairs.bags(sentences)
-        return torch.from_numpy(ids).to(self.device), torch.from_numpy(offsets).to(self.device)
+    def _negatives(
+        self, rows: NDArray[np.integer], only: NDArray[np.int64] | None
+    ) -> list[NDArray[np.int64]]:
+        """Positions of t' and of s' in cat(s, t) of the given pairs, for the pairs ``only``."""
+        keys = torch.from_numpy(self._keys(rows)).to(self.device)
+        chosen = torch.arange(len(rows)) if only is None else torch.from_numpy(only)
+        chosen = chosen.to(self.device)
+        if self.config.negatives == "max":
+            found = self._hardest(rows, keys, chosen)
+        else:
+            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + self.step)
+            found = random_negatives(keys[:, 0], keys[:, 1], self.config.pool, generator)
+            found = found[0][chosen], found[1][chosen]
+            if self.config.negatives == "mix":
+                hardest = self._hardest(rows, keys, chosen)
+                coin = torch.rand(2, len(rows), generator=generator).to(self.device) < 0.5
+                coin = coin[:, chosen]
+                found = (
+                    torch.where(coin[0], hardest[0], found[0]),
+                    torch.where(coin[1], hardest[1], found[1]),
+                )
+        return [side.cpu().numpy() for side in found]
 
-    def _embed(self, ids: Tensor, offsets: Tensor) -> tuple[Tensor, Callable[[], None]]:
-        """Sentence vectors, and what to call after their backward pass to fill weight.grad."""
-        assert self.weight.grad is not None
-        grad = self.weight.grad
-        grad.zero_()
-        if self.config.dropout > 0:
-            vectors = self._embed_with_dropout(ids, offsets)
-            return vectors, lambda: None
-        vectors = F.embedding_bag(ids, self.weight.detach(), offsets, mode="mean").requires_grad_()
-
-        def apply_gradient() -> None:
-            assert vectors.grad is not None
-            pieces, rows = bag_gradient(ids, offsets, vectors.grad)
-            grad[pieces] = rows
-
-        return vectors, apply_gradient
-
-    def _embed_with_dropout(self, ids: Tensor, offsets: Tensor) -> Tensor:
-        """Mean of piece embeddings with entries dropped; every occurrence has its own mask."""
-        keep = 1 - self.config.dropout
-        pieces = F.embedding(ids, self.weight)
-        mask = torch.empty_like(pieces).bernoulli_(keep, generator=self.dropout_generator) / keep
-        lengths = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))
-        return torch.segment_reduce(pieces * mask, "mean", lengths=lengths, axis=0)
-
-    def _adam(self) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.lr
-        self.optimizer.step()
+    def _hardest(
+        self, rows: NDArray[np.integer], keys: Tensor, only: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        bags = Bags.of(self.pairs, rows.T.ravel(), self.device)
+        left, right = bags.means(self.adam.read(bags.rows)).chunk(2)
+        return hardest_negatives(
+            left,
+            right,
+            keys[:, 0],
+            keys[:, 1],
+            self.config.pool,
+            only=None if len(only) == len(rows) else only,
+        )
 
     @torch.no_grad()
     def mean_cosines(self, weight: Tensor, sample: int = 2000) -> tuple[float, float]:
         """Mean cosine of training pairs, and of sentences of different pairs, over a sample."""
-        rows = self.pairs.rows[self._shuffled(0)[:sample]]
-        ids, offsets = self._bags(rows.T.ravel())
-        vectors = F.embedding_bag(ids, weight.to(self.device), offsets, mode="mean")
-        left, right = F.normalize(vectors, dim=1).split(len(rows))
+        rows = self.pairs.pair_rows(self._shuffled(0)[:sample])
+        bags = Bags.of(self.pairs, rows.T.ravel(), self.device)
+        left, right = F.normalize(bags.means(weight.to(self.device)), dim=1).chunk(2)
         positive, random = (left * right).sum(1), (left * right.roll(-1, 0)).sum(1)
         return float(positive.mean()), float(random.mean())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values from which load_state goes on bit for bit (on the CPU)."""
-        adam = self.optimizer.state.get(self.weight, {})
-        tensors = {f"adam.{name}": value for name, value in adam.items()}
-        tensors["weight"] = self.weight.detach()
+        tensors = {f"adam.{name}": value for name, value in self.adam.state().items()}
         tensors["queue"] = torch.from_numpy(self.queue)
         tensors["dropout"] = self.dropout_generator.get_state()
+        if self.initial is not None:
+            tensors["initial"] = self.initial
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
     def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
         """Go on from what state() gave."""
-        with torch.no_grad():
-            self.weight.copy_(tensors["weight"])
-        self.optimizer.state[self.weight] = {
-            name.removeprefix("adam."): value.to(self.device)
-            for name, value in tensors.items()
-            if name.startswith("adam.")
-        }
+        self.adam.load_state(
+            {
+                name.removeprefix("adam."): value.to(self.device)
+                for name, value in tensors.items()
+                if name.startswith("adam.")
+            }
+        )
+        if self.initial is not None:
+            self.initial.copy_(tensors["initial"])
         self.queue = tensors["queue"].numpy().copy()
         self.dropout_generator.set_state(tensors["dropout"])
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Number of this process, and how many there are (torchrun), (0, 1) for one alone."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np.integer], Tensor]:
+    """Sum over processes of gradients of some rows each, the same on all of them to the bit.
+
+    Args:
+        rows: (R,) distinct rows of this process.
+        gradient: (R, D).
+
+    Returns:
+        the distinct rows of all processes, rising, and the sum of their gradients.
+    """
+    distributed, world = torch.distributed, torch.distributed.get_world_size()
+    device = gradient.device
+    sizes = torch.zeros(world, dtype=torch.int64, device=device)
+    sizes[distributed.get_rank()] = len(rows)
+    distributed.all_reduce(sizes)
+    longest = int(sizes.max())
+    padded_rows = torch.full((longest,), -1, dtype=torch.int64, device=device)
+    padded_rows[: len(rows)] = torch.from_numpy(rows.astype(np.int64)).to(device)
+    padded = F.pad(gradient, (0, 0, 0, longest - len(rows)))
+    all_rows = [torch.empty_like(padded_rows) for _ in range(world)]
+    all_gradients = [torch.empty_like(padded) for _ in range(world)]
+    distributed.all_gather(all_rows, padded_rows)
+    distributed.all_gather(all_gradients, padded)
+    given = torch.cat(all_rows)
+    kept = given >= 0
+    distinct, place = torch.unique(given[kept], return_inverse=True)
+    total = torch.zeros(len(distinct), gradient.shape[1], device=device)
+    # In the order of the processes: float sums depend on it.
+    total.index_add_(0, place, torch.cat(all_gradients)[kept])
+    return distinct.cpu().numpy(), total

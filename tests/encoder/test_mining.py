@@ -32,15 +32,18 @@ def slow(
 
 
 @pytest.mark.parametrize("pool", ["other", "all"])
-@pytest.mark.parametrize("block", [1, 3, 7, 256])
+@pytest.mark.parametrize(("block", "tile"), [(1, 1), (6, 3), (7, 7), (256, 128)])
 @pytest.mark.parametrize("distinct", [3, 8, 1000])
-def test_against_the_slow_loop(pool: str, block: int, distinct: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_against_the_slow_loop(
+    pool: str, block: int, tile: int, distinct: int, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(distinct)
     n = 14
     keys = torch.randint(0, distinct, (2 * n,), generator=generator)
     table = torch.randn(distinct, 5, generator=generator)
     left, right = table[keys[:n]], table[keys[n:]]
-    found = hardest_negatives(left, right, keys[:n], keys[n:], pool, block)
+    found = hardest_negatives(left, right, keys[:n], keys[n:], pool, None, dtype, block, tile)
     expected = slow(left, right, keys[:n].tolist(), keys[n:].tolist(), pool)
     keys_or_none = torch.cat([keys, torch.tensor([-1])])
     for fast, loop in zip(found, expected, strict=True):

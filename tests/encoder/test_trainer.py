@@ -12,13 +12,14 @@ from torch import Tensor
 
 from simile_plugin.encoder.pairs import Pairs
 from simile_plugin.encoder.trainer import (
+    Bags,
     StepStats,
     Trainer,
     TrainingConfig,
-    bag_gradient,
     embeddings_collapsed,
     margin_loss,
-    pair_cosines,
+    margin_step,
+    ranking_step,
 )
 
 VOCAB = 40
@@ -34,16 +35,23 @@ def config(steps: int = 20, **changes: Any) -> TrainingConfig:
     return TrainingConfig(steps=steps, **{**SMALL, **changes})
 
 
+def cosines(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """cos(s, t) (B,), and cos(s, t') and cos(t, s') (B, 2), of (4 * B, D) vectors."""
+    left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
+    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+    return (left * right).sum(1), negative
+
+
 def test_loss_by_hand() -> None:
     # s = (1, 0), t = (3, 4)/5, t' = (0, 2), s' = (4, 3)/5.
     vectors = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [4.0, 3.0]])
-    positive, negative, _ = pair_cosines(vectors)
-    assert positive.tolist() == pytest.approx([0.6])  # cos(s, t) = 3 / 5
-    # cos(s, t') = 0; cos(t, s') = (3 * 4 + 4 * 3) / 25 = 0.96
-    assert negative.flatten().tolist() == pytest.approx([0.0, 0.96])
+    # cos(s, t) = 3 / 5, cos(s, t') = 0, cos(t, s') = (3 * 4 + 4 * 3) / 25 = 0.96
     # max(0, 0.4 - 0.6 + 0) = 0; max(0, 0.4 - 0.6 + 0.96) = 0.76
-    loss = margin_loss(positive, negative, 0.4)
+    loss = margin_loss(torch.tensor([0.6]), torch.tensor([[0.0, 0.96]]), 0.4)
     assert loss.flatten().tolist() == pytest.approx([0.0, 0.76])
+    stats, _ = margin_step(vectors, torch.ones(1, 2, dtype=torch.bool), 0.4)
+    # Loss; one hinge of two is active; the mean negative is 0.48; the only neighbour is itself.
+    assert stats.tolist() == pytest.approx([0.76, 0.5, 0.6, 0.48, 0.6])
 
 
 def test_equal_cosines_cost_twice_the_margin() -> None:
@@ -51,41 +59,80 @@ def test_equal_cosines_cost_twice_the_margin() -> None:
     assert loss.sum(1).tolist() == pytest.approx([0.8] * 5)
 
 
-def test_gradient_of_the_loss_in_float64() -> None:
+def test_the_written_gradient_is_that_of_autograd() -> None:
     generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(4 * 5, 3, dtype=torch.float64, generator=generator, requires_grad=True)
-
-    def loss(vectors: Tensor) -> Tensor:
-        positive, negative, _ = pair_cosines(vectors)
-        return margin_loss(positive, negative, 0.4).sum()
-
-    hinges = margin_loss(*pair_cosines(vectors)[:2], 0.4)
-    assert 0 < int((hinges > 0).sum()) < hinges.numel()  # both sides of the hinge are there
-    assert torch.autograd.gradcheck(loss, (vectors,))
+    vectors = torch.randn(4 * 9, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    found = torch.rand(9, 2, generator=generator) < 0.8
+    hinges = margin_loss(*cosines(vectors), 0.4) * found
+    assert 0 < int((hinges > 0).sum()) < int(found.sum())  # both sides of the hinge are there
+    loss = hinges.sum() / 9
+    loss.backward()
+    stats, gradient = margin_step(vectors.detach(), found, 0.4)
+    assert stats[0] == pytest.approx(float(loss))
+    torch.testing.assert_close(gradient, vectors.grad)
 
 
 def test_the_loss_does_not_see_the_scale_of_the_vectors() -> None:
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(8, 3, generator=generator)
-    for a, b in zip(pair_cosines(vectors), pair_cosines(vectors * 50), strict=True):
-        torch.testing.assert_close(a, b)
+    found = torch.ones(2, 2, dtype=torch.bool)
+    for_vectors, for_longer = (
+        margin_step(vectors, found, 0.4),
+        margin_step(vectors * 50, found, 0.4),
+    )
+    torch.testing.assert_close(for_vectors[0], for_longer[0])
+    # ... but its gradient is the smaller, the longer they are: only lr / init_std counts.
+    torch.testing.assert_close(for_vectors[1], for_longer[1] * 50)
 
 
-def test_gradient_of_bags_is_that_of_autograd() -> None:
+def slow_ranking_loss(vectors: Tensor, keys: list[tuple[int, int]], scale: float) -> Tensor:
+    """Multiple-negatives ranking loss, sentence by sentence."""
+    count = len(keys)
+    total = torch.zeros((), dtype=vectors.dtype)
+    for queries, pool in (
+        (vectors[:count], vectors[count:]),
+        (vectors[count:], vectors[:count]),
+    ):
+        for i in range(count):
+            allowed = [j for j in range(count) if j == i or not set(keys[i]) & set(keys[j])]
+            scores = torch.stack(
+                [scale * F.cosine_similarity(queries[i], pool[j], dim=0) for j in allowed]
+            )
+            total = total - torch.log_softmax(scores, 0)[allowed.index(i)]
+    return total / (2 * count)
+
+
+def test_ranking_loss_is_that_of_a_slow_loop() -> None:
     generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(12, 3, dtype=torch.float64, generator=generator, requires_grad=True)
-    ids = torch.tensor([4, 4, 1, 11, 4, 7, 1])
-    offsets = torch.tensor([0, 3, 4])
-    gradient = torch.randn(3, 3, dtype=torch.float64, generator=generator)
-    torch.nn.functional.embedding_bag(ids, weight, offsets, mode="mean").backward(gradient)
-    pieces, rows = bag_gradient(ids, offsets, gradient)
-    assert pieces.tolist() == [1, 4, 7, 11]
+    vectors = torch.randn(2 * 5, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    keys = [(1, 2), (3, 4), (1, 5), (6, 7), (8, 4)]  # 0 and 2 share a sentence, 1 and 4 too
+    loss = slow_ranking_loss(vectors, keys, 7.0)
+    loss.backward()
+    stats, gradient = ranking_step(vectors, torch.tensor(keys), 7.0)
+    assert stats[0] == pytest.approx(float(loss))
+    torch.testing.assert_close(gradient, vectors.grad)
+
+
+def test_ranking_loss_by_hand() -> None:
+    # s1 = t1 = (1, 0), s2 = t2 = (0, 1): -log(e^2 / (e^2 + e^0)) = log(1 + e^-2) each.
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    stats, _ = ranking_step(vectors, torch.tensor([[1, 2], [3, 4]]), 2.0)
+    assert stats.tolist() == pytest.approx([math.log(1 + math.exp(-2)), 0, 1, 0, 0])
+
+
+def test_bags_and_their_gradient_are_those_of_autograd(pairs: Pairs) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(VOCAB, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    sentences = np.array([3, 17, 3, 40])
+    bags = Bags.of(pairs, sentences)
+    rows = [pairs.ids[pairs.offsets[s] : pairs.offsets[s + 1]] for s in sentences]
+    means = torch.stack([weight[row.astype(np.int64)].mean(0) for row in rows])
+    torch.testing.assert_close(bags.means(weight.detach()), means.detach())
+    gradient = torch.randn(4, 3, dtype=torch.float64, generator=generator)
+    means.backward(gradient)
+    assert bags.rows.tolist() == sorted({int(piece) for row in rows for piece in row})
     assert weight.grad is not None
-    torch.testing.assert_close(rows, weight.grad[pieces])
-    weight.grad[pieces] = 0
-    assert not weight.grad.any()
-    # By hand: piece 4 stands twice in bag 0 of length 3, and once in bag 2 of length 3.
-    torch.testing.assert_close(rows[1], gradient[0] * 2 / 3 + gradient[2] / 3)
+    torch.testing.assert_close(bags.gradient(gradient), weight.grad[bags.rows.astype(np.int64)])
 
 
 def slow_training(pairs: Pairs, setup: TrainingConfig) -> Tensor:
@@ -213,11 +260,9 @@ def test_going_on_from_a_state_changes_nothing(pairs: Pairs, stop: int, dropout:
 
 
 def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
-    trainer = Trainer(config(dropout=0.5, init_std=1e-9), pairs, VOCAB)
-    with torch.no_grad():
-        trainer.weight.fill_(1.0)
-    ids, offsets = trainer._bags(np.arange(60))
-    vectors = trainer._embed_with_dropout(ids, offsets).detach()
+    trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
+    bags = Bags.of(pairs, np.arange(60))
+    vectors, _ = trainer._means_with_dropout(bags, torch.ones(VOCAB, 8))
     # Five pieces of ones, each entry 0 or 1 / 0.5: sums of five of them over five.
     assert set((vectors * 5 / 2).round(decimals=4).flatten().tolist()) <= set(range(6))
     assert float(vectors.mean()) == pytest.approx(1, abs=0.05)
@@ -226,15 +271,13 @@ def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
 
 def test_dropout_trains_with_the_gradient_of_what_was_kept(pairs: Pairs) -> None:
     trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
-    ids, offsets = trainer._bags(np.array([0]))
-    vectors, finish = trainer._embed(ids, offsets)
-    vectors.sum().backward()
-    finish()
-    assert trainer.weight.grad is not None
-    # Each occurrence of a kept entry gives 1 / (1 - p) / length = 2 / 5.
-    values = (trainer.weight.grad * 5 / 2).flatten()
-    assert values.max() > 0
-    torch.testing.assert_close(values, values.round())
+    bags = Bags.of(pairs, np.array([0, 7]))
+    weight = torch.randn(VOCAB, 8, dtype=torch.float32, requires_grad=True)
+    vectors, backward = trainer._means_with_dropout(bags, weight)
+    of_means = torch.randn(2, 8)
+    vectors.backward(of_means)
+    assert weight.grad is not None
+    torch.testing.assert_close(backward(of_means), weight.grad[bags.rows.astype(np.int64)])
 
 
 def learn(pairs: Pairs, vocab: int, **changes: Any) -> tuple[Trainer, StepStats]:
@@ -250,14 +293,14 @@ def test_a_collapse_is_seen(make_pairs: Callable[..., Pairs]) -> None:
     trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=30, megabatch_anneal=1)
     assert stats.loss == pytest.approx(2 * 0.4, abs=0.05)
     assert stats.random > 0.95
-    assert stats.collapsed(0.4)
+    assert stats.collapsed(trainer.config)
     assert embeddings_collapsed(*trainer.mean_cosines(trainer.weight.detach()))
 
 
 def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pairs]) -> None:
     pairs = make_pairs(2000, 600, shared=2, filler=6)
     trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=3, megabatch_anneal=100)
-    assert not stats.collapsed(0.4)
+    assert not stats.collapsed(trainer.config)
     positive, random = trainer.mean_cosines(trainer.weight.detach())
     assert positive > random + 0.3
     assert not embeddings_collapsed(positive, random)
