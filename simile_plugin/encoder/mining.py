@@ -200,10 +200,10 @@ class _Search:
         product itself is rounded once more.
         """
         unit = torch.finfo(self.dtype).eps / 2
-        error = sum(
-            float((side - side.to(self.dtype).float()).norm(dim=1).max())
-            for side in (queries, pool)
-        )
+        error = 0.0
+        for side in (queries, pool):
+            lengths = (side - side.to(self.dtype).float()).norm(dim=1)
+            error += float(lengths.max()) if len(side) else 0.0
         return 2 * (error * (1 + unit) + unit + 1e-5)
 
     def _refined(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder.mining import hardest_negatives
+from simile_plugin.encoder.mining import hardest_negatives, random_negatives, sharing_pairs
 
 
 def slow(
@@ -113,3 +113,85 @@ def test_permuting_the_pairs_permutes_the_negatives() -> None:
     )
     assert torch.equal(order[moved_left - 40], for_left[order] - 40)
     assert torch.equal(order[moved_right], for_right[order])
+
+
+def unit_vectors(count: int, dim: int, seed: int) -> Tensor:
+    return torch.nn.functional.normalize(
+        torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+    )
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-3])
+def test_the_coarse_pass_decides_nothing(spread: float) -> None:
+    # Vectors so near to each other that bfloat16 cannot tell their cosines apart.
+    n = 700
+    centre = unit_vectors(1, 24, 0)
+    left, right = (centre + spread * unit_vectors(n, 24, seed) for seed in (1, 2))
+    keys = torch.arange(2 * n)
+    found = hardest_negatives(left, right, keys[:n], keys[n:], "all", dtype=torch.bfloat16)
+    cosines = torch.cat([left, right]).double()
+    cosines = torch.nn.functional.normalize(cosines) @ torch.nn.functional.normalize(cosines).T
+    forbidden = torch.eye(n).repeat(2, 2).bool()
+    cosines[forbidden] = -2
+    for side, index in enumerate(found):
+        rows = cosines[side * n : (side + 1) * n]
+        chosen = rows.gather(1, index[:, None]).squeeze(1)
+        # Within float32's rounding of the best in float64.
+        torch.testing.assert_close(chosen, rows.amax(1), atol=1e-6, rtol=0)
+
+
+def test_all_cosines_negative() -> None:
+    # Two opposite bundles: each left vector's best partner still has a negative cosine.
+    left = unit_vectors(40, 3, 0) * 0.1 + torch.tensor([1.0, 0, 0])
+    right = unit_vectors(40, 3, 1) * 0.1 - torch.tensor([1.0, 0, 0])
+    keys = torch.arange(80)
+    for dtype in (torch.float32, torch.bfloat16):
+        found = hardest_negatives(left, right, keys[:40], keys[40:], dtype=dtype, tile=16)
+        expected = slow(left, right, keys[:40].tolist(), keys[40:].tolist(), "other")
+        assert [side.tolist() for side in found] == list(expected)
+
+
+@pytest.mark.parametrize("pool", ["other", "all"])
+def test_some_pairs_get_what_all_of_them_would(pool: str) -> None:
+    keys = torch.randint(0, 60, (80,), generator=torch.Generator().manual_seed(3))
+    table = unit_vectors(60, 6, 0)
+    left, right = table[keys[:40]], table[keys[40:]]
+    whole = hardest_negatives(left, right, keys[:40], keys[40:], pool)
+    for only in (torch.arange(1, 40, 3), torch.tensor([17]), torch.tensor([], dtype=torch.int64)):
+        part = hardest_negatives(left, right, keys[:40], keys[40:], pool, only=only)
+        for some, all_of_them in zip(part, whole, strict=True):
+            assert keys[some].tolist() == keys[all_of_them[only]].tolist()
+
+
+def test_cells_that_share_a_sentence() -> None:
+    # Pairs (a, b), (c, a), (d, e), (b, b): 0 and 1 share a, 0 and 3 share b.
+    left, right = torch.tensor([1, 3, 4, 2]), torch.tensor([2, 1, 5, 2])
+    cells = {tuple(cell) for cell in sharing_pairs(left, right).tolist()}
+    assert cells == {(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (1, 0), (0, 3), (3, 0)}
+
+
+@pytest.mark.parametrize("pool", ["other", "all"])
+def test_random_negatives_are_allowed_and_vary(pool: str) -> None:
+    n = 30
+    keys = torch.randint(0, 50, (2 * n,), generator=torch.Generator().manual_seed(0))
+    seen: list[set[int]] = [set(), set()]
+    for seed in range(200):
+        generator = torch.Generator().manual_seed(seed)
+        found = random_negatives(keys[:n], keys[n:], pool, generator)
+        for side, index in enumerate(found):
+            assert int(index.min()) >= 0
+            for i, negative in enumerate(index.tolist()):
+                own = {int(keys[i]), int(keys[i + n])}
+                assert not own & {int(keys[negative % n]), int(keys[negative % n + n])}
+            seen[side].add(int(index[0]))
+            if pool == "other":
+                assert all(negative // n == 1 - side for negative in index.tolist())
+    # Of 200 draws for one sentence nearly all that are allowed come up.
+    assert all(len(drawn) > 20 for drawn in seen)
+
+
+def test_no_random_negative_where_all_pairs_share_a_sentence() -> None:
+    keys = torch.ones(5, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(0)
+    found = random_negatives(keys, torch.arange(5), "other", generator)
+    assert [side.tolist() for side in found] == [[-1] * 5, [-1] * 5]

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from simile_plugin.encoder.adam import DENSE_STEPS
 from simile_plugin.encoder.pairs import Pairs
 from simile_plugin.encoder.trainer import (
     Bags,
@@ -68,7 +69,7 @@ def test_the_written_gradient_is_that_of_autograd() -> None:
     loss = hinges.sum() / 9
     loss.backward()
     stats, gradient = margin_step(vectors.detach(), found, 0.4)
-    assert stats[0] == pytest.approx(float(loss))
+    assert stats[0] == pytest.approx(loss.item())
     torch.testing.assert_close(gradient, vectors.grad)
 
 
@@ -109,7 +110,7 @@ def test_ranking_loss_is_that_of_a_slow_loop() -> None:
     loss = slow_ranking_loss(vectors, keys, 7.0)
     loss.backward()
     stats, gradient = ranking_step(vectors, torch.tensor(keys), 7.0)
-    assert stats[0] == pytest.approx(float(loss))
+    assert stats[0] == pytest.approx(loss.item())
     torch.testing.assert_close(gradient, vectors.grad)
 
 
@@ -327,3 +328,87 @@ def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pa
 def test_flags_out_of_range(name: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config(**{name: value})  # type: ignore[arg-type]
+
+
+def trained(pairs: Pairs, setup: TrainingConfig, **arguments: Any) -> Tensor:
+    trainer = Trainer(setup, pairs, VOCAB, **arguments)
+    for _ in range(setup.steps):
+        trainer.train_step()
+    return trainer.weight.clone()
+
+
+def test_l2_pulls_towards_the_initial_embeddings(pairs: Pairs) -> None:
+    free = trained(pairs, config(lr_schedule="constant"))
+    initial = Trainer(config(), pairs, VOCAB).weight.clone()
+    distances = [
+        float((trained(pairs, config(lr_schedule="constant", l2_initial=l2)) - initial).norm())
+        for l2 in (0.01, 1.0)
+    ]
+    assert float((free - initial).norm()) > distances[0] > distances[1] > 0
+
+
+def test_l2_by_hand(make_pairs: Callable[..., Pairs]) -> None:
+    # One pair has no negative: the only gradient is l2 * (W - W0), and Adam's first step is
+    # lr * its sign. With W = W0 nothing moves at all; from W0 + 1 everything moves by -lr.
+    trainer = Trainer(
+        config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
+    )
+    before = trainer.weight.clone()
+    trainer.train_step()
+    assert torch.equal(trainer.weight, before)
+    trainer = Trainer(
+        config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
+    )
+    trainer.adam.weight += 1
+    trainer.train_step()
+    torch.testing.assert_close(trainer.weight, before + 1 - 5e-3)
+
+
+@pytest.mark.parametrize("negatives", ["max", "mix", "rand"])
+def test_negatives_by_name(pairs: Pairs, negatives: str) -> None:
+    setup = config(negatives=negatives, megabatch_anneal=1, batch_size=10)
+    means = []
+    for seed in range(5):
+        trainer = Trainer(config(**{**vars(setup), "seed": seed}), pairs, VOCAB)
+        trainer.step = 2  # M = 3: all pairs
+        mined = trainer._mine(trainer._next_pairs())
+        bags = [Bags.of(pairs, mined[:, column]) for column in (0, 2)]
+        left, negative = (F.normalize(part.means(trainer.weight)) for part in bags)
+        means.append(float((left * negative).sum(1).mean()))
+    expected = {"max": (0.5, 1), "mix": (0.2, 0.5), "rand": (-0.2, 0.2)}[negatives]
+    assert expected[0] < np.mean(means) < expected[1]
+
+
+def test_given_initial_embeddings(pairs: Pairs) -> None:
+    initial = torch.full((VOCAB, 8), 0.5)
+    trainer = Trainer(config(), pairs, VOCAB, initial=initial)
+    assert torch.equal(trainer.weight, initial)
+    trainer.train_step()
+    assert torch.equal(initial, torch.full((VOCAB, 8), 0.5))  # ours is a copy
+    with pytest.raises(ValueError, match=r"initial embeddings are \(3, 8\), expected \(40, 8\)"):
+        Trainer(config(), pairs, VOCAB, initial=initial[:3])
+
+
+def test_the_ranking_loss_learns(make_pairs: Callable[..., Pairs]) -> None:
+    pairs = make_pairs(500, 300, shared=2, filler=6)
+    setup = TrainingConfig(steps=200, dim=16, batch_size=50, objective="mnr", lr=2e-2)
+    trainer = Trainer(setup, pairs, 300)
+    stats = [StepStats(*trainer.train_step().tolist()) for _ in range(200)]
+    assert np.mean([s.loss for s in stats[-20:]]) < 0.5 * np.mean([s.loss for s in stats[:20]])
+    assert stats[-1].positive > stats[-1].negative > stats[-1].random
+    assert not stats[-1].collapsed(setup)
+
+
+def test_beyond_the_dense_steps_resuming_is_exact(pairs: Pairs) -> None:
+    setup = config(steps=DENSE_STEPS + 40, eval_every=7)
+
+    def go(trainer: Trainer, until: int) -> Trainer:
+        while trainer.step < until:
+            trainer.train_step()
+        return trainer
+
+    whole = go(Trainer(setup, pairs, VOCAB), setup.steps)
+    first = go(Trainer(setup, pairs, VOCAB), DENSE_STEPS + 17)
+    second = Trainer(setup, pairs, VOCAB)
+    second.load_state(*first.state())
+    assert torch.equal(whole.weight, go(second, setup.steps).weight)
