@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
-import sys
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from functools import partial
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from simile_plugin.encoder.tsv import TsvInput
 from simile_plugin.text import Preprocessing, Segmenter
 
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
@@ -70,24 +67,30 @@ class TextPairs:
 
 @dataclass
 class Pairs:
-    """Pairs as pieces, ready for training.
+    """Pairs as pieces, ready for training: in memory, or mapped from a folder on disk.
 
     Attributes:
-        ids: (P,) uint16 or int32, known pieces of all sentences one after the other.
+        ids: (P,) uint16, int32 or uint32, known pieces of all sentences one after the other.
         offsets: (S + 1,) int64, sentence s is ids[offsets[s]:offsets[s + 1]].
         hashes: (S,) uint64, as in TextPairs.
-        rows: (n, 2) int32, pair -> its two sentences.
+        rows: (n, 2) int32, pair -> its two sentences; None: pair i is sentences 2i and 2i + 1.
         digest: the training data's hash.
     """
 
-    ids: NDArray[np.uint16] | NDArray[np.int32]
+    ids: NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.uint32]
     offsets: NDArray[np.int64]
     hashes: NDArray[np.uint64]
-    rows: NDArray[np.int32]
+    rows: NDArray[np.int32] | None
     digest: str
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.hashes) // 2 if self.rows is None else len(self.rows)
+
+    def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Sentences (m, 2) of the chosen pairs (m,)."""
+        if self.rows is not None:
+            return self.rows[chosen]
+        return 2 * chosen.astype(np.int64)[:, None] + np.arange(2)
 
     def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.integer]:
         """Sentences (m, 2) of the given pairs."""
@@ -111,7 +114,7 @@ def sentence_hash(prepared: str) -> int:
 def read_pairs(
     paths: Sequence[str], preprocessing: Preprocessing, bad: BadLines | None = None
 ) -> TextPairs:
-    """Stream TSV files (plain, .gz, "-"): two columns, more are ignored.
+    """Stream TSV files (plain, .gz, .zst, "-"): two columns, more are ignored.
 
     Args:
         paths: files, read in order as one.
@@ -143,15 +146,16 @@ def read_pairs(
             row_of_raw[raw] = known
         return known
 
-    for path in paths:
-        for name, number, line in _decoded_lines(path, bad):
+    for block in TsvInput(paths).blocks():
+        report = partial(bad.add, block.name)
+        for number, line in block.lines(report):
             columns = line.split("\t", 2)
             if len(columns) < 2:
-                bad.add(name, number, "no second column")
+                report(number, "no second column")
                 continue
             left, right = row(columns[0]), row(columns[1])
             if left < 0 or right < 0:
-                bad.add(name, number, "empty side")
+                report(number, "empty side")
                 continue
             rows += left, right
             digest.update(f"{columns[0]}\t{columns[1]}\n".encode())
@@ -166,26 +170,6 @@ def read_pairs(
         np.array(rows, dtype=np.int32).reshape(-1, 2),
         digest.hexdigest()[:16],
     )
-
-
-def _decoded_lines(path: str, bad: BadLines) -> Iterator[tuple[str, int, str]]:
-    """(name, line number from 1, text) of each UTF-8 line; only LF ends a line."""
-    name = "<stdin>" if path == "-" else path
-    try:
-        with _open(path) as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    yield name, number, line.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    bad.add(name, number, "not UTF-8")
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{name}: damaged gzip file ({error})") from error
-
-
-def _open(path: str) -> IO[bytes] | nullcontext[IO[bytes]]:
-    if path == "-":
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
 def segment_pairs(text: TextPairs, segmenter: Segmenter) -> tuple[Pairs, int]:

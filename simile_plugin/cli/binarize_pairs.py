@@ -1,0 +1,132 @@
+"""Segment paraphrase pairs once, into a folder that training maps into memory.
+
+Reads TSV files of any size in constant memory and writes piece ids, offsets and sentence hashes
+as flat arrays, with the sentencepiece model and a manifest; the output does not depend on the
+number of workers. Lines that give no pair are counted and reported by file:line.
+
+A sentencepiece model is given or trained, in a pass before, on a sample of distinct sentences:
+those with the smallest hashes, so that neither the order of the lines nor duplicates matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "segment TSV pairs once, into a folder that training maps into memory"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile binarize-pairs`."""
+    parser.description = __doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "pairs",
+        nargs="+",
+        metavar="PAIRS",
+        help="TSV files of sentence TAB paraphrase, further columns ignored; plain, .gz, .zst or -",
+    )
+    data.add_argument("--output", required=True, metavar="DIR", help="folder to write")
+    data.add_argument(
+        "--overwrite", action="store_true", help="replace the pairs that are in --output"
+    )
+    data.add_argument(
+        "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
+    )
+    data.add_argument(
+        "--columns",
+        default="1,2",
+        metavar="LIST",
+        help="columns that hold sentences, from 1: 1,2 or 2-7 or 1- (all). More than two are a "
+        "cluster of sentences that mean the same, and give all its pairs (default %(default)s)",
+    )
+    data.add_argument("--header", action="store_true", help="leave out the first line of each file")
+    data.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes (default: one for each core, one for a small input)",
+    )
+    _add_text(parser.add_argument_group("text"))
+    parser.add_argument("--json", action="store_true", help="print the manifest at the end")
+
+
+def _add_text(group: argparse._ArgumentGroup) -> None:
+    model = group.add_mutually_exclusive_group()
+    model.add_argument(
+        "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
+    )
+    model.add_argument(
+        "--vocab-size",
+        type=int,
+        default=30_000,
+        metavar="PIECES",
+        help="sentencepiece pieces trained on a sample of the pairs, fewer if the text has not so "
+        "many (default and papers: %(default)s)",
+    )
+    group.add_argument(
+        "--sample-sentences",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="distinct sentences that sentencepiece is trained on, at most (default %(default)s)",
+    )
+    group.add_argument("--keep-case", action="store_true", help="do not lowercase (papers: lower)")
+    group.add_argument("--no-nfkc", action="store_true", help="no Unicode NFKC normalisation")
+    group.add_argument(
+        "--no-split-punctuation",
+        action="store_true",
+        help="leave punctuation on its word (papers: tokenised)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Binarize; exit status 0. Errors are raised as ValueError or OSError."""
+    import json
+    import sys
+    import time
+
+    from simile_plugin.encoder.binarized import BinarizeOptions, binarize_pairs, is_binarized
+    from simile_plugin.encoder.pairs import BadLines
+    from simile_plugin.encoder.tsv import Columns, TsvInput
+    from simile_plugin.encoder.workers import choose_workers
+    from simile_plugin.text import Preprocessing
+
+    for flag in ("vocab_size", "sample_sentences"):
+        if getattr(args, flag) < 1:
+            name = flag.replace("_", "-")
+            raise ValueError(f"--{name}: got {getattr(args, flag)}, expected 1 or more")
+    if is_binarized(args.output) and not args.overwrite:
+        raise ValueError(
+            f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
+        )
+    options = BinarizeOptions(
+        paths=tuple(args.pairs),
+        output=args.output,
+        preprocessing=Preprocessing(
+            lowercase=not args.keep_case,
+            nfkc=not args.no_nfkc,
+            split_punctuation=not args.no_split_punctuation,
+        ),
+        sentencepiece=args.sentencepiece,
+        vocab_size=args.vocab_size,
+        sample_sentences=args.sample_sentences,
+        columns=Columns.parse(args.columns),
+        header=args.header,
+        strict=args.strict,
+        workers=choose_workers(args.workers, TsvInput(args.pairs).total),
+    )
+    bad = BadLines(options.strict)
+    started = time.perf_counter()
+    manifest = binarize_pairs(options, bad)
+    seconds = time.perf_counter() - started
+    if bad.total:
+        print(f"warning: {bad.summary()}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(manifest))
+    else:
+        print(
+            f"{args.output}: {manifest['pairs']} pairs, {manifest['tokens']} tokens of "
+            f"{manifest['vocab_size']} pieces as {manifest['dtype']}, {seconds:.0f} s"
+        )
+    return 0
