@@ -5,12 +5,15 @@ sides of a pair together and pushes the most similar wrong sentence of a mega-ba
 et al. 2019, "Beyond BLEU", section 3; "Simple and Effective Paraphrastic Similarity from Parallel
 Translations"). The result is a folder for --encoder and `simile score`.
 
-An interrupted run goes on when the same command is given again.
+An interrupted run goes on when the same command is given again. A word @FILE is replaced by the
+flags in FILE, one or more a line, # for comments: recipes/encoder/ has those of the papers.
+torchrun --no-python --nproc-per-node 2 simile train-encoder ... uses several processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
@@ -20,12 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile train-encoder`; the papers' values stand in the help texts."""
     parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.fromfile_prefix_chars = "@"
+    parser.convert_arg_line_to_args = _flags_of_line  # type: ignore[method-assign]
     data = parser.add_argument_group("data")
     data.add_argument(
         "pairs",
         nargs="+",
         metavar="PAIRS",
-        help="TSV files of sentence TAB paraphrase, further columns ignored; .gz or - allowed",
+        help="TSV files of sentence TAB paraphrase, further columns ignored (plain, .gz, .zst or "
+        "-); or one folder of simile binarize-pairs, which millions of pairs need",
     )
     data.add_argument("--output", required=True, metavar="DIR", help="encoder folder to write")
     data.add_argument(
@@ -58,6 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_training(parser.add_argument_group("training"))
     _add_control(parser.add_argument_group("control"))
+
+
+def _flags_of_line(line: str) -> list[str]:
+    """Flags of a line of an @FILE."""
+    return shlex.split(line, comments=True)
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
@@ -110,6 +121,26 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "(default and paper: other)",
     )
     group.add_argument(
+        "--negatives",
+        default="max",
+        choices=("max", "mix", "rand"),
+        help="max: the most similar of the pool; rand: any of it; mix: one or the other "
+        "(default and Beyond BLEU: max)",
+    )
+    group.add_argument(
+        "--objective",
+        default="margin",
+        choices=("margin", "mnr"),
+        help="margin: the papers' hinge with mined negatives (default); mnr: multiple-negatives "
+        "ranking, a softmax over the minibatch, without mining",
+    )
+    group.add_argument(
+        "--scale",
+        type=float,
+        default=20.0,
+        help="of the cosines in mnr's softmax (default %(default)g)",
+    )
+    group.add_argument(
         "--lr",
         type=float,
         default=5e-3,
@@ -135,6 +166,20 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         default=0.0,
         metavar="P",
         help="drop entries of the piece embeddings (default %(default)s; papers: 0 to 0.3; slower)",
+    )
+    group.add_argument(
+        "--l2-initial",
+        type=float,
+        default=0.0,
+        metavar="LAMBDA",
+        help="add LAMBDA / 2 times the squared distance from the initial embeddings (default "
+        "%(default)g; slower)",
+    )
+    group.add_argument(
+        "--mine-per-process",
+        action="store_true",
+        help="under torchrun: each process looks for negatives in its share of the mega-batch "
+        "only. Without it the result does not depend on the number of processes",
     )
     group.add_argument(
         "--seed", type=int, default=1, help="of initial embeddings and order (default %(default)s)"
@@ -173,6 +218,9 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
         metavar="MINIBATCHES",
         help="that a line of the log (DIR/training.jsonl) sums up (default %(default)s)",
     )
+    group.add_argument(
+        "--tensorboard-logdir", metavar="DIR", help="write TensorBoard's files there as well"
+    )
     group.add_argument("--json", action="store_true", help="print config.json at the end")
 
 
@@ -203,6 +251,7 @@ def run(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
         restart=args.restart,
         device=args.device,
+        tensorboard=args.tensorboard_logdir,
     )
 
     def make_config(pairs: int) -> TrainingConfig:
@@ -219,6 +268,8 @@ def run(args: argparse.Namespace) -> int:
         )
 
     encoder = train_encoder(options, make_config)
+    if encoder is None:  # not the first of several processes
+        return 0
     if args.json:
         print(json.dumps(encoder.config))
     else:
@@ -243,6 +294,11 @@ _CONFIG_FLAGS = (
     "lr_schedule",
     "init_std",
     "dropout",
+    "objective",
+    "scale",
+    "negatives",
+    "mine_per_process",
+    "l2_initial",
     "seed",
     "save_every",
     "log_every",

@@ -92,10 +92,6 @@ class Pairs:
             return self.rows[chosen]
         return 2 * chosen.astype(np.int64)[:, None] + np.arange(2)
 
-    def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Sentences (m, 2) of the given pairs."""
-        return self.rows[chosen]
-
     def bags(self, sentences: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pieces of the given sentences: flat ids (P,) and the start of each bag (len,)."""
         begin = self.offsets[sentences]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,11 +20,13 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 import simile_plugin
+from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized, open_binarized
 from simile_plugin.encoder.evaluation import StsScores, evaluate_sts, read_sts
 from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.models import Encoder, usable_device
 from simile_plugin.encoder.pairs import (
     BadLines,
+    Pairs,
     TextPairs,
     read_pairs,
     segment_pairs,
@@ -35,6 +38,7 @@ from simile_plugin.encoder.trainer import (
     Trainer,
     TrainingConfig,
     embeddings_collapsed,
+    rank_and_world,
 )
 from simile_plugin.files import atomic_folder, atomic_write, check_replaceable
 from simile_plugin.text import Preprocessing, Segmenter
@@ -50,7 +54,7 @@ class RunOptions:
     """What to train from and where to; TrainingConfig holds how.
 
     Attributes:
-        pairs: TSV files, "-" for standard input.
+        pairs: TSV files, "-" for standard input; or one folder of binarize_pairs.
         output: the encoder folder to write.
         preprocessing: of every sentence before segmentation.
         vocab_size: of the sentencepiece model that is trained; an upper limit.
@@ -60,6 +64,7 @@ class RunOptions:
         overwrite: replace an encoder that is there.
         restart: forget the state of an interrupted run.
         device: torch device.
+        tensorboard: folder for TensorBoard, or None.
     """
 
     pairs: tuple[str, ...]
@@ -72,6 +77,12 @@ class RunOptions:
     overwrite: bool = False
     restart: bool = False
     device: str = "cpu"
+    tensorboard: str | None = None
+
+    @property
+    def binarized(self) -> bool:
+        """Whether the pairs are a folder of binarize_pairs."""
+        return len(self.pairs) == 1 and is_binarized(self.pairs[0])
 
 
 def say(message: str) -> None:
@@ -79,7 +90,9 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def train_encoder(options: RunOptions, make_config: Callable[[int], TrainingConfig]) -> Encoder:
+def train_encoder(
+    options: RunOptions, make_config: Callable[[int], TrainingConfig]
+) -> Encoder | None:
     """Read pairs, train, write the encoder folder.
 
     Args:
@@ -87,64 +100,168 @@ def train_encoder(options: RunOptions, make_config: Callable[[int], TrainingConf
         make_config: number of pairs -> how (epochs become steps here).
 
     Returns:
-        the encoder that was written.
+        the encoder that was written; None in all processes but the first.
 
     Raises:
         ValueError: for bad input, a run folder of other flags, or a collapsed encoder.
     """
+    with processes(options.device) as (rank, device):
+        return _train_encoder(options, make_config, rank, device)
+
+
+def _train_encoder(
+    options: RunOptions,
+    make_config: Callable[[int], TrainingConfig],
+    rank: int,
+    device: torch.device,
+) -> Encoder | None:
     check_replaceable(options.output)
     if Path(options.output, "config.json").exists() and not options.overwrite:
         raise ValueError(
             f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
         )
-    device = usable_device(options.device)
     sts = {folder: read_sts(folder, "--eval-sts") for folder in options.eval_sts}
-    bad = BadLines(options.strict)
-    text = read_pairs(options.pairs, options.preprocessing, bad)
-    if bad.total:
-        say(f"warning: {bad.summary()}")
-    say(f"{len(text.rows)} pairs of {len(text.sentences)} distinct sentences")
-    config = make_config(len(text.rows))
-    folder = RunFolder(options.output)
-    folder.open(_identity(options, config, text), options.restart)
-    segmenter = _segmenter(options, text, folder)
-    pairs, dropped = segment_pairs(text, segmenter)
-    if dropped:
-        say(f"warning: {dropped} pairs dropped: a side has no piece of the sentencepiece model")
+    data = _binarized_data(options) if options.binarized else _text_data(options)
+    config = make_config(data.pairs_read)
+    folder = RunFolder(options.output, rank)
+    folder.open(_identity(options, config, data), options.restart)
+    pairs, segmenter = data.ready(folder)
 
     def evaluate(weight: Tensor) -> dict[str, StsScores]:
         encoder = Encoder(weight.detach().clone(), segmenter)
         return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
 
     trainer = Trainer(config, pairs, len(segmenter), device)
-    run = TrainingRun(trainer, folder, evaluate)
+    with _board(options.tensorboard if rank == 0 else None) as board:
+        weight, result = TrainingRun(trainer, folder, evaluate, board).run()
+    if rank > 0:
+        return None
+    weight = weight.clone()
+    weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
     facts = {
-        "data": text.digest,
+        **data.facts,
         "pairs": len(pairs),
-        "sentences": len(text.sentences),
-        "skipped_lines": bad.total,
         "flags": asdict(config),
-        "sentencepiece": "given" if options.sentencepiece else "trained on the pairs",
+        "processes": trainer.world,
         "simile_plugin": simile_plugin.__version__,
         "torch": torch.__version__,
     }
-    weight, result = run.run()
-    weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
     encoder = Encoder(weight.cpu(), segmenter, {**facts, **result})
     save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
     folder.remove()
     return encoder
 
 
-def _identity(options: RunOptions, config: TrainingConfig, text: TextPairs) -> dict[str, Any]:
+@contextlib.contextmanager
+def processes(device: str) -> Iterator[tuple[int, torch.device]]:
+    """Join the processes that torchrun started, if it did.
+
+    Yields:
+        the number of this process, and its device: one of "cuda" each.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield 0, usable_device(device)
+        return
+    if device == "cuda":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    usable = usable_device(device)
+    torch.distributed.init_process_group("nccl" if usable.type == "cuda" else "gloo")
+    try:
+        yield torch.distributed.get_rank(), usable
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@dataclass
+class _Data:
+    """Training data on its way.
+
+    Attributes:
+        pairs_read: before those without a known piece are dropped.
+        digest: of the accepted lines.
+        facts: for config.json.
+        ready: run folder -> pairs and segmenter.
+    """
+
+    pairs_read: int
+    digest: str
+    facts: dict[str, Any]
+    ready: Callable[[RunFolder], tuple[Pairs, Segmenter]]
+
+
+def _binarized_data(options: RunOptions) -> _Data:
+    folder = options.pairs[0]
+    if options.sentencepiece is not None:
+        raise ValueError(
+            f"--sentencepiece: {folder} is binarized, with a sentencepiece model of its own; "
+            "leave the flag out, or give TSV files"
+        )
+    pairs, segmenter = open_binarized(folder), binarized_segmenter(folder)
+    say(f"{len(pairs)} binarized pairs, {len(segmenter)} pieces")
+    facts = {"data": pairs.digest, "sentencepiece": "of the binarized pairs"}
+    return _Data(len(pairs), pairs.digest, facts, lambda _: (pairs, segmenter))
+
+
+def _text_data(options: RunOptions) -> _Data:
+    for path in options.pairs:
+        if Path(path).is_dir():
+            raise ValueError(
+                f"{path}: is a folder, expected TSV files, or one folder of binarize-pairs alone"
+            )
+    if rank_and_world()[1] > 1:
+        raise ValueError(
+            f"{options.pairs[0]}: several processes need binarized pairs, expected one folder; "
+            "make it with simile binarize-pairs"
+        )
+    bad = BadLines(options.strict)
+    text = read_pairs(options.pairs, options.preprocessing, bad)
+    if bad.total:
+        say(f"warning: {bad.summary()}")
+    say(f"{len(text.rows)} pairs of {len(text.sentences)} distinct sentences")
+    facts = {
+        "data": text.digest,
+        "sentences": len(text.sentences),
+        "skipped_lines": bad.total,
+        "sentencepiece": "given" if options.sentencepiece else "trained on the pairs",
+    }
+
+    def ready(folder: RunFolder) -> tuple[Pairs, Segmenter]:
+        segmenter = _segmenter(options, text, folder)
+        pairs, dropped = segment_pairs(text, segmenter)
+        if dropped:
+            say(f"warning: {dropped} pairs dropped: a side has no piece of the model")
+        return pairs, segmenter
+
+    return _Data(len(text.rows), text.digest, facts, ready)
+
+
+def _identity(options: RunOptions, config: TrainingConfig, data: _Data) -> dict[str, Any]:
     """What must be equal for a run to go on from another's state; keys read as flags."""
     identity = {name.replace("_", "-"): value for name, value in asdict(config).items()}
-    identity["pairs"] = text.digest
-    identity["vocab-size"] = options.vocab_size
-    identity["sentencepiece"] = options.sentencepiece
+    identity["pairs"] = data.digest
     identity["eval-sts"] = list(options.eval_sts)
-    identity["preprocessing"] = asdict(options.preprocessing)
+    if not options.binarized:
+        identity["vocab-size"] = options.vocab_size
+        identity["sentencepiece"] = options.sentencepiece
+        identity["preprocessing"] = asdict(options.preprocessing)
     return identity
+
+
+@contextlib.contextmanager
+def _board(folder: str | None) -> Iterator[Callable[[str, float, int], object] | None]:
+    """TensorBoard's add_scalar(name, value, step), or None if no folder is given."""
+    if folder is None:
+        yield None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ValueError(
+            "--tensorboard-logdir: the package tensorboard is not installed; install it "
+            "(pip install tensorboard) or leave the flag out: training.jsonl has all values"
+        ) from error
+    with SummaryWriter(folder) as writer:
+        yield writer.add_scalar
 
 
 def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Segmenter:
@@ -170,9 +287,15 @@ def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Segme
 
 
 class RunFolder:
-    """``OUTPUT.training``: identity, sentencepiece model, log and last state of a run."""
+    """``OUTPUT.training``: identity, sentencepiece model, log and last state of a run.
 
-    def __init__(self, output: str) -> None:
+    Args:
+        output: the encoder folder of the run.
+        rank: of this process; only the first one writes.
+    """
+
+    def __init__(self, output: str, rank: int = 0) -> None:
+        self.writes = rank == 0
         target = Path(output)
         self.path = target.with_name(target.name + ".training")
         self.log_path = self.path / LOG
@@ -183,6 +306,12 @@ class RunFolder:
         Raises:
             ValueError: naming the first flag that differs from the interrupted run.
         """
+        if self.writes:
+            self._open(identity, restart)
+        if rank_and_world()[1] > 1:
+            torch.distributed.barrier()  # the others read what the first one leaves
+
+    def _open(self, identity: dict[str, Any], restart: bool) -> None:
         saved = self.path / RUN
         if restart or not saved.is_file():
             self.remove()
@@ -203,6 +332,8 @@ class RunFolder:
 
     def save_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Replace the state in one step."""
+        if not self.writes:
+            return
         with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
             (temporary / STATE_JSON).write_text(json.dumps(values))
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
@@ -220,6 +351,8 @@ class RunFolder:
 
     def open_log(self, step: int) -> IO[str]:
         """The log, cut back to what was written up to ``step``, open for more lines."""
+        if not self.writes:
+            return open(os.devnull, "w", encoding="utf-8")
         kept = []
         if self.log_path.is_file():
             for line in self.log_path.read_text(encoding="utf-8").splitlines(keepends=True):
@@ -232,6 +365,8 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Keep the log only: another try begins anew."""
+        if not self.writes:
+            return
         shutil.rmtree(self.path / STATE, ignore_errors=True)
         (self.path / RUN).unlink(missing_ok=True)
 
@@ -247,6 +382,7 @@ class TrainingRun:
         trainer: fresh.
         folder: opened; a state in it is gone on from.
         evaluate: embeddings -> scores of each STS folder; empty where none is given.
+        board: TensorBoard's add_scalar(name, value, step), or None.
     """
 
     def __init__(
@@ -254,10 +390,12 @@ class TrainingRun:
         trainer: Trainer,
         folder: RunFolder,
         evaluate: Callable[[Tensor], dict[str, StsScores]],
+        board: Callable[[str, float, int], object] | None = None,
     ) -> None:
         self.trainer = trainer
         self.folder = folder
         self.evaluate = evaluate
+        self.board = board
         self.best_score: float | None = None
         self.best_step = 0
         self.best_weight: Tensor | None = None
@@ -277,7 +415,8 @@ class TrainingRun:
         """
         config, trainer = self.trainer.config, self.trainer
         window: list[Tensor] = []
-        with self.folder.open_log(trainer.step) as log, Progress(config.steps) as progress:
+        progress_bar = Progress(config.steps, self.folder.writes)
+        with self.folder.open_log(trainer.step) as log, progress_bar as progress:
             try:
                 while trainer.step < config.steps:
                     window.append(trainer.train_step())
@@ -323,17 +462,24 @@ class TrainingRun:
                 )
             self.warned = True
         _write_line(log, record)
+        if self.board is not None:
+            for name in ("loss", "active", "positive", "negative", "random", "megabatch", "lr"):
+                self.board(name, record[name], trainer.step)
         return record
 
     def _evaluate(self, log: IO[str]) -> None:
         """Log the STS scores; remember the weights if they are the best so far."""
-        scores = self.evaluate(self.trainer.weight)
+        weight = self.trainer.weight  # read by all processes: it brings all rows up to date
+        scores = self.evaluate(weight) if self.folder.writes else {}
         if not scores:
             return
         mean = sum(part.mean_pearson for part in scores.values()) / len(scores)
         if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
             self.best_score, self.best_step = mean, self.trainer.step
-            self.best_weight = self.trainer.weight.detach().clone()
+            self.best_weight = weight.clone()
+        if self.board is not None:
+            for path, part in scores.items():
+                self.board(f"sts/{Path(path).name}", part.mean_pearson, self.trainer.step)
         pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
         _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
 
@@ -341,7 +487,7 @@ class TrainingRun:
         facts: dict[str, Any] = {"chosen_step": self.trainer.step}
         if self.best_weight is not None:
             facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
-        chosen = self.trainer.weight.detach() if self.best_weight is None else self.best_weight
+        chosen = self.trainer.weight if self.best_weight is None else self.best_weight
         positive, random = self.trainer.mean_cosines(chosen)
         facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}
         facts["seconds"] = round(self._seconds(), 1)
@@ -381,11 +527,12 @@ class TrainingRun:
 class Progress:
     """A bar on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, shown: bool = True) -> None:
         from tqdm import tqdm
 
         self.steps = steps
-        self.bar = tqdm(total=steps, unit="step", disable=not sys.stderr.isatty())
+        self.silent = not shown
+        self.bar = tqdm(total=steps, unit="step", disable=self.silent or not sys.stderr.isatty())
         self.shown = time.perf_counter()
         self.last: tuple[int, float] | None = None
 
@@ -405,6 +552,8 @@ class Progress:
         )
         self.bar.update(step - self.bar.n)
         self.bar.set_postfix_str(text, refresh=False)
+        if self.silent:
+            return
         if self.bar.disable and (now - self.shown > LINE_EVERY or step == self.steps):
             say(f"step {step}/{self.steps}: {text}")
             self.shown = now

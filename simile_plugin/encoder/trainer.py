@@ -331,7 +331,6 @@ class Trainer:
         dense = self.device.type != "cpu"
         self.adam = RowAdam(table, config.lr_at, config.steps, dense)
         self.dropout_generator = torch.Generator(self.device)
-        self.dropout_generator.manual_seed(config.seed + self.rank)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
@@ -420,6 +419,9 @@ class Trainer:
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Means of piece embeddings with entries dropped; every occurrence has its own mask."""
         keep = 1 - self.config.dropout
+        # Seeded anew at every step and process, so that no state of it has to be kept.
+        draw = np.random.default_rng([self.config.seed, self.step, self.rank])
+        self.dropout_generator.manual_seed(int(draw.integers(1 << 62)))
         mask = torch.empty(len(bags.ids), table.shape[1], device=self.device)
         mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
         lengths = torch.diff(bags.starts, append=bags.starts.new_tensor([len(bags.ids)]))
@@ -452,10 +454,7 @@ class Trainer:
 
     @torch.no_grad()
     def _mine(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences.
-
-        Negatives of other processes' pairs are left out.
-        """
+        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences."""
         n = len(rows)
         mined = np.full((n, 4), -1, dtype=np.int64)
         mined[:, :2] = rows
@@ -463,12 +462,15 @@ class Trainer:
             return mined
         own = np.arange(self.rank, n, self.world)
         pool = own if self.config.mine_per_process else np.arange(n)
-        if len(pool) == 0:
-            return mined
-        negatives = self._negatives(rows[pool], None if len(pool) == len(own) else own)
-        both_sides = rows[pool].T.ravel()
-        for column, index in enumerate(negatives, 2):
-            mined[own, column] = np.where(index >= 0, both_sides[index], -1)
+        if len(own):
+            negatives = self._negatives(rows[pool], None if len(pool) == len(own) else own)
+            both_sides = rows[pool].T.ravel()
+            for column, index in enumerate(negatives, 2):
+                mined[own, column] = np.where(index >= 0, both_sides[index], -1)
+        if self.world > 1:  # the negatives of the others' pairs, so that any process can save all
+            shared = torch.from_numpy(mined).to(self.device)
+            torch.distributed.all_reduce(shared, torch.distributed.ReduceOp.MAX)
+            mined = shared.cpu().numpy()
         return mined
 
     def _negatives(
@@ -521,7 +523,6 @@ class Trainer:
         """Tensors and plain values from which load_state goes on bit for bit (on the CPU)."""
         tensors = {f"adam.{name}": value for name, value in self.adam.state().items()}
         tensors["queue"] = torch.from_numpy(self.queue)
-        tensors["dropout"] = self.dropout_generator.get_state()
         if self.initial is not None:
             tensors["initial"] = self.initial
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
@@ -539,7 +540,6 @@ class Trainer:
         if self.initial is not None:
             self.initial.copy_(tensors["initial"])
         self.queue = tensors["queue"].numpy().copy()
-        self.dropout_generator.set_state(tensors["dropout"])
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)

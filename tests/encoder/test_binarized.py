@@ -1,13 +1,8 @@
 """Binarized pairs: the same training data as in memory, whatever writes it; bad folders refused."""
 
-import gzip
 import hashlib
-import io
-import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +14,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.encoder import binarized
 from simile_plugin.encoder.binarized import (
     BinarizeOptions,
     binarize_pairs,
@@ -35,7 +29,6 @@ from simile_plugin.encoder.pairs import (
     train_sentencepiece,
 )
 from simile_plugin.encoder.trainer import Trainer, TrainingConfig
-from simile_plugin.encoder.tsv import Columns
 from simile_plugin.text import Preprocessing, Segmenter
 
 PLAIN = Preprocessing()
