@@ -6,13 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
+import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
+from tests.encoder.test_processes import free_port
 
+ROOT = Path(__file__).parents[2]
 SYNONYMS = [("quick", "fast"), ("begins", "starts"), ("garden", "yard"), ("rain", "wet weather")]
 NOUNS = "baker teacher sailor clerk painter farmer tailor judge".split()
 SMALL = ["--dim", "16", "--batch-size", "16", "--vocab-size", "150", "--log-every", "10"]
@@ -285,3 +289,172 @@ def test_help_needs_no_torch(command: str) -> None:
     if command == "train-encoder":
         for phrase in ("papers: 60", "papers: 150", "default and papers: 0.4"):
             assert phrase in " ".join(done.stdout.split())
+
+
+@pytest.fixture
+def binarized(tsv: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "pairs.bin"
+    command = ["binarize-pairs", str(tsv), "--output", str(folder), "--vocab-size", "150"]
+    assert main(command) == 0
+    return folder
+
+
+def without(flags: list[str], flag: str) -> list[str]:
+    """A command line without a flag and its value."""
+    place = flags.index(flag)
+    return flags[:place] + flags[place + 2 :]
+
+
+def test_binarized_pairs_give_the_same_encoder(tsv: Path, binarized: Path, tmp_path: Path) -> None:
+    flags = [*SMALL, "--steps", "60", "--megabatch-anneal", "10"]
+    model = binarized / "sentencepiece.model"
+    text, mapped = tmp_path / "text", tmp_path / "mapped"
+    command = ["train-encoder", str(tsv), "--output", str(text), *flags]
+    assert main([*command, "--sentencepiece", str(model)]) == 0
+    command = ["train-encoder", str(binarized), "--output", str(mapped), *flags]
+    assert main(command) == 0
+    assert load_encoder(text).fingerprint == load_encoder(mapped).fingerprint
+    facts = load_encoder(mapped).training_facts
+    assert facts["data"] == load_encoder(text).training_facts["data"]
+    assert facts["pairs"] == 400
+
+
+def test_binarized_pairs_have_their_own_pieces(
+    tsv: Path, binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    message = error_of(
+        capsys,
+        *("train-encoder", binarized, "--output", out),
+        *("--sentencepiece", binarized / "sentencepiece.model"),
+    )
+    assert "--sentencepiece" in message
+    assert "with a sentencepiece model of its own" in message
+    message = error_of(capsys, "train-encoder", binarized, tsv, "--output", out)
+    assert f"{binarized}: is a folder, expected TSV files, or one folder" in message
+
+
+def test_flags_from_a_file(tsv: Path, tmp_path: Path) -> None:
+    flags = tmp_path / "own.flags"
+    flags.write_text(
+        "# of nobody's paper\n--dim 12 --margin 0.3  # as a test\n\n--objective mnr\n--steps 5\n"
+    )
+    out = tmp_path / "enc"
+    command = ["train-encoder", f"@{flags}", str(tsv), "--vocab-size", "150", "--margin", "0.2"]
+    assert main([*command, "--output", str(out)]) == 0
+    facts = load_encoder(out).training_facts["flags"]
+    # What comes later on the command line wins.
+    assert (facts["dim"], facts["margin"], facts["objective"]) == (12, 0.2, "mnr")
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in (ROOT / "recipes/encoder").glob("*.flags"))
+)
+def test_flags_of_the_papers_are_understood(name: str, tsv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "enc"
+    command = ["train-encoder", f"@{ROOT}/recipes/encoder/{name}", str(tsv), "--output", str(out)]
+    assert main([*command, "--vocab-size", "150", "--steps", "3", "--dim", "8"]) == 0
+
+
+def test_two_processes_through_the_command(binarized: Path, tmp_path: Path) -> None:
+    flags = [*SMALL, "--steps", "40", "--megabatch-anneal", "10", "--save-every", "15"]
+    flags = without(flags, "--vocab-size")
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    assert main(["train-encoder", str(binarized), "--output", str(alone), *flags]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    torchrun += ["--master-port", str(free_port()), "-m", "simile_plugin"]
+    command = ["train-encoder", str(binarized), "--output", str(two), *flags]
+    done = subprocess.run([*torchrun, *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": encoder ") == 1
+    first, second = load_encoder(alone), load_encoder(two)
+    torch.testing.assert_close(first.weight, second.weight, atol=1e-4, rtol=1e-3)
+    assert second.training_facts["processes"] == 2
+    assert not (tmp_path / "two.training").exists()
+
+
+def test_several_processes_need_binarized_pairs(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simile_plugin.encoder.run.rank_and_world", lambda: (0, 2))
+    message = error_of(capsys, "train-encoder", tsv, "--output", tmp_path / "enc", *SMALL)
+    assert "several processes need binarized pairs" in message
+    assert "simile binarize-pairs" in message
+
+
+def test_tensorboard_gets_the_log_or_says_what_is_missing(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = tmp_path / "board"
+    command = ["train-encoder", str(tsv), *SMALL, "--steps", "20", "--tensorboard-logdir"]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    message = error_of(capsys, *command, board, "--output", tmp_path / "enc")
+    assert "--tensorboard-logdir: the package tensorboard is not installed" in message
+
+    written: list[tuple[str, int]] = []
+
+    class Writer:
+        def __init__(self, folder: str) -> None:
+            assert folder == str(board)
+
+        def __enter__(self) -> "Writer":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            written.append((name, step))
+
+    fake = types.SimpleNamespace(SummaryWriter=Writer)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    assert main([*command, str(board), "--output", str(tmp_path / "enc")]) == 0
+    assert {("loss", 10), ("loss", 20), ("lr", 20)} <= set(written)
+
+
+def test_killed_again_and_again(binarized: Path, tmp_path: Path) -> None:
+    flags = [*without(SMALL, "--vocab-size"), "--steps", "600", "--save-every", "20"]
+    flags += ["--megabatch", "5", "--megabatch-anneal", "20", "--negatives", "mix"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert main(["train-encoder", str(binarized), "--output", str(whole), *flags]) == 0
+    # One interpreter whose children train: importing torch takes longer than training here.
+    script = tmp_path / "killer.py"
+    script.write_text(KILLER)
+    arguments = ["train-encoder", str(binarized), "--output", str(killed), *flags]
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) >= 5  # kills
+    assert load_encoder(killed).fingerprint == load_encoder(whole).fingerprint
+    logs = [
+        [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
+        for folder in (whole, killed)
+    ]
+    for one, other in zip(*logs, strict=True):
+        for record in (one, other):
+            del record["pairs_per_s"], record["seconds"]
+        assert one == other
+
+
+KILLER = """
+import os, random, signal, sys, time
+import torch
+torch.set_num_threads(1)
+from simile_plugin.cli import main
+random.seed(0)
+kills = 0
+while True:
+    child = os.fork()
+    if child == 0:
+        os._exit(main(sys.argv[1:]))
+    end = time.monotonic() + random.uniform(0.15, 0.5) * (1 + kills / 10)
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            print("kills", kills)
+            sys.exit(os.waitstatus_to_exitcode(status))
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    kills += 1
+"""
