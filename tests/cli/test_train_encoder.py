@@ -353,7 +353,7 @@ def test_flags_from_a_file(tsv: Path, tmp_path: Path) -> None:
 def test_flags_of_the_papers_are_understood(name: str, tsv: Path, tmp_path: Path) -> None:
     out = tmp_path / "enc"
     command = ["train-encoder", f"@{ROOT}/recipes/encoder/{name}", str(tsv), "--output", str(out)]
-    assert main([*command, "--vocab-size", "150", "--steps", "3", "--dim", "8"]) == 0
+    assert main([*command, "--vocab-size", "150", "--epochs", "1", "--dim", "8"]) == 0
 
 
 def test_two_processes_through_the_command(binarized: Path, tmp_path: Path) -> None:
