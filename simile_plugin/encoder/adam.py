@@ -91,10 +91,10 @@ class RowAdam:
         def column(values: NDArray[np.float64]) -> Tensor:
             return torch.from_numpy(values.astype(np.float32))[:, None]
 
-        root = self.second[index].sqrt_().mul_(column(mean))
+        root = self.second.index_select(0, index).sqrt_().mul_(column(mean))
         below = root + EPS
         factor = root.div_(below).square_().mul_(column(total * variance)).add_(column(total))
-        change = factor.mul_(self.first[index]).div_(below)
+        change = factor.mul_(self.first.index_select(0, index)).div_(below)
         self.weight.index_add_(0, index, change, alpha=-1)
 
     @torch.no_grad()
@@ -107,7 +107,9 @@ class RowAdam:
             return
         index = torch.from_numpy(rows)
         missed = (self.count - self.moments_at[rows])[:, None].astype(np.float64)
-        weight, first, second = self.weight[index], self.first[index], self.second[index]
+        weight, first, second = (
+            table.index_select(0, index) for table in (self.weight, self.first, self.second)
+        )
         first.mul_(torch.from_numpy(BETA1**missed).float())
         second.mul_(torch.from_numpy(BETA2**missed).float())
         self._adam(weight, gradient, first, second)
@@ -116,7 +118,7 @@ class RowAdam:
             (self.first, first),
             (self.second, second),
         ):
-            table.index_copy_(0, index, values)
+            _put_rows(table, index, values)
         self.count += 1
         self.moments_at[rows] = self.weight_at[rows] = self.count
 
@@ -166,6 +168,12 @@ class RowAdam:
         self.moments_at = state["moments_at"].numpy().copy()
         self.weight_at = state["weight_at"].numpy().copy()
         self.count = int(state["count"])
+
+
+def _put_rows(table: Tensor, index: Tensor, values: Tensor) -> None:
+    # index_copy_ moves element by element: wider elements take a third of the time.
+    wide = torch.complex128 if table.shape[1] % 4 == 0 else table.dtype
+    table.view(wide).index_copy_(0, index, values.view(wide))
 
 
 class _Tails:
