@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         strict=args.strict,
         workers=choose_workers(args.workers, TsvInput(args.pairs).total),
     )
-    bad = BadLines(options.strict)
+    bad = BadLines(options.strict, options.columns.unit)
     started = time.perf_counter()
     manifest = binarize_pairs(options, bad)
     seconds = time.perf_counter() - started

@@ -95,6 +95,16 @@ class Columns:
             raise ValueError(f"--columns: got {text!r}, expected two or more different columns")
         return cls(tuple(chosen))
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether a line can give more than one pair."""
+        return self.chosen is None or len(self.chosen) > 2
+
+    @property
+    def unit(self) -> str:
+        """What a bad line costs: itself, or some of its pairs."""
+        return "lines or pairs of clusters" if self.is_cluster else "lines"
+
     def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
         """The pairs of a line, or none and the reason.
 
@@ -105,7 +115,7 @@ class Columns:
             cells = line.split("\t", 2)
             return ([], "no second column") if len(cells) < 2 else ([(cells[0], cells[1])], None)
         cells = line.split("\t")
-        if self.chosen is not None and len(self.chosen) == 2:
+        if self.chosen is not None and not self.is_cluster:
             if max(self.chosen) >= len(cells):
                 return [], f"no column {max(self.chosen) + 1}"
             return [(cells[self.chosen[0]], cells[self.chosen[1]])], None
