@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -129,12 +128,19 @@ def binarize_speed(paths: list[str]) -> None:
                 command = [*binarize, *paths * repeats, "--sentencepiece", str(model)]
                 command += ["--workers", str(workers), "--output", f"{name}/{repeats}.{workers}"]
                 started = time.perf_counter()
-                output = subprocess.run(command, check=True, capture_output=True).stdout
-                seconds, pairs = time.perf_counter() - started, json.loads(output)["pairs"]
-                peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+                process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                )
+                assert process.stdout is not None
+                pairs = json.loads(process.stdout.read())["pairs"]
+                _, status, usage = os.wait4(process.pid, 0)
+                if status:
+                    raise SystemExit(f"{' '.join(command)}: failed")
+                rate = pairs / (time.perf_counter() - started)
                 print(
                     f"binarize-pairs, {pairs:>7,} pairs, workers: {workers}, with their start: "
-                    f"{pairs / seconds:>7,.0f} pairs/s, largest process so far {peak:.0f} MB"
+                    f"{rate:>7,.0f} pairs/s, {1e6 * (usage.ru_utime + usage.ru_stime) / pairs:.1f} "
+                    f"us of CPU a pair, largest process {usage.ru_maxrss / 1e3:.0f} MB"
                 )
 
 

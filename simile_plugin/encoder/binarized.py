@@ -57,6 +57,14 @@ class SegmentedBlock:
     bad: list[tuple[int, str]]
 
 
+class _Done(Preprocessing):
+    """Of sentences that have been through their preprocessing, for their hashes."""
+
+    def apply(self, sentence: str) -> str:
+        """Nothing is left to do."""
+        return sentence
+
+
 @dataclass(frozen=True)
 class BlockSegmenter:
     """Block of lines -> pieces; picklable, so that it can run in another process."""
@@ -67,8 +75,8 @@ class BlockSegmenter:
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """Made where it is used."""
-        return Segmenter(self.model_proto, self.preprocessing)
+        """Of preprocessed sentences; made where it is used."""
+        return Segmenter(self.model_proto, _Done(**asdict(self.preprocessing)))
 
     @property
     def dtype(self) -> str:
@@ -84,7 +92,7 @@ class BlockSegmenter:
             f"{raw}{end}" for (raw, _), end in zip(sentences, "\t\n" * len(numbers), strict=True)
         )
         unknown = self.segmenter.unk_id
-        rows = self.segmenter.encode([raw for raw, _ in sentences])
+        rows = self.segmenter.encode([prepared for _, prepared in sentences])
         known = [[piece for piece in row if piece != unknown] for row in rows]
         usable = [bool(a) and bool(b) for a, b in zip(known[::2], known[1::2], strict=True)]
         bad += [(n, NO_PIECE) for n, good in zip(numbers, usable, strict=True) if not good]
