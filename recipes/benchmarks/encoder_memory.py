@@ -15,7 +15,6 @@ import numpy as np
 
 from simile_plugin.encoder.binarized import FolderWriter, open_binarized
 from simile_plugin.encoder.pairs import Pairs, train_sentencepiece
-from simile_plugin.encoder.trainer import Trainer, TrainingConfig
 from simile_plugin.text import Preprocessing, Segmenter
 
 CHUNK = 500_000  # pairs written at once
@@ -64,6 +63,9 @@ def draw(pairs: Pairs, batches: int) -> dict[str, float]:
 
 def train(pairs: Pairs, steps: int) -> dict[str, float]:
     """Steps of the real trainer, with M at 60 from the first one."""
+    # Here, for torch is large, and a child's largest size begins with that of its parent.
+    from simile_plugin.encoder.trainer import Trainer, TrainingConfig
+
     config = TrainingConfig(
         steps=steps, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1
     )
