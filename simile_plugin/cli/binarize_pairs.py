@@ -113,10 +113,9 @@ def run(args: argparse.Namespace) -> int:
         sample_sentences=args.sample_sentences,
         columns=Columns.parse(args.columns),
         header=args.header,
-        strict=args.strict,
         workers=choose_workers(args.workers, TsvInput(args.pairs).total),
     )
-    bad = BadLines(options.strict, options.columns.unit)
+    bad = BadLines(args.strict, options.columns.unit)
     started = time.perf_counter()
     manifest = binarize_pairs(options, bad)
     seconds = time.perf_counter() - started

@@ -36,7 +36,7 @@ from simile_plugin.encoder.pairs import (
     train_sentencepiece,
 )
 from simile_plugin.encoder.trainer import Trainer, TrainingConfig
-from simile_plugin.encoder.tsv import Columns, TsvInput
+from simile_plugin.encoder.tsv import FIRST_TWO, Columns, TsvInput
 from simile_plugin.text import Preprocessing, Segmenter
 
 PLAIN = Preprocessing()
@@ -234,9 +234,8 @@ def test_the_sample(words: list[str], size: int, tmp_path_factory: pytest.TempPa
     """Oracle: sort all distinct sentences by hash."""
     path = tmp_path_factory.mktemp("sample") / "a.tsv"
     path.write_text("".join(f"{word}\tx\n" for word in words))
-    options = BinarizeOptions((str(path),), "", PLAIN, sample_sentences=size)
     expected = sorted({*words, "x"}, key=sentence_hash)[:size]
-    assert sample_sentences(TsvInput([str(path)]), options) == expected
+    assert sample_sentences(TsvInput([str(path)]), FIRST_TWO, size) == expected
 
 
 def test_strict_and_empty_input(tmp_path: Path, model: str) -> None:
@@ -245,7 +244,7 @@ def test_strict_and_empty_input(tmp_path: Path, model: str) -> None:
     out = tmp_path / "out"
     for flags in ({"sentencepiece": model}, {"vocab_size": 30}):
         with pytest.raises(ValueError, match=r"a.tsv:2: no second column; expected .*--strict"):
-            binarize([path], out, BadLines(strict=True), strict=True, **flags)
+            binarize([path], out, BadLines(strict=True), **flags)
     path.write_text("ж\tж\n")
     with pytest.raises(ValueError, match="a.tsv:1: side without a known piece"):
         binarize([path], out, BadLines(strict=True), sentencepiece=model)
