@@ -137,10 +137,10 @@ class _DataFile:
         self.bytes = 0
 
     def write(self, values: NDArray[Any]) -> None:
-        data = np.ascontiguousarray(values).view(np.uint8)
+        data = np.ascontiguousarray(values).data
         self.stream.write(data)
         self.sha256.update(data)
-        self.bytes += len(data)
+        self.bytes += data.nbytes
 
     def facts(self) -> dict[str, Any]:
         self.stream.close()

@@ -170,7 +170,7 @@ class TsvInput:
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
-                yield from self._blocks_of(_reads(sys.stdin.buffer), STDIN)
+                yield from self._blocks_of(_reads(sys.stdin.buffer.read), STDIN)
                 continue
             with open(path, "rb") as self._raw:
                 yield from self._blocks_of(_unpacked(self._raw, path), path)
@@ -222,18 +222,18 @@ def _check_inputs(paths: Sequence[str]) -> int | None:
 def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
     if path.endswith(".gz"):
         return _gzip_chunks(raw, path)
-    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw)
+    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw.read)
 
 
-def _reads(stream: IO[bytes]) -> Iterator[bytes]:
-    while chunk := stream.read(CHUNK_BYTES):
+def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    while chunk := read(CHUNK_BYTES):
         yield chunk
 
 
 def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
     try:
         with gzip.open(raw, "rb") as stream:
-            yield from _reads(stream)
+            yield from _reads(stream.read)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{name}: damaged gzip file ({error})") from error
 
@@ -289,7 +289,7 @@ def _zstd_program_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
     with subprocess.Popen(command, stdin=raw, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None and process.stderr is not None
         try:
-            yield from _reads(process.stdout)
+            yield from _reads(process.stdout.read)
             message = " ".join(process.stderr.read().decode(errors="replace").split())
             if process.wait() != 0:
                 raise ValueError(f"{name}: damaged zstd file ({message})")

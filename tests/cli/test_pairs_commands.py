@@ -177,14 +177,15 @@ def test_filter_of_clusters_from_standard_input(
 
 
 def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for flags, message in [
+    wrong: list[tuple[list[object], str]] = [
         (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
         (["--output", "x.zst"], "--output: .zst is read but not written"),
         (["--score-column", "0", "--min-score", "1"], "--score-column: got 0"),
         (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
         (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
         (["--max-overlap", "2"], "--max-overlap: got 2.0, expected 0 to 1"),
-    ]:
+    ]
+    for flags, message in wrong:
         assert message in error_of(capsys, "filter-pairs", tsv, *flags)
 
 

@@ -217,7 +217,7 @@ def test_trained_sentencepiece(tmp_path: Path, make_tsv: Callable[..., Path]) ->
     path = make_tsv(150)
     backwards = tmp_path / "backwards.tsv"
     backwards.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
-    flags = {"vocab_size": 120, "sample_sentences": 40}
+    flags: dict[str, Any] = {"vocab_size": 120, "sample_sentences": 40}
     binarize([path], tmp_path / "a", **flags)
     binarize([backwards, path], tmp_path / "b", **flags)
     # The sample is of distinct sentences, and the same in any order.
@@ -289,7 +289,7 @@ def test_a_kill_leaves_the_old_folder_or_none(
 ) -> None:
     old = binarize([make_tsv(10)], tmp_path / "old", sentencepiece=model)
     for name in ("old", "new"):
-        command = [sys.executable, "-c", KILLED, make_tsv(20), tmp_path / name, model]
+        command = [sys.executable, "-c", KILLED, str(make_tsv(20)), str(tmp_path / name), model]
         assert subprocess.run(command).returncode == -signal.SIGKILL
     assert open_binarized(tmp_path / "old").digest == old.digest
     assert not (tmp_path / "new").exists()

@@ -249,11 +249,12 @@ def test_the_first_filter_counts(run: Run, tmp_path: Path) -> None:
     order = ["score", "length", "overlap", "excluded", "duplicate", "near-duplicate"]
     _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
     assert list(report.removed) == order
-    for name, off in [
-        ("score", {"score_column": None, "min_score": None}),
-        ("length", {"min_tokens": None}),
-        ("overlap", {"max_overlap": 1.0}),
-    ]:
+    switched_off: dict[str, dict[str, Any]] = {
+        "score": {"score_column": None, "min_score": None},
+        "length": {"min_tokens": None},
+        "overlap": {"max_overlap": 1.0},
+    }
+    for name, off in switched_off.items():
         assert report.removed[name] == 2
         flags |= off
         _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)

@@ -39,7 +39,7 @@ def test_blocks_of_any_size_hold_the_same_lines(data: bytes, size: int) -> None:
         expected.pop()
     chunks = (data[start : start + size] for start in range(0, len(data), size))
     blocks = list(TsvInput([])._blocks_of(chunks, "x"))
-    found = []
+    found: list[tuple[int, bytes]] = []
     for block in blocks:
         rows = block.data.removesuffix(b"\n").split(b"\n")
         found += enumerate(rows, block.first_line)
