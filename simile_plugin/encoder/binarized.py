@@ -57,6 +57,14 @@ class SegmentedBlock:
     bad: list[tuple[int, str]]
 
 
+class _Done(Preprocessing):
+    """Of sentences that have been through their preprocessing, for their hashes."""
+
+    def apply(self, sentence: str) -> str:
+        """Nothing is left to do."""
+        return sentence
+
+
 @dataclass(frozen=True)
 class BlockSegmenter:
     """Block of lines -> pieces; picklable, so that it can run in another process."""
@@ -67,8 +75,8 @@ class BlockSegmenter:
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """Made where it is used."""
-        return Segmenter(self.model_proto, self.preprocessing)
+        """Of preprocessed sentences; made where it is used."""
+        return Segmenter(self.model_proto, _Done(**asdict(self.preprocessing)))
 
     @property
     def dtype(self) -> str:
@@ -84,7 +92,7 @@ class BlockSegmenter:
             f"{raw}{end}" for (raw, _), end in zip(sentences, "\t\n" * len(numbers), strict=True)
         )
         unknown = self.segmenter.unk_id
-        rows = self.segmenter.encode([raw for raw, _ in sentences])
+        rows = self.segmenter.encode([prepared for _, prepared in sentences])
         known = [[piece for piece in row if piece != unknown] for row in rows]
         usable = [bool(a) and bool(b) for a, b in zip(known[::2], known[1::2], strict=True)]
         bad += [(n, NO_PIECE) for n, good in zip(numbers, usable, strict=True) if not good]
@@ -129,10 +137,10 @@ class _DataFile:
         self.bytes = 0
 
     def write(self, values: NDArray[Any]) -> None:
-        data = np.ascontiguousarray(values).view(np.uint8)
+        data = np.ascontiguousarray(values).data
         self.stream.write(data)
         self.sha256.update(data)
-        self.bytes += len(data)
+        self.bytes += data.nbytes
 
     def facts(self) -> dict[str, Any]:
         self.stream.close()
@@ -204,7 +212,6 @@ class BinarizeOptions:
         sample_sentences: distinct sentences that it is trained on, at most.
         columns: that hold the sentences.
         header: the first line of each file is none of them.
-        strict: a bad line ends the run.
         workers: processes.
     """
 
@@ -216,7 +223,6 @@ class BinarizeOptions:
     sample_sentences: int = 1_000_000
     columns: Columns = FIRST_TWO
     header: bool = False
-    strict: bool = False
     workers: int = 1
 
 
@@ -236,7 +242,7 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
     """
     source = TsvInput(options.paths, options.header)
     with atomic_folder(options.output, marker=MANIFEST) as folder:
-        segmenter, origin = _segmenter(options, source)
+        segmenter, origin = _segmenter(options, source, bad.strict)
         job = BlockSegmenter(segmenter.model_proto, options.preprocessing, options.columns)
         writer = FolderWriter(folder, job.dtype)
         digest = hashlib.sha256()
@@ -261,7 +267,9 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
         return writer.finish(segmenter, facts)
 
 
-def _segmenter(options: BinarizeOptions, source: TsvInput) -> tuple[Segmenter, dict[str, Any]]:
+def _segmenter(
+    options: BinarizeOptions, source: TsvInput, strict: bool
+) -> tuple[Segmenter, dict[str, Any]]:
     """The sentencepiece model, given or trained now, and where it is from."""
     if options.sentencepiece is not None:
         try:
@@ -274,15 +282,18 @@ def _segmenter(options: BinarizeOptions, source: TsvInput) -> tuple[Segmenter, d
             "--vocab-size: standard input or a pipe can be read only once, and training a "
             "sentencepiece model takes a pass of its own; give --sentencepiece MODEL or a file"
         )
-    sample = sample_sentences(source, options)
-    print(
+    sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
+    _say(
         f"training a sentencepiece model of up to {options.vocab_size} pieces on "
-        f"{len(sample)} distinct sentences",
-        file=sys.stderr,
-        flush=True,
+        f"{len(sample)} distinct sentences"
     )
     model = train_sentencepiece(sample, options.preprocessing, options.vocab_size)
     segmenter = Segmenter(model, options.preprocessing)
+    if len(segmenter) < options.vocab_size:
+        _say(
+            f"the text supports {len(segmenter)} pieces, "
+            f"fewer than --vocab-size {options.vocab_size}"
+        )
     return segmenter, {
         "trained": True,
         "vocab_size_asked": options.vocab_size,
@@ -290,23 +301,28 @@ def _segmenter(options: BinarizeOptions, source: TsvInput) -> tuple[Segmenter, d
     }
 
 
-def sample_sentences(source: TsvInput, options: BinarizeOptions) -> list[str]:
-    """The distinct sentences with the smallest hashes, at most ``options.sample_sentences``.
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def sample_sentences(
+    source: TsvInput, columns: Columns, size: int, strict: bool = False
+) -> list[str]:
+    """The ``size`` distinct sentences with the smallest hashes, or all if there are fewer.
 
     The same ones whatever the order of the lines and files; equal to a draw without replacement
     from the distinct sentences. At most a quarter more are in memory at once.
 
     Raises:
-        ValueError: if there is no sentence, or for a bad line if ``options.strict``.
+        ValueError: if there is no sentence, or for a bad line if ``strict``.
     """
-    size = options.sample_sentences
     kept: dict[int, str] = {}
     limit = 1 << 64
-    bad = BadLines(options.strict)
+    bad = BadLines(strict)
     with Progress("sampling", source) as progress:
         for block in source.blocks():
             count = 0
-            for key, sentence in _hashed_sentences(block, options.columns, bad):
+            for key, sentence in _hashed_sentences(block, columns, bad):
                 count += 1
                 if key < limit:
                     kept[key] = sentence

@@ -21,9 +21,17 @@ CHUNK = 20_000  # sentences segmented at once
 
 @dataclass
 class BadLines:
-    """Lines that gave no pair: how many for each reason, and the first few as file:line."""
+    """Lines that gave no pair: how many for each reason, and the first few as file:line.
+
+    Attributes:
+        strict: the first one raises.
+        unit: what is counted; a line of a cluster can lose one pair and keep others.
+        counts: of each reason.
+        examples: the first few.
+    """
 
     strict: bool = False
+    unit: str = "lines"
     counts: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
 
@@ -45,7 +53,7 @@ class BadLines:
         """One line: total, count of each reason, first examples."""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.counts.items())
         more = ", ..." if self.total > len(self.examples) else ""
-        return f"{self.total} lines skipped ({reasons}): {', '.join(self.examples)}{more}"
+        return f"{self.total} {self.unit} skipped ({reasons}): {', '.join(self.examples)}{more}"
 
 
 @dataclass

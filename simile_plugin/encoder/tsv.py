@@ -95,6 +95,16 @@ class Columns:
             raise ValueError(f"--columns: got {text!r}, expected two or more different columns")
         return cls(tuple(chosen))
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether a line can give more than one pair."""
+        return self.chosen is None or len(self.chosen) > 2
+
+    @property
+    def unit(self) -> str:
+        """What a bad line costs: itself, or some of its pairs."""
+        return "lines or pairs of clusters" if self.is_cluster else "lines"
+
     def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
         """The pairs of a line, or none and the reason.
 
@@ -105,7 +115,7 @@ class Columns:
             cells = line.split("\t", 2)
             return ([], "no second column") if len(cells) < 2 else ([(cells[0], cells[1])], None)
         cells = line.split("\t")
-        if self.chosen is not None and len(self.chosen) == 2:
+        if self.chosen is not None and not self.is_cluster:
             if max(self.chosen) >= len(cells):
                 return [], f"no column {max(self.chosen) + 1}"
             return [(cells[self.chosen[0]], cells[self.chosen[1]])], None
@@ -160,7 +170,7 @@ class TsvInput:
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
-                yield from self._blocks_of(_reads(sys.stdin.buffer), STDIN)
+                yield from self._blocks_of(_reads(sys.stdin.buffer.read), STDIN)
                 continue
             with open(path, "rb") as self._raw:
                 yield from self._blocks_of(_unpacked(self._raw, path), path)
@@ -212,18 +222,18 @@ def _check_inputs(paths: Sequence[str]) -> int | None:
 def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
     if path.endswith(".gz"):
         return _gzip_chunks(raw, path)
-    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw)
+    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw.read)
 
 
-def _reads(stream: IO[bytes]) -> Iterator[bytes]:
-    while chunk := stream.read(CHUNK_BYTES):
+def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    while chunk := read(CHUNK_BYTES):
         yield chunk
 
 
 def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
     try:
         with gzip.open(raw, "rb") as stream:
-            yield from _reads(stream)
+            yield from _reads(stream.read)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{name}: damaged gzip file ({error})") from error
 
@@ -279,7 +289,7 @@ def _zstd_program_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
     with subprocess.Popen(command, stdin=raw, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None and process.stderr is not None
         try:
-            yield from _reads(process.stdout)
+            yield from _reads(process.stdout.read)
             message = " ".join(process.stderr.read().decode(errors="replace").split())
             if process.wait() != 0:
                 raise ValueError(f"{name}: damaged zstd file ({message})")

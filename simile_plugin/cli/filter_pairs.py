@@ -1,0 +1,159 @@
+"""Keep the paraphrase pairs that are worth training on.
+
+Reads TSV files and writes the lines that pass, unchanged (of a cluster of more than two columns:
+its pairs, a line each). A pair is counted under the first filter that removes it, in this order:
+
+  score           --min-score, --max-score: of --score-column (of --encoder: after language)
+  length          --min-tokens, --max-tokens
+  overlap         --max-overlap: word trigrams in common / trigrams of the shorter side
+  excluded        --exclude: a side stands in a file that the encoder will be evaluated on
+  language        --language: a side is in another one
+  duplicate       the same pair came before, in either order
+  near-duplicate  --near-duplicates: one came before that differs only in case, digits,
+                  punctuation and spaces
+
+All but --score-column look at sentences that are lowercased, with punctuation split off.
+Memory: 8 bytes for each pair that is kept, for duplicates (64-bit hashes: among 17 million pairs,
+one is wrongly taken for a duplicate with probability 1e-5), again as much for near duplicates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.filtering import FilterReport
+
+HELP = "keep the pairs worth training on: score, overlap, length, duplicates, no test sentences"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile filter-pairs`; the papers' values stand in the help texts."""
+    parser.description = __doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "pairs", nargs="+", metavar="PAIRS", help="TSV files: plain, .gz, .zst, or - (stdin)"
+    )
+    data.add_argument(
+        "--output", metavar="FILE", help="file to write, .gz by its name (default: standard output)"
+    )
+    data.add_argument(
+        "--columns",
+        default="1,2",
+        metavar="LIST",
+        help="columns that hold sentences, from 1: 1,2 or 2-7 or 1- (all). More than two are a "
+        "cluster of sentences that mean the same, and give all its pairs (default %(default)s)",
+    )
+    data.add_argument("--header", action="store_true", help="leave out the first line of each file")
+    data.add_argument(
+        "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
+    )
+    data.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes (default: one for each core, one for a small input)",
+    )
+    data.add_argument(
+        "--json", action="store_true", help="print the counts as JSON (needs --output)"
+    )
+    _add_filters(parser.add_argument_group("filters"))
+
+
+def _add_filters(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--score-column", type=int, metavar="N", help="column of the paraphrase score, from 1"
+    )
+    group.add_argument(
+        "--encoder", metavar="DIR", help="the score is this encoder's cosine of the sides"
+    )
+    group.add_argument("--min-score", type=float, metavar="X", help="lowest score that is kept")
+    group.add_argument("--max-score", type=float, metavar="X", help="highest score that is kept")
+    group.add_argument(
+        "--min-tokens", type=int, metavar="N", help="fewest words of a side, punctuation counted"
+    )
+    group.add_argument("--max-tokens", type=int, metavar="N", help="most words of a side")
+    group.add_argument(
+        "--max-overlap",
+        type=float,
+        default=0.2,
+        metavar="X",
+        help="largest trigram overlap, 1: all pairs (default and papers: %(default)s). A side of "
+        "one or two words is compared by words or bigrams",
+    )
+    group.add_argument(
+        "--language", metavar="CODE", help="ISO 639-1 code, as en; needs the package py3langid"
+    )
+    group.add_argument(
+        "--keep-duplicates", action="store_true", help="keep a pair that came before"
+    )
+    group.add_argument("--near-duplicates", action="store_true", help="remove near duplicates too")
+    group.add_argument(
+        "--exclude",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="evaluation files (STS.input.*.txt, judgements, any TSV or text): pairs with a "
+        "sentence that is a column of a line there are removed; compared without case, "
+        "punctuation and spaces",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Filter; exit status 0. Errors are raised as ValueError or OSError."""
+    import json
+    from dataclasses import asdict
+
+    from simile_plugin.encoder.filtering import FilterOptions, filter_pairs, read_exclusions
+    from simile_plugin.encoder.pairs import BadLines
+    from simile_plugin.encoder.tsv import Columns, TsvInput
+    from simile_plugin.encoder.workers import choose_workers
+
+    if args.json and args.output is None:
+        raise ValueError("--json: the pairs go to standard output already; add --output FILE")
+    if args.output is not None and args.output.endswith(".zst"):
+        raise ValueError("--output: .zst is read but not written; name a .gz or a plain file")
+    if args.score_column is not None and args.score_column < 1:
+        raise ValueError(f"--score-column: got {args.score_column}, expected 1 or more")
+    options = FilterOptions(
+        columns=Columns.parse(args.columns),
+        score_column=None if args.score_column is None else args.score_column - 1,
+        duplicates=not args.keep_duplicates,
+        **{name: getattr(args, name) for name in _OPTION_FLAGS},
+    )
+    source = TsvInput(args.pairs, args.header)
+    bad = BadLines(args.strict, options.columns.unit)
+    workers = choose_workers(args.workers, source.total)
+    exclusions = read_exclusions(args.exclude)
+    report = filter_pairs(source, args.output, options, exclusions, bad, workers)
+    if bad.total:
+        print(f"warning: {bad.summary()}", file=sys.stderr)
+    print(_table(report), file=sys.stderr)
+    if args.json:
+        print(json.dumps({**asdict(report), "skipped_lines": bad.counts}))
+    return 0
+
+
+def _table(report: FilterReport) -> str:
+    rows = [("pairs read", report.read)]
+    rows += [(f"removed: {name}", count) for name, count in report.removed.items()]
+    rows += [("pairs kept", report.kept)]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(
+        f"{name:<{width}} {count:>11,} {100 * count / report.read:6.1f} %" for name, count in rows
+    )
+
+
+_OPTION_FLAGS = (
+    "encoder",
+    "min_score",
+    "max_score",
+    "min_tokens",
+    "max_tokens",
+    "max_overlap",
+    "language",
+    "near_duplicates",
+)

@@ -1,0 +1,215 @@
+"""`simile binarize-pairs` and `simile filter-pairs` as they are typed."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.binarized import open_binarized, read_manifest
+
+PAIRS = [
+    ("The map is old.", "An old map, this."),
+    ("Stones skip over water.", "Over the pond go flat stones."),
+    ("The baker sleeps.", "Nobody wakes the baker."),
+    ("A train in the snow", "Snow lies on the train."),
+]
+TEXT = "".join(f"{left}\t{right}\n" for left, right in PAIRS)
+
+
+@pytest.fixture
+def tsv(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path, spm_proto: bytes) -> Path:
+    path = tmp_path / "pieces.model"
+    path.write_bytes(spm_proto)
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that must fail; its last line on standard error."""
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_binarize(
+    tsv: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["binarize-pairs", tsv, "--output", out, "--sentencepiece", model]
+    assert run(*command) == 0
+    shown = capsys.readouterr().out
+    manifest = read_manifest(out)
+    assert shown.startswith(f"{out}: 4 pairs, {manifest['tokens']} tokens of ")
+    assert "pieces as uint16, 0 s" in shown
+    assert "holds binarized pairs; name another folder or add --overwrite" in error_of(
+        capsys, *command
+    )
+    assert run(*command, "--overwrite", "--keep-case", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == read_manifest(out)
+    assert printed["preprocessing"]["lowercase"] is False
+
+
+def test_binarize_trains_its_model(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["binarize-pairs", tsv, "--output", out, "--overwrite"]
+    assert run(*command, "--vocab-size", "30") == 0
+    assert read_manifest(out)["vocab_size"] == 30
+    assert read_manifest(out)["sentencepiece"]["sentences"] == 8
+    assert "the text supports" not in capsys.readouterr().err
+    assert run(*command) == 0
+    pieces = read_manifest(out)["vocab_size"]
+    assert f"the text supports {pieces} pieces, fewer than --vocab-size" in capsys.readouterr().err
+
+
+def test_bad_lines_of_binarize(
+    tsv: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tsv.write_bytes(TEXT.encode() + b"alone\n\xff\tb\n \t \n")
+    out = tmp_path / "out"
+    command = ["binarize-pairs", tsv, "--output", out, "--sentencepiece", model]
+    assert run(*command) == 0
+    assert (
+        "warning: 3 lines skipped (1 no second column, 1 not UTF-8, 1 empty side): "
+        f"{tsv}:5: no second column, {tsv}:6: not UTF-8, {tsv}:7: empty side"
+    ) in capsys.readouterr().err
+    assert read_manifest(out)["skipped_lines"] == {
+        "no second column": 1,
+        "not UTF-8": 1,
+        "empty side": 1,
+    }
+    line = error_of(capsys, *command, "--strict", "--overwrite")
+    assert line == (
+        f"simile binarize-pairs: error: {tsv}:5: no second column; "
+        "expected sentence TAB paraphrase (--strict)"
+    )
+    assert len(open_binarized(out)) == 4  # the old folder
+
+
+def test_wrong_flags_of_binarize(tsv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["binarize-pairs", tsv, "--output", tsv.parent / "out"]
+    for flags, message in [
+        (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
+        (["--sample-sentences", "-3"], "--sample-sentences: got -3"),
+        (["--workers", "0"], "--workers: got 0"),
+        (["--columns", "x"], "--columns: got 'x'"),
+        (["--sentencepiece", "nowhere"], "nowhere: No such file"),
+    ]:
+        assert message in error_of(capsys, *command, *flags)
+    assert "pairs.tsv: is a file, expected a folder" in error_of(
+        capsys, "binarize-pairs", tsv, "--output", tsv
+    )
+
+
+def test_binarize_and_filter_in_a_pipe(tsv: Path, model: Path, tmp_path: Path) -> None:
+    """The two as processes of a shell, with standard input and output."""
+    simile = [sys.executable, "-m", "simile_plugin"]
+    packed = gzip.compress((TEXT + TEXT).encode())
+    (tmp_path / "twice.tsv.gz").write_bytes(packed)
+    filtering = [*simile, "filter-pairs", str(tmp_path / "twice.tsv.gz")]
+    kept = subprocess.run(filtering, capture_output=True, check=True)
+    assert kept.stdout.decode() == TEXT
+    assert "removed: duplicate" in kept.stderr.decode()
+    out = tmp_path / "out"
+    binarizing = [*simile, "binarize-pairs", "-", "--output", str(out), "--workers", "2"]
+    subprocess.run([*binarizing, "--sentencepiece", str(model)], input=kept.stdout, check=True)
+    assert run("binarize-pairs", tsv, "--output", tmp_path / "b", "--sentencepiece", model) == 0
+    assert np.array_equal(open_binarized(out).ids, open_binarized(tmp_path / "b").ids)
+    assert read_manifest(out) == read_manifest(tmp_path / "b")
+
+
+def test_filter(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tsv.write_text(
+        TEXT + "A long, long day.\tA long, long day!\nalone\nthe baker sleeps\tHe does.\n"
+    )
+    (tmp_path / "STS.input.x.txt").write_text("The baker sleeps!\tAnything at all\n")
+    out = tmp_path / "kept.tsv.gz"
+    command = ["filter-pairs", tsv, "--output", out, "--exclude", tmp_path / "STS.input.x.txt"]
+    assert run(*command, "--json") == 0
+    shown = capsys.readouterr()
+    kept = "".join(TEXT.splitlines(keepends=True)[i] for i in (0, 1, 3))
+    assert gzip.decompress(out.read_bytes()).decode() == kept
+    assert json.loads(shown.out) == {
+        "read": 6,
+        "kept": 3,
+        "removed": {"overlap": 1, "excluded": 2, "duplicate": 0},
+        "skipped_lines": {"no second column": 1},
+    }
+    assert f"warning: 1 lines skipped (1 no second column): {tsv}:6" in shown.err
+    table = [line.split() for line in shown.err.splitlines()[-5:]]
+    assert table == [
+        ["pairs", "read", "6", "100.0", "%"],
+        ["removed:", "overlap", "1", "16.7", "%"],
+        ["removed:", "excluded", "2", "33.3", "%"],
+        ["removed:", "duplicate", "0", "0.0", "%"],
+        ["pairs", "kept", "3", "50.0", "%"],
+    ]
+    assert f"{tsv}:6: no second column; expected" in error_of(capsys, *command, "--strict")
+
+
+def test_filter_of_clusters_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"head\nred hat\tgreen hat\tblue hat\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert run("filter-pairs", "-", "--columns", "1-", "--header", "--max-overlap", "0") == 0
+    assert capfdbinary.readouterr().out == (
+        b"red hat\tgreen hat\nred hat\tblue hat\ngreen hat\tblue hat\n"
+    )
+
+
+def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong: list[tuple[list[object], str]] = [
+        (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
+        (["--output", "x.zst"], "--output: .zst is read but not written"),
+        (["--score-column", "0", "--min-score", "1"], "--score-column: got 0"),
+        (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
+        (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
+        (["--max-overlap", "2"], "--max-overlap: got 2.0, expected 0 to 1"),
+    ]
+    for flags, message in wrong:
+        assert message in error_of(capsys, "filter-pairs", tsv, *flags)
+
+
+@pytest.mark.parametrize("command", ["binarize-pairs", "filter-pairs"])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        run(command, "--help")
+    assert "--columns LIST" in capsys.readouterr().out
+    assert run("--help") == 0
+    assert command in capsys.readouterr().out
+
+
+NO_TORCH = """
+import sys
+from simile_plugin.cli import main
+status = main(sys.argv[1:])
+assert "torch" not in sys.modules
+sys.exit(status)
+"""
+
+
+def test_torch_is_not_imported(tsv: Path, model: Path, tmp_path: Path) -> None:
+    """Only --encoder needs it; every worker would take its memory and its seconds."""
+    out = str(tmp_path / "out")
+    binarizing = ["binarize-pairs", str(tsv), "--sentencepiece", str(model), "--output", out]
+    for command in (binarizing, ["filter-pairs", str(tsv), "--near-duplicates"]):
+        subprocess.run([sys.executable, "-c", NO_TORCH, *command], check=True, capture_output=True)
