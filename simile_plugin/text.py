@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Protocol
 
+import numpy as np
 import sentencepiece
+from numpy.typing import NDArray
 
-SPACE_MARK = "\u2581"  # sentencepiece writes a word's leading space as this character
+from simile_plugin.piece_model import SPACE_MARK, read_piece_model
+from simile_plugin.word_pieces import WordPieces
+
 CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
 # An unknown target token; NFKC leaves it alone, and hypothesis and reference must not match on it.
 UNKNOWN_HYP = "\ufffd"
@@ -31,6 +37,7 @@ class _PunctuationTable(dict[int, str]):
 
 
 _PUNCTUATION = _PunctuationTable()
+_ASCII_TOKENS = re.compile(r"[0-9A-Za-z]+|[!-/:-@\[-`{-~]").findall
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ class Preprocessing:
 
     def apply(self, sentence: str) -> str:
         """Normalise one sentence; the result has single spaces and no edge spaces."""
+        if self.split_punctuation and sentence.isascii():
+            # The same as below, and several times as fast.
+            return " ".join(_ASCII_TOKENS(sentence.lower() if self.lowercase else sentence))
         if self.nfkc:
             sentence = unicodedata.normalize("NFKC", sentence)
         if self.lowercase:
@@ -61,11 +71,15 @@ class Preprocessing:
 class Segmenter:
     """Plain sentences -> sentencepiece ids, after preprocessing.
 
+    Words are segmented once and remembered, where that is exact (see `word_pieces`); the ids are
+    always those that sentencepiece gives the whole sentence.
+
     Args:
         model_proto: bytes of a sentencepiece model (kept, so that it can be saved again).
         preprocessing: applied to each sentence first.
 
     Attributes:
+        model: what the sentencepiece model says of itself.
         unk_id: id of the unknown piece.
 
     Raises:
@@ -82,14 +96,58 @@ class Segmenter:
             raise ValueError(f"not a sentencepiece model ({len(model_proto)} bytes)") from error
         if not loaded or len(self) == 0:
             raise ValueError(f"not a sentencepiece model ({len(model_proto)} bytes)")
+        self.model = read_piece_model(model_proto)
         self.unk_id = int(self._processor.unk_id())
         self._mark_id = int(self._processor.PieceToId(SPACE_MARK))
+        self._words = self._word_pieces() if self.model.segments_words_apart else None
+
+    def _word_pieces(self) -> WordPieces:
+        def best_two(prepared: str) -> list[tuple[list[int], list[str]]]:
+            ids = self._processor.NBestEncodeAsIds(prepared, nbest_size=2)
+            if all(self.unk_id not in row for row in ids):
+                return [(row, [pieces[piece] for piece in row]) for row in ids]
+            texts = self._processor.NBestEncodeAsPieces(prepared, nbest_size=2)
+            return list(zip(ids, texts, strict=True))
+
+        pieces = self.model.pieces
+
+        return WordPieces(
+            self.model,
+            prepare=self.preprocessing.apply,
+            segment=self._processor.EncodeAsIds,
+            best_two=best_two,
+            whole=self.encode_whole,
+        )
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
 
+    def __reduce__(self) -> tuple[type[Segmenter], tuple[bytes, Preprocessing]]:
+        return Segmenter, (self.model_proto, self.preprocessing)
+
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""
+        ids, offsets = self.encode_flat(sentences)
+        flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
+        return [flat[start:end] for start, end in pairwise(ends)]
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Segment sentences into one array, as EmbeddingBag takes it.
+
+        Returns:
+            ids (P,) of all pieces, and offsets (U,), where each sentence begins among them.
+        """
+        if self._words is not None:
+            ids, lengths = self._words.encode(sentences)
+        else:
+            rows = self.encode_whole(sentences)
+            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+            total = int(lengths.sum())
+            ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=total)
+        return ids, np.cumsum(lengths) - lengths
+
+    def encode_whole(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Segment each sentence by sentencepiece itself: the slow way, which defines the ids."""
         prepared = [self.preprocessing.apply(sentence) for sentence in sentences]
         rows = self._processor.EncodeAsIds(prepared) if prepared else []
         return [self._without_lone_marks(row) for row in rows]

@@ -18,9 +18,13 @@ SOURCES = sorted(
 ALLOWED = {
     "files": set[str](),
     "risk": {"torch"},
-    "text": {"torch", "sentencepiece", "sacremoses"},  # the last one only if asked for
+    "piece_model": {"numpy"},
+    "word_pieces": {"piece_model", "numpy"},
+    # sacremoses only if asked for
+    "text": {"piece_model", "word_pieces", "torch", "numpy", "sentencepiece", "sacremoses"},
     "encoder": {
-        *("encoder", "text", "torch", "numpy", "sentencepiece", "safetensors", "tqdm"),
+        *("encoder", "text", "piece_model"),
+        *("torch", "numpy", "sentencepiece", "safetensors", "tqdm"),
         "py3langid",  # only if asked for
     },
     "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},

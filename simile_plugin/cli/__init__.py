@@ -21,6 +21,7 @@ ORDER = (
     "filter-pairs",
     "train-encoder",
     "eval-encoder",
+    "convert-encoder",
     "fairseq-train",
     "score",
     "report",

@@ -122,9 +122,7 @@ def similarities(
     encoder: Encoder, left: Sequence[str], right: Sequence[str]
 ) -> NDArray[np.float64]:
     """SIM of each pair of sentences, (n,)."""
-    encode = encoder.segmenter.encode
-    vectors = encoder.embed(encode(left)), encoder.embed(encode(right))
-    sims: torch.Tensor = cosine(*vectors)
+    sims: torch.Tensor = cosine(encoder.embed_text(left), encoder.embed_text(right))
     return sims.cpu().numpy().astype(np.float64)
 
 

@@ -109,10 +109,21 @@ class Encoder(torch.nn.Module):
     @torch.no_grad()
     def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
         """Sentence vectors (U, D) float32 of rows of piece ids, without gradient."""
-        device = self.weight.device
-        if not pieces:
-            return torch.zeros(0, self.dim, device=device)
-        return self(*flatten(pieces, device))
+        return self._embed_flat(*flatten(pieces, self.weight.device))
+
+    @torch.no_grad()
+    def embed_text(self, sentences: Sequence[str]) -> Tensor:
+        """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
+        ids, offsets = map(torch.from_numpy, self.segmenter.encode_flat(sentences))
+        return self._embed_flat(ids.to(self.weight.device), offsets.to(self.weight.device))
+
+    def _embed_flat(self, ids: Tensor, offsets: Tensor) -> Tensor:
+        if not len(offsets):
+            return torch.zeros(0, self.dim, device=self.weight.device)
+        # As forward does it; taking the unknown pieces out first is twice as fast as padding_idx.
+        known = ids != self.segmenter.unk_id
+        before = F.pad(known.cumsum(0), (1, 0))
+        return F.embedding_bag(ids[known], self.weight, before[offsets], mode="mean")
 
     def length(self, pieces: Sequence[int]) -> int:
         """Length of a sentence in the length penalty: its pieces, unknown ones included."""

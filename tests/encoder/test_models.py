@@ -34,6 +34,24 @@ def test_unknown_pieces_count_for_length_but_not_for_the_mean(encoder: Encoder) 
     assert [model.length(row) for row in ([10, unk], [unk, unk], [])] == [2, 2, 0]
 
 
+def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
+    sentences = [
+        "The red house.",
+        "",
+        "\u5bff \u53f8",
+        "the \u5bff house",
+        "a map",
+        "the red house",
+    ]
+    rows = encoder.segmenter.encode(sentences)
+    assert encoder.segmenter.unk_id in rows[2]
+    for _ in range(3):
+        torch.testing.assert_close(encoder.embed_text(sentences), encoder.embed(rows))
+    torch.testing.assert_close(encoder.embed(rows), encoder(*flatten(rows, "cpu")).detach())
+    assert not encoder.embed_text(sentences)[1:3].any()
+    assert encoder.embed_text([]).shape == (0, encoder.dim)
+
+
 def test_piece_zero_is_a_piece_like_any_other(encoder: Encoder) -> None:
     unk = encoder.segmenter.unk_id
     piece = 0 if unk != 0 else 1

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Speed of text -> vector: ours beside sentence-transformers' StaticEmbedding, model2vec and, if a
+# clone of it is named, the code of "Paraphrastic Representations at Scale".
+#
+#     recipes/benchmarks/encoder_text.sh [CLONE]
+#
+# One encoder (ENCODER, or 30,000 pieces trained on the texts, with random vectors) is exported to
+# each library, so that all have the same vocabulary and, checked first, the same vectors. Texts:
+# English sides under SIMILE_DATA, or generated ones. Repeats are interleaved; the median counts.
+#
+#   CLONE      folder of a clone of github.com/jwieting/paraphrastic-representations-at-scale
+#
+# Settings (environment variables, with their defaults):
+#   WORK       work/benchmarks in the repository: the peers' environment, exported models
+#   ENCODER    an encoder folder to use
+#   SENTENCES  20000 texts
+#   REPEATS    5
+#   THREADS    "1 2" numbers of threads to try
+#   SIMILE_VENV, PIP_INDEX_URL, ...: the installation's settings, see recipes/common.sh
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+case ${1:-} in
+-h | --help)
+    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+esac
+CLONE=${1:-}
+[ -z "$CLONE" ] || [ -f "$CLONE/embed_sentences.py" ] ||
+    die "$CLONE: no embed_sentences.py there; expected a clone of the repository named in --help"
+WORK=${WORK:-$ROOT/work/benchmarks}
+mkdir -p "$WORK"
+PEERS=$WORK/peers
+
+setup_venv
+if [ ! -e "$PEERS/.installed" ]; then
+    say "Installing the peers into $PEERS, around the torch that is there"
+    python -m venv --clear "$PEERS"
+    python - "$PEERS" "$WORK/constraints.txt" <<'PYTHON'
+import importlib.metadata
+import sys
+import sysconfig
+from pathlib import Path
+
+ours = sysconfig.get_path("purelib")
+theirs = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
+Path(theirs, "ours.pth").write_text(ours + "\n")
+kept = sorted(
+    {
+        f"{part.name}=={part.version}"
+        for part in importlib.metadata.distributions()
+        if part.name not in ("pip", "simile-plugin")
+    }
+)
+Path(sys.argv[2]).write_text("\n".join(kept) + "\n")
+PYTHON
+    "$PEERS/bin/python" -m pip install -q --disable-pip-version-check -c "$WORK/constraints.txt" \
+        sentence-transformers model2vec sacremoses
+    touch "$PEERS/.installed"
+fi
+
+# Texts and models are the same for all numbers of threads; HF_HUB_OFFLINE: nothing is looked up.
+for threads in ${THREADS:-1 2}; do
+    say "text -> vector, $threads thread(s)"
+    PYTHONPATH=$ROOT HF_HUB_OFFLINE=1 OMP_NUM_THREADS=$threads RAYON_NUM_THREADS=$threads \
+        TOKENIZERS_PARALLELISM=true \
+        "$PEERS/bin/python" "$ROOT/recipes/benchmarks/encoder_text.py" --work "$WORK" \
+        --threads "$threads" --sentences "${SENTENCES:-20000}" --repeats "${REPEATS:-5}" \
+        --encoder "${ENCODER:-}" --clone "$CLONE"
+done

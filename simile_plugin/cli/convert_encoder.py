@@ -1,0 +1,123 @@
+"""`simile convert-encoder`: published encoders into our folder, our folder into other libraries."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.models import Encoder
+
+HELP = "reads published encoders (.pt); writes sentence-transformers and model2vec folders"
+
+DESCRIPTION = """\
+Convert an encoder.
+
+--from FILE.pt reads the encoders published with "Beyond BLEU" (sim.pt) and by the trainers of
+"Simple and Effective Paraphrastic Similarity" and "Paraphrastic Representations at Scale"; the
+sentencepiece model that belongs to it is given by --sentencepiece. The file is a pickle and is read
+without running anything in it: tensors, plain containers and a Namespace, all else is refused.
+Differences to the original: unknown pieces are always left out of the mean (sentences of nothing
+else have cosine 0 with all); piece 0 counts like any other, where Beyond BLEU's code drops it; and
+where the original tokenises by Moses or Treebank, ours sets punctuation marks off by spaces, which
+differs inside words with apostrophes and hyphens (--no-split-punctuation leaves them in place, for
+text that was tokenised before).
+
+--from FOLDER reads an encoder folder of ours.
+
+--to says what is written: simile (an encoder folder, the default), sentence-transformers (a model
+with a StaticEmbedding) or model2vec. Cosines stay the same within rounding; the length penalty of
+SIMILE exists in `simile score` only.
+"""
+
+EPILOG = """\
+examples:
+  simile convert-encoder --from sim.pt --sentencepiece sim.sp.30k.model --output ENCODER
+  simile convert-encoder --from ENCODER --to sentence-transformers --output FOLDER
+  simile convert-encoder --from ENCODER --to model2vec --output FOLDER
+
+then, in Python:
+  SentenceTransformer("FOLDER").encode(sentences)
+  model2vec.StaticModel.from_pretrained("FOLDER").encode(sentences)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile convert-encoder`."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--from", dest="source", required=True, metavar="PATH", help="published .pt, or our folder"
+    )
+    parser.add_argument(
+        "--sentencepiece", metavar="MODEL", help="sentencepiece model of a published .pt"
+    )
+    parser.add_argument(
+        "--to",
+        default="simile",
+        choices=["simile", "sentence-transformers", "model2vec"],
+        help="what to write (default %(default)s)",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--split-punctuation",
+        action=argparse.BooleanOptionalAction,
+        help="set punctuation of text off by spaces (default: if the published encoder's training "
+        "flags say that it tokenises)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert; exit status 0. Errors are raised as ValueError or OSError."""
+    from simile_plugin.encoder.export import MODULES, export_encoder
+    from simile_plugin.encoder.format import CONFIG, save_encoder
+    from simile_plugin.files import check_replaceable
+
+    check_replaceable(args.output, CONFIG if args.to == "simile" else MODULES)
+    encoder = _read(args)
+    if args.to == "simile":
+        save_encoder(args.output, encoder)
+    else:
+        try:
+            export_encoder(encoder, args.output, args.to)
+        except ValueError as error:
+            raise ValueError(f"--from: {args.source}: {error}") from error
+    print(f"{args.output}: {args.to}, {len(encoder.segmenter)} pieces of {encoder.dim} dimensions")
+    return 0
+
+
+def _read(args: argparse.Namespace) -> Encoder:
+    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder.published import convert_published, read_published
+
+    if Path(args.source).is_dir():
+        for flag, value in (
+            ("--sentencepiece", args.sentencepiece),
+            ("--split-punctuation", args.split_punctuation),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{flag}: is for a published .pt, but --from {args.source} is ours"
+                )
+        return load_encoder(args.source)
+    if args.sentencepiece is None:
+        raise ValueError(
+            f"--sentencepiece: missing; --from {args.source} is no folder, and a published .pt "
+            "needs the sentencepiece model that came with it"
+        )
+    published = read_published(args.source)
+    model = Path(args.sentencepiece).read_bytes()
+    try:
+        encoder, counts = convert_published(published, model, args.split_punctuation)
+    except ValueError as error:
+        raise ValueError(f"{error} ({args.sentencepiece})") from error
+    encoder.training_facts["from"] = Path(args.source).name
+    print(
+        f"{args.source}: {counts['with_embedding']} of {counts['pieces']} pieces have an "
+        f"embedding; {counts['words_left_out']} words of its vocabulary are no pieces, left out",
+        file=sys.stderr,
+    )
+    return encoder

@@ -1,0 +1,210 @@
+"""An exact word -> pieces cache in front of sentencepiece.
+
+No piece crosses a space, so a sentence's pieces are its words' pieces one after the other, and
+words repeat. Two things could break this, and both are looked at:
+
+- Models that let something reach over a space: `PieceModel.segments_words_apart` refuses them.
+- Rounding. A unigram model picks the best sum of scores, added up in float32 from the beginning
+  of the sentence, so that two segmentations of a word that nearly tie can swap places with what
+  stands before. By its lead over the second best, each word bears a rounding error of so much;
+  a sentence with a word that bears less than its own goes to sentencepiece whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import compress, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simile_plugin.piece_model import NORMAL, SPACE_MARK, UNIGRAM, UNKNOWN, PieceModel
+
+Ints = NDArray[np.int64]
+
+# What is kept: about 80 MB at the most. Past it the cache starts anew with the next block.
+MAX_WORDS = 1 << 18
+MAX_PIECES = 1 << 21
+BLOCK = 1 << 13  # sentences looked up at once
+JUDGED_AT = 2  # times a word is met when the cost of judging it is spent: most never come back
+LONGEST_WORD = 32  # characters; longer ones (text without spaces) are not worth keeping
+# Adding a score to a sum rounds by at most 2^-24 of the sum, for both of two rivals: 2^-23 for each
+# piece. Twice that is more than enough.
+ROUNDING = 2.0**-22
+SEPARATOR = "\0"  # stands between sentences; preprocessing makes a space of it inside one
+
+
+class _Rows(dict[str, int]):
+    """Word -> row; a new word gets the next row."""
+
+    def __missing__(self, word: str) -> int:
+        row = self[word] = len(self)
+        return row
+
+
+class WordPieces:
+    """Sentences -> ids of their pieces, word by word where that is exact.
+
+    Args:
+        model: what the sentencepiece model says of itself; its `segments_words_apart` holds.
+        prepare: preprocessing of a sentence, which must do the same to each word alone.
+        segment: prepared sentences -> ids.
+        best_two: prepared word -> ids and texts of the pieces of its best and second best
+            segmentation (or of the only one).
+        whole: raw sentences -> ids, for those that cannot be put together from words.
+    """
+
+    def __init__(
+        self,
+        model: PieceModel,
+        prepare: Callable[[str], str],
+        segment: Callable[[list[str]], list[list[int]]],
+        best_two: Callable[[str], list[tuple[list[int], list[str]]]],
+        whole: Callable[[list[str]], list[list[int]]],
+    ) -> None:
+        self._model = model
+        self._unknown = model.types.index(UNKNOWN)
+        self._silent = {self._unknown, model.pieces.index(SPACE_MARK)}
+        self._prepare, self._segment = prepare, segment
+        self._best_two, self._whole = best_two, whole
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows = _Rows({SEPARATOR: 0})
+        self._words = [SEPARATOR]
+        # By row: how often it was met, where the pieces of the word begin, how many, |sum of their
+        # scores|, the sum up to which their lead outweighs rounding (0 for none so far), and
+        # whether there is a piece but none that counts.
+        self._met = np.full(1, JUDGED_AT)
+        self._starts = np.zeros(1, dtype=np.int64)
+        self._lengths = np.zeros(1, dtype=np.int64)
+        self._sums = np.zeros(1)
+        self._bears = np.full(1, np.inf)
+        self._hollow = np.zeros(1, dtype=bool)
+        self._pool = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows) - 1
+
+    def encode(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Segment sentences.
+
+        Returns:
+            ids (P,) of all pieces, and lengths (U,), the number of pieces of each sentence.
+        """
+        ids, lengths = [], []
+        with self._lock:
+            for start in range(0, len(sentences), BLOCK):
+                try:
+                    found = self._encode_block(sentences[start : start + BLOCK])
+                except BaseException:
+                    self._clear()  # rows without pieces may have been left
+                    raise
+                ids.append(found[0])
+                lengths.append(found[1])
+        if len(ids) == 1:
+            return ids[0], lengths[0]
+        nothing = np.zeros(0, dtype=np.int64)
+        return np.concatenate([nothing, *ids]), np.concatenate([nothing, *lengths])
+
+    def _encode_block(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        if len(self._rows) > MAX_WORDS or len(self._pool) > MAX_PIECES:
+            self._clear()
+        rows, ends = self._look_up(sentences)
+        self._learn(rows)
+        lengths = self._lengths[rows]
+        last = np.cumsum(lengths)
+        begin = self._starts[rows] - (last - lengths)
+        ids = self._pool[np.arange(last[-1]) + np.repeat(begin, lengths)]
+        sentence_ends = last[ends]
+        sentence_lengths = np.diff(sentence_ends, prepend=0)
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        sums = np.add.reduceat(self._sums[rows], begins)
+        wrong = sums >= np.minimum.reduceat(self._bears[rows], begins)
+        hollow = self._hollow[rows]
+        if hollow.any():
+            counted = np.add.reduceat((lengths > 0) & ~hollow, begins, dtype=np.int64)
+            wrong |= (counted == 0) & (sentence_lengths > 0)
+        if wrong.any():
+            return self._replace(sentences, ids, sentence_ends, sentence_lengths, wrong)
+        return ids, sentence_lengths
+
+    def _look_up(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Rows of all words, and the position of the separator that ends each sentence."""
+        words = (f" {SEPARATOR} ".join(sentences) + f" {SEPARATOR}").split()
+        rows = np.fromiter(map(self._rows.__getitem__, words), dtype=np.int64, count=len(words))
+        ends = np.flatnonzero(rows == 0)
+        if len(ends) != len(sentences):
+            return self._look_up([sentence.replace(SEPARATOR, " ") for sentence in sentences])
+        return rows, ends
+
+    def _learn(self, rows: Ints) -> None:
+        """Make room for new words, and segment those that were met often enough by now."""
+        new = len(self._rows) - len(self._words)
+        if new:
+            self._words.extend(islice(self._rows, len(self._words), None))
+            self._met = np.concatenate([self._met, np.zeros(new, dtype=np.int64)])
+            for name in ("_starts", "_lengths", "_hollow", "_sums", "_bears"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(new, dtype=old.dtype)]))
+        before = self._met
+        self._met = before + np.bincount(rows, minlength=len(before))
+        due = np.flatnonzero((before < JUDGED_AT) & (self._met >= JUDGED_AT))
+        words = [self._words[row] for row in due]
+        kept = [len(word) <= LONGEST_WORD for word in words]
+        words, due = list(compress(words, kept)), due[kept]
+        if not words:
+            return
+        prepared = [self._prepare(word) for word in words]
+        found = self._segment(prepared)
+        judged = [self._judge(text, ids) for text, ids in zip(prepared, found, strict=True)]
+        self._sums[due], self._bears[due] = np.array(judged).T
+        self._hollow[due] = [bool(ids) and self._silent.issuperset(ids) for ids in found]
+        self._lengths[due] = lengths = np.fromiter(map(len, found), np.int64, count=len(found))
+        self._starts[due] = len(self._pool) + np.cumsum(lengths) - lengths
+        flat = [piece for ids in found for piece in ids]
+        self._pool = np.concatenate([self._pool, np.array(flat, dtype=np.int64)])
+
+    def _judge(self, text: str, ids: list[int]) -> tuple[float, float]:
+        """|Score| of a word, and up to which |score| of a sentence its pieces are certain."""
+        if self._model.model_type != UNIGRAM or not ids:
+            return 0.0, np.inf
+        rivals = self._best_two(text)
+        scores, unknown = zip(*(self._score(*rival) for rival in rivals), strict=True)
+        if rivals[0][0] != ids or not np.isfinite(scores).all() or len(set(unknown)) > 1:
+            return 0.0, 0.0
+        most_pieces = sum(map(len, rivals[0][1]))  # no rival has more pieces than characters
+        lead = scores[0] - scores[1] if len(scores) > 1 else np.inf
+        return abs(scores[0]), lead / (ROUNDING * most_pieces)
+
+    def _score(self, ids: list[int], texts: list[str]) -> tuple[float, int]:
+        """Score of a segmentation, and its number of unknown characters."""
+        model, total, unknown = self._model, 0.0, 0
+        for piece, text in zip(ids, texts, strict=True):
+            if piece == self._unknown:
+                unknown += len(text)  # sentencepiece joins unknown neighbours
+            elif model.types[piece] == NORMAL:
+                total += model.scores[piece]
+            else:
+                return np.nan, 0  # symbols of the user and bytes are scored in other ways
+        return total + unknown * model.unknown_score, unknown
+
+    def _replace(
+        self,
+        sentences: Sequence[str],
+        ids: Ints,
+        ends: Ints,
+        lengths: Ints,
+        wrong: NDArray[np.bool_],
+    ) -> tuple[Ints, Ints]:
+        """Put what sentencepiece says of whole sentences in place of the wrong ones."""
+        numbers = np.flatnonzero(wrong)
+        found = self._whole([sentences[number] for number in numbers])
+        parts, done = [], 0
+        for number, row in zip(numbers, found, strict=True):
+            parts += [ids[done : ends[number] - lengths[number]], np.array(row, dtype=np.int64)]
+            done = ends[number]
+            lengths[number] = len(row)
+        return np.concatenate([*parts, ids[done:]]), lengths
