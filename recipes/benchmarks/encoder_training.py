@@ -12,6 +12,7 @@ Every side gets the same pairs, already segmented: tokenising is left out on all
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import statistics
 import sys
@@ -95,12 +96,12 @@ def pairs_per_second(step: Callable[[], int], warm: float, seconds: float) -> fl
 
 def simile(args: argparse.Namespace) -> dict[str, Any]:
     """Ours at the full M: mining, loss and Adam of whole mega-batches."""
-    from simile_plugin.cli.train_encoder import _keep_freed_memory
     from simile_plugin.encoder.adam import DENSE_STEPS
     from simile_plugin.encoder.binarized import open_binarized, read_manifest
+    from simile_plugin.encoder.run import keep_freed_memory
     from simile_plugin.encoder.trainer import Trainer, TrainingConfig
 
-    _keep_freed_memory()
+    keep_freed_memory()
     vocabulary = read_manifest(Path(args.folder))["vocab_size"]
     config = TrainingConfig(
         steps=10_000_000, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1
@@ -134,16 +135,13 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
 
 def sentence_transformers(args: argparse.Namespace) -> dict[str, Any]:
     """StaticEmbedding with one of its losses and Adam, on bags that are ready."""
-    from sentence_transformers import SentenceTransformer, losses
-    from sentence_transformers.models import StaticEmbedding
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-
+    peer = importlib.import_module("sentence_transformers")
+    losses, tokenizers = peer.losses, importlib.import_module("tokenizers")
     pairs, vocabulary = mapped(args.folder)
-    tokenizer = Tokenizer(WordLevel({str(i): i for i in range(vocabulary)}, unk_token="0"))
-    model = SentenceTransformer(
-        modules=[StaticEmbedding(tokenizer, embedding_dim=DIM)], device="cpu"
-    )
+    words = {str(piece): piece for piece in range(vocabulary)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
+    static = peer.models.StaticEmbedding(tokenizer, embedding_dim=DIM)
+    model = peer.SentenceTransformer(modules=[static], device="cpu")
     if args.loss == "mnr":
         loss, size = losses.MultipleNegativesRankingLoss(model), BATCH
     else:  # its mini-batched version slices padded features, which this module has not
@@ -177,9 +175,7 @@ def at_scale(args: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit("at-scale: --clone: expected the folder of the published trainer")
     sys.path.insert(0, args.clone)
     sys.modules["h5py"] = sys.modules[__name__]  # imported there and not used here
-    import models
-    import pairing
-
+    models, pairing = (importlib.import_module(name) for name in ("models", "pairing"))
     pairs, vocabulary = mapped(args.folder)
     flags = argparse.Namespace(
         **{"gpu": 0, "dim": DIM, "lr": 1e-3, "dropout": 0.0, "pool": "mean", "zero_unk": 1},
