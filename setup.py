@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 INIT = Path(__file__).parent / "simile_plugin" / "__init__.py"
 VERSION = re.search(r'^__version__ = "([^"]+)"$', INIT.read_text(encoding="utf-8"), re.M)
@@ -17,6 +17,14 @@ setup(
     python_requires=">=3.11",
     # user_dir/ stays out: it is the folder that --user-dir points at, in the repository.
     packages=find_packages(include=["simile_plugin", "simile_plugin.*"]),
+    ext_modules=[
+        Extension(
+            "simile_plugin.encoder._row_kernel",
+            ["simile_plugin/encoder/row_kernel.c"],
+            extra_compile_args=["-O3", "-fno-math-errno"],  # errno keeps sqrtf from vectors
+            optional=True,  # without a compiler torch does its work, more slowly
+        )
+    ],
     install_requires=[
         "fairseq-fixed==0.12.3.1",  # imported as fairseq
         "torch>=2.6",

@@ -3,7 +3,7 @@
     encoder_training.py make FOLDER --pairs N            binarized pairs of a made-up language
     encoder_training.py simile FOLDER
     encoder_training.py sentence-transformers FOLDER --loss mnr | megabatch
-    encoder_training.py at-scale FOLDER --clone DIR      jwieting/paraphrastic-representations-at-scale
+    encoder_training.py at-scale FOLDER --clone DIR      the published trainer
     encoder_training.py table FILE                       of the lines that the others printed
 
 Every side gets the same pairs, already segmented: tokenising is left out on all of them.
@@ -135,6 +135,8 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
 
 def sentence_transformers(args: argparse.Namespace) -> dict[str, Any]:
     """StaticEmbedding with one of its losses and Adam, on bags that are ready."""
+    # fairseq brings torchaudio along, which may not fit the torch that is there; not needed.
+    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
     peer = importlib.import_module("sentence_transformers")
     losses, tokenizers = peer.losses, importlib.import_module("tokenizers")
     pairs, vocabulary = mapped(args.folder)
@@ -181,7 +183,7 @@ def at_scale(args: argparse.Namespace) -> dict[str, Any]:
         **{"gpu": 0, "dim": DIM, "lr": 1e-3, "dropout": 0.0, "pool": "mean", "zero_unk": 1},
         **{"batchsize": BATCH, "megabatch_size": MEGABATCH, "megabatch_anneal": 150, "delta": 0.4},
         **{"ngrams": 0, "share_encoder": 1, "share_vocab": 1, "scramble_rate": 0, "sp_model": None},
-        **{"save_interval": 0, "epochs": 1, "grad_clip": 5.0, "hidden_dim": 150},
+        **{"debug": 0, "save_interval": 0, "epochs": 1, "grad_clip": 5.0, "hidden_dim": 150},
     )
     data = [
         tuple(pairs.bags(np.array([sentence]))[0].astype("int32") for sentence in row)

@@ -6,6 +6,7 @@ stands still until it is read again; then all the steps that it missed are made 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.adam import adam
+
+from simile_plugin.encoder.row_kernel import load_kernel
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8  # Kingma and Ba 2015, and the papers
 # Missed steps are summed by a series in how far the second moment's decay is from its mean; while
@@ -48,6 +51,8 @@ class RowAdam:
         self.moments_at = np.zeros(len(weight), dtype=np.int64)
         self.weight_at = np.zeros(len(weight), dtype=np.int64)
         self._tails = _Tails(lr, steps)
+        usable = weight.device.type == "cpu" and weight.dtype == torch.float32
+        self._kernel = load_kernel() if usable and weight.is_contiguous() else None
 
     @property
     def dense(self) -> bool:
@@ -66,7 +71,7 @@ class RowAdam:
         """
         if self.always_dense:
             return self.weight
-        rows = np.arange(len(self.weight)) if rows is None else rows
+        rows = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
         stale = rows[self.weight_at[rows] < self.count]
         # Moments that are HORIZON steps old at the last reading have done all they will.
         moving = stale[self.weight_at[stale] - self.moments_at[stale] < HORIZON]
@@ -86,6 +91,10 @@ class RowAdam:
         total, mean, variance = self._tails.moments(
             self.moments_at[rows], self.weight_at[rows], self.count
         )
+        if self._kernel is not None:
+            coefficients = total, mean, total * variance
+            self._kernel.replay(rows, self._tables, coefficients, EPS)
+            return
         index = torch.from_numpy(rows)
 
         def column(values: NDArray[np.float64]) -> Tensor:
@@ -105,13 +114,38 @@ class RowAdam:
             full[torch.from_numpy(rows).to(full.device)] = gradient
             self.dense_step(full)
             return
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        missed = (self.count - self.moments_at[rows]).astype(np.float64)
+        if self._kernel is not None:
+            self._kernel_step(rows, gradient, missed)
+        else:
+            self._torch_step(rows, gradient, missed)
+        self.count += 1
+        self.moments_at[rows] = self.weight_at[rows] = self.count
+
+    @property
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.weight, self.first, self.second
+
+    def _kernel_step(
+        self, rows: NDArray[np.int64], gradient: Tensor, missed: NDArray[np.float64]
+    ) -> None:
+        assert self._kernel is not None
+        step = self.count + 1
+        rate = self.lr(self.count) / (1 - BETA1**step)
+        numbers = 1 - BETA1, 1 - BETA2, rate, math.sqrt(1 - BETA2**step), EPS
+        decays = BETA1 ** (missed + 1), BETA2 ** (missed + 1)
+        self._kernel.adam(rows, self._tables, gradient, decays, numbers)
+
+    def _torch_step(
+        self, rows: NDArray[np.int64], gradient: Tensor, missed: NDArray[np.float64]
+    ) -> None:
         index = torch.from_numpy(rows)
-        missed = (self.count - self.moments_at[rows])[:, None].astype(np.float64)
         weight, first, second = (
             table.index_select(0, index) for table in (self.weight, self.first, self.second)
         )
-        first.mul_(torch.from_numpy(BETA1**missed).float())
-        second.mul_(torch.from_numpy(BETA2**missed).float())
+        first.mul_(torch.from_numpy(BETA1**missed).float()[:, None])
+        second.mul_(torch.from_numpy(BETA2**missed).float()[:, None])
         self._adam(weight, gradient, first, second)
         for table, values in (
             (self.weight, weight),
@@ -119,8 +153,6 @@ class RowAdam:
             (self.second, second),
         ):
             _put_rows(table, index, values)
-        self.count += 1
-        self.moments_at[rows] = self.weight_at[rows] = self.count
 
     @torch.no_grad()
     def dense_step(self, gradient: Tensor) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder.adam import CHUNK, DENSE_STEPS, HORIZON, RowAdam
+from simile_plugin.encoder.row_kernel import ROWS_OF_A_THREAD, load_kernel
 
 ROWS, DIM = 60, 4
 Rate = Callable[[int], float]
@@ -46,10 +47,22 @@ class Dense:
         self.count += 1
 
 
+@pytest.fixture(params=["kernel", "torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Through the compiled kernel, and without it."""
+    if request.param == "torch":
+        monkeypatch.setattr("simile_plugin.encoder.adam.load_kernel", lambda: None)
+    else:
+        assert load_kernel() is not None, "setup.py did not compile row_kernel.c: is there a gcc?"
+    return str(request.param)
+
+
 # 1e-8 is Adam's epsilon: gradients of its size are where it decides.
 @pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-8])
 @pytest.mark.parametrize("schedule", [constant, falling])
-def test_every_step_is_that_of_dense_adam(scale: float, schedule: Callable[[int], Rate]) -> None:
+def test_every_step_is_that_of_dense_adam(
+    scale: float, schedule: Callable[[int], Rate], way: str
+) -> None:
     steps = DENSE_STEPS + 2 * HORIZON
     rate = schedule(steps)
     table = torch.randn(ROWS, DIM, generator=torch.Generator().manual_seed(0)) * 0.1
@@ -75,7 +88,7 @@ def test_every_step_is_that_of_dense_adam(scale: float, schedule: Callable[[int]
     assert worst["ours"] <= 1.2 * worst["torch"]
 
 
-def test_reading_more_often_changes_nothing_but_rounding() -> None:
+def test_reading_more_often_changes_nothing_but_rounding(way: str) -> None:
     table = torch.zeros(ROWS, DIM)
     seldom, often = (RowAdam(table.clone(), constant(0), 10_000) for _ in range(2))
     rng = np.random.default_rng(1)
@@ -90,7 +103,7 @@ def test_reading_more_often_changes_nothing_but_rounding() -> None:
     torch.testing.assert_close(seldom.read(), often.read(), atol=1e-6, rtol=0)
 
 
-def test_a_row_that_nobody_reads_for_long() -> None:
+def test_a_row_that_nobody_reads_for_long(way: str) -> None:
     steps = DENSE_STEPS + 2 * CHUNK + 50  # beyond the tables computed at once
     table = torch.ones(2, DIM)
     ours, dense = RowAdam(table.clone(), falling(steps), steps), Dense(table, falling(steps))
@@ -104,7 +117,7 @@ def test_a_row_that_nobody_reads_for_long() -> None:
     torch.testing.assert_close(ours.read(), dense.table.detach(), atol=1e-5, rtol=1e-5)
 
 
-def test_going_on_from_a_state_is_exact_to_the_bit() -> None:
+def test_going_on_from_a_state_is_exact_to_the_bit(way: str) -> None:
     def run(optimizer: RowAdam, begin: int, end: int) -> None:
         for step in range(begin, end):
             rows, gradient = draw(np.random.default_rng(step), 1e-3)
@@ -135,3 +148,28 @@ def test_dense_mode_is_torchs_adam_to_the_bit() -> None:
         weight.grad[rows] = gradient
         fused.step()
     assert torch.equal(ours.weight, weight.detach())
+
+
+@pytest.mark.parametrize("dim", [1, 7, 16, 300])
+def test_threads_change_nothing(dim: int) -> None:
+    count = 5 * ROWS_OF_A_THREAD
+
+    def result(threads: int) -> Tensor:
+        torch.set_num_threads(threads)
+        generator = torch.Generator().manual_seed(0)
+        optimizer = RowAdam(torch.randn(count, dim, generator=generator), constant(0), 10_000)
+        optimizer.count = DENSE_STEPS  # from here on rows are touched one by one
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            rows = np.flatnonzero(rng.random(count) < 0.7)
+            optimizer.read(rows)
+            optimizer.step(rows, torch.randn(len(rows), dim, generator=generator))
+        return optimizer.read().clone()
+
+    threads = torch.get_num_threads()
+    try:
+        one, four = result(1), result(4)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.isfinite(one).all()
+    assert torch.equal(one, four)
