@@ -24,6 +24,7 @@ ORDER = (
     "fairseq-train",
     "score",
     "report",
+    "human-eval",
 )
 
 FAIRSEQ_TRAIN = """\
