@@ -156,7 +156,7 @@ def _thin(curve: Curve, width: int) -> Curve:
     )
 
 
-def render_text(curves: Curves) -> str:
+def format_curves(curves: Curves) -> str:
     """Both costs for a terminal, and the notes."""
     tables = [text_table(curve_grid(cost, systems)) for cost, systems in curves.costs.items()]
     return "\n\n".join([*tables, *(["\n".join(curves.notes)] if curves.notes else [])]) + "\n"

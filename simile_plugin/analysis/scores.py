@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from simile_plugin.analysis.chrf import chrf_statistics, corpus_chrf
 from simile_plugin.analysis.significance import Floats, SentenceStatistics, mean_statistics
 from simile_plugin.analysis.systems import System
 from simile_plugin.reward import SIMILE_ALPHA, ListScores, corpus_bleu, score_outputs
@@ -25,7 +27,7 @@ class ScoreSettings:
     """How outputs are scored.
 
     Attributes:
-        encoder: for SIM and SIMILE; without it BLEU alone is computed.
+        encoder: for SIM and SIMILE; without it BLEU and chrF alone are computed.
         alpha: exponent of SIMILE's length penalty (the paper: 0.25).
         tokenize: sacreBLEU tokeniser of BLEU.
     """
@@ -40,8 +42,8 @@ class ScoredSystems:
     """Statistics of all systems.
 
     Attributes:
-        metrics: a dict a system: bleu, length_ratio and, with an encoder, sim and simile, on the
-            scales of the table (percent, but for the ratio).
+        metrics: a dict a system: bleu, with an encoder sim and simile, chrf and length_ratio, on
+            the scales of the table (percent, but for the ratio).
         unknown_share: share of the scored pieces that the encoder does not know.
     """
 
@@ -68,22 +70,26 @@ def score_systems(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
     _check_finite(scores, [path for system in systems for path in system.files])
+    chrf = chrf_statistics(outputs, refs)
     metrics = []
     first = 0
     for system in systems:
         seeds = slice(first, first + len(system.outputs))
         first = seeds.stop
-        metrics.append(_statistics(scores, seeds))
+        metrics.append(_statistics(scores, chrf[seeds], seeds))
     return ScoredSystems(metrics, _unknown_share(scores))
 
 
-def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
+def _statistics(
+    scores: ListScores, chrf: NDArray[np.int32], seeds: slice
+) -> dict[str, SentenceStatistics]:
     # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
     stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
     found = {"bleu": SentenceStatistics(stats, _bleu_of_sums)}
     for name, values in (("sim", scores.sim), ("simile", scores.simile)):
         if values is not None:
             found[name] = mean_statistics(_percent(values[:, seeds]))
+    found["chrf"] = SentenceStatistics(chrf, corpus_chrf)
     found[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
     return found
 

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_argument(
         "--encoder",
         metavar="DIR",
-        help="reward encoder folder, for SIM and SIMILE (without it: BLEU alone)",
+        help="reward encoder folder, for SIM and SIMILE (without it: BLEU and chrF)",
     )
     results.add_argument(
         "--baseline",
@@ -76,10 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument(
         "--test",
-        choices=("bootstrap", "randomisation"),
+        choices=("bootstrap", "randomisation", "both"),
         default="bootstrap",
         help="paired bootstrap as in sacreBLEU, or paired approximate randomisation, which is "
-        "two-sided and stricter (default: %(default)s)",
+        "two-sided and stricter; or both (default: %(default)s)",
     )
     _add_details(results)
     curves = parser.add_argument_group("curves: both validation costs by update")
@@ -257,7 +257,7 @@ def _results(args: argparse.Namespace) -> Section:
         "--sentence-scores", args.sentence_scores, compared
     )
     with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
-        found = results.compare(
+        found = results.analyse_results(
             compared,
             refs,
             args.ref,
@@ -269,8 +269,8 @@ def _results(args: argparse.Namespace) -> Section:
             progress=bar.update,
         )
     return Section(
-        found.to_json(),
-        results_table.render_text(found),
+        found.as_json(),
+        results_table.format_results(found),
         results_table.render_markdown(found),
         results_table.render_tsv(found),
     )
@@ -294,13 +294,13 @@ def _curves(args: argparse.Namespace) -> Section:
     from simile_plugin.analysis import curves, curves_figure, systems
 
     named = systems.parse_named_files("--log", args.log)
-    found = curves.read_curves(named, "--log", args.valid_subset)
+    found = curves.analyse_curves(named, "--log", args.valid_subset)
     if args.svg:
         curves_figure.write_figure(found, args.svg)
     link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
     return Section(
-        found.to_json(),
-        curves_figure.render_text(found),
+        found.as_json(),
+        curves_figure.format_curves(found),
         curves_figure.render_markdown(found, link),
     )
 

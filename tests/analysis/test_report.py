@@ -107,7 +107,9 @@ def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[
         command += ["--sentence-scores", f"exact:{name}={seeds}"]
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[2].split() == ["System", "Seeds", "BLEU", "exact", "Length", "human"]
+    assert text.splitlines()[2].split() == [
+        *("System", "Seeds", "BLEU", "chrF", "exact", "Length", "human"),
+    ]
     row = next(line for line in text.splitlines() if line.startswith("SIMILE "))
     assert row.endswith("4.25")
     header = (files / "table.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
