@@ -15,7 +15,7 @@ from simile_plugin.analysis import significance
 from simile_plugin.analysis.human import SCALE, Study
 from simile_plugin.analysis.human_sheets import ITEM, RATING
 from simile_plugin.analysis.significance import Floats, Interval
-from simile_plugin.analysis.tables import Grid, text_table
+from simile_plugin.analysis.tables import Grid, markdown_table, text_table
 from simile_plugin.files import read_lines
 
 DELIMITERS = "\t;,"  # what spreadsheets write
@@ -354,3 +354,11 @@ def format_ratings(result: HumanResult) -> str:
     )
     tables = [text_table(grid(result)) for grid in (rating_grid, pair_grid)]
     return "\n\n".join([heading, *tables, "\n".join(agreement_lines(result))]) + "\n"
+
+
+def render_markdown(result: HumanResult) -> str:
+    """The same in markdown."""
+    tables = [markdown_table(grid(result)) for grid in (rating_grid, pair_grid)]
+    points = "\n".join(f"- {line}" for line in agreement_lines(result))
+    heading = f"## Ratings by {len(result.annotators)} annotators of {result.sentences} sentences"
+    return "\n\n".join([heading, *tables, points]) + "\n"

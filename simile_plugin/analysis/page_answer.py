@@ -78,9 +78,9 @@ def _other_metrics(focus: SystemScores, place: int) -> str:
         found[kind].append(f"{told} ({p_values(comparison)})")
     words = {"better": "clearly better", "worse": "clearly worse", "open": "no clear difference"}
     parts = [f"{words[kind]}: {', '.join(told)}" for kind, told in found.items() if told]
-    return f"{focus.name} against {baseline} by the other metrics: {'; '.join(parts)}." * bool(
-        parts
-    )
+    if not parts:
+        return ""
+    return f"{focus.name} against {baseline} by the other metrics, {'; '.join(parts)}."
 
 
 def _seeds(results: Results, focus: SystemScores, baseline: str) -> list[str]:
@@ -118,10 +118,10 @@ def answer_ratings(found: HumanResult) -> list[str]:
         better, worse = (
             (pair.second, pair.first) if pair.difference > 0 else (pair.first, pair.second)
         )
-        return [f"People ({people}) rate {better} {size} higher than {worse} of 5 ({chance})."]
+        return [f"People ({people}) rate {better} {size} points of 5 above {worse} ({chance})."]
     return [
         f"People ({people}) see no clear difference between {pair.second} and {pair.first}: "
-        f"{pair.difference:+.2f} of 5 ({chance})."
+        f"{pair.difference:+.2f} points of 5 ({chance})."
     ]
 
 

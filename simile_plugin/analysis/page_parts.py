@@ -175,12 +175,11 @@ def nice_ticks(low: float, high: float, most: int = 7) -> list[float]:
     if not high > low:
         return [low]
     power = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(
-        power * factor
-        for factor in (1, 2, 5, 10, 20)
-        if math.floor(high / (power * factor)) - math.ceil(low / (power * factor)) < most
-    )
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    for factor in (1, 2, 5, 10, 20):
+        step = power * factor
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            break
     return [round(number * step, 10) for number in range(first, last + 1)] or [low]
 
 

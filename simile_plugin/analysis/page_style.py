@@ -15,9 +15,11 @@ STYLE = """\
   --mark: #6cb2f5; --good: #6fcf97; --bad: #ff8f85; --first: #584215; --second: #163f60;
   --dot: #56b4e9; }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; }
 body > * { max-width: 64rem; margin-left: auto; margin-right: auto; padding: 0 1rem; }
-header { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: baseline; padding-top: 1rem; }
+header { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: baseline;
+  padding-top: 1rem; }
 header h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; flex: 1 1 16rem;
   overflow-wrap: anywhere; }
 header p { flex: 1 0 100%; margin: 0; color: var(--soft); }
@@ -74,16 +76,16 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--card); p
 .filter { gap: .5rem; margin: .75rem 0; flex-wrap: wrap; align-items: center; }
 .scripted .filter.js { display: flex; }
 .filter input[type="search"] { flex: 1 1 12rem; min-width: 0; }
-article { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; margin: .6rem 0;
-  break-inside: avoid; }
+article { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem;
+  margin: .6rem 0; break-inside: avoid; }
 article[hidden] { display: none; }
 article h4 { margin: 0 0 .25rem; font-size: .9rem; color: var(--soft); font-weight: 600; }
 article dl { display: grid; grid-template-columns: minmax(5rem, max-content) 1fr; gap: .2rem .9rem;
   margin: 0; } article dt { color: var(--soft); overflow-wrap: anywhere; max-width: 10rem; }
 article dd { margin: 0; overflow-wrap: anywhere; }
 article .scores { color: var(--soft); font-size: .85rem; white-space: nowrap; }
-mark { color: inherit; border-radius: .2rem; padding: 0 .1rem; } mark.first { background: var(--first); }
-mark.second { background: var(--second); }
+mark { color: inherit; border-radius: .2rem; padding: 0 .1rem; }
+mark.first { background: var(--first); } mark.second { background: var(--second); }
 footer { color: var(--soft); font-size: .85rem; padding-top: 1.5rem; padding-bottom: 2rem; }
 @media (max-width: 40rem) { body { font-size: 15px; } th, td { padding: .2rem .45rem; }
   article dl { grid-template-columns: 1fr; gap: 0; } article dd { margin-bottom: .35rem; } }

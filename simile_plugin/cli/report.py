@@ -1,4 +1,4 @@
-"""Compare finished systems: a table of scores with significance tests, and validation curves."""
+"""Compare finished systems: scores with significance tests, curves, and a page with all of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simile_plugin.analysis.scores import ScoreSettings
 
-HELP = "compare systems: BLEU, SIM, SIMILE with significance tests; validation curves"
+HELP = "compare systems: scores with significance tests, curves, one HTML page with everything"
 
 EXAMPLES = """\
 examples:
+  Everything in a folder (layout below) as one HTML page for the browser:
+
+    simile report FOLDER --html report.html
+
   Four systems, the last with two seeds, tested against MLE and against BLEU:
 
     simile report --ref test.en --encoder encoder \\
@@ -30,6 +34,9 @@ examples:
   Both validation costs of two trainings, from their logs:
 
     simile report --log BLEU=bleu.log --log SIMILE=simile1.log,simile2.log --svg curves.svg
+
+the layout of FOLDER, of which systems with ref.txt, or logs, are enough:
+{layout}
 
 how to read the table:
   Scores are percent. A score of several seeds is their mean, and each seed has its own line.
@@ -48,12 +55,21 @@ class Section:
     text: str
     markdown: str
     tsv: str | None = None
+    result: Any = None  # what the analysis gave, for the page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile report`."""
+    from simile_plugin.analysis import folder
+
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EXAMPLES
+    parser.epilog = EXAMPLES.format(layout=folder.LAYOUT)
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        metavar="FOLDER",
+        help="take what is not given by flags from this folder (layout below)",
+    )
     results = parser.add_argument_group("results: scores and significance tests")
     results.add_argument("--ref", metavar="FILE", help="reference translations")
     results.add_argument(
@@ -98,7 +114,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="validation set to show (default: %(default)s)",
     )
     curves.add_argument("--svg", metavar="FILE", help="draw the curves into FILE (.svg or .png)")
+    people = parser.add_argument_group("human: ratings by people")
+    people.add_argument(
+        "--human",
+        metavar="KEY=FILE[,FILE]",
+        help="key and answers of simile human-eval, a file for each annotator",
+    )
     output = parser.add_argument_group("output")
+    output.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write everything as one page: no network needed, tables sort, pictures inside",
+    )
+    output.add_argument("--title", metavar="TEXT", help="title of the page")
+    output.add_argument(
+        "--date",
+        metavar="TEXT",
+        help="date to show on the page (default: none, so that equal input gives an equal file)",
+    )
     output.add_argument(
         "--only",
         metavar="NAME[,NAME]",
@@ -178,11 +211,14 @@ def _add_details(results: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer the questions, print and write the report."""
+    left_out = _take_from_folder(args) if args.folder else ()
     chosen = _choose_questions(args)
     _check_targets(args, chosen)
     sections = {name: QUESTIONS[name](args) for name in chosen}
     if args.out:
         _write(args.out, sections)
+    if args.html:
+        _write_page(args, sections, left_out)
     if args.json:
         content = {name: section.content for name, section in sections.items()}
         print(json.dumps(content, indent=2, ensure_ascii=False))
@@ -191,13 +227,17 @@ def run(args: argparse.Namespace) -> int:
         # A terminal that cannot show † or blocks shows ? instead of failing.
         sys.stdout.reconfigure(errors="replace")
     print("\n".join(section.text for section in sections.values()), end="")
-    for path in filter(None, (args.svg if "curves" in chosen else None, args.out)):
+    for path in filter(None, (args.svg if "curves" in chosen else None, args.out, args.html)):
         print(f"wrote {path}", file=sys.stderr)
     return 0
 
 
 def _choose_questions(args: argparse.Namespace) -> list[str]:
-    given = {"results": bool(args.ref or args.sys), "curves": bool(args.log)}
+    given = {
+        "results": bool(args.ref or args.sys),
+        "curves": bool(args.log),
+        "human": bool(args.human),
+    }
     wanted = [name.strip() for name in args.only.split(",")] if args.only else []
     for name in wanted:
         if name not in QUESTIONS:
@@ -210,6 +250,8 @@ def _choose_questions(args: argparse.Namespace) -> list[str]:
         raise ValueError(f"results need {missing}; see simile report --help")
     if "curves" in chosen and not args.log:
         raise ValueError("curves need --log NAME=FILE; see simile report --help")
+    if "human" in chosen and not args.human:
+        raise ValueError("human needs --human KEY=FILE; see simile report --help")
     return chosen
 
 
@@ -225,9 +267,47 @@ def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
         raise ValueError(f"--out: got {args.out}; expected a name that ends in .md or .tsv")
     if args.out and args.out.endswith(".tsv") and "results" not in chosen:
         raise ValueError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
-    for flag, path in (("--svg", args.svg), ("--out", args.out)):
+    if args.html and not args.html.endswith((".html", ".htm")):
+        raise ValueError(f"--html: got {args.html}; expected a name that ends in .html")
+    for flag, path in (("--svg", args.svg), ("--out", args.out), ("--html", args.html)):
         if path and not os.path.isdir(os.path.dirname(path) or "."):
             raise ValueError(f"{flag}: no folder for {path}; make it first")
+
+
+def _take_from_folder(args: argparse.Namespace) -> tuple[str, ...]:
+    """Fill in the flags that are not given; returns what was found and is not used."""
+    from simile_plugin.analysis.folder import find_files
+
+    found = find_files(args.folder)
+    args.ref = args.ref or found.ref
+    args.encoder = args.encoder or found.encoder
+    for flag, named in (("sys", found.systems), ("log", found.logs)):
+        given = getattr(args, flag)
+        given += [f"{name}={','.join(paths)}" for name, paths in named.items() if not given]
+    if found.human and not args.human:
+        args.human = f"{found.human[0]}={','.join(found.human[1:])}"
+    return found.left_out
+
+
+def _write_page(
+    args: argparse.Namespace, sections: dict[str, Section], left_out: tuple[str, ...]
+) -> None:
+    from simile_plugin.analysis import report_page, systems
+    from simile_plugin.files import atomic_write
+
+    outputs = systems.parse_named_files("--sys", args.sys) if "results" in sections else {}
+    made = report_page.Made(
+        args.command_line,
+        {"reference": (args.ref,) if args.ref else (), **outputs},
+        systems.parse_named_files("--log", args.log),
+        args.title,
+        args.date,
+        left_out,
+    )
+    found = {name: section.result for name, section in sections.items()}
+    page = report_page.report_page(found, made)
+    with atomic_write(args.html) as stream:
+        stream.write(page)
 
 
 def _write(path: str, sections: dict[str, Section]) -> None:
@@ -273,6 +353,7 @@ def _results(args: argparse.Namespace) -> Section:
         results_table.format_results(found),
         results_table.render_markdown(found),
         results_table.render_tsv(found),
+        result=found,
     )
 
 
@@ -302,10 +383,28 @@ def _curves(args: argparse.Namespace) -> Section:
         found.as_json(),
         curves_figure.format_curves(found),
         curves_figure.render_markdown(found, link),
+        result=found,
+    )
+
+
+def _human(args: argparse.Namespace) -> Section:
+    from simile_plugin.analysis import human, human_ratings, systems
+
+    named = systems.parse_named_files("--human", [args.human])
+    (key, paths), *_ = named.items()
+    study = human.read_key(key, "--human")
+    answers = [human_ratings.read_answers(path, study, "--human") for path in paths]
+    found = human_ratings.analyse_ratings(study, answers, args.resamples, args.seed)
+    return Section(
+        found.as_json(),
+        human_ratings.format_ratings(found),
+        human_ratings.render_markdown(found),
+        result=found,
     )
 
 
 QUESTIONS: dict[str, Callable[[argparse.Namespace], Section]] = {
     "results": _results,
     "curves": _curves,
+    "human": _human,
 }
