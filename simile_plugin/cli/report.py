@@ -1,4 +1,4 @@
-"""Compare finished systems: a table of scores with significance tests, and validation curves."""
+"""Compare finished systems: scores with significance tests, curves, and what stands behind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from simile_plugin.analysis.scores import ScoreSettings
+from simile_plugin.analysis import report_sections
+from simile_plugin.analysis.report_sections import Section
 
-HELP = "compare systems: BLEU, SIM, SIMILE with significance tests; validation curves"
+HELP = "compare systems: scores with significance tests, validation curves, what changed"
 
 EXAMPLES = """\
 examples:
@@ -38,16 +35,6 @@ how to read the table:
   differ on other sentences, not whether training again would give the same: for that, compare
   the seeds. All scores come from the function that training and `simile score` use.
 """
-
-
-@dataclass(frozen=True)
-class Section:
-    """The answer to one question in every form that can be asked for."""
-
-    content: dict[str, Any]
-    text: str
-    markdown: str
-    tsv: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE[,FILE]",
-        help="a system and its training logs (fairseq's --log-file, or stderr; json or simple "
-        "format), a file for each seed; repeat",
+        help="a system and its training logs, one for each seed: fairseq's --log-file, or stderr "
+        "(json, simple or tqdm format), or its --tensorboard-logdir; repeat",
     )
     curves.add_argument(
         "--valid-subset",
@@ -98,15 +85,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="validation set to show (default: %(default)s)",
     )
     curves.add_argument("--svg", metavar="FILE", help="draw the curves into FILE (.svg or .png)")
+    _add_analyses(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--only",
         metavar="NAME[,NAME]",
-        help=f"of {', '.join(QUESTIONS)} (default: those whose files are given)",
+        help=f"of {', '.join(report_sections.SECTIONS)} (default: those whose files are given, "
+        f"without {', '.join(report_sections.ON_DEMAND)})",
     )
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
     output.add_argument(
         "--out", metavar="FILE", help="also write the report (.md) or the numbers (.tsv)"
+    )
+
+
+def _add_analyses(parser: argparse.ArgumentParser) -> None:
+    lists = parser.add_argument_group("costs and nbest: n-best lists, and how long they should be")
+    lists.add_argument(
+        "--nbest-lists",
+        metavar="FILE",
+        help="costs: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
+        "printed, or a file of the criterion's --risk-dump",
+    )
+    lists.add_argument(
+        "--nbest-folder",
+        metavar="DIR",
+        help="nbest: outputs of systems trained with N candidates: NAME.nN.txt or "
+        "NAME.nN.SEED.txt, and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)",
+    )
+    details = parser.add_argument_group("lexical, examples and gaming: what changed (by --only)")
+    details.add_argument(
+        "--compare",
+        metavar="FIRST,SECOND",
+        help="lexical, examples: the two systems (default: the last --baseline and the last --sys)",
+    )
+    details.add_argument(
+        "--src", metavar="FILE", help="examples, gaming: source sentences of the test set"
+    )
+    details.add_argument(
+        "--examples",
+        type=int,
+        default=10,
+        metavar="K",
+        help="examples: sentences at either end (default: %(default)s)",
+    )
+    details.add_argument(
+        "--lexical",
+        action="append",
+        default=[],
+        metavar="PAIR=REF,FIRST,SECOND",
+        help="lexical: files of one language pair, say de-en=ref.en,bleu.en,simile.en; repeat "
+        "(default: --ref and --sys)",
+    )
+    details.add_argument(
+        "--tags",
+        metavar="SUFFIX",
+        help="lexical: coarse parts of speech in files beside the texts, with this ending added "
+        "to their names: a tag for each token of sacreBLEU's 13a tokeniser",
+    )
+    details.add_argument(
+        "--spacy-model",
+        metavar="NAME",
+        help="lexical: coarse parts of speech by this spaCy model, say en_core_web_sm",
+    )
+    details.add_argument(
+        "--compare-mt",
+        metavar="DIR",
+        help="lexical: write compare-mt's own HTML report into DIR/PAIR",
     )
 
 
@@ -178,9 +223,9 @@ def _add_details(results: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer the questions, print and write the report."""
-    chosen = _choose_questions(args)
+    chosen = report_sections.choose_sections(args)
     _check_targets(args, chosen)
-    sections = {name: QUESTIONS[name](args) for name in chosen}
+    sections = {name: report_sections.SECTIONS[name](args) for name in chosen}
     if args.out:
         _write(args.out, sections)
     if args.json:
@@ -194,23 +239,6 @@ def run(args: argparse.Namespace) -> int:
     for path in filter(None, (args.svg if "curves" in chosen else None, args.out)):
         print(f"wrote {path}", file=sys.stderr)
     return 0
-
-
-def _choose_questions(args: argparse.Namespace) -> list[str]:
-    given = {"results": bool(args.ref or args.sys), "curves": bool(args.log)}
-    wanted = [name.strip() for name in args.only.split(",")] if args.only else []
-    for name in wanted:
-        if name not in QUESTIONS:
-            raise ValueError(f"--only: got {name}; expected {', '.join(QUESTIONS)}")
-    chosen = [name for name in QUESTIONS if name in wanted or (not wanted and given[name])]
-    if not chosen:
-        raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
-    if "results" in chosen and not (args.ref and args.sys):
-        missing = "--sys" if args.ref else "--ref"
-        raise ValueError(f"results need {missing}; see simile report --help")
-    if "curves" in chosen and not args.log:
-        raise ValueError("curves need --log NAME=FILE; see simile report --help")
-    return chosen
 
 
 def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
@@ -236,76 +264,3 @@ def _write(path: str, sections: dict[str, Section]) -> None:
     tsv = sections["results"].tsv if path.endswith(".tsv") else None
     with atomic_write(path) as stream:
         stream.write(tsv or "\n".join(section.markdown for section in sections.values()))
-
-
-def _results(args: argparse.Namespace) -> Section:
-    from tqdm import tqdm
-
-    from simile_plugin.analysis import results, results_table, systems
-
-    test = results.PairedTest(args.test, args.resamples, args.trials, args.seed)
-    named = systems.parse_named_files("--sys", args.sys)
-    baselines = results.choose_baselines(list(named), [n for n in args.baseline.split(",") if n])
-    settings = _score_settings(args)
-    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
-    compared = systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
-    columns = {
-        title: systems.read_column(title, files[0], compared)
-        for title, files in systems.parse_named_files("--column", args.column).items()
-    }
-    sentence_scores = systems.read_sentence_scores(
-        "--sentence-scores", args.sentence_scores, compared
-    )
-    with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
-        found = results.analyse_results(
-            compared,
-            refs,
-            args.ref,
-            settings,
-            test,
-            baselines,
-            columns,
-            sentence_scores,
-            progress=bar.update,
-        )
-    return Section(
-        found.as_json(),
-        results_table.format_results(found),
-        results_table.render_markdown(found),
-        results_table.render_tsv(found),
-    )
-
-
-def _score_settings(args: argparse.Namespace) -> ScoreSettings:
-    from simile_plugin.analysis.scores import ScoreSettings
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.reward import check_tokenizer
-
-    if not args.simile_alpha >= 0:
-        raise ValueError(
-            f"--simile-alpha: got {args.simile_alpha}; expected 0 or more (the paper: 0.25)"
-        )
-    check_tokenizer(args.tokenize, "--tokenize")
-    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
-    return ScoreSettings(encoder, args.simile_alpha, args.tokenize)
-
-
-def _curves(args: argparse.Namespace) -> Section:
-    from simile_plugin.analysis import curves, curves_figure, systems
-
-    named = systems.parse_named_files("--log", args.log)
-    found = curves.analyse_curves(named, "--log", args.valid_subset)
-    if args.svg:
-        curves_figure.write_figure(found, args.svg)
-    link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
-    return Section(
-        found.as_json(),
-        curves_figure.format_curves(found),
-        curves_figure.render_markdown(found, link),
-    )
-
-
-QUESTIONS: dict[str, Callable[[argparse.Namespace], Section]] = {
-    "results": _results,
-    "curves": _curves,
-}
