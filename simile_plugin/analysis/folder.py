@@ -29,7 +29,7 @@ class FolderFiles:
 
     Attributes:
         systems, logs: name -> one file a seed.
-        human: the key, then the answers.
+        human: the key and the answers, as --human takes them.
         left_out: files that were found and are not used, with the reason.
     """
 
@@ -40,7 +40,7 @@ class FolderFiles:
     nbest_folder: str | None = None
     systems: dict[str, tuple[str, ...]] = field(default_factory=dict)
     logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    human: tuple[str, ...] = ()
+    human: str | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -120,9 +120,9 @@ def _has_costs(path: str) -> bool:
     return any(cost in data for cost in COSTS)
 
 
-def _human(folder: Path) -> tuple[str, ...]:
+def _human(folder: Path) -> str | None:
     answers = [str(path) for path in _files(folder) if path.suffix in (".tsv", ".csv")]
     key = folder / "key.json"
     if answers and not key.is_file():
         raise ValueError(f"FOLDER: {folder} holds answers but no key.json; copy the key there")
-    return (str(key), *answers) if answers else ()
+    return f"{key}={','.join(answers)}" if answers else None

@@ -137,9 +137,9 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
-        (["--ref", "ref.txt"], "results need --sys"),
-        (SYSTEMS, "results need --ref"),
-        (["--only", "curves"], "curves need --log NAME=FILE"),
+        (["--ref", "ref.txt"], "results: needs --ref and --sys"),
+        (SYSTEMS, "results: needs --ref and --sys"),
+        (["--only", "curves"], "curves: needs --log; see"),
         (["--only", "table", *CURVES], "--only: got table; expected results, curves"),
         ([*CURVES, "--out", "x.tsv"], "--out: .tsv holds results"),
         ([*CURVES, "--out", "x.html"], "--out: got x.html; expected a name that ends in .md"),
