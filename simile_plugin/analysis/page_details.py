@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from simile_plugin.analysis.costs import CostsResult, costs_figure
-from simile_plugin.analysis.curves_figure import TITLES
-from simile_plugin.analysis.examples import Example, ExamplesResult
-from simile_plugin.analysis.gaming import GamingResult, gaming_figure
-from simile_plugin.analysis.lexical import LexicalCell, LexicalResult, lexical_figure
-from simile_plugin.analysis.nbest import NbestResult, nbest_figure
 from simile_plugin.analysis.page import PageSection
 from simile_plugin.analysis.page_parts import (
     Cell,
@@ -26,10 +21,21 @@ from simile_plugin.analysis.page_parts import (
 )
 from simile_plugin.analysis.results_table import HEADINGS
 
+if TYPE_CHECKING:
+    from simile_plugin.analysis.costs import CostsResult
+    from simile_plugin.analysis.examples import Example, ExamplesResult
+    from simile_plugin.analysis.gaming import GamingResult
+    from simile_plugin.analysis.lexical import LexicalCell, LexicalResult
+    from simile_plugin.analysis.nbest import NbestResult
+
+# The analyses that draw import matplotlib, so each is imported where its picture is wanted.
+
 
 def page_costs(found: CostsResult) -> PageSection:
     """Figure 11: how finely each cost tells candidates apart."""
-    header = ["", *(TITLES.get(cost, cost).removeprefix("Expected ") for cost in found.costs)]
+    from simile_plugin.analysis.costs import NAMES, costs_figure
+
+    header = ["", *(NAMES.get(cost, cost) for cost in found.costs)]
     lines = [
         ("Mean cost of a candidate", "mean"),
         ("Standard deviation", "std"),
@@ -79,6 +85,8 @@ def _signed(signatures: dict[str, str]) -> list[str]:
 
 def page_nbest(found: NbestResult) -> PageSection:
     """Figure 13: scores by number of candidates."""
+    from simile_plugin.analysis.nbest import nbest_figure
+
     points = [(name, point) for name, line in found.points.items() for point in line]
     if found.baseline is not None:
         points.insert(0, ("MLE", found.baseline))
@@ -103,6 +111,8 @@ def page_nbest(found: NbestResult) -> PageSection:
 
 def page_lexical(found: LexicalResult) -> PageSection:
     """Table 70: differences of word F1."""
+    from simile_plugin.analysis.lexical import lexical_figure
+
     titles = {"frequency": "By how often a word is in the references", "pos": "By part of speech"}
     parts = [
         picture(
@@ -216,6 +226,8 @@ def _article(found: ExamplesResult, example: Example, kind: str, words: str) -> 
 
 def page_gaming(found: GamingResult) -> PageSection:
     """Signs that a reward rises and translations do not get better."""
+    from simile_plugin.analysis.gaming import gaming_figure
+
     header = ["System", "Length", "Repeated 4-grams", "Distinct tokens", "of references'", "Copies"]
     groups: list[Group] = []
     for one in found.systems:
