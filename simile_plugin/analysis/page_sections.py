@@ -39,7 +39,7 @@ def page_results(results: Results) -> PageSection:
     if len(results.systems) <= MOST_BARS:
         for metric in metrics:
             name = HEADINGS.get(metric, metric)
-            caption = f"{name} with its 95% interval; small circles are single seeds."
+            caption = f"{name} with its 95% interval. {_seen(results)}"
             bars = [_bar(system.name, system.scores[metric]) for system in results.systems]
             chart = picture(interval_chart(bars, name), caption, f"results-{metrics.index(metric)}")
             parts.append(chart if metric == metrics[0] else folded(f"The same for {name}", chart))
@@ -52,6 +52,16 @@ def page_results(results: Results) -> PageSection:
         join(parts),
         opened=True,
     )
+
+
+def _seen(results: Results) -> str:
+    """How to read the intervals, and what else is drawn."""
+    lines = []
+    if any(len(system.files) > 1 for system in results.systems):
+        lines.append("Small circles are single seeds.")
+    if len(results.systems) > 1:
+        lines.append("Paired tests can tell systems apart whose intervals overlap.")
+    return " ".join(lines)
 
 
 def _bar(name: str, score: Score) -> Bar:
