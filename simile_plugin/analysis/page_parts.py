@@ -74,7 +74,10 @@ def table(header: Sequence[str], groups: Sequence[Group], caption: str = "") -> 
         for row in group:
             if len(row) != len(header):
                 raise ValueError(f"table: got {len(row)} cells under {len(header)} headings")
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in header)
+    head = "".join(
+        f'<th scope="col"{_class(_style_of(groups, column))}>{escape(title)}</th>'
+        for column, title in enumerate(header)
+    )
     bodies = "\n".join(
         "<tbody>" + "".join(_row(row, part > 0) for part, row in enumerate(group)) + "</tbody>"
         for group in groups
@@ -84,6 +87,12 @@ def table(header: Sequence[str], groups: Sequence[Group], caption: str = "") -> 
         f'<div class="scroll"><table class="sortable">{title}<thead><tr>{head}</tr></thead>\n'
         f"{bodies}</table></div>"
     )
+
+
+def _style_of(groups: Sequence[Group], column: int) -> str:
+    """A heading stands as the cells below it: "text" to the left."""
+    first = groups[0][0][column] if groups else ""
+    return "text" if isinstance(first, Cell) and first.style == "text" else ""
 
 
 def _row(row: Row, part: bool) -> str:

@@ -205,7 +205,7 @@ def _trainings(trainings: Sequence[Training]) -> Html:
     details = [
         folded(
             f"All known settings of {one.name}, {one.path}",
-            code("\n".join(f"--{name} {value}" for name, value in one.settings.items())),
+            code(" ".join(f"--{name} {value}" for name, value in one.settings.items())),
         )
         for one in trainings
         if one.settings

@@ -53,7 +53,8 @@ th, td { padding: .25rem .7rem; text-align: right; white-space: nowrap;
 th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; padding-left: .25rem; }
 td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; }
-td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10rem; }
+th.text, td.text { text-align: left; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 10rem; }
 tr.part td { color: var(--soft); border-bottom-style: dotted; }
 tr.part td:first-child { padding-left: 1.5rem; }
 td.good { color: var(--good); } td.bad { color: var(--bad); }
@@ -97,7 +98,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: 1.5rem; padding-bot
   details::details-content { content-visibility: visible; display: block; }
   .scroll, figure > div { overflow: visible; } table { font-size: 8.5pt; }
   th, td { padding: .1rem .4rem; white-space: normal; } tr, figure { break-inside: avoid; }
-  th button::after { content: ""; } h2, h3 { break-after: avoid; } }
+  th button::after { content: ""; } h2, h3, summary { break-after: avoid; } }
 """
 
 SCRIPT = """\
