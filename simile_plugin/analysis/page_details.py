@@ -197,7 +197,8 @@ def page_examples(found: ExamplesResult) -> PageSection:
     ]
     body = Html(f"<div>{join([bar, *articles])}</div>")
     ranked = (
-        f"ranked by |BLEU difference| - |SIM difference| over {found.sentences:,} sentences; "
+        f"ranked by |BLEU difference| - |SIM difference| over the {found.different:,} of "
+        f"{found.sentences:,} sentences whose outputs differ; "
         "marked: words that the other output does not have in that place"
     )
     return PageSection(
@@ -232,7 +233,7 @@ def page_gaming(found: GamingResult) -> PageSection:
     groups: list[Group] = []
     for one in found.systems:
         copied = "" if one.copied is None else f"{one.copied:.1%}"
-        numbers = [f"{one.length_ratio:.3f}", f"{one.repeated:.2%}", f"{one.distinct:,}"]
+        numbers = [f"{one.length_ratio:.3f}", f"{one.repeated:.2%}", f"{one.distinct:,.0f}"]
         told = Cell("; ".join(one.outside), style="text")
         groups.append([[one.name, *numbers, f"{one.distinct_ratio:.1%}", copied, told]])
     parts = [paragraph(warning, "warning") for warning in found.warnings]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simile_plugin.analysis.lexical import LexicalPair
     from simile_plugin.analysis.scores import ScoreSettings
+    from simile_plugin.analysis.systems import System
 
 # The flags that a question needs: one of the alternatives, each of them whole.
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -17,6 +20,10 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "curves": (("log",),),
     "costs": (("nbest_lists",),),
     "human": (("human",),),
+    "nbest": (("nbest_folder", "ref"),),
+    "lexical": (("lexical",), ("ref", "sys")),
+    "examples": (("ref", "sys", "encoder"),),
+    "gaming": (("ref", "sys"), ("log",)),
 }
 # Answered where they are asked for by --only: they need no files beyond those of `results`.
 ON_DEMAND = ("lexical", "examples", "gaming")
@@ -60,11 +67,10 @@ def choose_sections(args: Namespace) -> list[str]:
 
 def for_page(args: Namespace) -> list[str]:
     """The questions that are answered on the page though nobody named them: as many as can be."""
-    if args.only or not (args.ref and args.sys):
-        return []
-    wanted = {"gaming": True, "lexical": len(args.sys) > 1, "examples": len(args.sys) > 1}
-    wanted["examples"] = wanted["examples"] and bool(args.encoder)
-    return [name for name in ON_DEMAND if wanted[name] and name in SECTIONS]
+    alone = len(args.sys) < 2 and not args.lexical
+    single = ("lexical", "examples") if alone else ()
+    wanted = [name for name in ON_DEMAND if name not in single and _given(args, name, all)]
+    return [] if args.only else wanted
 
 
 def _given(args: Namespace, name: str, how: Callable[[list[bool]], bool]) -> bool:
@@ -85,11 +91,9 @@ def _results(args: Namespace) -> Section:
     from simile_plugin.analysis import results, results_table, systems
 
     test = results.PairedTest(args.test, args.resamples, args.trials, args.seed)
-    named = systems.parse_named_files("--sys", args.sys)
-    baselines = results.choose_baselines(list(named), [n for n in args.baseline.split(",") if n])
+    baselines = _baselines(args)
     settings = _score_settings(args)
-    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
-    compared = systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
+    refs, compared = _read_outputs(args)
     columns = {
         title: systems.read_column(title, files[0], compared)
         for title, files in systems.parse_named_files("--column", args.column).items()
@@ -173,6 +177,129 @@ def _human(args: Namespace) -> Section:
     )
 
 
+def _nbest(args: Namespace) -> Section:
+    from simile_plugin.analysis import nbest, systems
+
+    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
+    settings = _score_settings(args)
+    with _progress(len(refs)) as bar:
+        found = nbest.analyse_nbest(
+            args.nbest_folder, refs, f"--ref {args.ref}", settings, progress=bar.update
+        )
+    return _plain(found.as_json(), nbest.format_nbest(found), found)
+
+
+def _lexical(args: Namespace) -> Section:
+    from simile_plugin.analysis import lexical, lexical_input, systems
+    from simile_plugin.reward import check_tokenizer
+
+    check_tokenizer(args.tokenize, "--tokenize")
+    if args.lexical:
+        first, _, second = (args.compare or "first,second").partition(",")
+        files = lexical_input.parse_pairs(args.lexical)
+        flag, kinds = "--lexical", ("text", "text")
+    else:
+        first, second = _pair(args)
+        named = systems.parse_named_files("--sys", args.sys)
+        files = [lexical_input.PairFiles("test", args.ref, named[first], named[second])]
+        flag, kinds = "--sys", (args.ref_lines, args.sys_lines)
+    tag, note = lexical_input.choose_tags(args.tags, args.spacy_model)
+    pairs = [lexical_input.read_pair(one, tag, flag, *kinds, args.tokenize) for one in files]
+    folders = {}
+    if args.compare_mt:
+        folders = _write_compare_mt(args.compare_mt, (first, second), pairs)
+    found = lexical.analyse_lexical(
+        (first, second), pairs, args.resamples, args.seed, [note], folders
+    )
+    return _plain(found.as_json(), lexical.format_lexical(found), found)
+
+
+def _write_compare_mt(
+    folder: str, names: tuple[str, str], pairs: Sequence[LexicalPair]
+) -> dict[str, str]:
+    from simile_plugin.analysis.compare_mt_report import PAGE, write_compare_mt
+
+    written = {}
+    os.makedirs(folder, exist_ok=True)
+    for pair in pairs:
+        own = os.path.join(folder, pair.language_pair)
+        title = f"compare-mt: {names[0]} and {names[1]}, {pair.language_pair}"
+        write_compare_mt(own, title, names, pair.refs, [pair.first[0], pair.second[0]])
+        written[pair.language_pair] = os.path.join(own, PAGE)
+    return written
+
+
+def _examples(args: Namespace) -> Section:
+    from simile_plugin.analysis import examples
+
+    names = _pair(args)
+    settings = _score_settings(args)
+    refs, compared = _read_outputs(args)
+    by_name = {system.name: system for system in compared}
+    pair = by_name[names[0]], by_name[names[1]]
+    with _progress(len(refs)) as bar:
+        found = examples.analyse_examples(
+            pair, refs, settings, _sources(args, refs), args.examples, bar.update
+        )
+    return _plain(found.as_json(), examples.format_examples(found), found)
+
+
+def _gaming(args: Namespace) -> Section:
+    from simile_plugin.analysis import gaming, systems
+
+    logs = systems.parse_named_files("--log", args.log)
+    settings = _score_settings(args)
+    if not args.sys:
+        found = gaming.analyse_gaming([], [], settings, logs=logs, subset=args.valid_subset)
+        return _plain(found.as_json(), gaming.format_gaming(found), found)
+    baseline = _baselines(args)[0]
+    refs, compared = _read_outputs(args)
+    sources = _sources(args, refs)
+    with _progress(len(refs)) as bar:
+        found = gaming.analyse_gaming(
+            compared, refs, settings, baseline, sources, logs, args.valid_subset, bar.update
+        )
+    return _plain(found.as_json(), gaming.format_gaming(found), found)
+
+
+def _baselines(args: Namespace) -> tuple[str, ...]:
+    from simile_plugin.analysis import results, systems
+
+    names = list(systems.parse_named_files("--sys", args.sys))
+    return results.choose_baselines(names, [n for n in args.baseline.split(",") if n])
+
+
+def _pair(args: Namespace) -> tuple[str, str]:
+    """The two systems of --compare, or its default."""
+    from simile_plugin.analysis import results, systems
+
+    names = list(systems.parse_named_files("--sys", args.sys))
+    wanted = args.compare.split(",") if args.compare else []
+    return results.choose_pair(names, _baselines(args), wanted)
+
+
+def _read_outputs(args: Namespace) -> tuple[list[str], list[System]]:
+    from simile_plugin.analysis import systems
+
+    named = systems.parse_named_files("--sys", args.sys)
+    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
+    return refs, systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
+
+
+def _sources(args: Namespace, refs: Sequence[str]) -> list[str] | None:
+    from simile_plugin.analysis import systems
+
+    if not args.src:
+        return None
+    lines = systems.read_sentences(args.src, "--src")
+    if len(lines) != len(refs):
+        raise ValueError(
+            f"--src: {args.src} has {len(lines)} sentences but --ref {args.ref} has {len(refs)}; "
+            "they must be parallel, one sentence a line"
+        )
+    return lines
+
+
 def _progress(total: int | None) -> Any:
     """A bar on a terminal, nothing elsewhere."""
     from tqdm import tqdm
@@ -185,4 +312,8 @@ SECTIONS: dict[str, Callable[[Namespace], Section]] = {
     "curves": _curves,
     "costs": _costs,
     "human": _human,
+    "nbest": _nbest,
+    "lexical": _lexical,
+    "examples": _examples,
+    "gaming": _gaming,
 }

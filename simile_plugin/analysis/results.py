@@ -151,6 +151,28 @@ def choose_baselines(names: Sequence[str], wanted: Sequence[str] = ()) -> tuple[
     return tuple(wanted or by_default[:MOST_BASELINES] or names[:1])
 
 
+def choose_pair(
+    names: Sequence[str], baselines: Sequence[str], wanted: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The two systems that are compared word by word, the second minus the first.
+
+    Without a wish: the last baseline, and the last other system.
+
+    Raises:
+        ValueError: for one system only, unknown names, or not two of them.
+    """
+    if len(names) < 2:
+        raise ValueError(f"--sys: got {', '.join(names)} alone; a comparison needs two systems")
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"--compare: got {name}; expected two of {', '.join(names)}")
+    if wanted and (len(wanted) != 2 or wanted[0] == wanted[1]):
+        raise ValueError(f"--compare: got {','.join(wanted)}; expected two different systems")
+    if wanted:
+        return wanted[0], wanted[1]
+    return baselines[-1], [name for name in names if name != baselines[-1]][-1]
+
+
 def analyse_results(
     systems: Sequence[System],
     refs: Sequence[str],

@@ -92,25 +92,6 @@ def p_values(comparison: Comparison) -> str:
     return "p " + ", ".join(shown)
 
 
-def results_headline(results: Results) -> list[str]:
-    """The answer in a sentence for each baseline, about the last system: what it gains, how surely.
-
-    The last system is the one that a reader names last: the one that the table is about.
-    """
-    system = results.systems[-1]
-    return [
-        f"{system.name} against {base}: "
-        + ", ".join(
-            f"{comparison.difference:+.2f} {HEADINGS.get(metric, metric)} ({p_values(comparison)})"
-            for metric, score in system.scores.items()
-            for comparison in score.against
-            if comparison.baseline == base
-        )
-        for base in results.baselines
-        if any(c.baseline == base for c in system.scores["bleu"].against)
-    ]
-
-
 def legend(results: Results) -> list[str]:
     """What the marks, intervals and numbers mean, with signatures."""
     marks = ", ".join(

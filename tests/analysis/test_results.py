@@ -149,12 +149,6 @@ def test_tiny_p_values_are_not_shown_as_zero() -> None:
     assert results_table.p_values(Comparison("MLE", 1.0, 1 / 1001, 1 / 10001)) == "p 0.001, <0.001"
 
 
-def test_headline(results: Results) -> None:
-    lines = results_table.results_headline(results)
-    assert [line.partition(":")[0] for line in lines] == ["copy against MLE", "copy against BLEU"]
-    assert lines[0].startswith("copy against MLE: +0.00 BLEU (p 1.000), +0.00 SIM (p 1.000)")
-
-
 def test_without_an_encoder_there_are_bleu_and_chrf() -> None:
     alone = analyse_results(SYSTEMS[:2], REFS, "ref.txt", ScoreSettings(), FEW)
     assert list(alone.systems[0].scores) == ["bleu", "chrf"]
