@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from simile_plugin.analysis.scores import ScoreSettings
     from simile_plugin.analysis.systems import System
 
-# The flags that a question needs: one of the alternatives, each of them whole.
+# The flags that a question needs: one of the alternatives, each of them whole. The first flag is
+# the question's own: giving it asks the question.
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "results": (("ref", "sys"),),
+    "results": (("sys", "ref"),),
     "curves": (("log",),),
     "costs": (("nbest_lists",),),
     "human": (("human",),),
@@ -54,27 +55,32 @@ def choose_sections(args: Namespace) -> list[str]:
     for name in wanted:
         if name not in SECTIONS:
             raise ValueError(f"--only: got {name}; expected {', '.join(SECTIONS)}")
-    begun = [name for name in SECTIONS if name not in ON_DEMAND and _given(args, name, any)]
-    chosen = [name for name in SECTIONS if name in (wanted or begun)]
+    chosen = [name for name in SECTIONS if name in (wanted or _begun(args))]
     if not chosen:
         raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
     for name in chosen:
-        if not _given(args, name, all):
+        if not _given(args, name):
             ways = " or ".join(" and ".join(map(_flag, way)) for way in NEEDS[name])
             raise ValueError(f"{name}: needs {ways}; see simile report --help")
     return chosen
+
+
+def _begun(args: Namespace) -> list[str]:
+    """The questions whose own files are given, if perhaps not all that they need."""
+    own = [n for n in SECTIONS if n not in ON_DEMAND and getattr(args, NEEDS[n][0][0])]
+    return own or (["results"] if args.ref else [])
 
 
 def for_page(args: Namespace) -> list[str]:
     """The questions that are answered on the page though nobody named them: as many as can be."""
     alone = len(args.sys) < 2 and not args.lexical
     single = ("lexical", "examples") if alone else ()
-    wanted = [name for name in ON_DEMAND if name not in single and _given(args, name, all)]
+    wanted = [name for name in ON_DEMAND if name not in single and _given(args, name)]
     return [] if args.only else wanted
 
 
-def _given(args: Namespace, name: str, how: Callable[[list[bool]], bool]) -> bool:
-    return any(how([bool(getattr(args, flag)) for flag in way]) for way in NEEDS[name])
+def _given(args: Namespace, name: str) -> bool:
+    return any(all(getattr(args, flag) for flag in way) for way in NEEDS[name])
 
 
 def _flag(name: str) -> str:
