@@ -106,7 +106,7 @@ def drop(name: str):
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        (drop("ref.txt"), ["exp"], "results: needs --ref and --sys"),
+        (drop("ref.txt"), ["exp"], "results: needs --sys and --ref"),
         (
             lambda root: write(root / "ref.en", REFS),
             ["exp"],
