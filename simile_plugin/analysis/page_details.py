@@ -11,6 +11,7 @@ from simile_plugin.analysis.page_parts import (
     Cell,
     Group,
     Html,
+    folded,
     heading,
     join,
     marked,
@@ -35,7 +36,7 @@ def page_costs(found: CostsResult) -> PageSection:
     """Figure 11: how finely each cost tells candidates apart."""
     from simile_plugin.analysis.costs import NAMES, costs_figure
 
-    header = ["", *(NAMES.get(cost, cost) for cost in found.costs)]
+    header = ["Measure", *(NAMES.get(cost, cost) for cost in found.costs)]
     lines = [
         ("Mean cost of a candidate", "mean"),
         ("Standard deviation", "std"),
@@ -234,11 +235,13 @@ def page_gaming(found: GamingResult) -> PageSection:
     for one in found.systems:
         copied = "" if one.copied is None else f"{one.copied:.1%}"
         numbers = [f"{one.length_ratio:.3f}", f"{one.repeated:.2%}", f"{one.distinct:,.0f}"]
-        told = Cell("; ".join(one.outside), style="text")
-        groups.append([[one.name, *numbers, f"{one.distinct_ratio:.1%}", copied, told]])
+        groups.append([[one.name, *numbers, f"{one.distinct_ratio:.1%}", copied]])
     parts = [paragraph(warning, "warning") for warning in found.warnings]
+    if not found.warnings:
+        parts.append(paragraph("No warning: every sign is inside of its band, or no reward rose."))
     if groups:
-        parts.append(table([*header, "Outside of the band"], groups))
+        parts.append(table(header, groups))
+    parts.append(notes(_outside([(one.name, one.outside) for one in found.systems])))
     svg = gaming_figure(found)
     if svg:
         parts.append(picture(svg, "Reward, BLEU and length while training.", "gaming"))
@@ -255,21 +258,29 @@ def page_gaming(found: GamingResult) -> PageSection:
 
 def _epochs(found: GamingResult) -> Sequence[Html]:
     tables = []
+    header = ["Update", "Trained reward", "BLEU", "Length", "Distinct candidates"]
     for name, epochs in found.epochs.items():
         groups: list[Group] = [
             [
                 [
                     f"{one.update:,}",
-                    *(_plain(value) for value in (one.reward, one.bleu, one.length_ratio)),
-                    Cell("; ".join(one.outside), style="text"),
+                    _plain(one.reward, 4),
+                    _plain(one.bleu, 2),
+                    _plain(one.length_ratio, 3),
+                    _plain(one.distinct, 3),
                 ]
             ]
             for one in epochs
         ]
-        header = ["Update", "Trained reward", "BLEU", "Length", "Outside of the band"]
-        tables.append(table(header, groups, f"{name}, validation"))
+        told = notes(_outside([(f"update {one.update:,}", one.outside) for one in epochs]))
+        body = join([table(header, groups), told])
+        tables.append(folded(f"Every validation of {name}", body) if groups else Html(""))
     return tables
 
 
-def _plain(value: float | None) -> Cell:
-    return Cell("" if value is None else f"{value:.3f}", value)
+def _outside(signs: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    return [f"{name}, outside of the band: {'; '.join(what)}" for name, what in signs if what]
+
+
+def _plain(value: float | None, digits: int) -> Cell:
+    return Cell("" if value is None else f"{value:.{digits}f}", value)

@@ -114,7 +114,7 @@ def picture(svg: str, caption: str, name: str) -> Html:
     """An SVG inside of the page, with ids of its own.
 
     Args:
-        svg: made by this package, never by a user.
+        svg: made by this package, never by a user; matplotlib's are measured in points.
         name: put before its ids, since a page has many pictures and ids are unique.
     """
     svg = re.sub(
@@ -125,8 +125,11 @@ def picture(svg: str, caption: str, name: str) -> Html:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r"url\(#", f"url(#{name}-", svg)
     svg = re.sub(r'\bhref="#', f'href="#{name}-', svg)
+    size = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
+    width = round(float(size[1]) * (1 if 'class="chart"' in svg else 4 / 3)) if size else 640
+    named = "" if "aria-label" in svg else f' role="img" aria-label="{escape(caption)}"'
     return Html(
-        f'<figure><div role="img" aria-label="{escape(caption)}">{svg.strip()}</div>'
+        f'<figure style="--width: {width}px"><div{named}>{svg.strip()}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 

@@ -65,9 +65,9 @@ th[aria-sort="ascending"] button::after { content: "\\2191"; }
 th[aria-sort="descending"] button::after { content: "\\2193"; }
 figure { margin: .75rem 0; } figure > div { overflow-x: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
-figure svg { color: var(--ink); height: auto; max-width: 100%; min-width: 30rem; display: block;
-  stroke-linejoin: round; }
-svg.chart { width: 40rem; } svg.chart text { fill: currentColor; font: 13px system-ui, sans-serif; }
+figure svg { color: var(--ink); height: auto; width: var(--width); max-width: 100%;
+  min-width: min(30rem, var(--width)); display: block; stroke-linejoin: round; }
+svg.chart text { fill: currentColor; font: 13px system-ui, sans-serif; }
 svg.chart .grid { stroke: var(--line); } svg.chart .bar { stroke: var(--dot); stroke-width: 2; }
 svg.chart .dot { fill: var(--dot); } svg.chart .seed { fill: none; stroke: var(--dot); }
 ul.notes { color: var(--soft); font-size: .9rem; padding-left: 1.2rem; overflow-wrap: anywhere; }

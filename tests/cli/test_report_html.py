@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder_folder: Path
     for name, share, seed in (("MLE", 0.4, 1), ("BLEU", 0.3, 2), ("HALF.2", 0.2, 3)):
         write(root / "systems" / f"{name}.txt", noisy(share, seed))
     write(root / "systems" / "HALF.10.txt", [HOSTILE, *noisy(0.2, 4)[1:]])
-    write(root / "systems" / "SIMILE.txt", noisy(0.1, 5))
+    write(root / "systems" / "SIMILE.txt", [HOSTILE, *noisy(0.1, 5)[1:]])
     write(root / "systems" / "MLE.txt.log", ["noise"])
     costs = '"valid_cost_bleu": "0.5", "valid_cost_simile": "0.3"'
     for name in ("BLEU", "SIMILE"):
@@ -51,6 +51,30 @@ def test_a_folder_becomes_a_page(folder: Path, capsys: pytest.CaptureFixture[str
     assert "simile report exp --html a.html" in text
     assert {"results", "curves", "made"} <= set(document.ids())
     assert text.index("HALF.2.txt") < text.index("HALF.10.txt")
+
+
+def test_every_question_has_its_section(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = []
+    for i, ref in enumerate(REFS[:8]):
+        lists += [f"S-{i}\tquelle", f"T-{i}\t{ref}"]
+        lists += [f"D-{i}\t-0.{n}\t{ref} {HOSTILE * (n % 2)} {n}" for n in range(4)]
+    write(folder / "nbest.txt", lists)
+    (folder / "nbest").mkdir()
+    for n in (2, 8):
+        write(folder / "nbest" / f"SIMILE.n{n}.txt", noisy(0.1, n))
+    assert main(["report", "exp", "--html", "a.html", *FEW]) == 0
+    captured = capsys.readouterr()
+    assert "Examples" not in captured.out  # the page has more than the terminal
+    document = check(Path("a.html").read_text(encoding="utf-8"))
+    sections = [
+        value for tag, name, value in document.attributes if (tag, name) == ("details", "id")
+    ]
+    assert sections == [
+        *("results", "examples", "curves", "nbest", "costs", "lexical", "gaming", "made")
+    ]
+    assert document.tags["article"] > 1 and document.tags["mark"] > 1
+    assert not any("alert(1)" in script for script in document.scripts)
+    assert "<script>alert(1)</script>" in "".join(document.texts)
 
 
 def test_equal_input_gives_equal_bytes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
