@@ -31,7 +31,7 @@ button { cursor: pointer; }
   background: var(--card); border-radius: .35rem; padding: .75rem 1rem; }
 .answer p { margin: .25rem 0; overflow-wrap: anywhere; }
 .answer p:first-child { font-size: 1.3rem; line-height: 1.35; font-weight: 600; }
-.answer p.warning { color: var(--bad); }
+p.warning { color: var(--bad); }
 nav { margin-top: 1rem; } nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin: 0;
   padding: 0; list-style: none; }
 a { color: var(--mark); }
