@@ -24,8 +24,16 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "examples": (("ref", "sys", "encoder"),),
     "gaming": (("ref", "sys"), ("log",)),
 }
-# Answered where they are asked for by --only: they need no files beyond those of `results`.
-ON_DEMAND = ("lexical", "examples", "gaming")
+# Questions with a picture, in the order in which --svg takes them.
+PICTURES = ("curves", "costs", "nbest", "lexical", "gaming")
+# The flags that ask for a question by themselves; the other questions are asked by --only.
+ASKED_BY: dict[str, tuple[str, ...]] = {
+    "results": ("ref", "sys"),
+    "curves": ("log",),
+    "costs": ("nbest_lists",),
+    "nbest": ("nbest_folder",),
+    "lexical": ("lexical",),
+}
 
 
 @dataclass(frozen=True)
@@ -53,19 +61,41 @@ def choose_sections(args: Namespace) -> list[str]:
     for name in wanted:
         if name not in SECTIONS:
             raise ValueError(f"--only: got {name}; expected {', '.join(SECTIONS)}")
-    begun = [name for name in SECTIONS if name not in ON_DEMAND and _given(args, name, any)]
-    chosen = [name for name in SECTIONS if name in (wanted or begun)]
+    if not wanted:
+        asked = {n for n, flags in ASKED_BY.items() if any(getattr(args, f) for f in flags)}
+        # The references of an n-best folder alone do not ask for the results table.
+        wanted = sorted(asked - {"results"} if "nbest" in asked and not args.sys else asked)
+    chosen = [name for name in SECTIONS if name in wanted]
     if not chosen:
         raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
     for name in chosen:
-        if not _given(args, name, all):
+        if not any(all(getattr(args, flag) for flag in way) for way in NEEDS[name]):
             ways = " or ".join(" and ".join(map(_flag, way)) for way in NEEDS[name])
             raise ValueError(f"{name}: needs {ways}; see simile report --help")
     return chosen
 
 
-def _given(args: Namespace, name: str, how: Callable[[list[bool]], bool]) -> bool:
-    return any(how([bool(getattr(args, flag)) for flag in way]) for way in NEEDS[name])
+def write_picture(path: str, sections: dict[str, Section]) -> None:
+    """Draw the first of PICTURES that was answered into a file, atomically."""
+    from simile_plugin.analysis import costs, curves_figure, gaming, lexical, nbest
+    from simile_plugin.files import atomic_write
+
+    name = next(name for name in PICTURES if name in sections)
+    result = sections[name].result
+    if name == "curves":
+        curves_figure.write_figure(result, path)
+        return
+    figures: dict[str, Callable[[Any], str | None]] = {
+        "costs": costs.costs_figure,
+        "nbest": nbest.nbest_figure,
+        "lexical": lexical.lexical_figure,
+        "gaming": gaming.gaming_figure,
+    }
+    picture = figures[name](result)
+    if picture is None:
+        raise ValueError("--svg: gaming draws validations; give --log NAME=FILE for them")
+    with atomic_write(path) as stream:
+        stream.write(picture + "\n")
 
 
 def _flag(name: str) -> str:
@@ -132,8 +162,6 @@ def _curves(args: Namespace) -> Section:
 
     named = systems.parse_named_files("--log", args.log)
     found = curves.analyse_curves(named, "--log", args.valid_subset)
-    if args.svg:
-        curves_figure.write_figure(found, args.svg)
     link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
     return Section(
         found.as_json(),
