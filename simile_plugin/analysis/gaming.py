@@ -17,7 +17,7 @@ from sacrebleu.metrics import BLEU
 
 from simile_plugin.analysis.logs import read_validations
 from simile_plugin.analysis.scores import LENGTH_RATIO, ScoreSettings, score_systems
-from simile_plugin.analysis.svg import COLORS, DASHES, GRID, MARKERS, render_svg
+from simile_plugin.analysis.svg import COLORS, DASHES, MARKERS, render_svg
 from simile_plugin.analysis.systems import System
 from simile_plugin.analysis.tables import text_table
 
@@ -29,6 +29,7 @@ LENGTH_BAND = 0.05  # of the length ratio, beyond the start and 1
 SHARE_BAND = 0.01  # repeated 4-grams and untranslated sentences above the baseline
 REPEATED_ORDER = 4
 COPIED_RUN = 4
+EDGE = "#808080"
 BAND = (
     f"BLEU at most {BLEU_BAND:g} point below the start (in systems: the first --baseline); length "
     f"ratio at most {LENGTH_BAND:.0%} below the smaller or above the larger of the start's and 1; "
@@ -382,10 +383,10 @@ def _draw(figure: Figure, shown: Mapping[str, Sequence[EpochSigns]]) -> None:
             (line,) = panel.plot([e.update for e in epochs], values, **look)
         handles.append(line)
     starts = [epochs[0] for epochs in shown.values()]
-    panels[1].axhline(min(e.bleu for e in starts) - BLEU_BAND, color=GRID, linestyle="--")
+    panels[1].axhline(min(e.bleu for e in starts) - BLEU_BAND, color=EDGE, linestyle="--")
     ratios = [e.length_ratio for e in starts]
     for edge in (min(*ratios, 1) * (1 - LENGTH_BAND), max(*ratios, 1) * (1 + LENGTH_BAND)):
-        panels[2].axhline(edge, color=GRID, linestyle="--")
+        panels[2].axhline(edge, color=EDGE, linestyle="--")
     figure.legend(
         handles,
         list(shown),

@@ -282,9 +282,11 @@ def _draw(figure: Figure, result: LexicalResult) -> None:
             panel.bar(x, y, 0.9 * step, color=COLORS[place % len(COLORS)], label=pair)
             panel.errorbar(x, y, [below, above], fmt="none", ecolor=INK, elinewidth=1)
         panel.axhline(0, color=INK, linewidth=0.8)
-        panel.set_xticks(range(len(rows)), [row.bucket for row in rows], rotation=45, ha="right")
+        names = [row.bucket for row in rows]
+        panel.set_xticks(range(len(rows)), names, rotation=45, ha="right", rotation_mode="anchor")
         panel.set_title(TITLES[kind], loc="left", fontsize=12)
         panel.grid(axis="y")
     panels[0].set_ylabel("difference of F1, points")
     if len(result.language_pairs) > 1:
-        panels[0].legend(frameon=False)
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=6, frameon=False)

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from simile_plugin.analysis.scores import ScoreSettings
     from simile_plugin.analysis.systems import System
 
-# The flags that a question needs: one of the alternatives, each of them whole. The first flag is
-# the question's own: giving it asks the question.
+# The flags that a question needs: one of the alternatives, each of them whole.
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "results": (("sys", "ref"),),
+    "results": (("ref", "sys"),),
     "curves": (("log",),),
     "costs": (("nbest_lists",),),
     "human": (("human",),),
@@ -26,8 +25,17 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "examples": (("ref", "sys", "encoder"),),
     "gaming": (("ref", "sys"), ("log",)),
 }
-# Answered where they are asked for by --only: they need no files beyond those of `results`.
-ON_DEMAND = ("lexical", "examples", "gaming")
+# Questions with a picture, in the order in which --svg takes them.
+PICTURES = ("curves", "costs", "nbest", "lexical", "gaming")
+# The flags that ask for a question by themselves; the other questions are asked by --only.
+ASKED_BY: dict[str, tuple[str, ...]] = {
+    "results": ("ref", "sys"),
+    "curves": ("log",),
+    "costs": ("nbest_lists",),
+    "human": ("human",),
+    "nbest": ("nbest_folder",),
+    "lexical": ("lexical",),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,11 @@ def choose_sections(args: Namespace) -> list[str]:
     for name in wanted:
         if name not in SECTIONS:
             raise ValueError(f"--only: got {name}; expected {', '.join(SECTIONS)}")
-    chosen = [name for name in SECTIONS if name in (wanted or _begun(args))]
+    if not wanted:
+        asked = {n for n, flags in ASKED_BY.items() if any(getattr(args, f) for f in flags)}
+        # The references of an n-best folder alone do not ask for the results table.
+        wanted = sorted(asked - {"results"} if "nbest" in asked and not args.sys else asked)
+    chosen = [name for name in SECTIONS if name in wanted]
     if not chosen:
         raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
     for name in chosen:
@@ -65,22 +77,42 @@ def choose_sections(args: Namespace) -> list[str]:
     return chosen
 
 
-def _begun(args: Namespace) -> list[str]:
-    """The questions whose own files are given, if perhaps not all that they need."""
-    own = [n for n in SECTIONS if n not in ON_DEMAND and getattr(args, NEEDS[n][0][0])]
-    return own or (["results"] if args.ref else [])
-
-
 def for_page(args: Namespace) -> list[str]:
-    """The questions that are answered on the page though nobody named them: as many as can be."""
-    alone = len(args.sys) < 2 and not args.lexical
-    single = ("lexical", "examples") if alone else ()
-    wanted = [name for name in ON_DEMAND if name not in single and _given(args, name)]
-    return [] if args.only else wanted
+    """The questions that the page answers unasked: as many more as the files allow.
+
+    With --only it answers what is asked, nothing else.
+    """
+    several = len(args.sys) > 1 and bool(args.ref)
+    wanted = {"lexical": several and not args.lexical, "examples": several, "gaming": True}
+    possible = [name for name, can in wanted.items() if can and _given(args, name)]
+    return [] if args.only else possible
 
 
 def _given(args: Namespace, name: str) -> bool:
     return any(all(getattr(args, flag) for flag in way) for way in NEEDS[name])
+
+
+def write_picture(path: str, sections: dict[str, Section]) -> None:
+    """Draw the first of PICTURES that was answered into a file, atomically."""
+    from simile_plugin.analysis import costs, curves_figure, gaming, lexical, nbest
+    from simile_plugin.files import atomic_write
+
+    name = next(name for name in PICTURES if name in sections)
+    result = sections[name].result
+    if name == "curves":
+        curves_figure.write_figure(result, path)
+        return
+    figures: dict[str, Callable[[Any], str | None]] = {
+        "costs": costs.costs_figure,
+        "nbest": nbest.nbest_figure,
+        "lexical": lexical.lexical_figure,
+        "gaming": gaming.gaming_figure,
+    }
+    picture = figures[name](result)
+    if picture is None:
+        raise ValueError("--svg: gaming draws validations; give --log NAME=FILE for them")
+    with atomic_write(path) as stream:
+        stream.write(picture + "\n")
 
 
 def _flag(name: str) -> str:
@@ -147,8 +179,6 @@ def _curves(args: Namespace) -> Section:
 
     named = systems.parse_named_files("--log", args.log)
     found = curves.analyse_curves(named, "--log", args.valid_subset)
-    if args.svg:
-        curves_figure.write_figure(found, args.svg)
     link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
     return Section(
         found.as_json(),

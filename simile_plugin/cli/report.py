@@ -97,7 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="validation set to show (default: %(default)s)",
     )
-    curves.add_argument("--svg", metavar="FILE", help="draw the curves into FILE (.svg or .png)")
+    curves.add_argument(
+        "--svg",
+        metavar="FILE",
+        help="draw the curves into FILE (.svg or .png); without them, the first other question "
+        "that has a picture (.svg)",
+    )
     _add_analyses(parser)
     people = parser.add_argument_group("human: ratings by people")
     people.add_argument(
@@ -121,8 +126,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--only",
         metavar="NAME[,NAME]",
-        help=f"of {', '.join(report_sections.SECTIONS)} (default: those whose files are given, "
-        f"without {', '.join(report_sections.ON_DEMAND)})",
+        help=f"of {', '.join(report_sections.SECTIONS)} (default: those whose files are given; "
+        "examples and gaming only by name)",
     )
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
     output.add_argument(
@@ -258,6 +263,8 @@ def run(args: argparse.Namespace) -> int:
     chosen = report_sections.choose_sections(args)
     _check_targets(args, chosen)
     sections = {name: report_sections.SECTIONS[name](args) for name in chosen}
+    if args.svg:
+        report_sections.write_picture(args.svg, sections)
     if args.out:
         _write(args.out, sections)
     if args.html:
@@ -270,7 +277,7 @@ def run(args: argparse.Namespace) -> int:
         # A terminal that cannot show † or blocks shows ? instead of failing.
         sys.stdout.reconfigure(errors="replace")
     print("\n".join(section.text for section in sections.values()), end="")
-    for path in filter(None, (args.svg if "curves" in chosen else None, args.out, args.html)):
+    for path in filter(None, (args.svg, args.out, args.html)):
         print(f"wrote {path}", file=sys.stderr)
     return 0
 
@@ -280,9 +287,11 @@ def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
     if args.svg:
         from simile_plugin.analysis.curves_figure import check_picture_path
 
-        if "curves" not in chosen:
+        drawn = [name for name in report_sections.PICTURES if name in chosen]
+        if not drawn:
             raise ValueError("--svg draws curves; give --log NAME=FILE for them")
-        check_picture_path(args.svg)
+        if check_picture_path(args.svg) != "svg" and drawn[0] != "curves":
+            raise ValueError(f"--svg: got {args.svg}; expected a name that ends in .svg")
     if args.out and not args.out.endswith((".md", ".tsv")):
         raise ValueError(f"--out: got {args.out}; expected a name that ends in .md or .tsv")
     if args.out and args.out.endswith(".tsv") and "results" not in chosen:

@@ -137,8 +137,8 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
-        (["--ref", "ref.txt"], "results: needs --sys and --ref"),
-        (SYSTEMS, "results: needs --sys and --ref"),
+        (["--ref", "ref.txt"], "results: needs --ref and --sys"),
+        (SYSTEMS, "results: needs --ref and --sys"),
         (["--only", "curves"], "curves: needs --log; see"),
         (["--only", "table", *CURVES], "--only: got table; expected results, curves"),
         ([*CURVES, "--out", "x.tsv"], "--out: .tsv holds results"),

@@ -130,7 +130,7 @@ def drop(name: str):
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        (drop("ref.txt"), ["exp"], "results: needs --sys and --ref"),
+        (drop("ref.txt"), ["exp"], "results: needs --ref and --sys"),
         (
             lambda root: write(root / "ref.en", REFS),
             ["exp"],
