@@ -55,13 +55,16 @@ def find_files(folder: str) -> FolderFiles:
         raise ValueError(f"FOLDER: {folder} is no folder; expected one with ref.txt and systems/")
     logs = _by_seed(p for p in _files(root / "logs") if p.suffix in (".log", ".txt", ".json"))
     silent = {name for name, paths in logs.items() if not all(map(_has_costs, paths))}
+    systems = _by_seed(path for path in _files(root / "systems") if path.suffix != ".log")
+    nbest_folder = _folder(root / "nbest")
+    ref = _only(root, "ref")
     found = FolderFiles(
-        _only(root, "ref"),
+        ref if systems or nbest_folder else None,  # logs alone need none
         _only(root, "src"),
         _folder(root / "encoder"),
         _only(root, "nbest"),
-        _folder(root / "nbest"),
-        _by_seed(path for path in _files(root / "systems") if path.suffix != ".log"),
+        nbest_folder,
+        systems,
         {name: paths for name, paths in logs.items() if name not in silent},
         _human(root / "human"),
         tuple(

@@ -108,6 +108,14 @@ def test_logs_alone_have_a_page(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "No outputs were compared" in "".join(document.texts)
 
 
+def test_a_folder_of_logs_needs_no_systems(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(folder / "systems")
+    assert main(["report", "exp", "--html", "a.html"]) == 0
+    assert 'id="curves"' in Path("a.html").read_text(encoding="utf-8")
+
+
 def test_ratings_of_the_folder_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pair = ["--sys", "BLEU=exp/systems/BLEU.txt", "--sys", "SIMILE=exp/systems/SIMILE.txt"]
     sheet = ["human-eval", "sheet", "--ref", "exp/ref.txt", *pair, "--sentences", "9"]
