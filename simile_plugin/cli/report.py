@@ -114,8 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--html",
         metavar="FILE",
-        help="also write one page with all of it, and with what is else asked for by --only: "
-        "no network needed, tables sort, pictures inside",
+        help="also write one page with all of it, and without --only with lexical, examples and "
+        "gaming too: no network needed, tables sort, pictures inside",
     )
     output.add_argument("--title", metavar="TEXT", help="title of the page")
     output.add_argument(
