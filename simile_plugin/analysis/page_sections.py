@@ -14,6 +14,7 @@ from simile_plugin.analysis.page_parts import (
     Cell,
     Group,
     Html,
+    Row,
     code,
     folded,
     heading,
@@ -79,7 +80,7 @@ def _score_table(results: Results, metrics: Sequence[str]) -> Html:
         ratio = f"{system.length_ratio.value:.3f}"
         columns = [Cell(f"{system.columns[title].value:.2f}") for title in extra]
         cells = [Cell(_with_marks(score, results.baselines), score.value) for score in scores]
-        rows = [[system.name, str(len(system.files)), *cells, ratio, *columns]]
+        rows: list[Row] = [[system.name, str(len(system.files)), *cells, ratio, *columns]]
         for i in range(len(system.files) if len(system.files) > 1 else 0):
             rows.append(_seed_row(system, i, metrics, extra))
         groups.append(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,13 +71,14 @@ def _section(name: str, result: Any) -> PageSection:
         return page_curves(result, curves_figure(result))
     from simile_plugin.analysis import page_details
 
-    return {
+    pages: dict[str, Callable[[Any], PageSection]] = {
         "costs": page_details.page_costs,
         "nbest": page_details.page_nbest,
         "lexical": page_details.page_lexical,
         "examples": page_details.page_examples,
         "gaming": page_details.page_gaming,
-    }[name](result)
+    }
+    return pages[name](result)
 
 
 def _title(found: Mapping[str, Any], made: Made) -> str:
