@@ -47,7 +47,7 @@ class SystemSigns:
         distinct: different tokens; distinct_ratio: over the references' number of them.
         copied: share of sentences with at least 4 tokens in a row (or a whole shorter sentence)
             of the source that the reference does not have; None without sources.
-        reward: SIMILE in percent; None without an encoder.
+        sim, reward: SIM and SIMILE in percent; None without an encoder.
         outside: which signs have left their band.
     """
 
@@ -58,6 +58,7 @@ class SystemSigns:
     distinct_ratio: float
     copied: float | None
     bleu: float
+    sim: float | None
     reward: float | None
     outside: tuple[str, ...]
 
@@ -112,7 +113,8 @@ def analyse_gaming(
     """Signs of gaming per system (where there are outputs) and per validation (from logs).
 
     A warning is given where a sign is outside its band while the reward is above the start's:
-    for outputs SIMILE above the baseline's, for a log 1 - cost above the first validation's.
+    for outputs SIM or SIMILE above the baseline's, for a log 1 - cost above the first
+    validation's.
 
     Args:
         baseline: name of the system that the others are held against.
@@ -173,6 +175,7 @@ def _system_signs(
                 distinct / max(1, ref_types),
                 copied,
                 metrics["bleu"].corpus(),
+                metrics["sim"].corpus() if "sim" in metrics else None,
                 metrics["simile"].corpus() if "simile" in metrics else None,
                 (),
             )
@@ -276,11 +279,18 @@ def _system_warnings(signs: Sequence[SystemSigns], baseline: str) -> list[str]:
         if start is None or found is start or not found.outside:
             continue
         where = f"{' and '.join(found.outside)} outside the band around {baseline}"
-        if found.reward is None or start.reward is None:
+        if found.reward is None:
             warnings.append(f"{found.name}: {where} (the reward is not known)")
-        elif found.reward > start.reward:
-            gain = found.reward - start.reward
-            warnings.append(f"{found.name}: SIMILE is {gain:.2f} above {baseline}'s, but {where}")
+        gains = [
+            f"{name} is {own - before:.2f}"
+            for name, own, before in (
+                ("SIM", found.sim, start.sim),
+                ("SIMILE", found.reward, start.reward),
+            )
+            if own is not None and before is not None and own > before
+        ]
+        if gains:
+            warnings.append(f"{found.name}: {' and '.join(gains)} above {baseline}'s, but {where}")
     return warnings
 
 
@@ -318,7 +328,17 @@ def format_gaming(result: GamingResult) -> str:
 
 
 def _system_grid(result: GamingResult) -> list[list[str]]:
-    header = ["System", "Length", "Repeated", "Distinct", "of ref", "Copied", "BLEU", "SIMILE"]
+    header = [
+        "System",
+        "Length",
+        "Repeated",
+        "Distinct",
+        "of ref",
+        "Copied",
+        "BLEU",
+        "SIM",
+        "SIMILE",
+    ]
     rows = [
         [
             signs.name,
@@ -328,6 +348,7 @@ def _system_grid(result: GamingResult) -> list[list[str]]:
             f"{signs.distinct_ratio:.1%}",
             "-" if signs.copied is None else f"{signs.copied:.2%}",
             f"{signs.bleu:.2f}",
+            "-" if signs.sim is None else f"{signs.sim:.2f}",
             "-" if signs.reward is None else f"{signs.reward:.2f}",
             ", ".join(signs.outside),
         ]
