@@ -80,12 +80,22 @@ def choose_sections(args: Namespace) -> list[str]:
 def for_page(args: Namespace) -> list[str]:
     """The questions that the page answers unasked: as many more as the files allow.
 
-    With --only it answers what is asked, nothing else.
+    With --only it answers what is asked, nothing else; and they read the outputs once more, which
+    a pipe does not allow.
     """
+    if args.only or not all(map(os.path.isfile, _result_files(args))):
+        return []
     several = len(args.sys) > 1 and bool(args.ref)
     wanted = {"lexical": several and not args.lexical, "examples": several, "gaming": True}
-    possible = [name for name, can in wanted.items() if can and _given(args, name)]
-    return [] if args.only else possible
+    return [name for name, can in wanted.items() if can and _given(args, name)]
+
+
+def _result_files(args: Namespace) -> list[str]:
+    from simile_plugin.analysis import systems
+
+    named = systems.parse_named_files("--sys", args.sys)
+    texts = [args.ref, args.src, *(path for paths in named.values() for path in paths)]
+    return [path for path in texts if path]
 
 
 def _given(args: Namespace, name: str) -> bool:

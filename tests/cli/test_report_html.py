@@ -1,7 +1,9 @@
 """`simile report FOLDER --html`, the real command line."""
 
 import json
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,16 @@ def test_flags_go_before_the_folder(folder: Path, capsys: pytest.CaptureFixture[
     content = json.loads(capsys.readouterr().out)
     assert list(content) == ["results"]
     assert [system["name"] for system in content["results"]["systems"]] == ["X"]
+
+
+def test_a_pipe_is_read_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=write, args=(Path("pipe"), REFS))
+    writer.start()
+    pair = ["--sys", "A=exp/systems/MLE.txt", "--sys", "B=exp/systems/BLEU.txt"]
+    assert main(["report", "--ref", "pipe", *pair, "--html", "a.html", *FEW]) == 0
+    writer.join()
+    assert check(Path("a.html").read_text(encoding="utf-8")).ids().count("gaming") == 0
 
 
 def test_one_system_has_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
