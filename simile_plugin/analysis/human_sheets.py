@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 
 from simile_plugin.analysis.human import SCALE, Item, Study
+from simile_plugin.analysis.page_style import content_policy
 from simile_plugin.files import atomic_write
 
 RATING = "rating"
@@ -171,8 +172,7 @@ def render_form(study: Study, annotator: int) -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{content_policy(SCRIPT)}">
 <title>Rating translations, sheet {annotator}</title>
 <style>
 {STYLE}</style>

@@ -7,15 +7,13 @@ but those that are given or stand in the input.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from simile_plugin import __version__
 from simile_plugin.analysis.page_parts import Html
-from simile_plugin.analysis.page_style import SCRIPT, STYLE
+from simile_plugin.analysis.page_style import SCRIPT, STYLE, content_policy
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ def render_page(page: Page) -> str:
     """The whole document."""
     names = [section.name for section in page.sections]
     assert len(set(names)) == len(names)
-    digest = base64.b64encode(hashlib.sha256(f"\n{SCRIPT}".encode()).digest()).decode()
     answer = "".join(f"<p>{escape(sentence)}</p>" for sentence in page.answer)
     warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in page.warnings)
     return f"""<!DOCTYPE html>
@@ -65,8 +62,7 @@ def render_page(page: Page) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="simile-plugin {__version__}">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'">
+<meta http-equiv="Content-Security-Policy" content="{content_policy(SCRIPT)}">
 <title>{escape(page.title)}</title>
 <style>
 {STYLE}</style>
