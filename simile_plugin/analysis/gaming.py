@@ -45,7 +45,7 @@ class SystemSigns:
         length_ratio: tokens of the outputs over tokens of the references.
         repeated: share of the 4-grams that their sentence has said before.
         distinct: different tokens; distinct_ratio: over the references' number of them.
-        copied: share of sentences with at least 4 tokens in a row (or a whole shorter sentence)
+        copied: share of sentences with at least 4 words in a row (or a whole shorter sentence)
             of the source that the reference does not have; None without sources.
         sim, reward: SIM and SIMILE in percent; None without an encoder.
         outside: which signs have left their band.
@@ -158,7 +158,7 @@ def _system_signs(
     ref_tokens = [tokenize(ref).split() for ref in refs]
     source_tokens = [tokenize(line).split() for line in sources] if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
-    scored = score_systems(systems, refs, settings, progress).metrics
+    scored = score_systems(systems, refs, settings, progress, chrf=False).metrics
     found = []
     for system, metrics in zip(systems, scored, strict=True):
         seeds = [[tokenize(hyp).split() for hyp in output] for output in system.outputs]
@@ -206,21 +206,23 @@ def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
 def copied_share(
     hyps: Sequence[Sequence[str]], sources: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]
 ) -> float:
-    """Share of sentences with 4 source tokens in a row that the reference does not have.
+    """Share of sentences with 4 source words in a row that the reference does not have.
 
-    A sentence shorter than that is untranslated when it is the source and not the reference.
+    Numbers and punctuation are no words. A sentence with fewer words than that is untranslated
+    when its words are the source's and not the reference's.
     """
     copied = 0
-    for hyp, source, ref in zip(hyps, sources, refs, strict=True):
+    for sentence in zip(hyps, sources, refs, strict=True):
+        hyp, source, ref = ([t for t in tokens if any(map(str.isalpha, t))] for tokens in sentence)
         run = min(COPIED_RUN, len(source))
         copied += bool(run and (_runs(hyp, run) & _runs(source, run)) - _runs(ref, run))
     return copied / max(1, len(hyps))
 
 
-def _runs(tokens: Sequence[str], length: int) -> set[tuple[str, ...]]:
-    if length < COPIED_RUN and len(tokens) != length:
+def _runs(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
+    if length < COPIED_RUN and len(words) != length:
         return set()
-    return set(zip(*(tokens[i:] for i in range(length)), strict=False))
+    return set(zip(*(words[i:] for i in range(length)), strict=False))
 
 
 # --- logs ---

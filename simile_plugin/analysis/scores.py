@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.analysis.chrf import chrf_statistics, corpus_chrf
@@ -56,11 +55,13 @@ def score_systems(
     refs: Sequence[str],
     settings: ScoreSettings,
     progress: Callable[[int], object] | None = None,
+    chrf: bool = True,
 ) -> ScoredSystems:
     """Score every sentence of every output once, by `reward.score_outputs`.
 
     Args:
         progress: called with the number of sentences just scored.
+        chrf: compute it too, which takes longer than all the rest.
 
     Raises:
         ValueError: if a score is not finite.
@@ -70,26 +71,26 @@ def score_systems(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
     _check_finite(scores, [path for system in systems for path in system.files])
-    chrf = chrf_statistics(outputs, refs)
+    chrf_counts = chrf_statistics(outputs, refs) if chrf else None
     metrics = []
     first = 0
     for system in systems:
         seeds = slice(first, first + len(system.outputs))
         first = seeds.stop
-        metrics.append(_statistics(scores, chrf[seeds], seeds))
+        own = _statistics(scores, seeds)
+        if chrf_counts is not None:
+            own["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
+        metrics.append(own)
     return ScoredSystems(metrics, _unknown_share(scores))
 
 
-def _statistics(
-    scores: ListScores, chrf: NDArray[np.int32], seeds: slice
-) -> dict[str, SentenceStatistics]:
+def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
     # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
     stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
     found = {"bleu": SentenceStatistics(stats, _bleu_of_sums)}
     for name, values in (("sim", scores.sim), ("simile", scores.simile)):
         if values is not None:
             found[name] = mean_statistics(_percent(values[:, seeds]))
-    found["chrf"] = SentenceStatistics(chrf, corpus_chrf)
     found[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
     return found
 

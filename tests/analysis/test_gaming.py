@@ -39,9 +39,10 @@ def test_untranslated_copies_by_hand() -> None:
         (["nein"], ["nein"], ["no"]),  # a short sentence, whole
         ("nein no".split(), ["nein"], ["no"]),  # not whole
         (["a"], [], ["a"]),
+        ("the 7 : 3 ( CSU )".split(), "das 7 : 3 ( CSU )".split(), "a win for CSU".split()),
     ]
     hyps, sources, refs = (list(column) for column in zip(*cases, strict=True))
-    assert copied_share(hyps, sources, refs) == 2 / 6
+    assert copied_share(hyps, sources, refs) == 2 / 7
 
 
 def test_signs_of_outputs(encoder: Encoder) -> None:
