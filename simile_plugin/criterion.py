@@ -33,6 +33,7 @@ from simile_plugin.reward import (
     score_lists,
     signature,
 )
+from simile_plugin.risk_dump import RiskDump
 from simile_plugin.text import TargetText, moses_detokenizer
 
 logger = logging.getLogger(__name__)
@@ -151,6 +152,13 @@ class SimileRiskConfig(FairseqDataclass):
         default="13a",
         metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
     )
+    risk_dump: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "append the n-best lists of validations before the first update to this file, "
+            "with their costs, one JSON object a line (simile report --only costs reads it)"
+        },
+    )
 
 
 compat.show_flags_with_help("simile_risk", SimileRiskConfig())
@@ -182,6 +190,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
         self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
+        self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self._describe()
 
     def _describe(self) -> None:
@@ -208,6 +217,8 @@ class SimileRiskCriterion(FairseqCriterion):
         distribution = self.distribution(token_lprobs, risk_set)
         cost = 1.0 - reward.to(distribution)
         sentence_risk = risk.expected_cost(distribution, cost)
+        if self.dump is not None:
+            self.write_lists(self.dump, sample, risk_set, hyps, token_lprobs, scores)
         smoothed, nll = self.token_loss(ref_lprobs, sample["target"])
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
@@ -282,6 +293,24 @@ class SimileRiskCriterion(FairseqCriterion):
         if self.compat:  # the batch's mean over tokens, times its sentences
             lengths = lengths.sum() / batch
         return smoothed.view(batch, width).sum(-1) / lengths, nll.view(batch, width).sum(-1)
+
+    def write_lists(
+        self,
+        dump: RiskDump,
+        sample: dict[str, Any],
+        risk_set: RiskSet,
+        hyps: list[list[str]],
+        token_lprobs: Tensor,
+        scores: ListScores,
+    ) -> None:
+        """Write the lists to --risk-dump, until training begins."""
+        if self.training:
+            dump.close()
+            return
+        sources = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
+        token_mask = risk_set.tokens.ne(self.padding_idx)
+        model_scores = risk.candidate_scores(token_lprobs, token_mask, normalize=False)
+        dump.write(sample["id"], sources, hyps, risk_set.mask, model_scores, scores)
 
     def list_statistics(
         self, risk_set: RiskSet, distribution: Tensor, scores: ListScores, reward: Tensor

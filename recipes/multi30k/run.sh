@@ -134,6 +134,14 @@ translate_test() { # SYSTEM CHECKPOINT
         --gen-subset test --beam 5 --remove-bpe sentencepiece --batch-size 50
 }
 
+list_candidates() { # what risk training starts from: the lists of which the report shows the costs
+    PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir" \
+        --path "$WORK/mle/checkpoint_best.pt" --gen-subset valid --beam 8 --nbest 8 \
+        --remove-bpe sentencepiece --batch-size 50 >"$WORK/out/mle.nbest.new" 2>"$WORK/logs/nbest.log" ||
+        die "fairseq-generate failed, see $WORK/logs/nbest.log"
+    mv "$WORK/out/mle.nbest.new" "$WORK/out/mle.nbest"
+}
+
 risk_system() { # REWARD SEED
     AFTER="encoder mle" once "$1.$2" train_risk "$1" "$2"
 }
@@ -147,8 +155,10 @@ report() {
         done
         systems+=(--sys "${reward^^}=${files#,}") logs+=(--log "${reward^^}=${traces#,}")
     done
-    simile report --ref "$WORK/raw/test.en" --encoder "$WORK/encoder" "${systems[@]}" "${logs[@]}" \
-        --svg "$WORK/curves.svg" --out "$WORK/results.md"
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$WORK/encoder" \
+        "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
+        --svg "$WORK/curves.svg" --out "$WORK/results.md" \
+        --html "$WORK/report.html" --title "Multi30k $SRC-en"
 }
 
 say "Multi30k $SRC-en in $WORK"
@@ -160,6 +170,7 @@ once bin segment
 say "Training the MLE model ($MLE_EPOCHS epochs)"
 AFTER=bin once mle train_mle
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt
+AFTER=mle once mle-nbest list_candidates
 
 say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
 for seed in $SEEDS; do
@@ -171,5 +182,6 @@ wait_for_all
 
 say "Results on test_2016_flickr"
 report
+say "Everything, for the browser: $WORK/report.html"
 say "Table: $WORK/results.md; chart of both validation costs: $WORK/curves.svg"
 say "Your own model: recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER"

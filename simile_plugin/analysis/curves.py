@@ -58,7 +58,7 @@ class Curves:
     costs: dict[str, dict[str, Curve]]
     notes: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers."""
         content = asdict(self)
         for cost, by_system in self.costs.items():
@@ -67,7 +67,7 @@ class Curves:
         return content
 
 
-def read_curves(
+def analyse_curves(
     named: Mapping[str, Sequence[str]], flag: str = "--log", subset: str = "valid"
 ) -> Curves:
     """Read the validation costs of several systems, each with one training log per seed.

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simile_plugin.analysis.curves import Curve, Curves
+from simile_plugin.analysis.svg import COLORS, DASHES, MARKERS, STYLE, render_svg
 from simile_plugin.analysis.tables import Grid, markdown_table, text_table
 from simile_plugin.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLES = {"cost_bleu": "Expected BLEU cost", "cost_simile": "Expected SIMILE cost"}
 FORMATS = ("svg", "png")
 BLOCKS = "▁▂▃▄▅▆▇█"
-# Okabe & Ito's colours for colour-blind readers; markers and dashes tell lines apart in grey.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", "-.", ":")
 MARKERS_PER_LINE = 12
-SETTINGS: Any = {
+FILE_STYLE: Any = {
+    **STYLE,
     "svg.fonttype": "path",  # letters as shapes: the same picture on every machine
     "svg.hashsalt": "simile",  # the same file from the same numbers
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 11,
-    "text.parse_math": False,  # a $ in a system's name is a $
-    "figure.constrained_layout.w_pad": 0.12,
-    "figure.constrained_layout.h_pad": 0.08,
     "figure.facecolor": "white",
     "axes.facecolor": "white",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
 }
 
 
@@ -58,28 +53,43 @@ def write_figure(curves: Curves, path: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(5.0 * len(curves.costs), 4.2), layout="constrained")
+    with matplotlib.rc_context(FILE_STYLE):
+        figure = Figure(figsize=_size(curves), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = figure.subplots(1, len(curves.costs), squeeze=False)[0]
-        handles: dict[str, Any] = {}
-        for panel, (cost, systems) in zip(panels, curves.costs.items(), strict=True):
-            handles |= _draw_panel(panel, TITLES[cost], systems, list(curves.files))
-        names = [name for name in curves.files if name in handles]
-        several = any(len(files) > 1 for files in curves.files.values())
-        figure.legend(
-            [handles[name] for name in names],
-            names,
-            loc="outside lower center",
-            ncols=min(4, len(names)),
-            frameon=False,
-            handlelength=3.5,
-            title="lines: mean of seeds, bands: lowest to highest seed" if several else None,
-            title_fontsize=9,
-        )
+        _draw(figure, curves)
         with atomic_write(path, "wb") as stream:
             metadata = {"Date": None} if kind == "svg" else None
             figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
+
+
+def curves_figure(curves: Curves) -> str:
+    """The same picture as inline SVG for a page."""
+    costs = " and ".join(TITLES[cost] for cost in curves.costs)
+    label = f"Validation by update: {costs}, of {', '.join(curves.files)}"
+    return render_svg(label, _size(curves), partial(_draw, curves=curves))
+
+
+def _size(curves: Curves) -> tuple[float, float]:
+    return 5.0 * len(curves.costs), 4.2
+
+
+def _draw(figure: Figure, curves: Curves) -> None:
+    panels = figure.subplots(1, len(curves.costs), squeeze=False)[0]
+    handles: dict[str, Any] = {}
+    for panel, (cost, systems) in zip(panels, curves.costs.items(), strict=True):
+        handles |= _draw_panel(panel, TITLES[cost], systems, list(curves.files))
+    names = [name for name in curves.files if name in handles]
+    several = any(len(files) > 1 for files in curves.files.values())
+    figure.legend(
+        [handles[name] for name in names],
+        names,
+        loc="outside lower center",
+        ncols=min(4, len(names)),
+        frameon=False,
+        handlelength=3.5,
+        title="lines: mean of seeds, bands: lowest to highest seed" if several else None,
+        title_fontsize=9,
+    )
 
 
 def _draw_panel(
@@ -106,14 +116,13 @@ def _draw_panel(
         )
         if len(curve.seeds) > 1:
             panel.fill_between(
-                curve.updates, curve.low, curve.high, color=color, alpha=0.15, linewidth=0
+                curve.updates, curve.low, curve.high, color=color, alpha=0.2, linewidth=0
             )
     panel.set_title(title, loc="left", fontsize=12)
     panel.set_xlabel("Update")
     panel.set_ylabel("Validation cost, lower is better")
     panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    panel.grid(axis="y", color="#dddddd", linewidth=0.8)
-    panel.set_axisbelow(True)
+    panel.grid(axis="y")
     return lines
 
 
@@ -156,7 +165,7 @@ def _thin(curve: Curve, width: int) -> Curve:
     )
 
 
-def render_text(curves: Curves) -> str:
+def format_curves(curves: Curves) -> str:
     """Both costs for a terminal, and the notes."""
     tables = [text_table(curve_grid(cost, systems)) for cost, systems in curves.costs.items()]
     return "\n\n".join([*tables, *(["\n".join(curves.notes)] if curves.notes else [])]) + "\n"

@@ -1,4 +1,4 @@
-"""What fairseq-train wrote about validation, from its json or simple log."""
+"""What fairseq-train wrote about validation: its log (json, simple, tqdm) or TensorBoard files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from simile_plugin.analysis.tensorboard_logs import (
+    Validations,
+    is_tensorboard,
+    read_tensorboard,
+)
 from simile_plugin.files import read_lines
-
-Validations = dict[int, dict[str, float]]  # update -> key -> number
 
 SIMPLE_LINE = re.compile(r"valid on '(?P<subset>[^']*)' subset \| (?P<pairs>.*)")
 UPDATE = "num_updates"
@@ -23,6 +26,7 @@ def read_validations(path: str, flag: str, subset: str = "valid") -> Validations
     cut short, as a killed run leaves it, is passed over. A run that was resumed into the same
     file is one run: an update that comes again replaces the earlier one, and when updates step
     back, what came after them is dropped, since the run no longer descends from it.
+    A folder, or an event file, is read as TensorBoard's (`tensorboard_logs.read_tensorboard`).
 
     Args:
         subset: fairseq's --valid-subset; keys come back without its name.
@@ -33,6 +37,8 @@ def read_validations(path: str, flag: str, subset: str = "valid") -> Validations
     Raises:
         ValueError: if there is no validation, saying what the file holds instead.
     """
+    if is_tensorboard(path):
+        return read_tensorboard(path, flag, subset)
     lines = read_lines(path, flag)
     found: Validations = {}
     for line in lines:

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from simile_plugin.analysis import significance
+from simile_plugin.analysis.chrf import chrf_signature
 from simile_plugin.analysis.scores import LENGTH_RATIO, ScoreSettings, score_systems
 from simile_plugin.analysis.significance import Interval, SentenceStatistics
 from simile_plugin.analysis.systems import System
 from simile_plugin.reward import bleu_signature, signature
 
 MOST_BASELINES = 2
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class PairedTest:
     """How differences are tested.
 
     Attributes:
-        kind: "bootstrap" (Koehn 2004) or "randomisation" (two-sided, slower).
+        kind: "bootstrap" (Koehn 2004), "randomisation" (two-sided, slower), or "both".
         resamples: bootstrap resamples; the intervals come from them under either kind.
         trials: trials of approximate randomisation.
         seed: of the random draws.
@@ -51,18 +53,34 @@ class PairedTest:
 
     def describe(self) -> str:
         """The test in words, for a legend."""
-        if self.kind == "bootstrap":
-            return f"paired bootstrap, {self.resamples:,} resamples, seed {self.seed}"
-        return f"paired approximate randomisation, {self.trials:,} trials, seed {self.seed}"
+        bootstrap = f"paired bootstrap, {self.resamples:,} resamples"
+        randomisation = f"paired approximate randomisation, {self.trials:,} trials"
+        words = {
+            "bootstrap": bootstrap,
+            "randomisation": randomisation,
+            "both": f"{bootstrap}, and {randomisation}",
+        }
+        return f"{words[self.kind]}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Score of a system minus score of a baseline, and the p-value of that difference."""
+    """Score of a system minus score of a baseline, and the p-value of that difference.
+
+    Attributes:
+        p_value: of the bootstrap, or of the only test that was asked for.
+        p_randomisation: of the randomisation where both tests were asked for.
+    """
 
     baseline: str
     difference: float
     p_value: float
+    p_randomisation: float | None = None
+
+    @property
+    def clear(self) -> bool:
+        """Whether every test that was made has p < 0.05."""
+        return max(self.p_value, self.p_randomisation or 0.0) < LEVEL
 
 
 @dataclass(frozen=True)
@@ -80,7 +98,7 @@ class SystemScores:
     """A row of the table.
 
     Attributes:
-        scores: by metric (bleu, sim, simile, titles of sentence scores), in percent.
+        scores: by metric (bleu, sim, simile, chrf, titles of sentence scores), in percent.
         length_ratio: tokens of the outputs over tokens of the references, sacreBLEU's.
         columns: numbers from elsewhere, by the name of their column.
     """
@@ -109,7 +127,7 @@ class Results:
     signatures: dict[str, str]
     unknown_share: float
 
-    def to_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers."""
         return asdict(self)
 
@@ -133,7 +151,29 @@ def choose_baselines(names: Sequence[str], wanted: Sequence[str] = ()) -> tuple[
     return tuple(wanted or by_default[:MOST_BASELINES] or names[:1])
 
 
-def compare(
+def choose_pair(
+    names: Sequence[str], baselines: Sequence[str], wanted: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The two systems that are compared word by word, the second minus the first.
+
+    Without a wish: the last baseline, and the last other system.
+
+    Raises:
+        ValueError: for one system only, unknown names, or not two of them.
+    """
+    if len(names) < 2:
+        raise ValueError(f"--sys: got {', '.join(names)} alone; a comparison needs two systems")
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"--compare: got {name}; expected two of {', '.join(names)}")
+    if wanted and (len(wanted) != 2 or wanted[0] == wanted[1]):
+        raise ValueError(f"--compare: got {','.join(wanted)}; expected two different systems")
+    if wanted:
+        return wanted[0], wanted[1]
+    return baselines[-1], [name for name in names if name != baselines[-1]][-1]
+
+
+def analyse_results(
     systems: Sequence[System],
     refs: Sequence[str],
     reference: str,
@@ -218,19 +258,20 @@ def _test_metric(
         if name not in baselines[: order + 1]
     ]
     differences = [column[row].corpus() - column[base].corpus() for base, row in pairs]
-    p_values = (
-        [
-            significance.bootstrap_p_value(draws[base], draws[row], difference)
-            for (base, row), difference in zip(pairs, differences, strict=True)
-        ]
-        if test.kind == "bootstrap"
-        else significance.randomisation_p_values(
-            [(column[base], column[row]) for base, row in pairs], test.trials, test.seed
+    p_values: list[list[float]] = []
+    if test.kind != "randomisation":
+        p_values.append(
+            [
+                significance.bootstrap_p_value(draws[base], draws[row], difference)
+                for (base, row), difference in zip(pairs, differences, strict=True)
+            ]
         )
-    )
+    if test.kind != "bootstrap":
+        compared = [(column[base], column[row]) for base, row in pairs]
+        p_values.append(significance.randomisation_p_values(compared, test.trials, test.seed))
     against: list[list[Comparison]] = [[] for _ in names]
-    for (base, row), difference, p_value in zip(pairs, differences, p_values, strict=True):
-        against[row].append(Comparison(names[base], difference, p_value))
+    for (base, row), difference, *own in zip(pairs, differences, *p_values, strict=True):
+        against[row].append(Comparison(names[base], difference, *own))
     return [
         Score(
             statistics.corpus(),
@@ -244,9 +285,12 @@ def _test_metric(
 
 def _signatures(settings: ScoreSettings, test: PairedTest) -> dict[str, str]:
     """What stands behind the numbers, with the test where sacreBLEU puts it."""
-    drawn = f"bs:{test.resamples}" if test.kind == "bootstrap" else f"ar:{test.trials}"
-    references, _, rest = bleu_signature(settings.tokenize).partition("|")
-    found = {"BLEU": f"{references}|{drawn}|seed:{test.seed}|{rest}"}
+    # Of both tests the bootstrap is named: its p-value comes first.
+    drawn = f"ar:{test.trials}" if test.kind == "randomisation" else f"bs:{test.resamples}"
+    found = {}
+    for name, plain in (("BLEU", bleu_signature(settings.tokenize)), ("chrF", chrf_signature())):
+        references, _, rest = plain.partition("|")
+        found[name] = f"{references}|{drawn}|seed:{test.seed}|{rest}"
     if settings.encoder is not None:
         found["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
     return found

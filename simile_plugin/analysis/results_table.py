@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simile_plugin.analysis.results import Results, Score, SystemScores
+from simile_plugin.analysis.results import LEVEL, Comparison, Results, Score, SystemScores
 from simile_plugin.analysis.tables import Grid, markdown_table, text_table
 
-HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE"}
+HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
 MARKS = ("‡", "†")  # better than the first baseline, than the second
-LEVEL = 0.05
 UNKNOWN_LIMIT = 0.05
 
 
-def render_text(results: Results) -> str:
+def format_results(results: Results) -> str:
     """The tables and their legend for a terminal."""
     heading = f"Results on {results.sentences:,} sentences of {results.reference}"
     tables = [text_table(grid) for grid in _grids(results)]
@@ -63,7 +62,7 @@ def score_grid(results: Results) -> Grid:
 
 def _tail(score: Score, baselines: Sequence[str]) -> str:
     """Half of the interval, and the marks, in a width that is the same down a column."""
-    better = {c.baseline for c in score.against if c.p_value < LEVEL and c.difference > 0}
+    better = {c.baseline for c in score.against if c.clear and c.difference > 0}
     marks = "".join(m for m, base in zip(MARKS, baselines, strict=False) if base in better)
     assert score.interval is not None
     half = (score.interval.high - score.interval.low) / 2
@@ -80,10 +79,17 @@ def difference_grid(results: Results) -> Grid:
             grid.append(
                 [
                     f"{system.name} - {comparison.baseline}",
-                    *(f"{cell.difference:+.2f} (p {cell.p_value:.3f})" for cell in cells),
+                    *(f"{cell.difference:+.2f} ({p_values(cell)})" for cell in cells),
                 ]
             )
     return grid
+
+
+def p_values(comparison: Comparison) -> str:
+    """The p-value of a difference, or both of them: "p 0.012", "p 0.012, 0.020"."""
+    found = [comparison.p_value, comparison.p_randomisation]
+    shown = [("<0.001" if p < 0.0005 else f"{p:.3f}") for p in found if p is not None]
+    return "p " + ", ".join(shown)
 
 
 def legend(results: Results) -> list[str]:
@@ -93,8 +99,13 @@ def legend(results: Results) -> list[str]:
     )
     lines = []
     if len(results.systems) > 1:
-        tail = " (the tail of the direction seen)" if results.test.kind == "bootstrap" else ""
-        lines.append(f"{marks}: p < {LEVEL}, {results.test.describe()}{tail}")
+        tails = {
+            "bootstrap": " (the tail of the direction seen)",
+            "both": "; p of the bootstrap's tail in the direction seen, then of the randomisation",
+        }
+        lines.append(
+            f"{marks}: p < {LEVEL}, {results.test.describe()}{tails.get(results.test.kind, '')}"
+        )
     lines.append(
         f"±: half of the 95% interval over {results.test.resamples:,} resamples of the sentences"
     )
@@ -118,7 +129,9 @@ def render_tsv(results: Results) -> str:
     header = ["system", "seed", "file"]
     for metric in metrics:
         header += [metric, f"{metric}_low", f"{metric}_high"]
-        header += [f"{metric}_{what}_{b}" for b in results.baselines for what in ("minus", "p")]
+        header += [
+            f"{metric}_{what}_{b}" for b in results.baselines for what in _comparison(results)
+        ]
     header += ["length_ratio", *results.systems[0].columns]
     lines = [header]
     for system in results.systems:
@@ -127,11 +140,16 @@ def render_tsv(results: Results) -> str:
             cells = [system.name, str(i + 1), path]
             for metric in metrics:
                 own = f"{system.scores[metric].seeds[i]:.6f}"
-                cells += [own, *[""] * (2 + 2 * len(results.baselines))]
+                cells += [own, *[""] * (2 + len(_comparison(results)) * len(results.baselines))]
             cells.append(f"{system.length_ratio.seeds[i]:.6f}")
             columns = system.columns.values()
             lines.append(cells + [f"{c.seeds[i]:.6f}" if len(c.seeds) > 1 else "" for c in columns])
     return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _comparison(results: Results) -> tuple[str, ...]:
+    """What the TSV says of a pair of systems under one metric."""
+    return ("minus", "p", "p2") if results.test.kind == "both" else ("minus", "p")
 
 
 def _mean_cells(results: Results, system: SystemScores) -> list[str]:
@@ -142,5 +160,7 @@ def _mean_cells(results: Results, system: SystemScores) -> list[str]:
         against = {comparison.baseline: comparison for comparison in score.against}
         for base in results.baselines:
             found = against.get(base)
-            cells += [f"{found.difference:.6f}", f"{found.p_value:.6f}"] if found else ["", ""]
+            numbers = (found.difference, found.p_value, found.p_randomisation) if found else ()
+            width = len(_comparison(results))
+            cells += [f"{x:.6f}" for x in numbers if x is not None] or [""] * width
     return cells + [f"{c.value:.6f}" for c in (system.length_ratio, *system.columns.values())]

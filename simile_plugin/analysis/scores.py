@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simile_plugin.analysis.chrf import chrf_statistics, corpus_chrf
 from simile_plugin.analysis.significance import Floats, SentenceStatistics, mean_statistics
 from simile_plugin.analysis.systems import System
 from simile_plugin.reward import SIMILE_ALPHA, ListScores, corpus_bleu, score_outputs
@@ -25,7 +26,7 @@ class ScoreSettings:
     """How outputs are scored.
 
     Attributes:
-        encoder: for SIM and SIMILE; without it BLEU alone is computed.
+        encoder: for SIM and SIMILE; without it BLEU and chrF alone are computed.
         alpha: exponent of SIMILE's length penalty (the paper: 0.25).
         tokenize: sacreBLEU tokeniser of BLEU.
     """
@@ -40,8 +41,8 @@ class ScoredSystems:
     """Statistics of all systems.
 
     Attributes:
-        metrics: a dict a system: bleu, length_ratio and, with an encoder, sim and simile, on the
-            scales of the table (percent, but for the ratio).
+        metrics: a dict a system: bleu, with an encoder sim and simile, chrf and length_ratio, on
+            the scales of the table (percent, but for the ratio).
         unknown_share: share of the scored pieces that the encoder does not know.
     """
 
@@ -54,11 +55,13 @@ def score_systems(
     refs: Sequence[str],
     settings: ScoreSettings,
     progress: Callable[[int], object] | None = None,
+    chrf: bool = True,
 ) -> ScoredSystems:
     """Score every sentence of every output once, by `reward.score_outputs`.
 
     Args:
         progress: called with the number of sentences just scored.
+        chrf: compute it too, which takes longer than all the rest.
 
     Raises:
         ValueError: if a score is not finite.
@@ -68,12 +71,16 @@ def score_systems(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
     _check_finite(scores, [path for system in systems for path in system.files])
+    chrf_counts = chrf_statistics(outputs, refs) if chrf else None
     metrics = []
     first = 0
     for system in systems:
         seeds = slice(first, first + len(system.outputs))
         first = seeds.stop
-        metrics.append(_statistics(scores, seeds))
+        own = _statistics(scores, seeds)
+        if chrf_counts is not None:
+            own["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
+        metrics.append(own)
     return ScoredSystems(metrics, _unknown_share(scores))
 
 

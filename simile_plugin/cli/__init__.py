@@ -7,6 +7,7 @@ import difflib
 import importlib
 import os
 import pkgutil
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ ORDER = (
     "fairseq-train",
     "score",
     "report",
+    "human-eval",
 )
 
 FAIRSEQ_TRAIN = """\
@@ -73,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog=f"simile {command}", description=module.HELP, allow_abbrev=False
     )
     module.add_arguments(parser)
-    return _run(command, module, parser.parse_args(arguments[1:]))
+    parsed = parser.parse_args(arguments[1:])
+    parsed.command_line = shlex.join(["simile", *arguments])  # for reports that say how to repeat
+    return _run(command, module, parsed)
 
 
 def find_commands() -> list[str]:

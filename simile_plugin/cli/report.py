@@ -1,4 +1,4 @@
-"""Compare finished systems: a table of scores with significance tests, and validation curves."""
+"""Compare finished systems: scores with tests, what stands behind them, a page with all of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from simile_plugin.analysis.scores import ScoreSettings
+from simile_plugin.analysis import folder, report_sections
+from simile_plugin.analysis.report_sections import Section
 
-HELP = "compare systems: BLEU, SIM, SIMILE with significance tests; validation curves"
+HELP = "compare systems: scores with significance tests, what changed; one HTML page of it all"
 
 EXAMPLES = """\
 examples:
+  Everything in a folder (layout below) as one HTML page for the browser:
+
+    simile report FOLDER --html report.html
+
   Four systems, the last with two seeds, tested against MLE and against BLEU:
 
     simile report --ref test.en --encoder encoder \\
@@ -31,6 +32,9 @@ examples:
 
     simile report --log BLEU=bleu.log --log SIMILE=simile1.log,simile2.log --svg curves.svg
 
+the layout of FOLDER, of which systems with ref.txt, or logs, are enough:
+{layout}
+
 how to read the table:
   Scores are percent. A score of several seeds is their mean, and each seed has its own line.
   With ± comes half of the 95% interval over resampled test sentences. ‡ and † mark scores above
@@ -40,20 +44,16 @@ how to read the table:
 """
 
 
-@dataclass(frozen=True)
-class Section:
-    """The answer to one question in every form that can be asked for."""
-
-    content: dict[str, Any]
-    text: str
-    markdown: str
-    tsv: str | None = None
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile report`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EXAMPLES
+    parser.epilog = EXAMPLES.format(layout=folder.LAYOUT)
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        metavar="FOLDER",
+        help="take what is not given by flags from this folder (layout below)",
+    )
     results = parser.add_argument_group("results: scores and significance tests")
     results.add_argument("--ref", metavar="FILE", help="reference translations")
     results.add_argument(
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_argument(
         "--encoder",
         metavar="DIR",
-        help="reward encoder folder, for SIM and SIMILE (without it: BLEU alone)",
+        help="reward encoder folder, for SIM and SIMILE (without it: BLEU and chrF)",
     )
     results.add_argument(
         "--baseline",
@@ -76,10 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument(
         "--test",
-        choices=("bootstrap", "randomisation"),
+        choices=("bootstrap", "randomisation", "both"),
         default="bootstrap",
         help="paired bootstrap as in sacreBLEU, or paired approximate randomisation, which is "
-        "two-sided and stricter (default: %(default)s)",
+        "two-sided and stricter; or both (default: %(default)s)",
     )
     _add_details(results)
     curves = parser.add_argument_group("curves: both validation costs by update")
@@ -88,8 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE[,FILE]",
-        help="a system and its training logs (fairseq's --log-file, or stderr; json or simple "
-        "format), a file for each seed; repeat",
+        help="a system and its training logs, one for each seed: fairseq's --log-file, or stderr "
+        "(json, simple or tqdm format), or its --tensorboard-logdir; repeat",
     )
     curves.add_argument(
         "--valid-subset",
@@ -97,16 +97,97 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="validation set to show (default: %(default)s)",
     )
-    curves.add_argument("--svg", metavar="FILE", help="draw the curves into FILE (.svg or .png)")
+    curves.add_argument(
+        "--svg",
+        metavar="FILE",
+        help="draw the curves into FILE (.svg or .png); without them, the first other question "
+        "that has a picture (.svg)",
+    )
+    _add_analyses(parser)
+    people = parser.add_argument_group("human: ratings by people")
+    people.add_argument(
+        "--human",
+        metavar="KEY=FILE[,FILE]",
+        help="key and answers of simile human-eval, a file for each annotator",
+    )
     output = parser.add_argument_group("output")
+    output.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write one page with all of it, and without --only with lexical, examples and "
+        "gaming too: no network needed, tables sort, pictures inside",
+    )
+    output.add_argument("--title", metavar="TEXT", help="title of the page")
+    output.add_argument(
+        "--date",
+        metavar="TEXT",
+        help="date to show on the page (default: none, so that equal input gives an equal file)",
+    )
     output.add_argument(
         "--only",
         metavar="NAME[,NAME]",
-        help=f"of {', '.join(QUESTIONS)} (default: those whose files are given)",
+        help=f"of {', '.join(report_sections.SECTIONS)} (default: those whose files are given; "
+        "examples and gaming only by name)",
     )
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
     output.add_argument(
         "--out", metavar="FILE", help="also write the report (.md) or the numbers (.tsv)"
+    )
+
+
+def _add_analyses(parser: argparse.ArgumentParser) -> None:
+    lists = parser.add_argument_group("costs and nbest: n-best lists, and how long they should be")
+    lists.add_argument(
+        "--nbest-lists",
+        metavar="FILE",
+        help="costs: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
+        "printed, or a file of the criterion's --risk-dump",
+    )
+    lists.add_argument(
+        "--nbest-folder",
+        metavar="DIR",
+        help="nbest: outputs of systems trained with N candidates: NAME.nN.txt or "
+        "NAME.nN.SEED.txt, and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)",
+    )
+    details = parser.add_argument_group("lexical, examples and gaming: what changed (by --only)")
+    details.add_argument(
+        "--compare",
+        metavar="FIRST,SECOND",
+        help="lexical, examples: the two systems (default: the last --baseline and the last --sys)",
+    )
+    details.add_argument(
+        "--src", metavar="FILE", help="examples, gaming: source sentences of the test set"
+    )
+    details.add_argument(
+        "--examples",
+        type=int,
+        default=10,
+        metavar="K",
+        help="examples: sentences at either end (default: %(default)s)",
+    )
+    details.add_argument(
+        "--lexical",
+        action="append",
+        default=[],
+        metavar="PAIR=REF,FIRST,SECOND",
+        help="lexical: files of one language pair, say de-en=ref.en,bleu.en,simile.en; repeat "
+        "(default: --ref and --sys)",
+    )
+    details.add_argument(
+        "--tags",
+        metavar="SUFFIX",
+        help="lexical: coarse parts of speech in files beside the texts, with this ending added "
+        "to their names: a tag for each token of sacreBLEU's 13a tokeniser",
+    )
+    details.add_argument(
+        "--spacy-model",
+        metavar="NAME",
+        help="lexical: coarse parts of speech by this spaCy model, say en_core_web_sm",
+    )
+    details.add_argument(
+        "--compare-mt",
+        metavar="DIR",
+        help="lexical: write compare-mt's own HTML report into DIR/PAIR",
     )
 
 
@@ -178,11 +259,16 @@ def _add_details(results: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer the questions, print and write the report."""
-    chosen = _choose_questions(args)
+    left_out = _take_from_folder(args) if args.folder else ()
+    chosen = report_sections.choose_sections(args)
     _check_targets(args, chosen)
-    sections = {name: QUESTIONS[name](args) for name in chosen}
+    sections = {name: report_sections.SECTIONS[name](args) for name in chosen}
+    if args.svg:
+        report_sections.write_picture(args.svg, sections)
     if args.out:
         _write(args.out, sections)
+    if args.html:
+        _write_page(args, sections, left_out)
     if args.json:
         content = {name: section.content for name, section in sections.items()}
         print(json.dumps(content, indent=2, ensure_ascii=False))
@@ -191,26 +277,9 @@ def run(args: argparse.Namespace) -> int:
         # A terminal that cannot show † or blocks shows ? instead of failing.
         sys.stdout.reconfigure(errors="replace")
     print("\n".join(section.text for section in sections.values()), end="")
-    for path in filter(None, (args.svg if "curves" in chosen else None, args.out)):
+    for path in filter(None, (args.svg, args.out, args.html)):
         print(f"wrote {path}", file=sys.stderr)
     return 0
-
-
-def _choose_questions(args: argparse.Namespace) -> list[str]:
-    given = {"results": bool(args.ref or args.sys), "curves": bool(args.log)}
-    wanted = [name.strip() for name in args.only.split(",")] if args.only else []
-    for name in wanted:
-        if name not in QUESTIONS:
-            raise ValueError(f"--only: got {name}; expected {', '.join(QUESTIONS)}")
-    chosen = [name for name in QUESTIONS if name in wanted or (not wanted and given[name])]
-    if not chosen:
-        raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
-    if "results" in chosen and not (args.ref and args.sys):
-        missing = "--sys" if args.ref else "--ref"
-        raise ValueError(f"results need {missing}; see simile report --help")
-    if "curves" in chosen and not args.log:
-        raise ValueError("curves need --log NAME=FILE; see simile report --help")
-    return chosen
 
 
 def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
@@ -218,16 +287,54 @@ def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
     if args.svg:
         from simile_plugin.analysis.curves_figure import check_picture_path
 
-        if "curves" not in chosen:
+        drawn = [name for name in report_sections.PICTURES if name in chosen]
+        if not drawn:
             raise ValueError("--svg draws curves; give --log NAME=FILE for them")
-        check_picture_path(args.svg)
+        if check_picture_path(args.svg) != "svg" and drawn[0] != "curves":
+            raise ValueError(f"--svg: got {args.svg}; expected a name that ends in .svg")
     if args.out and not args.out.endswith((".md", ".tsv")):
         raise ValueError(f"--out: got {args.out}; expected a name that ends in .md or .tsv")
     if args.out and args.out.endswith(".tsv") and "results" not in chosen:
         raise ValueError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
-    for flag, path in (("--svg", args.svg), ("--out", args.out)):
+    if args.html and not args.html.endswith((".html", ".htm")):
+        raise ValueError(f"--html: got {args.html}; expected a name that ends in .html")
+    for flag, path in (("--svg", args.svg), ("--out", args.out), ("--html", args.html)):
         if path and not os.path.isdir(os.path.dirname(path) or "."):
             raise ValueError(f"{flag}: no folder for {path}; make it first")
+
+
+def _take_from_folder(args: argparse.Namespace) -> tuple[str, ...]:
+    """Fill in the flags that are not given; returns what was found and is not used."""
+    found = folder.find_files(args.folder)
+    for flag in ("ref", "src", "encoder", "nbest_lists", "nbest_folder", "human"):
+        setattr(args, flag, getattr(args, flag) or getattr(found, flag))
+    for flag, named in (("sys", found.systems), ("log", found.logs)):
+        specs = [f"{name}={','.join(paths)}" for name, paths in named.items()]
+        setattr(args, flag, getattr(args, flag) or specs)
+    return found.left_out
+
+
+def _write_page(
+    args: argparse.Namespace, sections: dict[str, Section], left_out: tuple[str, ...]
+) -> None:
+    from simile_plugin.analysis import report_page, systems
+    from simile_plugin.files import atomic_write
+
+    more = {name: report_sections.SECTIONS[name](args) for name in report_sections.for_page(args)}
+    files = {"reference": (args.ref,), "source": (args.src,), "n-best": (args.nbest_lists,)}
+    given = {role: tuple(filter(None, paths)) for role, paths in files.items()}
+    made = report_page.Made(
+        args.command_line,
+        {**given, **systems.parse_named_files("--sys", args.sys)},
+        systems.parse_named_files("--log", args.log),
+        args.title,
+        args.date,
+        left_out,
+    )
+    found = {name: section.result for name, section in (sections | more).items()}
+    page = report_page.report_page(found, made)
+    with atomic_write(args.html) as stream:
+        stream.write(page)
 
 
 def _write(path: str, sections: dict[str, Section]) -> None:
@@ -236,76 +343,3 @@ def _write(path: str, sections: dict[str, Section]) -> None:
     tsv = sections["results"].tsv if path.endswith(".tsv") else None
     with atomic_write(path) as stream:
         stream.write(tsv or "\n".join(section.markdown for section in sections.values()))
-
-
-def _results(args: argparse.Namespace) -> Section:
-    from tqdm import tqdm
-
-    from simile_plugin.analysis import results, results_table, systems
-
-    test = results.PairedTest(args.test, args.resamples, args.trials, args.seed)
-    named = systems.parse_named_files("--sys", args.sys)
-    baselines = results.choose_baselines(list(named), [n for n in args.baseline.split(",") if n])
-    settings = _score_settings(args)
-    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
-    compared = systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
-    columns = {
-        title: systems.read_column(title, files[0], compared)
-        for title, files in systems.parse_named_files("--column", args.column).items()
-    }
-    sentence_scores = systems.read_sentence_scores(
-        "--sentence-scores", args.sentence_scores, compared
-    )
-    with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
-        found = results.compare(
-            compared,
-            refs,
-            args.ref,
-            settings,
-            test,
-            baselines,
-            columns,
-            sentence_scores,
-            progress=bar.update,
-        )
-    return Section(
-        found.to_json(),
-        results_table.render_text(found),
-        results_table.render_markdown(found),
-        results_table.render_tsv(found),
-    )
-
-
-def _score_settings(args: argparse.Namespace) -> ScoreSettings:
-    from simile_plugin.analysis.scores import ScoreSettings
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.reward import check_tokenizer
-
-    if not args.simile_alpha >= 0:
-        raise ValueError(
-            f"--simile-alpha: got {args.simile_alpha}; expected 0 or more (the paper: 0.25)"
-        )
-    check_tokenizer(args.tokenize, "--tokenize")
-    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
-    return ScoreSettings(encoder, args.simile_alpha, args.tokenize)
-
-
-def _curves(args: argparse.Namespace) -> Section:
-    from simile_plugin.analysis import curves, curves_figure, systems
-
-    named = systems.parse_named_files("--log", args.log)
-    found = curves.read_curves(named, "--log", args.valid_subset)
-    if args.svg:
-        curves_figure.write_figure(found, args.svg)
-    link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
-    return Section(
-        found.to_json(),
-        curves_figure.render_text(found),
-        curves_figure.render_markdown(found, link),
-    )
-
-
-QUESTIONS: dict[str, Callable[[argparse.Namespace], Section]] = {
-    "results": _results,
-    "curves": _curves,
-}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from simile_plugin.analysis.curves import Curve, Curves, read_curves
+from simile_plugin.analysis.curves import Curve, Curves, analyse_curves
 from simile_plugin.analysis.curves_figure import (
+    format_curves,
     picture_link,
     render_markdown,
-    render_text,
     sparkline,
     write_figure,
 )
@@ -29,7 +29,7 @@ def write_log(path: Path, costs: dict[int, tuple[float | str, float | str]]) -> 
 def curves(tmp_path: Path) -> Curves:
     one = write_log(tmp_path / "1", {0: (0.6, 0.3), 100: (0.5, 0.2), 200: (0.4, 0.1)})
     two = write_log(tmp_path / "2", {0: (0.6, 0.3), 100: (0.3, 0.1), 300: (0.2, 0.1)})
-    return read_curves({"BLEU": [one], "SIMILE": [one, two]})
+    return analyse_curves({"BLEU": [one], "SIMILE": [one, two]})
 
 
 def test_means_and_bands_by_hand(curves: Curves) -> None:
@@ -42,12 +42,12 @@ def test_means_and_bands_by_hand(curves: Curves) -> None:
     assert curves.notes == (
         "SIMILE: seeds validated at different updates; shown are the 2 of 4 that all of them have",
     )
-    assert curves.to_json()["costs"]["cost_bleu"]["SIMILE"]["mean"] == curve.mean
+    assert curves.as_json()["costs"]["cost_bleu"]["SIMILE"]["mean"] == curve.mean
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     nan = write_log(tmp_path / "n", {50: (0.5, "nan"), 100: (0.4, 0.2)})
-    curves = read_curves({"late": [nan]})
+    curves = analyse_curves({"late": [nan]})
     assert curves.costs["cost_simile"]["late"].updates == (100,)
     assert curves.notes == (
         "late: no validation before the first update",
@@ -55,7 +55,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     )
     no_encoder = tmp_path / "b"
     no_encoder.write_text('{"valid_cost_bleu": "0.5", "valid_num_updates": "0"}\n')
-    curves = read_curves({"BLEU": [str(no_encoder)]})
+    curves = analyse_curves({"BLEU": [str(no_encoder)]})
     assert list(curves.costs) == ["cost_bleu"]
     assert curves.notes == ("BLEU: no cost_simile in its log",)
 
@@ -68,14 +68,14 @@ def test_logs_of_another_criterion_are_refused(tmp_path: Path) -> None:
         match=r"^--log: .*mle.log validates without cost_bleu and cost_simile \(it has loss, "
         r"nll_loss\); train with --criterion simile_risk",
     ):
-        read_curves({"MLE": [str(log)]})
+        analyse_curves({"MLE": [str(log)]})
 
 
 def test_seeds_without_a_common_update_are_refused(tmp_path: Path) -> None:
     one = write_log(tmp_path / "1", {10: (0.5, 0.2)})
     two = write_log(tmp_path / "2", {20: (0.5, 0.2)})
     with pytest.raises(ValueError, match=r"^--log: no update has a cost in all seeds"):
-        read_curves({"SIMILE": [one, two]})
+        analyse_curves({"SIMILE": [one, two]})
 
 
 def test_svg_is_a_picture_without_fonts_or_dates(curves: Curves, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_svg_is_a_picture_without_fonts_or_dates(curves: Curves, tmp_path: Path)
 def test_png_and_odd_names_can_be_drawn(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {0: (0.6, 0.3)})
     names = ["_mle", "a$b^{", "<&>", *(f"run {i}" for i in range(9))]
-    curves = read_curves({name: [log] for name in names})
+    curves = analyse_curves({name: [log] for name in names})
     target = tmp_path / "curves.png"
     write_figure(curves, str(target))
     assert target.read_bytes().startswith(b"\x89PNG")
@@ -102,7 +102,7 @@ def test_png_and_odd_names_can_be_drawn(tmp_path: Path) -> None:
 
 def test_lines_differ_in_more_than_colour(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {0: (0.6, 0.3), 1: (0.5, 0.2)})
-    curves = read_curves({f"run {i}": [log] for i in range(8)})
+    curves = analyse_curves({f"run {i}": [log] for i in range(8)})
     target = tmp_path / "curves.svg"
     write_figure(curves, str(target))
     dashes = {part.partition(";")[0] for part in target.read_text().split("stroke-dasharray: ")[1:]}
@@ -122,7 +122,7 @@ def test_sparkline_by_hand() -> None:
 
 
 def test_text_and_markdown(curves: Curves) -> None:
-    text = render_text(curves)
+    text = format_curves(curves)
     row = next(line for line in text.splitlines() if line.startswith("BLEU "))
     assert row.split()[:6] == ["BLEU", "1", "0.6000", "0.4000", "200", "0.4000"]
     assert text.count("Seeds") == 2 and curves.notes[0] in text
@@ -132,7 +132,7 @@ def test_text_and_markdown(curves: Curves) -> None:
 
 def test_a_long_run_keeps_its_ends_in_the_text(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {u: (1 - u / 1000, 0.5) for u in range(0, 1000, 5)})
-    text = render_text(read_curves({"long": [log]}))
+    text = format_curves(analyse_curves({"long": [log]}))
     row = next(line for line in text.splitlines() if line.startswith("long"))
     shape = row.split()[-1]
     assert len(shape) == 40 and (shape[0], shape[-1]) == ("█", "▁")

@@ -30,7 +30,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("bleu", "simile"):
         lines = [
             f'{{"valid_cost_bleu": "{0.6 - u / 1000}", "valid_cost_simile": "0.3", '
-            f'"valid_num_updates": "{u}"}}'
+            f'"valid_bleu": "30", "valid_length_ratio": "1", "valid_num_updates": "{u}"}}'
             for u in (0, 50, 100)
         ]
         write(tmp_path / f"{name}.log", lines)
@@ -107,7 +107,9 @@ def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[
         command += ["--sentence-scores", f"exact:{name}={seeds}"]
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[2].split() == ["System", "Seeds", "BLEU", "exact", "Length", "human"]
+    assert text.splitlines()[2].split() == [
+        *("System", "Seeds", "BLEU", "chrF", "exact", "Length", "human"),
+    ]
     row = next(line for line in text.splitlines() if line.startswith("SIMILE "))
     assert row.endswith("4.25")
     header = (files / "table.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
@@ -120,6 +122,75 @@ def test_only_chooses_among_what_is_given(files: Path, capsys: pytest.CaptureFix
     assert "Expected BLEU cost" in text and "Results" not in text
     assert main([*RESULTS, *CURVES, "--only", "results,curves", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["results", "curves"]
+
+
+@pytest.fixture
+def more(files: Path, encoder_folder: Path) -> list[str]:
+    """Flags of every question: sources, n-best lists, a folder of outputs by N."""
+    write(files / "src.txt", [f"Satz {i}" for i in range(len(REFS))])
+    lists = []
+    for i, ref in enumerate(REFS[:4]):
+        lists += [f"T-{i}\t{ref}", f"D-{i}\t-0.5\t{noisy(0.1, 5)[i]}", f"D-{i}\t-1\t{ref}"]
+    write(files / "lists.txt", lists)
+    (files / "sizes").mkdir()
+    for n in (2, 4):
+        write(files / "sizes" / f"simile.n{n}.txt", noisy(0.3 / n, n))
+    flags = ["--encoder", str(encoder_folder), "--src", "src.txt", "--nbest-lists", "lists.txt"]
+    return [*RESULTS, *CURVES, *flags, "--nbest-folder", "sizes", "--examples", "2"]
+
+
+ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "gaming"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_question_by_name(
+    name: str, more: list[str], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = ["--svg", f"{name}.svg"] if name not in ("results", "examples") else []
+    assert main([*more, "--only", name, "--out", f"{name}.md", *picture]) == 0
+    printed = capsys.readouterr()
+    markdown = (files / f"{name}.md").read_text(encoding="utf-8")
+    assert markdown.startswith("## ") and printed.out.strip()
+    for path in picture[1:]:
+        assert (
+            "<svg" in (files / path).read_text(encoding="utf-8") and f"wrote {path}" in printed.err
+        )
+    assert main([*more, "--only", name, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(text))
+    assert list(content) == [name]
+
+
+def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*more, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["results", "curves", "costs", "nbest"]
+    sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
+    assert main(sizes) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["nbest"]
+    assert main(["report", "--lexical", "xx-en=ref.txt,mle.txt,bleu.txt", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["lexical"]
+
+
+def test_lexical_over_pairs_with_compare_mts_report(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [
+        "--lexical",
+        "de-en=ref.txt,mle.txt,s1.txt",
+        "--lexical",
+        "cs-en=ref.txt,bleu.txt,s2.txt",
+    ]
+    command = ["report", *pairs, "--compare", "MLE,SIMILE", "--compare-mt", "cmt"]
+    assert main([*command, "--resamples", "50"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Word F1 in percent, SIMILE - MLE") and "average" in text
+    assert (files / "cmt" / "cs-en" / "index.html").is_file()
+
+
+def test_the_pair_to_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RESULTS, "--only", "lexical"]) == 0
+    assert "SIMILE - BLEU" in capsys.readouterr().out
+    assert main([*RESULTS, "--only", "lexical", "--compare", "SIMILE,MLE"]) == 0
+    assert "MLE - SIMILE" in capsys.readouterr().out
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,9 +206,9 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
-        (["--ref", "ref.txt"], "results need --sys"),
-        (SYSTEMS, "results need --ref"),
-        (["--only", "curves"], "curves need --log NAME=FILE"),
+        (["--ref", "ref.txt"], "results: needs --ref and --sys"),
+        (SYSTEMS, "results: needs --ref and --sys"),
+        (["--only", "curves"], "curves: needs --log; see"),
         (["--only", "table", *CURVES], "--only: got table; expected results, curves"),
         ([*CURVES, "--out", "x.tsv"], "--out: .tsv holds results"),
         ([*CURVES, "--out", "x.html"], "--out: got x.html; expected a name that ends in .md"),
@@ -152,6 +223,33 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--sys", "LOG=bleu.log"], "--sys LOG: bleu.log has 3 sentences but --ref"),
         (["--log", "MLE=mle.txt"], "--log: mle.txt has no validation lines among its 80"),
         (["--log", "MLE=none.log"], "--log: none.log: cannot be read"),
+        (["--only", "costs"], "costs: needs --nbest-lists; see simile report --help"),
+        (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
+        ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
+        (["--nbest-folder", "."], "nbest: needs --nbest-folder and --ref"),
+        (["--ref", "ref.txt", "--nbest-folder", "."], "--nbest-folder: . has no outputs"),
+        (["--nbest-lists", "ref.txt"], "--nbest-lists: ref.txt has no D- lines among its 80"),
+        (
+            [*RESULTS[1:], "--only", "lexical", "--compare", "MLE,X"],
+            "--compare: got X; expected two of MLE, BLEU, SIMILE",
+        ),
+        (
+            [*RESULTS[1:], "--only", "lexical", "--compare", "MLE"],
+            "--compare: got MLE; expected two different systems",
+        ),
+        (
+            ["--ref", "ref.txt", "--sys", "MLE=mle.txt", "--only", "lexical"],
+            "--sys: got MLE alone; a comparison needs two systems",
+        ),
+        (
+            [*RESULTS[1:], "--only", "gaming", "--src", "bleu.log"],
+            "--src: bleu.log has 3 sentences but --ref ref.txt has 80; they must be parallel",
+        ),
+        (
+            [*RESULTS[1:], "--only", "gaming", "--svg", "g.svg"],
+            "--svg: gaming draws validations; give --log NAME=FILE",
+        ),
+        ([*CURVES, "--only", "gaming", "--svg", "g.png"], "--svg: got g.png; expected a name"),
     ],
 )
 def test_bad_input_gets_one_line(

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 from simile_plugin.analysis import results_table
 from simile_plugin.analysis.results import (
+    Comparison,
     PairedTest,
     Results,
+    analyse_results,
     choose_baselines,
-    compare,
 )
 from simile_plugin.analysis.scores import ScoreSettings
 from simile_plugin.analysis.systems import System
@@ -53,15 +54,17 @@ FEW = PairedTest(resamples=200, trials=200)
 
 @pytest.fixture(scope="module")
 def results(encoder: Encoder) -> Results:
-    return compare(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
+    return analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
 
 
-def test_bleu_and_length_ratio_are_sacrebleus(results: Results) -> None:
+def test_bleu_chrf_and_length_ratio_are_sacrebleus(results: Results) -> None:
     for row, source in zip(results.systems, SYSTEMS, strict=True):
         for i, output in enumerate(source.outputs):
             expected = BLEU().corpus_score(list(output), [REFS])
             assert row.scores["bleu"].seeds[i] == pytest.approx(expected.score, abs=1e-9)
             assert row.length_ratio.seeds[i] == pytest.approx(expected.ratio, abs=1e-12)
+            chrf = CHRF().corpus_score(list(output), [REFS])
+            assert row.scores["chrf"].seeds[i] == pytest.approx(chrf.score, abs=1e-9)
         mean = sum(row.scores["bleu"].seeds) / len(source.outputs)
         assert row.scores["bleu"].value == pytest.approx(mean, abs=1e-9)
 
@@ -80,10 +83,12 @@ def test_text_that_the_encoder_does_not_know_is_warned_of(
     results: Results, encoder: Encoder
 ) -> None:
     assert results.unknown_share < 0.05
-    assert "warning" not in results_table.render_text(results)
+    assert "warning" not in results_table.format_results(results)
     greek = "σ ψ"  # pieces: a space mark and an unknown letter, twice
-    foreign = compare([system("A", [greek])], [greek], "ref.txt", ScoreSettings(encoder), FEW)
-    assert "warning: the encoder does not know" in results_table.render_text(foreign)
+    foreign = analyse_results(
+        [system("A", [greek])], [greek], "ref.txt", ScoreSettings(encoder), FEW
+    )
+    assert "warning: the encoder does not know" in results_table.format_results(foreign)
 
 
 def test_comparisons(results: Results) -> None:
@@ -104,7 +109,7 @@ def test_comparisons(results: Results) -> None:
 
 def test_randomisation_uses_the_same_differences(results: Results, encoder: Encoder) -> None:
     stricter = PairedTest("randomisation", resamples=200, trials=200)
-    other = compare(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
+    other = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
     for a, b in zip(results.systems, other.systems, strict=True):
         for metric in a.scores:
             assert a.scores[metric].interval == b.scores[metric].interval
@@ -114,11 +119,41 @@ def test_randomisation_uses_the_same_differences(results: Results, encoder: Enco
     assert "|ar:200|seed:12345|" in other.signatures["BLEU"]
 
 
-def test_without_an_encoder_there_is_bleu_alone() -> None:
-    alone = compare(SYSTEMS[:2], REFS, "ref.txt", ScoreSettings(), FEW)
-    assert list(alone.systems[0].scores) == ["bleu"]
-    assert list(alone.signatures) == ["BLEU"]
-    assert "SIM" not in results_table.render_text(alone)
+def test_both_tests_at_once(results: Results, encoder: Encoder) -> None:
+    test = PairedTest("both", resamples=200, trials=200)
+    other = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), test)
+    stricter = PairedTest("randomisation", resamples=200, trials=200)
+    second = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
+    for row, first, later in zip(other.systems, results.systems, second.systems, strict=True):
+        for metric, score in row.scores.items():
+            assert [c.p_value for c in score.against] == [
+                c.p_value for c in first.scores[metric].against
+            ]
+            assert [c.p_randomisation for c in score.against] == [
+                c.p_value for c in later.scores[metric].against
+            ]
+    text = results_table.format_results(other)
+    assert "copy - MLE" in text and "+0.00 (p 1.000, 1.000)" in text
+    assert "200 resamples, and paired approximate randomisation, 200 trials" in text
+    rows = list(csv.DictReader(io.StringIO(results_table.render_tsv(other)), delimiter="\t"))
+    assert rows[-2]["bleu_p_MLE"] == rows[-2]["bleu_p2_MLE"] == "1.000000"
+    assert all(None not in row and None not in row.values() for row in rows)
+
+
+def test_a_mark_needs_every_test_that_was_made() -> None:
+    assert Comparison("MLE", 1.0, 0.04).clear and Comparison("MLE", 1.0, 0.04, 0.049).clear
+    assert not Comparison("MLE", 1.0, 0.04, 0.05).clear and not Comparison("MLE", 1.0, 0.05).clear
+
+
+def test_tiny_p_values_are_not_shown_as_zero() -> None:
+    assert results_table.p_values(Comparison("MLE", 1.0, 1 / 1001, 1 / 10001)) == "p 0.001, <0.001"
+
+
+def test_without_an_encoder_there_are_bleu_and_chrf() -> None:
+    alone = analyse_results(SYSTEMS[:2], REFS, "ref.txt", ScoreSettings(), FEW)
+    assert list(alone.systems[0].scores) == ["bleu", "chrf"]
+    assert list(alone.signatures) == ["BLEU", "chrF"]
+    assert "SIM" not in results_table.format_results(alone)
 
 
 def test_signatures(results: Results, encoder: Encoder) -> None:
@@ -132,7 +167,7 @@ def test_signatures(results: Results, encoder: Encoder) -> None:
 def test_titles_of_computed_metrics_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^--sentence-scores: got bleu, which is computed"):
         scores = {"bleu": {"MLE": [[1.0] * 80]}}
-        compare(SYSTEMS[:1], REFS, "r", ScoreSettings(), FEW, sentence_scores=scores)
+        analyse_results(SYSTEMS[:1], REFS, "r", ScoreSettings(), FEW, sentence_scores=scores)
 
 
 def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
@@ -142,7 +177,7 @@ def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
         "B": [[0.0] * 20 + [1.0] * 60, [1.0] * 70 + [0.0] * 10],
     }
     pair = [system("A", noisy(0.2, 1)), system("B", noisy(0.2, 2), noisy(0.2, 5))]
-    found = compare(
+    found = analyse_results(
         pair, REFS, "ref.txt", ScoreSettings(), FEW, sentence_scores={"meaning": right}
     ).systems
     assert found[0].scores["meaning"].value == pytest.approx(25.0)
@@ -175,7 +210,7 @@ def test_scores_that_are_not_numbers_are_refused(encoder: Encoder) -> None:
     # Products of such weights overflow: inf / inf.
     broken = Encoder(torch.full_like(encoder.weight, 1e30), encoder.segmenter)
     with pytest.raises(ValueError, match=r"^MLE0.txt:1: SIMILE is not a finite number"):
-        compare(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(broken), FEW)
+        analyse_results(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(broken), FEW)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +248,14 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
 
 
 def test_text_shows_scores_seeds_marks_and_p_values(results: Results) -> None:
-    text = results_table.render_text(results)
+    text = results_table.format_results(results)
     row = {row.name: row for row in results.systems}["SIMILE"]
     value, seeds = row.scores["bleu"].value, row.scores["bleu"].seeds
     lines = text.splitlines()
     assert lines[0] == "Results on 80 sentences of ref.txt"
     simile = lines.index(next(line for line in lines if line.startswith("SIMILE ")))
     assert lines[simile].split()[:3] == ["SIMILE", "2", f"{value:.2f}"]
-    assert lines[simile].count("‡†") == 3
+    assert lines[simile].count("‡†") == 4
     for i in (0, 1):
         assert lines[simile + 1 + i].split()[:3] == ["seed", str(i + 1), f"{seeds[i]:.2f}"]
     copied = next(line for line in lines if line.startswith("copy "))
@@ -234,7 +269,7 @@ def test_text_shows_scores_seeds_marks_and_p_values(results: Results) -> None:
 
 
 def test_a_worse_system_gets_no_mark() -> None:
-    worse = compare(
+    worse = analyse_results(
         [system("good", noisy(0.1, 1)), system("bad", noisy(0.6, 2))],
         REFS,
         "r",
@@ -246,8 +281,8 @@ def test_a_worse_system_gets_no_mark() -> None:
 
 
 def test_one_system_alone_has_no_tests() -> None:
-    alone = compare(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(), FEW)
-    text = results_table.render_text(alone)
+    alone = analyse_results(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(), FEW)
+    text = results_table.format_results(alone)
     assert "Difference" not in text and "‡" not in text
 
 
@@ -269,6 +304,6 @@ def test_markdown_and_tsv_hold_the_same_numbers(results: Results) -> None:
 
 
 def test_json_is_plain(results: Results) -> None:
-    content = json.loads(json.dumps(results.to_json()))
+    content = json.loads(json.dumps(results.as_json()))
     assert content["systems"][2]["scores"]["bleu"]["against"][1]["baseline"] == "BLEU"
     assert content["test"]["resamples"] == 200

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# How many candidates does risk training need? Trains with N = 2, 4, 8, ... for both rewards, from
+# what run.sh has made, and plots test BLEU and SIM against N.
+# Run it again after an interruption: finished systems are skipped, trainings resume.
+#
+#   recipes/multi30k/nbest.sh
+#
+# Settings (environment variables, with their defaults):
+#   WORK          work/multi30k in the repository: a folder that run.sh has filled
+#   SRC           de        source language of run.sh
+#   REF           WORK/raw/test.en   references of the test set
+#   SIZES         "2 4 8 16"         values of N
+#   REWARDS       "bleu simile"
+#   SEEDS         "1"       seeds of each training
+#   RISK_UPDATES  200       updates of each training
+#   RISK_BATCH    30        sentences an update
+#   RISK_LR       1e-4      learning rate
+#   MLE_WEIGHT    0.3       gamma
+#   COST_SCALE    10        factor on the cost, see README.md
+#   JOBS          trainings at once; CPU: the number of cores, GPU: 1
+#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+#
+# Time and memory grow with N: a training with N = 16 takes about twice as long as with 8.
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+WORK=${WORK:-$ROOT/work/multi30k}
+SRC=${SRC:-de}
+REF=${REF:-$WORK/raw/test.en}
+SIZES=${SIZES:-2 4 8 16}
+REWARDS=${REWARDS:-bleu simile}
+SEEDS=${SEEDS:-1}
+RISK_UPDATES=${RISK_UPDATES:-200}
+RISK_BATCH=${RISK_BATCH:-30}
+RISK_LR=${RISK_LR:-1e-4}
+MLE_WEIGHT=${MLE_WEIGHT:-0.3}
+COST_SCALE=${COST_SCALE:-10}
+
+case ${1:-} in
+-h | --help)
+    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+'') ;;
+*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
+esac
+for size in $SIZES; do
+    [[ $size =~ ^[1-9][0-9]*$ ]] || die "SIZES: got '$size', expected whole numbers from 1"
+done
+for needed in bin mle/checkpoint_best.pt encoder; do
+    [ -e "$WORK/$needed" ] || die "WORK: $WORK has no $needed; run recipes/multi30k/run.sh first"
+done
+[ -f "$REF" ] || die "REF: no such file: $REF"
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+mkdir -p "$WORK/nbest"
+if has_gpu; then
+    JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
+else
+    JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
+fi
+read -ra flags <<<"$FLAGS"
+
+# Everything that decides a system is an argument: `once` repeats one whose arguments have changed.
+train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE FLAGS...
+    local system=$1 save=$WORK/nbest/$1
+    threads_for "$JOBS"
+    logged "$WORK/logs/nbest.$system.log" "$ROOT/recipes/finetune.sh" "$WORK/bin" \
+        "$WORK/mle/checkpoint_best.pt" "$WORK/encoder" "$save" -s "$SRC" -t en \
+        --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
+        --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
+        --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
+        --log-interval 10 "${@:10}"
+    translate_test "$system" "$save/checkpoint_last.pt"
+}
+
+translate_test() { # SYSTEM CHECKPOINT
+    translate "$WORK/nbest/$1.txt" "$WORK/bin" -s "$SRC" -t en --path "$2" --gen-subset test \
+        --beam 5 --remove-bpe sentencepiece --batch-size 50 --required-batch-size-multiple 1
+}
+
+nbest_system() { # REWARD N SEED
+    local system=$1.n$2.$3
+    once "nbest.$system" train "$system" "$@" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
+        "$MLE_WEIGHT" "$COST_SCALE" "${flags[@]}"
+}
+
+say "Translating the test set with the MLE model"
+once nbest.mle translate_test mle "$WORK/mle/checkpoint_best.pt"
+say "Training ${REWARDS// /, } with N = ${SIZES// /, } ($JOBS at once; logs in $WORK/logs)"
+for size in $SIZES; do
+    for reward in $REWARDS; do
+        for seed in $SEEDS; do
+            in_background nbest_system "$reward" "$size" "$seed"
+        done
+    done
+done
+wait_for_all
+
+say "Test scores against N"
+simile report --only nbest --nbest-folder "$WORK/nbest" --ref "$REF" --encoder "$WORK/encoder" \
+    --svg "$WORK/nbest.svg" --out "$WORK/nbest.md"
+say "Table: $WORK/nbest.md; chart: $WORK/nbest.svg"

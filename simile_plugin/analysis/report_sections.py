@@ -1,0 +1,365 @@
+"""From the flags of `simile report` to the answer of each question, in every form of output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simile_plugin.analysis.lexical import LexicalPair
+    from simile_plugin.analysis.scores import ScoreSettings
+    from simile_plugin.analysis.systems import System
+
+# The flags that a question needs: one of the alternatives, each of them whole.
+NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "results": (("ref", "sys"),),
+    "curves": (("log",),),
+    "costs": (("nbest_lists",),),
+    "human": (("human",),),
+    "nbest": (("nbest_folder", "ref"),),
+    "lexical": (("lexical",), ("ref", "sys")),
+    "examples": (("ref", "sys", "encoder"),),
+    "gaming": (("ref", "sys"), ("log",)),
+}
+# Questions with a picture, in the order in which --svg takes them.
+PICTURES = ("curves", "costs", "nbest", "lexical", "gaming")
+# The flags that ask for a question by themselves; the other questions are asked by --only.
+ASKED_BY: dict[str, tuple[str, ...]] = {
+    "results": ("ref", "sys"),
+    "curves": ("log",),
+    "costs": ("nbest_lists",),
+    "human": ("human",),
+    "nbest": ("nbest_folder",),
+    "lexical": ("lexical",),
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """The answer to one question in every form that can be asked for.
+
+    Attributes:
+        result: what the analysis gave.
+    """
+
+    content: dict[str, Any]
+    text: str
+    markdown: str
+    tsv: str | None = None
+    result: Any = None
+
+
+def choose_sections(args: Namespace) -> list[str]:
+    """The questions to answer: those of --only, or those whose files are given.
+
+    Raises:
+        ValueError: for an unknown name, or a question whose files are not given.
+    """
+    wanted = [name.strip() for name in args.only.split(",")] if args.only else []
+    for name in wanted:
+        if name not in SECTIONS:
+            raise ValueError(f"--only: got {name}; expected {', '.join(SECTIONS)}")
+    if not wanted:
+        asked = {n for n, flags in ASKED_BY.items() if any(getattr(args, f) for f in flags)}
+        # The references of an n-best folder alone do not ask for the results table.
+        wanted = sorted(asked - {"results"} if "nbest" in asked and not args.sys else asked)
+    chosen = [name for name in SECTIONS if name in wanted]
+    if not chosen:
+        raise ValueError("nothing to report: give --ref and --sys for results, --log for curves")
+    for name in chosen:
+        if not _given(args, name):
+            ways = " or ".join(" and ".join(map(_flag, way)) for way in NEEDS[name])
+            raise ValueError(f"{name}: needs {ways}; see simile report --help")
+    return chosen
+
+
+def for_page(args: Namespace) -> list[str]:
+    """The questions that the page answers unasked: as many more as the files allow.
+
+    With --only it answers what is asked, nothing else; and they read the outputs once more, which
+    a pipe does not allow.
+    """
+    if args.only or not all(map(os.path.isfile, _result_files(args))):
+        return []
+    several = len(args.sys) > 1 and bool(args.ref)
+    wanted = {"lexical": several and not args.lexical, "examples": several, "gaming": True}
+    return [name for name, can in wanted.items() if can and _given(args, name)]
+
+
+def _result_files(args: Namespace) -> list[str]:
+    from simile_plugin.analysis import systems
+
+    named = systems.parse_named_files("--sys", args.sys)
+    texts = [args.ref, args.src, *(path for paths in named.values() for path in paths)]
+    return [path for path in texts if path]
+
+
+def _given(args: Namespace, name: str) -> bool:
+    return any(all(getattr(args, flag) for flag in way) for way in NEEDS[name])
+
+
+def write_picture(path: str, sections: dict[str, Section]) -> None:
+    """Draw the first of PICTURES that was answered into a file, atomically."""
+    from simile_plugin.analysis import costs, curves_figure, gaming, lexical, nbest
+    from simile_plugin.files import atomic_write
+
+    name = next(name for name in PICTURES if name in sections)
+    result = sections[name].result
+    if name == "curves":
+        curves_figure.write_figure(result, path)
+        return
+    figures: dict[str, Callable[[Any], str | None]] = {
+        "costs": costs.costs_figure,
+        "nbest": nbest.nbest_figure,
+        "lexical": lexical.lexical_figure,
+        "gaming": gaming.gaming_figure,
+    }
+    picture = figures[name](result)
+    if picture is None:
+        raise ValueError("--svg: gaming draws validations; give --log NAME=FILE for them")
+    with atomic_write(path) as stream:
+        stream.write(picture + "\n")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _plain(content: dict[str, Any], text: str, result: Any) -> Section:
+    """A section whose markdown is its text, fenced."""
+    heading, _, rest = text.partition("\n")
+    return Section(content, text, f"## {heading}\n\n```\n{rest.strip()}\n```\n", result=result)
+
+
+def _results(args: Namespace) -> Section:
+    from simile_plugin.analysis import results, results_table, systems
+
+    test = results.PairedTest(args.test, args.resamples, args.trials, args.seed)
+    baselines = _baselines(args)
+    settings = _score_settings(args)
+    refs, compared = _read_outputs(args)
+    columns = {
+        title: systems.read_column(title, files[0], compared)
+        for title, files in systems.parse_named_files("--column", args.column).items()
+    }
+    sentence_scores = systems.read_sentence_scores(
+        "--sentence-scores", args.sentence_scores, compared
+    )
+    with _progress(len(refs)) as bar:
+        found = results.analyse_results(
+            compared,
+            refs,
+            args.ref,
+            settings,
+            test,
+            baselines,
+            columns,
+            sentence_scores,
+            progress=bar.update,
+        )
+    return Section(
+        found.as_json(),
+        results_table.format_results(found),
+        results_table.render_markdown(found),
+        results_table.render_tsv(found),
+        result=found,
+    )
+
+
+def _score_settings(args: Namespace) -> ScoreSettings:
+    from simile_plugin.analysis.scores import ScoreSettings
+    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.reward import check_tokenizer
+
+    if not args.simile_alpha >= 0:
+        raise ValueError(
+            f"--simile-alpha: got {args.simile_alpha}; expected 0 or more (the paper: 0.25)"
+        )
+    check_tokenizer(args.tokenize, "--tokenize")
+    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
+    return ScoreSettings(encoder, args.simile_alpha, args.tokenize)
+
+
+def _curves(args: Namespace) -> Section:
+    from simile_plugin.analysis import curves, curves_figure, systems
+
+    named = systems.parse_named_files("--log", args.log)
+    found = curves.analyse_curves(named, "--log", args.valid_subset)
+    link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
+    return Section(
+        found.as_json(),
+        curves_figure.format_curves(found),
+        curves_figure.render_markdown(found, link),
+        result=found,
+    )
+
+
+def _costs(args: Namespace) -> Section:
+    from simile_plugin.analysis import costs
+
+    with _progress(None) as bar:
+        found = costs.analyse_costs(
+            args.nbest_lists, _score_settings(args), "--nbest-lists", bar.update
+        )
+    return _plain(found.as_json(), costs.format_costs(found), found)
+
+
+def _human(args: Namespace) -> Section:
+    from simile_plugin.analysis import human, human_ratings, systems
+
+    ((key, paths),) = systems.parse_named_files("--human", [args.human]).items()
+    study = human.read_key(key, "--human")
+    answers = [human_ratings.read_answers(path, study, "--human") for path in paths]
+    found = human_ratings.analyse_ratings(study, answers, args.resamples, args.seed)
+    return Section(
+        found.as_json(),
+        human_ratings.format_ratings(found),
+        human_ratings.render_markdown(found),
+        result=found,
+    )
+
+
+def _nbest(args: Namespace) -> Section:
+    from simile_plugin.analysis import nbest, systems
+
+    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
+    settings = _score_settings(args)
+    with _progress(len(refs)) as bar:
+        found = nbest.analyse_nbest(
+            args.nbest_folder, refs, f"--ref {args.ref}", settings, progress=bar.update
+        )
+    return _plain(found.as_json(), nbest.format_nbest(found), found)
+
+
+def _lexical(args: Namespace) -> Section:
+    from simile_plugin.analysis import lexical, lexical_input, systems
+    from simile_plugin.reward import check_tokenizer
+
+    check_tokenizer(args.tokenize, "--tokenize")
+    if args.lexical:
+        first, _, second = (args.compare or "first,second").partition(",")
+        files = lexical_input.parse_pairs(args.lexical)
+        flag, kinds = "--lexical", ("text", "text")
+    else:
+        first, second = _pair(args)
+        named = systems.parse_named_files("--sys", args.sys)
+        files = [lexical_input.PairFiles("test", args.ref, named[first], named[second])]
+        flag, kinds = "--sys", (args.ref_lines, args.sys_lines)
+    tag, note = lexical_input.choose_tags(args.tags, args.spacy_model)
+    pairs = [lexical_input.read_pair(one, tag, flag, *kinds, args.tokenize) for one in files]
+    folders = {}
+    if args.compare_mt:
+        folders = _write_compare_mt(args.compare_mt, (first, second), pairs)
+    found = lexical.analyse_lexical(
+        (first, second), pairs, args.resamples, args.seed, [note], folders
+    )
+    return _plain(found.as_json(), lexical.format_lexical(found), found)
+
+
+def _write_compare_mt(
+    folder: str, names: tuple[str, str], pairs: Sequence[LexicalPair]
+) -> dict[str, str]:
+    from simile_plugin.analysis.compare_mt_report import PAGE, write_compare_mt
+
+    written = {}
+    os.makedirs(folder, exist_ok=True)
+    for pair in pairs:
+        own = os.path.join(folder, pair.language_pair)
+        title = f"compare-mt: {names[0]} and {names[1]}, {pair.language_pair}"
+        write_compare_mt(own, title, names, pair.refs, [pair.first[0], pair.second[0]])
+        written[pair.language_pair] = os.path.join(own, PAGE)
+    return written
+
+
+def _examples(args: Namespace) -> Section:
+    from simile_plugin.analysis import examples
+
+    names = _pair(args)
+    settings = _score_settings(args)
+    refs, compared = _read_outputs(args)
+    by_name = {system.name: system for system in compared}
+    pair = by_name[names[0]], by_name[names[1]]
+    with _progress(len(refs)) as bar:
+        found = examples.analyse_examples(
+            pair, refs, settings, _sources(args, refs), args.examples, bar.update
+        )
+    return _plain(found.as_json(), examples.format_examples(found), found)
+
+
+def _gaming(args: Namespace) -> Section:
+    from simile_plugin.analysis import gaming, systems
+
+    logs = systems.parse_named_files("--log", args.log)
+    settings = _score_settings(args)
+    if not args.sys:
+        found = gaming.analyse_gaming([], [], settings, logs=logs, subset=args.valid_subset)
+        return _plain(found.as_json(), gaming.format_gaming(found), found)
+    baseline = _baselines(args)[0]
+    refs, compared = _read_outputs(args)
+    sources = _sources(args, refs)
+    with _progress(len(refs)) as bar:
+        found = gaming.analyse_gaming(
+            compared, refs, settings, baseline, sources, logs, args.valid_subset, bar.update
+        )
+    return _plain(found.as_json(), gaming.format_gaming(found), found)
+
+
+def _baselines(args: Namespace) -> tuple[str, ...]:
+    from simile_plugin.analysis import results, systems
+
+    names = list(systems.parse_named_files("--sys", args.sys))
+    return results.choose_baselines(names, [n for n in args.baseline.split(",") if n])
+
+
+def _pair(args: Namespace) -> tuple[str, str]:
+    """The two systems of --compare, or its default."""
+    from simile_plugin.analysis import results, systems
+
+    names = list(systems.parse_named_files("--sys", args.sys))
+    wanted = args.compare.split(",") if args.compare else []
+    return results.choose_pair(names, _baselines(args), wanted)
+
+
+def _read_outputs(args: Namespace) -> tuple[list[str], list[System]]:
+    from simile_plugin.analysis import systems
+
+    named = systems.parse_named_files("--sys", args.sys)
+    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
+    return refs, systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
+
+
+def _sources(args: Namespace, refs: Sequence[str]) -> list[str] | None:
+    from simile_plugin.analysis import systems
+
+    if not args.src:
+        return None
+    lines = systems.read_sentences(args.src, "--src")
+    if len(lines) != len(refs):
+        raise ValueError(
+            f"--src: {args.src} has {len(lines)} sentences but --ref {args.ref} has {len(refs)}; "
+            "they must be parallel, one sentence a line"
+        )
+    return lines
+
+
+def _progress(total: int | None) -> Any:
+    """A bar on a terminal, nothing elsewhere."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="sent", disable=not sys.stderr.isatty(), leave=False)
+
+
+SECTIONS: dict[str, Callable[[Namespace], Section]] = {
+    "results": _results,
+    "curves": _curves,
+    "costs": _costs,
+    "human": _human,
+    "nbest": _nbest,
+    "lexical": _lexical,
+    "examples": _examples,
+    "gaming": _gaming,
+}

@@ -1,0 +1,189 @@
+"""Let people compare systems: blinded sheets out, ratings back in.
+
+`sheet` draws sentences whose outputs differ, mixes the outputs of all systems, and writes a sheet
+for each annotator in two forms, of which one is to be filled in: TSV for a spreadsheet, and HTML,
+which works in any browser without a network and saves its answers as a file. Which output is whose
+stands in the key alone. `score` reads the answers, unblinds them by the key, and prints the mean
+ratings, significance tests, and how far the annotators agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+HELP = "blinded rating sheets for people, and what their answers say"
+
+EXAMPLES = """\
+examples:
+  Sheets for three annotators in the folder sheets (give them away), the key beside it (keep it):
+
+    simile human-eval sheet --ref test.en --src test.de --out sheets --key key.json \\
+        --sys BLEU=bleu.txt --sys SIMILE=simile.txt
+
+  What they said; the files may be filled-in TSV sheets or what the HTML form saved:
+
+    simile human-eval score --key key.json --answers anna.tsv ben.tsv carla.tsv
+
+  The same in the report of all results:
+
+    simile report ... --human key.json=anna.tsv,ben.tsv,carla.tsv --html report.html
+"""
+SHEET = "draw sentences and write blinded sheets with their key"
+SCORE = "read answers, unblind them, test the difference"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile human-eval sheet` and `score`."""
+    parser.description = __doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    parts = parser.add_subparsers(dest="part", required=True, metavar="{sheet,score}")
+    _add_sheet(parts.add_parser("sheet", help=SHEET, description=SHEET, allow_abbrev=False))
+    _add_score(parts.add_parser("score", help=SCORE, description=SCORE, allow_abbrev=False))
+
+
+def _add_sheet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ref", required=True, metavar="FILE", help="reference translations")
+    parser.add_argument("--src", metavar="FILE", help="show the sources, too (default: hidden)")
+    parser.add_argument(
+        "--sys",
+        action="append",
+        required=True,
+        metavar="NAME=FILE",
+        help="a system and its translations; two or more. Equal outputs are rated once",
+    )
+    parser.add_argument(
+        "--differ",
+        metavar="NAME,NAME",
+        help="draw where the outputs of these two differ (default: the last two systems)",
+    )
+    for flag, default, what in (
+        ("--sentences", 200, "sentences to draw"),
+        ("--min-tokens", 3, "shortest reference, in words"),
+        ("--max-tokens", 25, "longest reference, in words"),
+    ):
+        parser.add_argument(
+            flag,
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{what} (default and paper: {default})",
+        )
+    parser.add_argument(
+        "--annotators",
+        type=int,
+        default=3,
+        metavar="N",
+        help="sheets to make; each has every item, in its own order (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of draw and orders (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="folder for the sheets; made if missing"
+    )
+    parser.add_argument(
+        "--key", required=True, metavar="FILE", help="key to write, outside of --out; not shared"
+    )
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", required=True, metavar="FILE", help="key of the sheets")
+    parser.add_argument(
+        "--answers", required=True, nargs="+", metavar="FILE", help="answers, one file an annotator"
+    )
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="bootstrap resamples of the sentences (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=12345, metavar="N", help="of the test (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write sheets, or score answers."""
+    return _sheet(args) if args.part == "sheet" else _score(args)
+
+
+def _sheet(args: argparse.Namespace) -> int:
+    from simile_plugin.analysis import human, human_sheets, systems
+    from simile_plugin.files import atomic_write
+
+    settings = human.DrawSettings(
+        args.sentences, args.min_tokens, args.max_tokens, args.annotators, args.seed
+    )
+    _check_targets(args.out, args.key)
+    named = systems.parse_named_files("--sys", args.sys)
+    differ = _differ(args.differ, list(named))
+    refs = systems.read_sentences(args.ref, "--ref")
+    compared = systems.read_systems("--sys", named, systems.PLAIN, refs, f"--ref {args.ref}")
+    sources = systems.read_sentences(args.src, "--src") if args.src else None
+    if sources is not None and len(sources) != len(refs):
+        raise ValueError(
+            f"--src {args.src} has {len(sources)} sentences but --ref {args.ref} has {len(refs)}; "
+            "they must be parallel, one sentence a line"
+        )
+    study = human.draw_study(compared, refs, sources, settings, differ)
+    # The key comes first: sheets without a key would be lost work.
+    with atomic_write(args.key) as stream:
+        stream.write(human.key_text(study))
+    os.makedirs(args.out, exist_ok=True)
+    human_sheets.write_sheets(study, args.out)
+    print(
+        f"study {study.fingerprint}: {settings.sentences} sentences, {len(study.items)} items; "
+        f"{settings.annotators} sheets (.tsv and .html) in {args.out}, key {args.key}"
+    )
+    return 0
+
+
+def _check_targets(out: str, key: str) -> None:
+    if not os.path.isdir(os.path.dirname(key) or "."):
+        raise ValueError(f"--key: no folder for {key}; make it first")
+    if Path(out).resolve() in Path(key).resolve().parents:
+        raise ValueError(
+            f"--key: {key} lies in the folder of the sheets, {out}, which annotators get; "
+            "name a place outside of it"
+        )
+    # A new draw would make answers to the old sheets unreadable for ever.
+    if os.path.exists(key):
+        raise ValueError(
+            f"--key: {key} exists; answers to its sheets need it: name another file, or remove it"
+        )
+    if os.path.isdir(out) and any(name.startswith("sheet.") for name in os.listdir(out)):
+        raise ValueError(f"--out: {out} holds sheets already; name another folder")
+
+
+def _differ(given: str | None, names: list[str]) -> tuple[str, str]:
+    if len(names) < 2:
+        raise ValueError(f"--sys: got {len(names)} system; expected two or more to compare")
+    wanted = [name.strip() for name in given.split(",")] if given else names[-2:]
+    if len(wanted) != 2 or wanted[0] == wanted[1] or not set(wanted) <= set(names):
+        raise ValueError(f"--differ: got {given}; expected two of {', '.join(names)}")
+    return wanted[0], wanted[1]
+
+
+def _score(args: argparse.Namespace) -> int:
+    from simile_plugin.analysis import human, human_ratings
+
+    for flag, value, least in (("--resamples", args.resamples, 1), ("--seed", args.seed, 0)):
+        if value < least:
+            raise ValueError(f"{flag}: got {value}; expected at least {least}")
+    study = human.read_key(args.key)
+    answers = [human_ratings.read_answers(path, study) for path in args.answers]
+    found = human_ratings.analyse_ratings(study, answers, args.resamples, args.seed)
+    if args.json:
+        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        return 0
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    print(human_ratings.format_ratings(found), end="")
+    return 0
