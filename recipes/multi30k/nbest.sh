@@ -20,7 +20,7 @@
 #   JOBS          trainings at once; CPU: the number of cores, GPU: 1
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
 #
-# Time and memory grow with N: a training with N = 16 takes about twice as long as with 8.
+# Time and memory of a training grow with N.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

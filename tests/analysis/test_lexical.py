@@ -51,14 +51,14 @@ def test_by_hand() -> None:
     the, cat, once = rows["6-10"], rows["2-5"], rows["1"]
     assert the is not None and cat is not None and once is not None
     # "the": 6 in the references. First: 1 + 2 + 3 = 6 words, 1 + 2 + 2 = 5 matched.
-    assert (the.ref_count, the.first_f1) == (6, pytest.approx(100 * 2 * 5 / (6 + 6)))
+    assert the.ref_count == 6 and the.first_f1 == pytest.approx(100 * 2 * 5 / (6 + 6))
     # Second: 0 + 3 + 2 words, all matched.
     assert the.second_f1 == pytest.approx(100 * 2 * 5 / (6 + 5))
     # "cat": 2. First 1 of 1 matched; second 2 of 2.
-    assert (cat.ref_count, cat.first_f1) == (2, pytest.approx(100 * 2 * 1 / (2 + 1)))
+    assert cat.ref_count == 2 and cat.first_f1 == pytest.approx(100 * 2 * 1 / (2 + 1))
     assert cat.second_f1 == 100 and cat.difference == pytest.approx(100 - 200 / 3)
     # "sat", "dog": 2 words. First: sat matched, dog (in the wrong sentence) not: 2 words.
-    assert (once.ref_count, once.first_f1) == (2, pytest.approx(100 * 2 * 1 / (2 + 2)))
+    assert once.ref_count == 2 and once.first_f1 == pytest.approx(100 * 2 * 1 / (2 + 2))
     # Second: dog matched; "a" is in no reference and in no bucket.
     assert once.second_f1 == pytest.approx(100 * 2 * 1 / (2 + 1))
     assert rows["11-100"] is None and rows["1001+"] is None
