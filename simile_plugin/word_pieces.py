@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import compress, islice
+from itertools import chain, compress, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simile_plugin.piece_leads import PieceLeads
 from simile_plugin.piece_model import NORMAL, SPACE_MARK, UNIGRAM, UNKNOWN, PieceModel
 
 Ints = NDArray[np.int64]
@@ -27,7 +28,8 @@ Ints = NDArray[np.int64]
 MAX_WORDS = 1 << 18
 MAX_PIECES = 1 << 21
 BLOCK = 1 << 13  # sentences looked up at once
-JUDGED_AT = 2  # times a word is met when the cost of judging it is spent: most never come back
+JUDGED_AT = 2  # times a word is met when it is judged by n-best lists: many never come back
+MANY_WORDS = 300  # new words for which judging all at once is faster
 LONGEST_WORD = 32  # characters; longer ones (text without spaces) are not worth keeping
 # Adding a score to a sum rounds by at most 2^-24 of the sum, for both of two rivals: 2^-23 for each
 # piece. Twice that is more than enough.
@@ -68,6 +70,9 @@ class WordPieces:
         self._silent = {self._unknown, model.pieces.index(SPACE_MARK)}
         self._prepare, self._segment = prepare, segment
         self._best_two, self._whole = best_two, whole
+        judges_fast = model.model_type == UNIGRAM and PieceLeads.covers(model)
+        self._leads = PieceLeads(model) if judges_fast else None
+        self._judged_at = 1 if judges_fast or model.model_type != UNIGRAM else JUDGED_AT
         self._lock = threading.Lock()
         self._clear()
 
@@ -77,13 +82,15 @@ class WordPieces:
         # By row: how often it was met, where the pieces of the word begin, how many, |sum of their
         # scores|, the sum up to which their lead outweighs rounding (0 for none so far), and
         # whether there is a piece but none that counts.
-        self._met = np.full(1, JUDGED_AT)
+        self._met = np.full(1, self._judged_at)
         self._starts = np.zeros(1, dtype=np.int64)
         self._lengths = np.zeros(1, dtype=np.int64)
         self._sums = np.zeros(1)
         self._bears = np.full(1, np.inf)
         self._hollow = np.zeros(1, dtype=bool)
         self._pool = np.zeros(0, dtype=np.int64)
+        # Prepared word -> ids, |score|, what it bears.
+        self._prepared: dict[str, tuple[list[int], float, float]] = {}
 
     def __len__(self) -> int:
         return len(self._rows) - 1
@@ -151,21 +158,45 @@ class WordPieces:
                 setattr(self, name, np.concatenate([old, np.zeros(new, dtype=old.dtype)]))
         before = self._met
         self._met = before + np.bincount(rows, minlength=len(before))
-        due = np.flatnonzero((before < JUDGED_AT) & (self._met >= JUDGED_AT))
+        due = np.flatnonzero((before < self._judged_at) & (self._met >= self._judged_at))
         words = [self._words[row] for row in due]
         kept = [len(word) <= LONGEST_WORD for word in words]
         words, due = list(compress(words, kept)), due[kept]
         if not words:
             return
-        prepared = [self._prepare(word) for word in words]
-        found = self._segment(prepared)
-        judged = [self._judge(text, ids) for text, ids in zip(prepared, found, strict=True)]
-        self._sums[due], self._bears[due] = np.array(judged).T
+        # Raw words such as "house", "House," and "(house)" share prepared ones.
+        prepared = [self._prepare(word).split(" ") for word in words]
+        new = [part for part in {*chain.from_iterable(prepared)} if part not in self._prepared]
+        segmented = self._segment(new)
+        judged = self._judge_all(new, segmented)
+        for part, ids, judgement in zip(new, segmented, judged, strict=True):
+            self._prepared[part] = (ids, *judgement)
+        parts = [[self._prepared[part] for part in word] for word in prepared]
+        found = [[piece for ids, _, _ in word for piece in ids] for word in parts]
+        self._sums[due] = [sum(total for _, total, _ in word) for word in parts]
+        self._bears[due] = [min(bears for _, _, bears in word) for word in parts]
         self._hollow[due] = [bool(ids) and self._silent.issuperset(ids) for ids in found]
         self._lengths[due] = lengths = np.fromiter(map(len, found), np.int64, count=len(found))
         self._starts[due] = len(self._pool) + np.cumsum(lengths) - lengths
-        flat = [piece for ids in found for piece in ids]
-        self._pool = np.concatenate([self._pool, np.array(flat, dtype=np.int64)])
+        flat = np.fromiter(chain.from_iterable(found), np.int64, count=int(lengths.sum()))
+        self._pool = np.concatenate([self._pool, flat])
+
+    def _judge_all(self, texts: list[str], found: list[list[int]]) -> list[tuple[float, float]]:
+        """`_judge` for prepared words, by the faster way where it is open."""
+        if self._leads is None or len(texts) < MANY_WORDS:
+            return [self._judge(text, ids) for text, ids in zip(texts, found, strict=True)]
+        judged = []
+        sums, leads = self._leads(texts)
+        for text, ids, total, lead in zip(texts, found, sums.tolist(), leads.tolist(), strict=True):
+            # What is left over must be a number of unknown characters, 0 without an unknown piece.
+            rest = total - sum(self._model.scores[piece] for piece in ids if piece != self._unknown)
+            unknown = rest / self._model.unknown_score
+            agrees = abs(unknown - round(unknown)) < 1e-9 and (round(unknown) > 0) == (
+                self._unknown in ids
+            )
+            bears = lead / (ROUNDING * (len(text) + 1)) if agrees else 0.0
+            judged.append((abs(total), bears if ids else np.inf))
+        return judged
 
     def _judge(self, text: str, ids: list[int]) -> tuple[float, float]:
         """|Score| of a word, and up to which |score| of a sentence its pieces are certain."""
