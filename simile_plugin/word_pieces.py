@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import chain, compress, islice
+from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from simile_plugin.piece_model import NORMAL, SPACE_MARK, UNIGRAM, UNKNOWN, Piec
 
 Ints = NDArray[np.int64]
 
-# What is kept: about 80 MB at the most. Past it the cache starts anew with the next block.
+# What is kept: about 100 MB at the most. Past it the cache starts anew with the next block.
 MAX_WORDS = 1 << 18
 MAX_PIECES = 1 << 21
 BLOCK = 1 << 13  # sentences looked up at once
@@ -43,6 +44,40 @@ class _Rows(dict[str, int]):
     def __missing__(self, word: str) -> int:
         row = self[word] = len(self)
         return row
+
+
+@dataclass
+class _Table:
+    """What is known of words, by row.
+
+    Attributes:
+        starts, lengths: where the pieces are in the pool.
+        sums: |sum of their scores|.
+        bears: |sum of scores| of a sentence up to which the lead outweighs rounding; 0: unknown.
+        hollow: whether there are pieces but none that counts (see Segmenter).
+    """
+
+    starts: Ints
+    lengths: Ints
+    sums: NDArray[np.float64]
+    bears: NDArray[np.float64]
+    hollow: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, rows: int) -> _Table:
+        """Rows of words that nothing is known of."""
+        numbers = np.zeros((2, rows), dtype=np.int64)
+        return cls(*numbers, np.zeros(rows), np.zeros(rows), np.zeros(rows, dtype=bool))
+
+    def append(self, other: _Table) -> None:
+        """Add the rows of another table."""
+        for name, values in vars(other).items():
+            setattr(self, name, np.concatenate([getattr(self, name), values]))
+
+    def put(self, rows: Ints, other: _Table) -> None:
+        """Replace rows."""
+        for name, values in vars(other).items():
+            getattr(self, name)[rows] = values
 
 
 class WordPieces:
@@ -67,7 +102,10 @@ class WordPieces:
     ) -> None:
         self._model = model
         self._unknown = model.types.index(UNKNOWN)
-        self._silent = {self._unknown, model.pieces.index(SPACE_MARK)}
+        self._silent = np.array([self._unknown, model.pieces.index(SPACE_MARK)])
+        # The unknown piece's own score is never counted.
+        self._scores = np.array(model.scores)
+        self._scores[self._unknown] = 0
         self._prepare, self._segment = prepare, segment
         self._best_two, self._whole = best_two, whole
         judges_fast = model.model_type == UNIGRAM and PieceLeads.covers(model)
@@ -79,18 +117,13 @@ class WordPieces:
     def _clear(self) -> None:
         self._rows = _Rows({SEPARATOR: 0})
         self._words = [SEPARATOR]
-        # By row: how often it was met, where the pieces of the word begin, how many, |sum of their
-        # scores|, the sum up to which their lead outweighs rounding (0 for none so far), and
-        # whether there is a piece but none that counts.
-        self._met = np.full(1, self._judged_at)
-        self._starts = np.zeros(1, dtype=np.int64)
-        self._lengths = np.zeros(1, dtype=np.int64)
-        self._sums = np.zeros(1)
-        self._bears = np.full(1, np.inf)
-        self._hollow = np.zeros(1, dtype=bool)
+        self._met = np.full(1, self._judged_at)  # by row: how often the word was met
+        self._of_rows = _Table.empty(1)
+        self._of_rows.bears[0] = np.inf
         self._pool = np.zeros(0, dtype=np.int64)
-        # Prepared word -> ids, |score|, what it bears.
-        self._prepared: dict[str, tuple[list[int], float, float]] = {}
+        # The same for prepared words, of which raw ones consist; their pieces are in the pool, too.
+        self._parts = _Rows()
+        self._of_parts = _Table.empty(0)
 
     def __len__(self) -> int:
         return len(self._rows) - 1
@@ -121,16 +154,16 @@ class WordPieces:
             self._clear()
         rows, ends = self._look_up(sentences)
         self._learn(rows)
-        lengths = self._lengths[rows]
+        lengths = self._of_rows.lengths[rows]
         last = np.cumsum(lengths)
-        begin = self._starts[rows] - (last - lengths)
+        begin = self._of_rows.starts[rows] - (last - lengths)
         ids = self._pool[np.arange(last[-1]) + np.repeat(begin, lengths)]
         sentence_ends = last[ends]
         sentence_lengths = np.diff(sentence_ends, prepend=0)
         begins = np.concatenate([[0], ends[:-1] + 1])
-        sums = np.add.reduceat(self._sums[rows], begins)
-        wrong = sums >= np.minimum.reduceat(self._bears[rows], begins)
-        hollow = self._hollow[rows]
+        sums = np.add.reduceat(self._of_rows.sums[rows], begins)
+        wrong = sums >= np.minimum.reduceat(self._of_rows.bears[rows], begins)
+        hollow = self._of_rows.hollow[rows]
         if hollow.any():
             counted = np.add.reduceat((lengths > 0) & ~hollow, begins, dtype=np.int64)
             wrong |= (counted == 0) & (sentence_lengths > 0)
@@ -153,54 +186,73 @@ class WordPieces:
         if new:
             self._words.extend(islice(self._rows, len(self._words), None))
             self._met = np.concatenate([self._met, np.zeros(new, dtype=np.int64)])
-            for name in ("_starts", "_lengths", "_hollow", "_sums", "_bears"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros(new, dtype=old.dtype)]))
+            self._of_rows.append(_Table.empty(new))
         before = self._met
         self._met = before + np.bincount(rows, minlength=len(before))
         due = np.flatnonzero((before < self._judged_at) & (self._met >= self._judged_at))
-        words = [self._words[row] for row in due]
-        kept = [len(word) <= LONGEST_WORD for word in words]
-        words, due = list(compress(words, kept)), due[kept]
-        if not words:
-            return
-        # Raw words such as "house", "House," and "(house)" share prepared ones.
-        prepared = [self._prepare(word).split(" ") for word in words]
-        new = [part for part in {*chain.from_iterable(prepared)} if part not in self._prepared]
-        segmented = self._segment(new)
-        judged = self._judge_all(new, segmented)
-        for part, ids, judgement in zip(new, segmented, judged, strict=True):
-            self._prepared[part] = (ids, *judgement)
-        parts = [[self._prepared[part] for part in word] for word in prepared]
-        found = [[piece for ids, _, _ in word for piece in ids] for word in parts]
-        self._sums[due] = [sum(total for _, total, _ in word) for word in parts]
-        self._bears[due] = [min(bears for _, _, bears in word) for word in parts]
-        self._hollow[due] = [bool(ids) and self._silent.issuperset(ids) for ids in found]
-        self._lengths[due] = lengths = np.fromiter(map(len, found), np.int64, count=len(found))
-        self._starts[due] = len(self._pool) + np.cumsum(lengths) - lengths
-        flat = np.fromiter(chain.from_iterable(found), np.int64, count=int(lengths.sum()))
-        self._pool = np.concatenate([self._pool, flat])
+        kept = [len(self._words[row]) <= LONGEST_WORD for row in due]
+        due = due[kept]
+        if len(due):
+            self._of_rows.put(due, self._put_together([self._words[row] for row in due]))
 
-    def _judge_all(self, texts: list[str], found: list[list[int]]) -> list[tuple[float, float]]:
-        """`_judge` for prepared words, by the faster way where it is open."""
-        if self._leads is None or len(texts) < MANY_WORDS:
-            return [self._judge(text, ids) for text, ids in zip(texts, found, strict=True)]
-        judged = []
-        sums, leads = self._leads(texts)
-        for text, ids, total, lead in zip(texts, found, sums.tolist(), leads.tolist(), strict=True):
+    def _put_together(self, words: list[str]) -> _Table:
+        """Raw words from prepared ones: "house", "House," and "(house)" share one."""
+        prepared = [self._prepare(word).split(" ") for word in words]
+        counts = np.fromiter(map(len, prepared), np.int64, count=len(prepared))
+        flat = chain.from_iterable(prepared)
+        parts = np.fromiter(map(self._parts.__getitem__, flat), np.int64, count=int(counts.sum()))
+        new = list(islice(self._parts, len(self._of_parts.sums), None))
+        if new:
+            self._of_parts.append(self._segment_new(new))
+        table, begins = self._of_parts, np.cumsum(counts) - counts
+        each = table.lengths[parts]
+        last = np.cumsum(each)
+        flat_starts = np.repeat(table.starts[parts] - (last - each), each)
+        lengths = np.add.reduceat(each, begins)
+        counted = np.add.reduceat((each > 0) & ~table.hollow[parts], begins, dtype=np.int64)
+        found = _Table(
+            starts=len(self._pool) + np.cumsum(lengths) - lengths,
+            lengths=lengths,
+            sums=np.add.reduceat(table.sums[parts], begins),
+            bears=np.minimum.reduceat(table.bears[parts], begins),
+            hollow=(counted == 0) & (lengths > 0),
+        )
+        self._pool = np.concatenate([self._pool, self._pool[np.arange(last[-1]) + flat_starts]])
+        return found
+
+    def _segment_new(self, texts: list[str]) -> _Table:
+        """Pieces of prepared words, put into the pool, and how certain they are."""
+        found = self._segment(texts)
+        lengths = np.fromiter(map(len, found), np.int64, count=len(found))
+        ids = np.fromiter(chain.from_iterable(found), np.int64, count=int(lengths.sum()))
+        ends = np.cumsum(lengths)
+
+        def of_words(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.diff(np.concatenate([[0.0], np.cumsum(values)])[np.append(0, ends)])
+
+        silent = of_words(np.isin(ids, self._silent).astype(np.float64))
+        if self._model.model_type != UNIGRAM:
+            sums, bears = np.zeros(len(texts)), np.full(len(texts), np.inf)
+        elif self._leads is None or len(texts) < MANY_WORDS:
+            judged = [self._judge(text, row) for text, row in zip(texts, found, strict=True)]
+            sums, bears = np.array(judged).T
+        else:
+            sums, bears = self._leads(texts)
             # What is left over must be a number of unknown characters, 0 without an unknown piece.
-            rest = total - sum(self._model.scores[piece] for piece in ids if piece != self._unknown)
-            unknown = rest / self._model.unknown_score
-            agrees = abs(unknown - round(unknown)) < 1e-9 and (round(unknown) > 0) == (
-                self._unknown in ids
+            unknown = (sums - of_words(self._scores[ids])) / self._model.unknown_score
+            agrees = (np.abs(unknown - unknown.round()) < 1e-6) & (
+                (unknown.round() > 0) == (of_words(ids == self._unknown) > 0)
             )
-            bears = lead / (ROUNDING * (len(text) + 1)) if agrees else 0.0
-            judged.append((abs(total), bears if ids else np.inf))
-        return judged
+            characters = np.fromiter(map(len, texts), np.int64, count=len(texts)) + 1
+            bears = np.where(agrees, bears / (ROUNDING * characters), 0.0)
+            sums, bears = np.abs(sums), np.where(lengths > 0, bears, np.inf)
+        starts = len(self._pool) + ends - lengths
+        self._pool = np.concatenate([self._pool, ids])
+        return _Table(starts, lengths, sums, bears, (lengths > 0) & (silent == lengths))
 
     def _judge(self, text: str, ids: list[int]) -> tuple[float, float]:
         """|Score| of a word, and up to which |score| of a sentence its pieces are certain."""
-        if self._model.model_type != UNIGRAM or not ids:
+        if not ids:
             return 0.0, np.inf
         rivals = self._best_two(text)
         scores, unknown = zip(*(self._score(*rival) for rival in rivals), strict=True)
