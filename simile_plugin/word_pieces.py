@@ -66,8 +66,8 @@ class _Table:
     @classmethod
     def empty(cls, rows: int) -> _Table:
         """Rows of words that nothing is known of."""
-        numbers = np.zeros((2, rows), dtype=np.int64)
-        return cls(*numbers, np.zeros(rows), np.zeros(rows), np.zeros(rows, dtype=bool))
+        starts, lengths = np.zeros((2, rows), dtype=np.int64)
+        return cls(starts, lengths, np.zeros(rows), np.zeros(rows), np.zeros(rows, dtype=bool))
 
     def append(self, other: _Table) -> None:
         """Add the rows of another table."""
@@ -283,7 +283,7 @@ class WordPieces:
         wrong: NDArray[np.bool_],
     ) -> tuple[Ints, Ints]:
         """Put what sentencepiece says of whole sentences in place of the wrong ones."""
-        numbers = np.flatnonzero(wrong)
+        numbers = np.flatnonzero(wrong).tolist()
         found = self._whole([sentences[number] for number in numbers])
         parts, done = [], 0
         for number, row in zip(numbers, found, strict=True):

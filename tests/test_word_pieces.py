@@ -6,6 +6,7 @@ import random
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -35,9 +36,14 @@ TEXT = [
 RAW = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
 
 
-def train(**options: object) -> bytes:
+def train(**options: Any) -> bytes:
     model = io.BytesIO()
-    flags = {"vocab_size": 90, "hard_vocab_limit": False, "minloglevel": 2, **options}
+    flags: dict[str, Any] = {
+        "vocab_size": 90,
+        "hard_vocab_limit": False,
+        "minloglevel": 2,
+        **options,
+    }
     if flags.get("model_type") == "bpe":
         flags["vocab_size"] = 80
     if flags.get("byte_fallback"):
@@ -105,7 +111,7 @@ def tsv(path: Path, rule: str) -> dict[str, str]:
     return {"normalization_rule_tsv": str(path)}
 
 
-CACHED = {
+CACHED: dict[str, dict[str, Any]] = {
     "unigram": {},
     "bpe": {"model_type": "bpe"},
     "unigram, bytes": {"byte_fallback": True},
@@ -117,7 +123,7 @@ CACHED = {
     "a rule of letters": {"rule": "x>yz"},
     "a rule that makes spaces": {"rule": "x> "},
 }
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "no first mark": {"add_dummy_prefix": False},
     "marks behind": {"treat_whitespace_as_suffix": True},
     "spaces kept": {"remove_extra_whitespaces": False},
