@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import compress, islice
+from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simile_plugin.piece_leads import PieceLeads
 from simile_plugin.piece_model import NORMAL, SPACE_MARK, UNIGRAM, UNKNOWN, PieceModel
 
 Ints = NDArray[np.int64]
 
-# What is kept: about 80 MB at the most. Past it the cache starts anew with the next block.
+# What is kept: about 100 MB at the most. Past it the cache starts anew with the next block.
 MAX_WORDS = 1 << 18
 MAX_PIECES = 1 << 21
 BLOCK = 1 << 13  # sentences looked up at once
-JUDGED_AT = 2  # times a word is met when the cost of judging it is spent: most never come back
+JUDGED_AT = 2  # times a word is met when it is judged by n-best lists: many never come back
+MANY_WORDS = 300  # new words for which judging all at once is faster
 LONGEST_WORD = 32  # characters; longer ones (text without spaces) are not worth keeping
 # Adding a score to a sum rounds by at most 2^-24 of the sum, for both of two rivals: 2^-23 for each
 # piece. Twice that is more than enough.
@@ -41,6 +44,40 @@ class _Rows(dict[str, int]):
     def __missing__(self, word: str) -> int:
         row = self[word] = len(self)
         return row
+
+
+@dataclass
+class _Table:
+    """What is known of words, by row.
+
+    Attributes:
+        starts, lengths: where the pieces are in the pool.
+        sums: |sum of their scores|.
+        bears: |sum of scores| of a sentence up to which the lead outweighs rounding; 0: unknown.
+        hollow: whether there are pieces but none that counts (see Segmenter).
+    """
+
+    starts: Ints
+    lengths: Ints
+    sums: NDArray[np.float64]
+    bears: NDArray[np.float64]
+    hollow: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, rows: int) -> _Table:
+        """Rows of words that nothing is known of."""
+        starts, lengths = np.zeros((2, rows), dtype=np.int64)
+        return cls(starts, lengths, np.zeros(rows), np.zeros(rows), np.zeros(rows, dtype=bool))
+
+    def append(self, other: _Table) -> None:
+        """Add the rows of another table."""
+        for name, values in vars(other).items():
+            setattr(self, name, np.concatenate([getattr(self, name), values]))
+
+    def put(self, rows: Ints, other: _Table) -> None:
+        """Replace rows."""
+        for name, values in vars(other).items():
+            getattr(self, name)[rows] = values
 
 
 class WordPieces:
@@ -65,25 +102,28 @@ class WordPieces:
     ) -> None:
         self._model = model
         self._unknown = model.types.index(UNKNOWN)
-        self._silent = {self._unknown, model.pieces.index(SPACE_MARK)}
+        self._silent = np.array([self._unknown, model.pieces.index(SPACE_MARK)])
+        # The unknown piece's own score is never counted.
+        self._scores = np.array(model.scores)
+        self._scores[self._unknown] = 0
         self._prepare, self._segment = prepare, segment
         self._best_two, self._whole = best_two, whole
+        judges_fast = model.model_type == UNIGRAM and PieceLeads.covers(model)
+        self._leads = PieceLeads(model) if judges_fast else None
+        self._judged_at = 1 if judges_fast or model.model_type != UNIGRAM else JUDGED_AT
         self._lock = threading.Lock()
         self._clear()
 
     def _clear(self) -> None:
         self._rows = _Rows({SEPARATOR: 0})
         self._words = [SEPARATOR]
-        # By row: how often it was met, where the pieces of the word begin, how many, |sum of their
-        # scores|, the sum up to which their lead outweighs rounding (0 for none so far), and
-        # whether there is a piece but none that counts.
-        self._met = np.full(1, JUDGED_AT)
-        self._starts = np.zeros(1, dtype=np.int64)
-        self._lengths = np.zeros(1, dtype=np.int64)
-        self._sums = np.zeros(1)
-        self._bears = np.full(1, np.inf)
-        self._hollow = np.zeros(1, dtype=bool)
+        self._met = np.full(1, self._judged_at)  # by row: how often the word was met
+        self._of_rows = _Table.empty(1)
+        self._of_rows.bears[0] = np.inf
         self._pool = np.zeros(0, dtype=np.int64)
+        # The same for prepared words, of which raw ones consist; their pieces are in the pool, too.
+        self._parts = _Rows()
+        self._of_parts = _Table.empty(0)
 
     def __len__(self) -> int:
         return len(self._rows) - 1
@@ -114,16 +154,16 @@ class WordPieces:
             self._clear()
         rows, ends = self._look_up(sentences)
         self._learn(rows)
-        lengths = self._lengths[rows]
+        lengths = self._of_rows.lengths[rows]
         last = np.cumsum(lengths)
-        begin = self._starts[rows] - (last - lengths)
+        begin = self._of_rows.starts[rows] - (last - lengths)
         ids = self._pool[np.arange(last[-1]) + np.repeat(begin, lengths)]
         sentence_ends = last[ends]
         sentence_lengths = np.diff(sentence_ends, prepend=0)
         begins = np.concatenate([[0], ends[:-1] + 1])
-        sums = np.add.reduceat(self._sums[rows], begins)
-        wrong = sums >= np.minimum.reduceat(self._bears[rows], begins)
-        hollow = self._hollow[rows]
+        sums = np.add.reduceat(self._of_rows.sums[rows], begins)
+        wrong = sums >= np.minimum.reduceat(self._of_rows.bears[rows], begins)
+        hollow = self._of_rows.hollow[rows]
         if hollow.any():
             counted = np.add.reduceat((lengths > 0) & ~hollow, begins, dtype=np.int64)
             wrong |= (counted == 0) & (sentence_lengths > 0)
@@ -146,30 +186,73 @@ class WordPieces:
         if new:
             self._words.extend(islice(self._rows, len(self._words), None))
             self._met = np.concatenate([self._met, np.zeros(new, dtype=np.int64)])
-            for name in ("_starts", "_lengths", "_hollow", "_sums", "_bears"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros(new, dtype=old.dtype)]))
+            self._of_rows.append(_Table.empty(new))
         before = self._met
         self._met = before + np.bincount(rows, minlength=len(before))
-        due = np.flatnonzero((before < JUDGED_AT) & (self._met >= JUDGED_AT))
-        words = [self._words[row] for row in due]
-        kept = [len(word) <= LONGEST_WORD for word in words]
-        words, due = list(compress(words, kept)), due[kept]
-        if not words:
-            return
-        prepared = [self._prepare(word) for word in words]
-        found = self._segment(prepared)
-        judged = [self._judge(text, ids) for text, ids in zip(prepared, found, strict=True)]
-        self._sums[due], self._bears[due] = np.array(judged).T
-        self._hollow[due] = [bool(ids) and self._silent.issuperset(ids) for ids in found]
-        self._lengths[due] = lengths = np.fromiter(map(len, found), np.int64, count=len(found))
-        self._starts[due] = len(self._pool) + np.cumsum(lengths) - lengths
-        flat = [piece for ids in found for piece in ids]
-        self._pool = np.concatenate([self._pool, np.array(flat, dtype=np.int64)])
+        due = np.flatnonzero((before < self._judged_at) & (self._met >= self._judged_at))
+        kept = [len(self._words[row]) <= LONGEST_WORD for row in due]
+        due = due[kept]
+        if len(due):
+            self._of_rows.put(due, self._put_together([self._words[row] for row in due]))
+
+    def _put_together(self, words: list[str]) -> _Table:
+        """Raw words from prepared ones: "house", "House," and "(house)" share one."""
+        prepared = [self._prepare(word).split(" ") for word in words]
+        counts = np.fromiter(map(len, prepared), np.int64, count=len(prepared))
+        flat = chain.from_iterable(prepared)
+        parts = np.fromiter(map(self._parts.__getitem__, flat), np.int64, count=int(counts.sum()))
+        new = list(islice(self._parts, len(self._of_parts.sums), None))
+        if new:
+            self._of_parts.append(self._segment_new(new))
+        table, begins = self._of_parts, np.cumsum(counts) - counts
+        each = table.lengths[parts]
+        last = np.cumsum(each)
+        flat_starts = np.repeat(table.starts[parts] - (last - each), each)
+        lengths = np.add.reduceat(each, begins)
+        counted = np.add.reduceat((each > 0) & ~table.hollow[parts], begins, dtype=np.int64)
+        found = _Table(
+            starts=len(self._pool) + np.cumsum(lengths) - lengths,
+            lengths=lengths,
+            sums=np.add.reduceat(table.sums[parts], begins),
+            bears=np.minimum.reduceat(table.bears[parts], begins),
+            hollow=(counted == 0) & (lengths > 0),
+        )
+        self._pool = np.concatenate([self._pool, self._pool[np.arange(last[-1]) + flat_starts]])
+        return found
+
+    def _segment_new(self, texts: list[str]) -> _Table:
+        """Pieces of prepared words, put into the pool, and how certain they are."""
+        found = self._segment(texts)
+        lengths = np.fromiter(map(len, found), np.int64, count=len(found))
+        ids = np.fromiter(chain.from_iterable(found), np.int64, count=int(lengths.sum()))
+        ends = np.cumsum(lengths)
+
+        def of_words(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.diff(np.concatenate([[0.0], np.cumsum(values)])[np.append(0, ends)])
+
+        silent = of_words(np.isin(ids, self._silent).astype(np.float64))
+        if self._model.model_type != UNIGRAM:
+            sums, bears = np.zeros(len(texts)), np.full(len(texts), np.inf)
+        elif self._leads is None or len(texts) < MANY_WORDS:
+            judged = [self._judge(text, row) for text, row in zip(texts, found, strict=True)]
+            sums, bears = np.array(judged).T
+        else:
+            sums, bears = self._leads(texts)
+            # What is left over must be a number of unknown characters, 0 without an unknown piece.
+            unknown = (sums - of_words(self._scores[ids])) / self._model.unknown_score
+            agrees = (np.abs(unknown - unknown.round()) < 1e-6) & (
+                (unknown.round() > 0) == (of_words(ids == self._unknown) > 0)
+            )
+            characters = np.fromiter(map(len, texts), np.int64, count=len(texts)) + 1
+            bears = np.where(agrees, bears / (ROUNDING * characters), 0.0)
+            sums, bears = np.abs(sums), np.where(lengths > 0, bears, np.inf)
+        starts = len(self._pool) + ends - lengths
+        self._pool = np.concatenate([self._pool, ids])
+        return _Table(starts, lengths, sums, bears, (lengths > 0) & (silent == lengths))
 
     def _judge(self, text: str, ids: list[int]) -> tuple[float, float]:
         """|Score| of a word, and up to which |score| of a sentence its pieces are certain."""
-        if self._model.model_type != UNIGRAM or not ids:
+        if not ids:
             return 0.0, np.inf
         rivals = self._best_two(text)
         scores, unknown = zip(*(self._score(*rival) for rival in rivals), strict=True)
@@ -200,7 +283,7 @@ class WordPieces:
         wrong: NDArray[np.bool_],
     ) -> tuple[Ints, Ints]:
         """Put what sentencepiece says of whole sentences in place of the wrong ones."""
-        numbers = np.flatnonzero(wrong)
+        numbers = np.flatnonzero(wrong).tolist()
         found = self._whole([sentences[number] for number in numbers])
         parts, done = [], 0
         for number, row in zip(numbers, found, strict=True):

@@ -19,7 +19,8 @@ ALLOWED = {
     "files": set[str](),
     "risk": {"torch"},
     "piece_model": {"numpy"},
-    "word_pieces": {"piece_model", "numpy"},
+    "piece_leads": {"piece_model", "numpy"},
+    "word_pieces": {"piece_model", "piece_leads", "numpy"},
     # sacremoses only if asked for
     "text": {"piece_model", "word_pieces", "torch", "numpy", "sentencepiece", "sacremoses"},
     "encoder": {

@@ -6,6 +6,7 @@ import random
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -35,9 +36,14 @@ TEXT = [
 RAW = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
 
 
-def train(**options: object) -> bytes:
+def train(**options: Any) -> bytes:
     model = io.BytesIO()
-    flags = {"vocab_size": 90, "hard_vocab_limit": False, "minloglevel": 2, **options}
+    flags: dict[str, Any] = {
+        "vocab_size": 90,
+        "hard_vocab_limit": False,
+        "minloglevel": 2,
+        **options,
+    }
     if flags.get("model_type") == "bpe":
         flags["vocab_size"] = 80
     if flags.get("byte_fallback"):
@@ -105,7 +111,7 @@ def tsv(path: Path, rule: str) -> dict[str, str]:
     return {"normalization_rule_tsv": str(path)}
 
 
-CACHED = {
+CACHED: dict[str, dict[str, Any]] = {
     "unigram": {},
     "bpe": {"model_type": "bpe"},
     "unigram, bytes": {"byte_fallback": True},
@@ -117,7 +123,7 @@ CACHED = {
     "a rule of letters": {"rule": "x>yz"},
     "a rule that makes spaces": {"rule": "x> "},
 }
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "no first mark": {"add_dummy_prefix": False},
     "marks behind": {"treat_whitespace_as_suffix": True},
     "spaces kept": {"remove_extra_whitespaces": False},
@@ -129,6 +135,31 @@ REFUSED = {
     "a rule behind a space": {"rule": "d >d_"},
     "a rule of spaces": {"rule": " >_"},
 }
+
+
+@pytest.mark.parametrize("many", [0, 10**9], ids=["all at once", "by n-best lists"])
+def test_leads_are_those_of_n_best_lists(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_pieces, "MANY_WORDS", many)
+    segmenter = Segmenter(train(normalization_rule_name="identity"), Preprocessing())
+    sentences = odd_sentences(seed=9, count=100)
+    assert segmenter.encode(sentences) == segmenter.encode_whole(sentences)
+    cache = segmenter._words
+    assert cache is not None and len(cache._parts) > 100
+    model, table = segmenter.model, cache._of_parts
+    for part, row in cache._parts.items():
+        texts = segmenter._processor.NBestEncodeAsPieces(part, nbest_size=2) if part else []
+        scores = []
+        for pieces in texts:
+            known = [model.scores[model.pieces.index(p)] for p in pieces if p in model.pieces]
+            strange = "".join(piece for piece in pieces if piece not in model.pieces)
+            scores.append(sum(known) + len(strange) * model.unknown_score)
+        if scores:
+            assert table.sums[row] == pytest.approx(abs(scores[0]))
+        if len(scores) == 2:
+            bears = (scores[0] - scores[1]) / (word_pieces.ROUNDING * (len(part) + 1))
+            assert table.bears[row] == pytest.approx(bears, rel=1e-3, abs=10)
+        else:
+            assert table.bears[row] == float("inf")
 
 
 @pytest.mark.parametrize("preprocessing", [Preprocessing(), RAW], ids=["prepared", "raw"])
@@ -193,7 +224,9 @@ def model_of(pieces: dict[str, float]) -> bytes:
     return b"".join([*(field(1, row) for row in rows), field(2, trainer), field(3, b"")])
 
 
-def test_near_ties_that_rounding_decides() -> None:
+@pytest.mark.parametrize("many", [0, 10**9], ids=["all at once", "by n-best lists"])
+def test_near_ties_that_rounding_decides(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_pieces, "MANY_WORDS", many)
     # "aba" is ab + a or a + ba, equal but for the last places of a float32.
     scores = {SPACE_MARK: -1.1, "a": -2.3, "b": -9.7, "ab": -3.3, "ba": -3.3 + 3e-7, "c": -1.7}
     segmenter = Segmenter(model_of(scores), Preprocessing())

@@ -6,7 +6,8 @@
 #
 # One encoder (ENCODER, or 30,000 pieces trained on the texts, with random vectors) is exported to
 # each library, so that all have the same vocabulary and, checked first, the same vectors. Texts:
-# English sides under SIMILE_DATA, or generated ones. Repeats are interleaved; the median counts.
+# English sides under SIMILE_DATA, or generated ones. Repeats are interleaved; the fastest of each
+# counts, which a busy machine disturbs least.
 #
 #   CLONE      folder of a clone of github.com/jwieting/paraphrastic-representations-at-scale
 #

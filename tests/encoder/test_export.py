@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -32,12 +33,13 @@ SENTENCES = [
 RAW = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
 
 
-def trained(**options: object) -> bytes:
+def trained(**options: Any) -> bytes:
     model = io.BytesIO()
+    flags = {"vocab_size": 45, "hard_vocab_limit": False, "minloglevel": 2, **options}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["the grey heron waits", "an old ferry, at noon"] * 4),
         model_writer=model,
-        **{"vocab_size": 45, "hard_vocab_limit": False, "minloglevel": 2, **options},
+        **flags,
     )
     return model.getvalue()
 
