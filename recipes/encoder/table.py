@@ -1,0 +1,45 @@
+"""The results of encoders of several seeds, side by side, and their mean.
+
+    python table.py RESULT.json...      each printed by simile eval-encoder --sts --judgements --json
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from simile_plugin.analysis.tables import markdown_table
+
+
+def numbers(result: dict[str, Any]) -> dict[str, float]:
+    """The figures of one encoder: mean over sets and all pairs of each STS year, judgements."""
+    found = {}
+    for part in result.get("sts", []):
+        name = Path(part["folder"]).name
+        found[f"{name}, mean of sets"] = part["mean_pearson"]
+        found[f"{name}, all pairs"] = part["all_pearson"]
+    means = result.get("judgements", {}).get("mean", {})
+    for kind in ("spearman", "pearson"):
+        for metric, estimate in means.get(kind, {}).items():
+            found[f"judgements, {kind}, {metric}"] = estimate["value"]
+    return found
+
+
+def main(paths: list[str]) -> None:
+    """Print a table."""
+    columns = {Path(path).stem: numbers(json.loads(Path(path).read_text())) for path in paths}
+    rows = []
+    for name in next(iter(columns.values())):
+        values = [column[name] for column in columns.values()]
+        rows.append([name, *(f"{value:.1f}" for value in values), f"{statistics.mean(values):.1f}"])
+    header = ["", *(f"seed {name}" for name in columns), "mean"]
+    print(markdown_table([header, *rows]))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("table.py: error: expected JSON files of simile eval-encoder")
+    main(sys.argv[1:])
