@@ -10,7 +10,7 @@
 #                 judgements/
 #   WORK          work/encoder in the repository: everything that is made
 #   SEEDS         "1 2 3"   encoders are trained in $WORK/encoder.SEED
-#   STEPS         20000     minibatches of each
+#   STEPS         40000     minibatches of each
 #   DEVICE        cuda where there is one, else cpu
 #   EVALUATE      1         0: train only
 # shellcheck source=recipes/common.sh
@@ -26,7 +26,7 @@ case ${1:-} in
 esac
 WORK=${WORK:-$ROOT/work/encoder}
 SEEDS=${SEEDS:-1 2 3}
-STEPS=${STEPS:-20000}
+STEPS=${STEPS:-40000}
 HERE=$ROOT/recipes/encoder
 [ -d "${SIMILE_DATA:-}/paraphrases" ] ||
     die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected a folder with paraphrases/ in it"

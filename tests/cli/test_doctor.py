@@ -318,3 +318,12 @@ def test_report_and_status(
     assert json.loads(capsys.readouterr().out)["checks"][1]["fix"] == "pip install torch"
     checks.pop()
     assert doctor.run(argparse.Namespace(json=False)) == 0
+
+
+def test_row_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.check_row_kernel() == doctor.Check("row kernel", "ok", "compiled")
+    monkeypatch.setattr("simile_plugin.encoder.row_kernel.load_kernel", lambda: None)
+    check = doctor.check_row_kernel()
+    assert check.status == "warn"
+    assert "more slowly" in check.found
+    assert "gcc" in check.fix
