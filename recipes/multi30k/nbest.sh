@@ -27,6 +27,8 @@
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
 REF=${REF:-$WORK/raw/test.en}
+ENCODER=${ENCODER:-$WORK/reward/encoder.1}
+[ -e "$ENCODER" ] || ENCODER=$WORK/encoder # the one of the captions
 SIZES=${SIZES:-2 4 8 16}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1}
@@ -47,9 +49,10 @@ esac
 for size in $SIZES; do
     [[ $size =~ ^[1-9][0-9]*$ ]] || die "SIZES: got '$size', expected whole numbers from 1"
 done
-for needed in bin mle/checkpoint_best.pt encoder; do
+for needed in bin mle/checkpoint_best.pt; do
     [ -e "$WORK/$needed" ] || die "WORK: $WORK has no $needed; run recipes/multi30k/run.sh first"
 done
+[ -e "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER; run recipes/multi30k/run.sh first"
 [ -f "$REF" ] || die "REF: no such file: $REF"
 
 setup_venv
@@ -68,7 +71,7 @@ train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE FLAGS...
     local system=$1 save=$WORK/nbest/$1
     threads_for "$JOBS"
     logged "$WORK/logs/nbest.$system.log" "$ROOT/recipes/finetune.sh" "$WORK/bin" \
-        "$WORK/mle/checkpoint_best.pt" "$WORK/encoder" "$save" -s "$SRC" -t en \
+        "$WORK/mle/checkpoint_best.pt" "$ENCODER" "$save" -s "$SRC" -t en \
         --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
         --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
         --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
@@ -100,6 +103,6 @@ done
 wait_for_all
 
 say "Test scores against N"
-simile report --only nbest --nbest-folder "$WORK/nbest" --ref "$REF" --encoder "$WORK/encoder" \
+simile report --only nbest --nbest-folder "$WORK/nbest" --ref "$REF" --encoder "$ENCODER" \
     --svg "$WORK/nbest.svg" --out "$WORK/nbest.md"
 say "Table: $WORK/nbest.md; chart: $WORK/nbest.svg"

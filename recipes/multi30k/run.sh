@@ -7,6 +7,8 @@
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder with multi30k/task1 and multi30k/task2; without it they are downloaded
 #   WORK          work/multi30k in the repository: everything that is made
+#   ENCODER       a reward encoder's folder; default: recipes/encoder/run.sh makes one of the
+#                 paraphrases under SIMILE_DATA; where there are none, one of the captions is made
 #   SRC           de        source language: de, fr or cs (target: en)
 #   MLE_EPOCHS    12        epochs of MLE training
 #   RISK_UPDATES  200       updates of each risk training
@@ -84,7 +86,22 @@ get_data() {
 
 make_encoder() {
     python "$HERE/caption_pairs.py" --captions "$WORK/captions" >"$WORK/captions/pairs.tsv"
-    simile train-encoder "$WORK/captions/pairs.tsv" --output "$WORK/encoder" --vocab-size 8000
+    simile train-encoder "$WORK/captions/pairs.tsv" --output "$ENCODER" --vocab-size 8000
+}
+
+# Sets ENCODER, and trains it if it is not there.
+reward_encoder() {
+    if [ -n "${ENCODER:-}" ]; then
+        say "Reward encoder: $ENCODER"
+    elif [ -d "${SIMILE_DATA:-}/paraphrases" ]; then
+        say "Training the reward encoder on paraphrases and bitext (recipes/encoder; 10 minutes)"
+        WORK=$WORK/reward SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
+        ENCODER=$WORK/reward/encoder.1
+    else
+        say "Training the reward encoder on the captions (about 2 minutes)"
+        ENCODER=$WORK/encoder
+        AFTER=data once encoder make_encoder
+    fi
 }
 
 segment() {
@@ -117,11 +134,17 @@ train_mle() {
         --max-epoch "$MLE_EPOCHS" --log-interval 50 "${flags[@]}"
 }
 
-train_risk() { # REWARD SEED
+train_risk() { # REWARD SEED ENCODER-CONFIG
     threads_for "$JOBS"
+    # What another encoder trained is not gone on with.
+    cmp -s "$3" "$WORK/$1.$2/encoder.json" || {
+        rm -rf "${WORK:?}/$1.$2" "$WORK/logs/$1.$2.log"
+        mkdir -p "$WORK/$1.$2"
+        cp "$3" "$WORK/$1.$2/encoder.json"
+    }
     logged "$WORK/logs/$1.$2.log" fairseq-train "${common[@]}" --save-dir "$WORK/$1.$2" \
         --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
-        --criterion simile_risk --reward "$1" --simile-encoder "$WORK/encoder" \
+        --criterion simile_risk --reward "$1" --simile-encoder "$ENCODER" \
         --mle-weight "$MLE_WEIGHT" --risk-cost-scale "$COST_SCALE" --label-smoothing 0.1 \
         --lr "$RISK_LR" --lr-scheduler fixed --clip-norm 5 --batch-size "$RISK_BATCH" \
         --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$RISK_UPDATES" \
@@ -143,7 +166,7 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 }
 
 risk_system() { # REWARD SEED
-    AFTER="encoder mle" once "$1.$2" train_risk "$1" "$2"
+    AFTER=mle once "$1.$2" train_risk "$1" "$2" "$ENCODER/config.json"
 }
 
 report() {
@@ -155,7 +178,7 @@ report() {
         done
         systems+=(--sys "${reward^^}=${files#,}") logs+=(--log "${reward^^}=${traces#,}")
     done
-    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$WORK/encoder" \
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
         --svg "$WORK/curves.svg" --out "$WORK/results.md" \
         --html "$WORK/report.html" --title "Multi30k $SRC-en"
@@ -163,8 +186,7 @@ report() {
 
 say "Multi30k $SRC-en in $WORK"
 once data get_data
-say "Training the reward encoder on the captions (about 2 minutes)"
-once encoder make_encoder
+reward_encoder
 say "Segmenting and binarising the bitext"
 once bin segment
 say "Training the MLE model ($MLE_EPOCHS epochs)"
