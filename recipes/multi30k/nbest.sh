@@ -9,6 +9,7 @@
 #   WORK          work/multi30k in the repository: a folder that run.sh has filled
 #   SRC           de        source language of run.sh
 #   REF           WORK/raw/test.en   references of the test set
+#   ENCODER       the reward encoder; default: the one that run.sh made
 #   SIZES         "2 4 8 16"         values of N
 #   REWARDS       "bleu simile"
 #   SEEDS         "1"       seeds of each training
