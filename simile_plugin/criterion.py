@@ -8,7 +8,6 @@ from typing import Any, Optional
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import FairseqEncoderDecoderModel
@@ -20,7 +19,6 @@ from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
     RiskSet,
-    score_rows,
     unwrap,
 )
 from simile_plugin.encoder.format import load_encoder
@@ -33,6 +31,7 @@ from simile_plugin.reward import (
     score_lists,
     signature,
 )
+from simile_plugin.scoring import score_rows
 from simile_plugin.text import TargetText, moses_detokenizer
 
 logger = logging.getLogger(__name__)
@@ -129,6 +128,14 @@ class SimileRiskConfig(FairseqDataclass):
             "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)"
         },
     )
+    risk_max_tokens: int = field(
+        default=0,
+        metadata={
+            "help": "score at most this many target tokens (candidates x longest candidate) at "
+            "once and decode the parts again in the backward pass: bounds memory, costs time "
+            "(0: all at once)"
+        },
+    )
     risk_compat: ChoiceEnum(["none", BEYOND_BLEU]) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
@@ -203,12 +210,14 @@ class SimileRiskCriterion(FairseqCriterion):
         check_model(model)
         risk_set = self.generator(model, sample)
         hyps, scores, reward = self.judge(sample, risk_set)
-        token_lprobs, ref_lprobs = score_rows(model, sample, risk_set, self.padding_idx)
+        token_lprobs, mean_lprobs = score_rows(
+            model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
+        )
 
         distribution = self.distribution(token_lprobs, risk_set)
         cost = 1.0 - reward.to(distribution)
         sentence_risk = risk.expected_cost(distribution, cost)
-        smoothed, nll = self.token_loss(ref_lprobs, sample["target"])
+        smoothed, nll = self.token_loss(token_lprobs[:, 0], mean_lprobs, sample["target"])
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
         loss = (gamma * smoothed + (1 - gamma) * scale * sentence_risk).sum()
@@ -259,29 +268,29 @@ class SimileRiskCriterion(FairseqCriterion):
         scores = risk.candidate_scores(token_lprobs, token_mask, normalize)
         return risk.candidate_distribution(scores, risk_set.mask, self.cfg.risk_alpha)
 
-    def token_loss(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def token_loss(
+        self, lprobs: Tensor, mean_lprobs: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Label-smoothed loss a token and summed negative log-likelihood of each reference.
 
+        fairseq's smoothing: eps / (V - 1) on every wrong token, 1 - eps on the right one.
+
         Args:
-            lprobs: (B, T, V) log-probabilities of the reference rows.
+            lprobs: (B, T) log-probability of the reference's tokens, 0 at padding.
+            mean_lprobs: (B, T) mean log-probability over the vocabulary, 0 at padding.
             target: (B, T') references, T' <= T.
 
         Returns:
             (B,) L_TokLS, (B,) negative log-likelihood; both in nats.
         """
-        batch, width = target.shape
-        flat = lprobs[:, :width].reshape(batch * width, -1)
-        smoothed, nll = label_smoothed_nll_loss(
-            flat,
-            target.reshape(-1),
-            self.cfg.label_smoothing,
-            ignore_index=self.padding_idx,
-            reduce=False,
-        )
+        entries = len(self.target_text.symbols)
+        each = self.cfg.label_smoothing / (entries - 1)
+        nll, smooth = -lprobs.sum(-1), -entries * mean_lprobs.sum(-1)
+        smoothed = (1 - self.cfg.label_smoothing - each) * nll + each * smooth
         lengths = target.ne(self.padding_idx).sum(-1).clamp(min=1)
         if self.compat:  # the batch's mean over tokens, times its sentences
-            lengths = lengths.sum() / batch
-        return smoothed.view(batch, width).sum(-1) / lengths, nll.view(batch, width).sum(-1)
+            lengths = lengths.sum() / target.size(0)
+        return smoothed / lengths, nll
 
     def list_statistics(
         self, risk_set: RiskSet, distribution: Tensor, scores: ListScores, reward: Tensor
@@ -425,6 +434,7 @@ def check_config(cfg: SimileRiskConfig) -> None:
             "a number from 0 to below 1",
         ),
         ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
+        ("--risk-max-tokens", cfg.risk_max_tokens, cfg.risk_max_tokens >= 0, "0 or more"),
         ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
         ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
         ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),
@@ -461,4 +471,9 @@ def check_model(model: nn.Module) -> None:
         raise ValueError(
             f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
             "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
+        )
+    if getattr(plain.decoder, "adaptive_softmax", None) is not None:
+        raise ValueError(
+            "--adaptive-softmax-cutoff: got a model with an adaptive softmax, expected a full one; "
+            "fairseq's adaptive log-probabilities have no gradient"
         )

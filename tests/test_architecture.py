@@ -22,6 +22,7 @@ ALLOWED = {
     "encoder": {"encoder", "text", "torch", "numpy", "sentencepiece", "safetensors", "tqdm"},
     "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},
     "candidates": {"torch", "fairseq"},
+    "scoring": {"candidates", "torch"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
 }
 

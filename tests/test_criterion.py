@@ -10,9 +10,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from simile_plugin import risk
-from simile_plugin.candidates import score_rows
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
+from simile_plugin.scoring import score_rows
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 
 PAD = 1
@@ -129,6 +129,14 @@ def test_every_reward_trains_every_architecture(make_criterion, task, reward, ar
     assert 0 <= log["cost"].item() / 3 <= 2
 
 
+def test_parts_do_not_change_the_loss(make_criterion, task):
+    sample = make_sample(task)
+    losses = [
+        forward(make_criterion(risk_max_tokens=tokens), sample)[1].item() for tokens in (0, 30)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
 @pytest.mark.parametrize("include", [False, True])
 def test_reference_in_the_risk_set(make_criterion, task, include):
     _, _, _, log = forward(
@@ -204,6 +212,7 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
         ({"label_smoothing": 1.0}, "--label-smoothing: got 1.0"),
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
+        ({"risk_max_tokens": -1}, "--risk-max-tokens: got -1, expected 0 or more"),
         ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
@@ -225,6 +234,10 @@ def test_bad_tasks_and_models(make_criterion, task):
     criterion = make_criterion()
     with pytest.raises(ValueError, match="got a Linear; simile_risk needs an encoder-decoder"):
         criterion(torch.nn.Linear(1, 1), make_sample(task))
+    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: got a model with"):
+        criterion(
+            make_model("transformer_tiny", task, adaptive_softmax_cutoff="6"), make_sample(task)
+        )
     task.cfg.left_pad_target = True
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()
