@@ -21,7 +21,8 @@ ALLOWED = {
     "text": {"torch", "sentencepiece", "sacremoses"},  # the last one only if asked for
     "encoder": {"encoder", "text", "torch", "numpy", "sentencepiece", "safetensors", "tqdm"},
     "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},
-    "candidates": {"torch", "fairseq"},
+    "beam": {"torch"},
+    "candidates": {"beam", "torch", "fairseq"},
     "scoring": {"candidates", "torch"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
 }

@@ -10,6 +10,8 @@ from simile_plugin.candidates import (
     build_risk_set,
     evaluation_mode,
     repeats,
+    stack_lists,
+    steps_are_known,
     unwrap,
 )
 from tests.fairseq_models import make_model, make_sample, make_task
@@ -19,13 +21,17 @@ ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
 
 
 def hypo(*tokens):
-    return {"tokens": torch.tensor([*tokens, EOS])}
+    return {"tokens": torch.tensor([*tokens, EOS]), "score": torch.tensor(-1.0)}
+
+
+def build(target, lists, options):
+    return build_risk_set(target, stack_lists(lists, options.size, target, PAD), options, PAD, EOS)
 
 
 def test_block_by_hand():
     target = torch.tensor([[5, 6, EOS], [7, EOS, PAD]])
     lists = [[hypo(5, 6, 7, 8), hypo(5)], []]
-    found = build_risk_set(target, lists, CandidateOptions(size=2), PAD, EOS)
+    found = build(target, lists, CandidateOptions(size=2))
     assert found.tokens.tolist() == [
         [[5, 6, EOS, PAD, PAD], [5, 6, 7, 8, EOS], [5, EOS, PAD, PAD, PAD]],
         # a missing candidate is an empty sentence, never a row of padding only
@@ -39,20 +45,16 @@ def test_reference_and_duplicates():
     lists = [[hypo(7), hypo(5, 6), hypo(7), hypo(8)]]
     options = CandidateOptions(size=4, include_reference=True)
     # the second candidate is the reference, the third repeats the first
-    assert build_risk_set(target, lists, options, PAD, EOS).mask.tolist() == [
-        [True, True, False, False, True]
-    ]
+    assert build(target, lists, options).mask.tolist() == [[True, True, False, False, True]]
     options = CandidateOptions(size=4)
-    assert build_risk_set(target, lists, options, PAD, EOS).mask.tolist() == [
-        [False, True, True, False, True]
-    ]
+    assert build(target, lists, options).mask.tolist() == [[False, True, True, False, True]]
     options = CandidateOptions(size=4, dedupe=False)
-    assert build_risk_set(target, lists, options, PAD, EOS).mask.sum() == 4
+    assert build(target, lists, options).mask.sum() == 4
 
 
 def test_longer_lists_are_cut():
     lists = [[hypo(4), hypo(5), hypo(6)]]
-    found = build_risk_set(torch.tensor([[4, EOS]]), lists, CandidateOptions(size=2), PAD, EOS)
+    found = build(torch.tensor([[4, EOS]]), lists, CandidateOptions(size=2))
     assert found.tokens.shape == (1, 3, 2) and found.mask.sum() == 2
 
 
@@ -75,6 +77,24 @@ def test_lists_are_sequence_generators(arch):
             tokens = found.tokens[row, column]
             assert tokens[tokens.ne(PAD)].tolist() == expected["tokens"].tolist()
     assert torch.equal(found.tokens[:, 0, : sample["target"].size(1)], sample["target"])
+
+
+def test_decoders_of_your_own_go_through_fairseqs_generator(monkeypatch):
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))
+    ours = generator(model, sample)
+
+    class Own(type(model.decoder)):
+        def extract_features(self, prev_output_tokens, *args, **kwargs):
+            assert prev_output_tokens.size(1) < 3 or prev_output_tokens.unique().numel() > 1
+            return super().extract_features(prev_output_tokens, *args, **kwargs)
+
+    assert steps_are_known(model.decoder)
+    model.decoder.__class__ = Own
+    assert not steps_are_known(model.decoder)
+    monkeypatch.setattr("simile_plugin.candidates.beam_search", None)
+    assert torch.equal(generator(model, sample).tokens, ours.tokens)
 
 
 def test_sampling_gives_lists_too():

@@ -10,6 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from simile_plugin import risk
+from simile_plugin.beam import Hypotheses
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
 from simile_plugin.scoring import score_rows
@@ -195,9 +196,8 @@ def test_summed_logs_give_the_same_numbers(make_criterion, task):
 def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
     criterion, sample = make_criterion(), make_sample(task)
     model = make_model("transformer_tiny", task)
-    from fairseq.sequence_generator import SequenceGenerator
-
-    monkeypatch.setattr(SequenceGenerator, "generate", lambda *a, **k: [[], [], []])
+    empty = Hypotheses(torch.full((3, 4, 1), PAD), torch.full((3, 4), -torch.inf))
+    monkeypatch.setattr("simile_plugin.candidates.beam_search", lambda *a, **k: empty)
     loss, _, log = criterion(model, sample)
     loss.backward()
     assert torch.isfinite(loss)
