@@ -1,8 +1,13 @@
 """The fairseq criterion ``simile_risk``: minimum risk training with a semantic reward."""
 
 # No "from __future__ import annotations": fairseq reads the config's types at run time.
+import itertools
 import logging
 import math
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -189,6 +194,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
         self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
+        self.clock = Stopwatch()
         self._describe()
 
     def _describe(self) -> None:
@@ -208,11 +214,14 @@ class SimileRiskCriterion(FairseqCriterion):
             loss, sample_size (number of sentences), logging_output (sums over sentences).
         """
         check_model(model)
-        risk_set = self.generator(model, sample)
+        self.clock = Stopwatch()
+        with self.clock.phase("generation"):
+            risk_set = self.generator(model, sample)
         hyps, scores, reward = self.judge(sample, risk_set)
-        token_lprobs, mean_lprobs = score_rows(
-            model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
-        )
+        with self.clock.phase("scoring"):
+            token_lprobs, mean_lprobs = score_rows(
+                model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
+            )
 
         distribution = self.distribution(token_lprobs, risk_set)
         cost = 1.0 - reward.to(distribution)
@@ -230,6 +239,7 @@ class SimileRiskCriterion(FairseqCriterion):
             "cost": sentence_risk.detach().sum(),
             "distinct": distinct_share(hyps),
             **self.list_statistics(risk_set, distribution.detach(), scores, reward),
+            **{f"seconds_{name}": value for name, value in self.clock.seconds.items()},
         }
         return loss, sample["target"].size(0), logging_output
 
@@ -237,26 +247,31 @@ class SimileRiskCriterion(FairseqCriterion):
         self, sample: dict[str, Any], risk_set: RiskSet
     ) -> tuple[list[list[str]], ListScores, Tensor]:
         """Strings, scores and the trained reward of every row (B, 1 + N), reference first."""
-        tokens, mask = risk_set.tokens, risk_set.mask
-        width = tokens.size(1)
-        refs = self.target_text.strings(tokens[:, 0].tolist(), reference=True)
-        flat = self.target_text.strings(tokens[:, 1:].flatten(0, 1).tolist())
-        hyps = [
-            [ref, *flat[row * (width - 1) : (row + 1) * (width - 1)]]
-            for row, ref in enumerate(refs)
+        with self.clock.phase("text"):
+            hyps = self.texts(risk_set)
+        with self.clock.phase("reward"):
+            refs = [row[0] for row in hyps]
+            encoder = self._encoder.to(risk_set.tokens.device)
+            alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize)
+            if self.reward.function is None:
+                return hyps, scores, self.reward.from_scores(scores)
+            srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
+            first = 0 if self.cfg.risk_include_reference else 1
+            values = self.reward.from_function(
+                [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
+            )
+            return hyps, scores, nn.functional.pad(values, (first, 0))
+
+    def texts(self, risk_set: RiskSet) -> list[list[str]]:
+        """Plain strings of every row, reference first: B lists of 1 + N."""
+        rows = risk_set.tokens.tolist()
+        refs = self.target_text.strings([row[0] for row in rows], reference=True)
+        flat = iter(self.target_text.strings([hyp for row in rows for hyp in row[1:]]))
+        return [
+            [ref, *itertools.islice(flat, len(row) - 1)]
+            for ref, row in zip(refs, rows, strict=True)
         ]
-        encoder = self._encoder.to(tokens.device)
-        scores = score_lists(
-            hyps, refs, encoder, self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-        )
-        if self.reward.function is None:
-            return hyps, scores, self.reward.from_scores(scores)
-        srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
-        first = 0 if self.cfg.risk_include_reference else 1
-        values = self.reward.from_function(
-            [row[first:] for row in hyps], refs, srcs, mask[:, first:]
-        )
-        return hyps, scores, nn.functional.pad(values, (first, 0))
 
     def distribution(self, token_lprobs: Tensor, risk_set: RiskSet) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it."""
@@ -337,6 +352,12 @@ class SimileRiskCriterion(FairseqCriterion):
         metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
         metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
         metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
+        for phase in PHASES:  # the time of a device, also where several share the batch
+            seconds = total.get(f"seconds_{phase}", 0.0)
+            metrics.log_scalar(f"ms_{phase}", 1000 * seconds / sentences, sentences, round=2)
+        metrics.log_speed("sents_s", sentences, round=1)
+        metrics.log_speed("hyps_s", float(total["candidates"]), round=0)
+        metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
@@ -356,6 +377,36 @@ SENTENCE_MEANS = (
     "reward_std",
     "zero_std",
 )
+
+
+PHASES = ("generation", "text", "reward", "scoring")
+
+
+class Stopwatch:
+    """Seconds of the phases of one update, by the host's clock.
+
+    A GPU works on while the host is ahead of it: what is still running is counted in the phase
+    that first waits for a result.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a phase."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+
+def peak_gigabytes() -> float:
+    """Largest memory so far, in 10^9 bytes: of the GPU's tensors, or of this process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # KiB on Linux
 
 
 class _Holder:
