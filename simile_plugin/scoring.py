@@ -28,6 +28,10 @@ KNOWN_DECODERS = {
 }
 # Logits alive at once: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller ones lose.
 SLICE_LOGITS = 2**22
+# Softmax values that the forward pass keeps: 2^26 are 256 MiB in float32. More are computed again.
+KEPT_LOGITS = 2**26
+# What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
+PART_TOKENS = 256
 
 
 def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tensor:
@@ -48,38 +52,52 @@ def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tens
 class _TokenLogits(torch.autograd.Function):
     """log p of each target and log sum_v exp of its logits, in slices of K positions.
 
-    With p = softmax(logits): d(log p_t) = onehot - p and d(logsumexp) = p, so the backward pass
-    needs the logits of one slice at a time and nothing of size K x V is kept.
+    With p = softmax(logits): d(log p_t) = onehot - p and d(logsumexp) = p. The backward pass needs
+    p of one slice at a time: kept if it is small, else computed again.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        keep: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(features.dtype, torch.float32)
         lprobs = features.new_empty(len(targets), dtype=exact)
         sums = torch.empty_like(lprobs)
+        kept = []
         for part in _slices(len(targets), len(weight)):
-            logits = nn.functional.linear(features[part], weight, bias).to(exact)
-            sums[part] = logits.logsumexp(-1)
-            lprobs[part] = logits.gather(-1, targets[part].unsqueeze(-1)).squeeze(-1) - sums[part]
-        ctx.save_for_backward(features, weight, bias, targets, sums)
+            logits = nn.functional.linear(features[part], weight, bias)
+            on_targets = logits.gather(-1, targets[part].unsqueeze(-1)).to(exact)
+            normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
+            found = normalized.gather(-1, targets[part].unsqueeze(-1))
+            lprobs[part], sums[part] = found.squeeze(-1), (on_targets - found).squeeze(-1)
+            if keep:
+                kept.append(normalized)
+        ctx.save_for_backward(features, weight, bias, targets, sums, *kept)
         return lprobs, sums
 
     @staticmethod
     @once_differentiable
     def backward(  # type: ignore[override]
         ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None, None]:
-        features, weight, bias, targets, sums = ctx.saved_tensors
+    ) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+        features, weight, bias, targets, sums, *kept = ctx.saved_tensors
         grad_features = torch.empty_like(features)
         # Slices are summed up in float32 also where the model is half precision.
         grad_weight = torch.zeros_like(weight, dtype=sums.dtype)
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=sums.dtype)
         on_all = (grad_sums - grad_lprobs).unsqueeze(-1)
-        for part in _slices(len(targets), len(weight)):
-            grad = nn.functional.linear(features[part], weight, bias).to(sums.dtype)
-            grad.sub_(sums[part].unsqueeze(-1)).exp_().mul_(on_all[part])
+        for number, part in enumerate(_slices(len(targets), len(weight))):
+            if kept:
+                grad = kept[number].exp()
+            else:
+                grad = nn.functional.linear(features[part], weight, bias).to(sums.dtype)
+                grad.sub_(sums[part].unsqueeze(-1)).exp_()
+            grad.mul_(on_all[part])
             grad.scatter_add_(1, targets[part].unsqueeze(-1), grad_lprobs[part].unsqueeze(-1))
             if grad_bias is not None:
                 grad_bias += grad.sum(0)
@@ -89,12 +107,8 @@ class _TokenLogits(torch.autograd.Function):
                 grad_weight.addmm_(grad.t(), features[part])
             else:
                 grad_weight += grad.t() @ features[part]
-        return (
-            grad_features,
-            grad_weight.to(weight.dtype),
-            None if bias is None or grad_bias is None else grad_bias.to(bias.dtype),
-            None,
-        )
+        grad_bias = None if grad_bias is None else grad_bias.to(weight.dtype)
+        return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None
 
 
 def _slices(positions: int, vocabulary: int) -> Iterator[slice]:
@@ -123,7 +137,8 @@ def token_lprobs(
         features, weight = features.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     with torch.autocast(device, enabled=False):
-        lprobs, sums = _TokenLogits.apply(features, weight, bias, targets)
+        keep = len(targets) * len(weight) <= KEPT_LOGITS
+        lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, keep)
         # The mean of the logits is the logit of the mean output vector: D numbers, not V.
         means = features.to(sums.dtype) @ weight.mean(0, dtype=sums.dtype)
         if bias is not None:
@@ -168,24 +183,41 @@ def copied(encoder_out: Any) -> Any:
 
 
 def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Split rows into parts of similar length whose padded size stays within a bound.
+    """Split rows into parts of similar length, for the least padding.
 
     Args:
         lengths: tokens of each row; rows of length 0 are left out.
-        max_tokens: bound on rows x longest row of a part (0: all rows are one part); a single
-            longer row is a part of its own.
+        max_tokens: bound on rows x longest row of a part (0: none); a single longer row is a part
+            of its own.
 
     Returns:
-        row numbers of each part, longest rows first.
+        row numbers of each part, longest rows first; the parts are those with the least
+        sum over parts of rows x longest + PART_TOKENS.
     """
-    parts: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if not lengths[row]:
-            break
-        size = (len(parts[-1]) + 1) * lengths[parts[-1][0]] if parts else 0
-        if not parts or 0 < max_tokens < size:
-            parts.append([])
-        parts[-1].append(row)
+    order = sorted((row for row in range(len(lengths)) if lengths[row]), key=lambda r: -lengths[r])
+    # A part may begin where the length changes, or wherever a bound makes it end.
+    step = max(1, max_tokens // max(lengths)) if max_tokens and order else len(order)
+    starts = [
+        place
+        for place, row in enumerate(order)
+        if not place or lengths[row] < lengths[order[place - 1]] or place % step == 0
+    ]
+    starts.append(len(order))
+    # least[i]: the least cost of the rows from starts[i] on, and where their first part ends
+    least = [(0, 0)] * len(starts)
+    for i in range(len(starts) - 2, -1, -1):
+        longest = lengths[order[starts[i]]]
+        choices = [
+            ((starts[end] - starts[i]) * longest + PART_TOKENS + least[end][0], end)
+            for end in range(i + 1, len(starts))
+            if end == i + 1 or not max_tokens or (starts[end] - starts[i]) * longest <= max_tokens
+        ]
+        least[i] = min(choices)
+    parts, i = [], 0
+    while i < len(starts) - 1:
+        end = least[i][1]
+        parts.append(order[starts[i] : starts[end]])
+        i = end
     return parts
 
 
@@ -206,6 +238,8 @@ class _RowDecoder:
         self.model, self.tokens, self.lengths = model, tokens, lengths
         self.sentence_rows = sentence_rows
         self.parts = plan_parts(lengths, max_tokens)
+        padded = sum(len(part) * lengths[part[0]] for part in self.parts)
+        self.again = 0 < max_tokens < padded
         self.forward = model.decoder.forward
 
     def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Tensor:
@@ -215,7 +249,7 @@ class _RowDecoder:
         for rows in self.parts:
             places += [row * width + t for row in rows for t in range(self.lengths[row])]
             arguments = (previous, encoder_out, rows, kwargs)
-            if len(self.parts) > 1:  # nothing but the part's inputs is kept for its backward pass
+            if self.again:  # nothing but the part's inputs is kept for its backward pass
                 values.append(checkpoint(self._part, *arguments, use_reentrant=False))
             else:
                 values.append(self._part(*arguments))

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simile_plugin import scoring
 from simile_plugin.candidates import RiskSet
@@ -74,6 +76,7 @@ def gradients(model, values):
 @pytest.mark.parametrize(("arch", "flags"), MODELS, ids=NAMES)
 def test_equals_the_naive_path(arch, flags, max_tokens, monkeypatch):
     monkeypatch.setattr(scoring, "SLICE_LOGITS", 14 * 4)  # four positions a slice
+    monkeypatch.setattr(scoring, "PART_TOKENS", 4)
     task = make_task()
     # no left padding of sources here: an lstm or fconv row alone has none to see
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
@@ -131,9 +134,11 @@ def test_parts_see_the_same_dropout_twice():
     assert (up - down).item() == pytest.approx(2 * (parameter.grad * step).sum().item(), rel=1e-3)
 
 
+@pytest.mark.parametrize("kept", [0, 1000])
 @pytest.mark.parametrize("bias", [False, True])
-def test_token_lprobs_gradcheck(bias, monkeypatch):
+def test_token_lprobs_gradcheck(bias, kept, monkeypatch):
     monkeypatch.setattr(scoring, "SLICE_LOGITS", 15)
+    monkeypatch.setattr(scoring, "KEPT_LOGITS", kept)
     torch.manual_seed(1)
     features = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
@@ -174,8 +179,9 @@ def test_autocast_projects_in_low_precision():
     assert torch.allclose(lprobs, right, atol=0.2) and not torch.equal(lprobs, right)
 
 
-def test_nothing_of_size_k_x_v_is_kept(monkeypatch):
+def test_nothing_of_size_k_x_v_is_kept_if_it_is_large(monkeypatch):
     monkeypatch.setattr(scoring, "SLICE_LOGITS", 100)
+    monkeypatch.setattr(scoring, "KEPT_LOGITS", 40 * 50 - 1)
     features = torch.randn(40, 4, requires_grad=True)
     weight = torch.randn(50, 4, requires_grad=True)
     kept = []
@@ -184,13 +190,31 @@ def test_nothing_of_size_k_x_v_is_kept(monkeypatch):
     assert max(kept) <= 50 * 4
 
 
-def test_plan_by_hand():
+def test_plan_by_hand(monkeypatch):
+    monkeypatch.setattr(scoring, "PART_TOKENS", 3)
+    # one part: 4 x 5 + 3 = 23 tokens; cut after 4: 2 x 5 + 2 x 3 + 2 x 3 = 22; cut after 3:
+    # 3 x 5 + 1 + 2 x 3 = 22; every other cut costs more; of equals the shorter first part is taken
+    assert plan_parts([3, 5, 0, 4, 1], 0) == [[1, 3], [0, 4]]
     # longest first: 5 and 4 padded to 5 are 10 tokens; a third row of 3 would make 15
     assert plan_parts([3, 5, 0, 4, 1], 10) == [[1, 3], [0, 4]]
-    assert plan_parts([3, 5, 0, 4, 1], 0) == [[1, 3, 0, 4]]
+    # equal lengths are one part, unless that is too large
+    assert plan_parts([2, 2, 2, 2], 0) == [[0, 1, 2, 3]]
+    assert plan_parts([2, 2, 2, 2], 5) == [[0, 1], [2, 3]]
     # a row longer than the bound is scored alone
     assert plan_parts([9, 2, 2], 4) == [[0], [1, 2]]
-    assert plan_parts([0, 0], 4) == []
+    assert plan_parts([0, 0], 4) == plan_parts([], 0) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=40), st.integers(0, 60))
+def test_plan_covers_every_row_once_within_the_bound(lengths, max_tokens):
+    parts = plan_parts(lengths, max_tokens)
+    assert sorted(row for part in parts for row in part) == [
+        row for row, length in enumerate(lengths) if length
+    ]
+    for part in parts:
+        assert [lengths[row] for row in part] == sorted((lengths[r] for r in part), reverse=True)
+        assert not max_tokens or len(part) == 1 or len(part) * lengths[part[0]] <= max_tokens
 
 
 def test_teacher_forcing_input_is_the_collaters():
