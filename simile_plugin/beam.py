@@ -71,7 +71,7 @@ class _Found:
         row = rows.unsqueeze(1)
         self.steps[row, slots] = step
         self.beams[row, slots] = beams
-        self.scores[row, slots] = scores
+        self.scores[row, slots] = scores.to(self.scores.dtype)
         self.count[rows] = (self.count[rows] + ended.sum(1)).clamp(max=size)
 
 
