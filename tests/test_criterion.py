@@ -138,6 +138,20 @@ def test_parts_do_not_change_the_loss(make_criterion, task):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_half_precision_models_keep_the_risk_in_float32(make_criterion, task, arch):
+    sample = make_sample(task)
+    criterion = make_criterion()
+    _, full, _, log = forward(criterion, sample, arch)
+    model = make_model(arch, task).bfloat16().train()
+    loss, _, half_log = criterion(model, sample)
+    loss.backward()
+    assert loss.dtype == half_log["cost"].dtype == half_log["entropy_q"].dtype == torch.float32
+    assert loss.item() == pytest.approx(full.item(), rel=0.05)
+    assert float(half_log["nll_loss"]) == pytest.approx(float(log["nll_loss"]), rel=0.05)
+    assert all(p.grad.dtype == torch.bfloat16 for p in model.parameters() if p.grad is not None)
+
+
 @pytest.mark.parametrize("include", [False, True])
 def test_reference_in_the_risk_set(make_criterion, task, include):
     _, _, _, log = forward(
