@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.weight_norm import WeightNorm
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
@@ -269,7 +269,7 @@ def decoding_mode(decoder: Any, size: int) -> Iterator[None]:
 
 
 @contextmanager
-def _weights_computed_once(module: nn.Module) -> Iterator[None]:
+def _weights_computed_once(module: Any) -> Iterator[None]:
     hooks = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, WeightNorm)}
     linearized = hasattr(module, "_get_linearized_weight")  # the fconv's convolutions
     try:

@@ -6,7 +6,7 @@ import logging
 import math
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -389,17 +389,19 @@ class Stopwatch:
     that first waits for a result.
     """
 
+    now: Callable[[], float] = staticmethod(time.perf_counter)
+
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time of the block to a phase."""
-        start = time.perf_counter()
+        start = self.now()
         try:
             yield
         finally:
-            self.seconds[name] += time.perf_counter() - start
+            self.seconds[name] += self.now() - start
 
 
 def peak_gigabytes() -> float:

@@ -11,18 +11,19 @@ import argparse
 import sys
 from argparse import Namespace
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from torch import Tensor, nn
+from torch import Tensor
 
 from recipes.benchmarks.update import SMALL, Clock, in_child
 from simile_plugin.candidates import RiskSet
 from simile_plugin.scoring import score_rows, teacher_forcing_input
 
 
-def make_model(vocabulary: int) -> tuple[nn.Module, Dictionary]:
+def make_model(vocabulary: int) -> tuple[Any, Dictionary]:
     """A transformer of 2 + 2 layers x 256 over a made-up vocabulary."""
     dictionary = Dictionary()
     for word in range(vocabulary - len(dictionary)):
@@ -47,7 +48,7 @@ def make_risk_set(args: argparse.Namespace, dictionary: Dictionary) -> RiskSet:
     return RiskSet(tokens, torch.ones(shape[:2], dtype=torch.bool))
 
 
-def full(model: nn.Module, sample: dict[str, dict[str, Tensor]], risk_set: RiskSet) -> Tensor:
+def full(model: Any, sample: dict[str, dict[str, Tensor]], risk_set: RiskSet) -> Tensor:
     """Sum of the log-probabilities of all rows, by full logits."""
     rows = risk_set.tokens.flatten(0, 1)
     times = risk_set.tokens.size(1)
