@@ -12,6 +12,16 @@ from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
+from simile_plugin.beam import BeamOptions, Hypotheses, beam_search
+
+# Decoders whose steps look at the last token and their own state only: our beam search feeds them.
+# Subclasses count as long as they inherit that step.
+KNOWN_STEPS = {
+    "fairseq.models.fconv",
+    "fairseq.models.lstm",
+    "fairseq.models.transformer.transformer_decoder",
+}
+
 
 @dataclass(frozen=True)
 class CandidateOptions:
@@ -63,8 +73,9 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 class CandidateGenerator:
-    """Makes risk sets with fairseq's SequenceGenerator; no nn.Module, so that fairseq's trainer
-    neither saves, halves nor optimises what hangs in it.
+    """Makes risk sets by beam search or, for samples and for decoders of your own, by fairseq's
+    SequenceGenerator; no nn.Module, so that fairseq's trainer neither saves, halves nor optimises
+    what hangs in it.
 
     Args:
         dictionary: target dictionary.
@@ -89,14 +100,28 @@ class CandidateGenerator:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
         with torch.no_grad(), evaluation_mode(plain):
-            lists = self._generator_for(plain).generate([], sample, bos_token=start_token(sample))
+            hypotheses = self._hypotheses(plain, sample, start_token(sample))
         return build_risk_set(
             sample["target"],
-            lists,
+            hypotheses,
             self.options,
             pad=self.dictionary.pad(),
             eos=self.dictionary.eos(),
         )
+
+    def _hypotheses(self, model: Any, sample: dict[str, Any], start: int) -> Hypotheses:
+        options = self.options
+        if options.search == "beam" and steps_are_known(model.decoder):
+            beam = BeamOptions(
+                size=options.size,
+                max_len_a=options.max_len_a,
+                max_len_b=options.max_len_b,
+                lenpen=options.lenpen,
+                temperature=options.temperature,
+            )
+            return beam_search(model, sample, beam, self.dictionary, start)
+        lists = self._generator_for(model).generate([], sample, bos_token=start)
+        return stack_lists(lists, options.size, sample["target"], self.dictionary.pad())
 
     def _generator_for(self, model: nn.Module) -> SequenceGenerator:
         # SequenceGenerator keeps the model that it was built with and ignores generate's.
@@ -126,30 +151,50 @@ def start_token(sample: dict[str, Any]) -> int:
     return int(sample["net_input"]["prev_output_tokens"][0, 0])
 
 
+def steps_are_known(decoder: nn.Module) -> bool:
+    """Whether our beam search may drive a decoder."""
+    methods = (type(decoder).forward, getattr(type(decoder), "extract_features", None))
+    return {method.__module__ for method in methods if method is not None} <= KNOWN_STEPS | {
+        "fairseq.models.fairseq_incremental_decoder"  # an extract_features that fconv never calls
+    }
+
+
+def stack_lists(
+    lists: list[list[dict[str, Tensor]]], size: int, like: Tensor, pad: int
+) -> Hypotheses:
+    """SequenceGenerator's lists as one block of ``size`` hypotheses a sentence.
+
+    Args:
+        like: a tensor with the ids' type and device.
+    """
+    longest = max((len(h["tokens"]) for hypos in lists for h in hypos[:size]), default=1)
+    tokens = like.new_full((len(lists), size, longest), pad)
+    scores = torch.full(tokens.shape[:2], -torch.inf, device=like.device)
+    for row, hypos in enumerate(lists):
+        for column, hypo in enumerate(hypos[:size]):
+            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
+            scores[row, column] = hypo["score"]
+    return Hypotheses(tokens, scores)
+
+
 def build_risk_set(
-    target: Tensor,
-    lists: list[list[dict[str, Tensor]]],
-    options: CandidateOptions,
-    pad: int,
-    eos: int,
+    target: Tensor, hypotheses: Hypotheses, options: CandidateOptions, pad: int, eos: int
 ) -> RiskSet:
-    """Lay out references (B, T') and generated lists as one padded block.
+    """Lay out references (B, T') and n-best lists as one padded block.
 
     Lists shorter than N, also empty ones, leave rows that are no members. With ``dedupe`` the
     first of equal token sequences is a member and the others are not.
     """
-    batch, size = len(lists), options.size
-    longest = max((len(h["tokens"]) for hypos in lists for h in hypos), default=1)
+    batch, size, longest = hypotheses.tokens.shape
     width = max(longest, target.size(1))
     tokens = target.new_full((batch, 1 + size, width), pad)
-    tokens[..., 0] = eos  # a row of padding only would make attention, then gradients, NaN
     tokens[:, 0, : target.size(1)] = target
+    tokens[:, 1:, :longest] = hypotheses.tokens
     mask = torch.zeros(batch, 1 + size, dtype=torch.bool, device=target.device)
     mask[:, 0] = options.include_reference
-    for row, hypos in enumerate(lists):
-        for column, hypo in enumerate(hypos[:size], start=1):
-            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
-        mask[row, 1 : 1 + min(len(hypos), size)] = True
+    mask[:, 1:] = hypotheses.scores > -torch.inf
+    # a row of padding only would make attention, then gradients, NaN
+    tokens[:, 1:, 0] = torch.where(mask[:, 1:], tokens[:, 1:, 0], eos)
     if options.dedupe:
         mask &= ~repeats(tokens, mask)
     return RiskSet(tokens, mask)
@@ -160,61 +205,3 @@ def repeats(tokens: Tensor, mask: Tensor) -> Tensor:
     equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
     earlier = torch.ones_like(equal[0]).tril(-1)
     return (equal & earlier & mask.unsqueeze(1)).any(-1)
-
-
-def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tensor:
-    """Decoder input of target rows: shifted right by one, beginning with ``start``.
-
-    Args:
-        tokens: (..., T) targets, padded on the right.
-        start: first decoder input, an id or a tensor that broadcasts over the rows.
-
-    Returns:
-        (..., T); padding wherever the target is padding, as fairseq's collater leaves it.
-    """
-    shifted = tokens.roll(1, dims=-1)
-    shifted[..., 0] = start
-    return shifted.masked_fill(tokens.eq(pad), pad)
-
-
-@contextmanager
-def repeated_encoder_output(encoder: nn.Module, batch: int, times: int) -> Iterator[None]:
-    """Within the block the encoder's output holds each of ``batch`` sentences ``times`` times.
-
-    One wrapped ``model(...)`` call then encodes B sources and decodes B * times targets, which
-    keeps DDP's gradient synchronisation whole.
-    """
-
-    def repeat(module: Any, _inputs: Any, output: Any) -> Any:
-        device = next(module.parameters()).device
-        order = torch.arange(batch, device=device).repeat_interleave(times)
-        return module.reorder_encoder_out(output, order)
-
-    handle = encoder.register_forward_hook(repeat)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def score_rows(
-    model: nn.Module, sample: dict[str, Any], risk_set: RiskSet, pad: int
-) -> tuple[Tensor, Tensor]:
-    """Score reference and candidates with gradient: one model call, each source encoded once.
-
-    Returns:
-        token log-probabilities (B, 1 + N, T), and the full log-probabilities of the reference
-        rows (B, T, V), which label smoothing needs; both float32.
-    """
-    batch, rows, width = risk_set.tokens.shape
-    net_input = dict(sample["net_input"])
-    start = net_input["prev_output_tokens"][:, :1]
-    previous = teacher_forcing_input(risk_set.tokens, start, pad)
-    net_input["prev_output_tokens"] = previous.view(batch * rows, width)
-    plain = unwrap(model)
-    with repeated_encoder_output(plain.encoder, batch, rows):
-        output = model(**net_input)
-    lprobs = plain.get_normalized_probs(output, log_probs=True)
-    lprobs = lprobs.view(batch, rows, width, -1).float()
-    token_lprobs = lprobs.gather(-1, risk_set.tokens.unsqueeze(-1)).squeeze(-1)
-    return token_lprobs, lprobs[:, 0]

@@ -21,6 +21,7 @@ def apply() -> None:
     Safe to call again; touches nothing outside this process.
     """
     allow_fairseq_checkpoints()
+    allow_fairseq_broadcasts()
     validate_before_first_update()
     explain_in_one_line()
 
@@ -50,6 +51,24 @@ def allow_fairseq_checkpoints() -> None:
             (scalar, "numpy.core.multiarray.scalar"),
         ]
     )
+
+
+def allow_fairseq_broadcasts() -> None:
+    """Let several processes start from one checkpoint.
+
+    The first process reads it and sends it on through ``torch.load``, with a parsed command line
+    (omegaconf) in it that the others' torch >= 2.6 refuses: they die and the first one waits.
+    Here it goes through torch's own exchange of objects; it comes from the same job, not from a
+    file.
+    """
+    from fairseq.distributed import utils
+
+    def broadcast(obj: Any, src_rank: int, group: Any, dist_device: torch.device) -> Any:
+        held = [obj]
+        torch.distributed.broadcast_object_list(held, src_rank, group, dist_device)
+        return held[0]
+
+    utils._broadcast_object_slow = broadcast
 
 
 def validate_before_first_update() -> None:

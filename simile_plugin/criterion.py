@@ -1,14 +1,18 @@
 """The fairseq criterion ``simile_risk``: minimum risk training with a semantic reward."""
 
 # No "from __future__ import annotations": fairseq reads the config's types at run time.
+import itertools
 import logging
 import math
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import FairseqEncoderDecoderModel
@@ -20,7 +24,6 @@ from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
     RiskSet,
-    score_rows,
     unwrap,
 )
 from simile_plugin.encoder.format import load_encoder
@@ -34,6 +37,7 @@ from simile_plugin.reward import (
     signature,
 )
 from simile_plugin.risk_dump import RiskDump
+from simile_plugin.scoring import score_rows
 from simile_plugin.text import TargetText, moses_detokenizer
 
 logger = logging.getLogger(__name__)
@@ -130,6 +134,14 @@ class SimileRiskConfig(FairseqDataclass):
             "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)"
         },
     )
+    risk_max_tokens: int = field(
+        default=0,
+        metadata={
+            "help": "score at most this many target tokens (candidates x longest candidate) at "
+            "once and decode the parts again in the backward pass: bounds memory, costs time "
+            "(0: all at once)"
+        },
+    )
     risk_compat: ChoiceEnum(["none", BEYOND_BLEU]) = field(  # type: ignore[valid-type]
         default="none",
         metadata={
@@ -191,6 +203,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.source_text = TargetText(task.source_dictionary)
         self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
+        self.clock = Stopwatch()
         self._describe()
 
     def _describe(self) -> None:
@@ -210,16 +223,21 @@ class SimileRiskCriterion(FairseqCriterion):
             loss, sample_size (number of sentences), logging_output (sums over sentences).
         """
         check_model(model)
-        risk_set = self.generator(model, sample)
+        self.clock = Stopwatch()
+        with self.clock.phase("generation"):
+            risk_set = self.generator(model, sample)
         hyps, scores, reward = self.judge(sample, risk_set)
-        token_lprobs, ref_lprobs = score_rows(model, sample, risk_set, self.padding_idx)
+        with self.clock.phase("scoring"):
+            token_lprobs, mean_lprobs = score_rows(
+                model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
+            )
 
         distribution = self.distribution(token_lprobs, risk_set)
         cost = 1.0 - reward.to(distribution)
         sentence_risk = risk.expected_cost(distribution, cost)
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, hyps, token_lprobs, scores)
-        smoothed, nll = self.token_loss(ref_lprobs, sample["target"])
+        smoothed, nll = self.token_loss(token_lprobs[:, 0], mean_lprobs, sample["target"])
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
         loss = (gamma * smoothed + (1 - gamma) * scale * sentence_risk).sum()
@@ -232,6 +250,7 @@ class SimileRiskCriterion(FairseqCriterion):
             "cost": sentence_risk.detach().sum(),
             "distinct": distinct_share(hyps),
             **self.list_statistics(risk_set, distribution.detach(), scores, reward),
+            **{f"seconds_{name}": value for name, value in self.clock.seconds.items()},
         }
         return loss, sample["target"].size(0), logging_output
 
@@ -239,26 +258,31 @@ class SimileRiskCriterion(FairseqCriterion):
         self, sample: dict[str, Any], risk_set: RiskSet
     ) -> tuple[list[list[str]], ListScores, Tensor]:
         """Strings, scores and the trained reward of every row (B, 1 + N), reference first."""
-        tokens, mask = risk_set.tokens, risk_set.mask
-        width = tokens.size(1)
-        refs = self.target_text.strings(tokens[:, 0].tolist(), reference=True)
-        flat = self.target_text.strings(tokens[:, 1:].flatten(0, 1).tolist())
-        hyps = [
-            [ref, *flat[row * (width - 1) : (row + 1) * (width - 1)]]
-            for row, ref in enumerate(refs)
+        with self.clock.phase("text"):
+            hyps = self.texts(risk_set)
+        with self.clock.phase("reward"):
+            refs = [row[0] for row in hyps]
+            encoder = self._encoder.to(risk_set.tokens.device)
+            alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize)
+            if self.reward.function is None:
+                return hyps, scores, self.reward.from_scores(scores)
+            srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
+            first = 0 if self.cfg.risk_include_reference else 1
+            values = self.reward.from_function(
+                [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
+            )
+            return hyps, scores, nn.functional.pad(values, (first, 0))
+
+    def texts(self, risk_set: RiskSet) -> list[list[str]]:
+        """Plain strings of every row, reference first: B lists of 1 + N."""
+        rows = risk_set.tokens.tolist()
+        refs = self.target_text.strings([row[0] for row in rows], reference=True)
+        flat = iter(self.target_text.strings([hyp for row in rows for hyp in row[1:]]))
+        return [
+            [ref, *itertools.islice(flat, len(row) - 1)]
+            for ref, row in zip(refs, rows, strict=True)
         ]
-        encoder = self._encoder.to(tokens.device)
-        scores = score_lists(
-            hyps, refs, encoder, self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-        )
-        if self.reward.function is None:
-            return hyps, scores, self.reward.from_scores(scores)
-        srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
-        first = 0 if self.cfg.risk_include_reference else 1
-        values = self.reward.from_function(
-            [row[first:] for row in hyps], refs, srcs, mask[:, first:]
-        )
-        return hyps, scores, nn.functional.pad(values, (first, 0))
 
     def distribution(self, token_lprobs: Tensor, risk_set: RiskSet) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it."""
@@ -270,29 +294,29 @@ class SimileRiskCriterion(FairseqCriterion):
         scores = risk.candidate_scores(token_lprobs, token_mask, normalize)
         return risk.candidate_distribution(scores, risk_set.mask, self.cfg.risk_alpha)
 
-    def token_loss(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def token_loss(
+        self, lprobs: Tensor, mean_lprobs: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Label-smoothed loss a token and summed negative log-likelihood of each reference.
 
+        fairseq's smoothing: eps / (V - 1) on every wrong token, 1 - eps on the right one.
+
         Args:
-            lprobs: (B, T, V) log-probabilities of the reference rows.
+            lprobs: (B, T) log-probability of the reference's tokens, 0 at padding.
+            mean_lprobs: (B, T) mean log-probability over the vocabulary, 0 at padding.
             target: (B, T') references, T' <= T.
 
         Returns:
             (B,) L_TokLS, (B,) negative log-likelihood; both in nats.
         """
-        batch, width = target.shape
-        flat = lprobs[:, :width].reshape(batch * width, -1)
-        smoothed, nll = label_smoothed_nll_loss(
-            flat,
-            target.reshape(-1),
-            self.cfg.label_smoothing,
-            ignore_index=self.padding_idx,
-            reduce=False,
-        )
+        entries = len(self.target_text.symbols)
+        each = self.cfg.label_smoothing / (entries - 1)
+        nll, smooth = -lprobs.sum(-1), -entries * mean_lprobs.sum(-1)
+        smoothed = (1 - self.cfg.label_smoothing - each) * nll + each * smooth
         lengths = target.ne(self.padding_idx).sum(-1).clamp(min=1)
         if self.compat:  # the batch's mean over tokens, times its sentences
-            lengths = lengths.sum() / batch
-        return smoothed.view(batch, width).sum(-1) / lengths, nll.view(batch, width).sum(-1)
+            lengths = lengths.sum() / target.size(0)
+        return smoothed / lengths, nll
 
     def write_lists(
         self,
@@ -357,6 +381,12 @@ class SimileRiskCriterion(FairseqCriterion):
         metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
         metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
         metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
+        for phase in PHASES:  # the time of a device, also where several share the batch
+            seconds = total.get(f"seconds_{phase}", 0.0)
+            metrics.log_scalar(f"ms_{phase}", 1000 * seconds / sentences, sentences, round=2)
+        metrics.log_speed("sents_s", sentences, round=1)
+        metrics.log_speed("hyps_s", float(total["candidates"]), round=0)
+        metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
@@ -376,6 +406,38 @@ SENTENCE_MEANS = (
     "reward_std",
     "zero_std",
 )
+
+
+PHASES = ("generation", "text", "reward", "scoring")
+
+
+class Stopwatch:
+    """Seconds of the phases of one update, by the host's clock.
+
+    A GPU works on while the host is ahead of it: what is still running is counted in the phase
+    that first waits for a result.
+    """
+
+    now: Callable[[], float] = staticmethod(time.perf_counter)
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a phase."""
+        start = self.now()
+        try:
+            yield
+        finally:
+            self.seconds[name] += self.now() - start
+
+
+def peak_gigabytes() -> float:
+    """Largest memory so far, in 10^9 bytes: of the GPU's tensors, or of this process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # KiB on Linux
 
 
 class _Holder:
@@ -454,6 +516,7 @@ def check_config(cfg: SimileRiskConfig) -> None:
             "a number from 0 to below 1",
         ),
         ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
+        ("--risk-max-tokens", cfg.risk_max_tokens, cfg.risk_max_tokens >= 0, "0 or more"),
         ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
         ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
         ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),
@@ -490,4 +553,9 @@ def check_model(model: nn.Module) -> None:
         raise ValueError(
             f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
             "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
+        )
+    if getattr(plain.decoder, "adaptive_softmax", None) is not None:
+        raise ValueError(
+            "--adaptive-softmax-cutoff: got a model with an adaptive softmax, expected a full one; "
+            "fairseq's adaptive log-probabilities have no gradient"
         )

@@ -41,17 +41,17 @@ def make_task():
     )
 
 
-def make_model(arch, task, seed=1, dropout=0.0):
+def make_model(arch, task, seed=1, dropout=0.0, **flags):
     torch.manual_seed(seed)
-    args = Namespace(
-        arch=arch,
-        criterion="simile_risk",  # the lstm asks for it
-        dropout=dropout,
-        max_source_positions=64,
-        max_target_positions=64,
-        share_decoder_input_output_embed=False,
-        **SIZES[arch],
-    )
+    common = {
+        "arch": arch,
+        "criterion": "simile_risk",  # the lstm asks for it
+        "dropout": dropout,
+        "max_source_positions": 64,
+        "max_target_positions": 64,
+        "share_decoder_input_output_embed": False,
+    }
+    args = Namespace(**common | SIZES[arch] | flags)
     ARCH_CONFIG_REGISTRY[arch](args)
     return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
 

@@ -10,9 +10,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from simile_plugin import risk
-from simile_plugin.candidates import score_rows
+from simile_plugin.beam import Hypotheses
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
+from simile_plugin.scoring import score_rows
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 
 PAD = 1
@@ -129,6 +130,28 @@ def test_every_reward_trains_every_architecture(make_criterion, task, reward, ar
     assert 0 <= log["cost"].item() / 3 <= 2
 
 
+def test_parts_do_not_change_the_loss(make_criterion, task):
+    sample = make_sample(task)
+    losses = [
+        forward(make_criterion(risk_max_tokens=tokens), sample)[1].item() for tokens in (0, 30)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_half_precision_models_keep_the_risk_in_float32(make_criterion, task, arch):
+    sample = make_sample(task)
+    criterion = make_criterion()
+    _, full, _, log = forward(criterion, sample, arch)
+    model = make_model(arch, task).bfloat16().train()
+    loss, _, half_log = criterion(model, sample)
+    loss.backward()
+    assert loss.dtype == half_log["cost"].dtype == half_log["entropy_q"].dtype == torch.float32
+    assert loss.item() == pytest.approx(full.item(), rel=0.05)
+    assert float(half_log["nll_loss"]) == pytest.approx(float(log["nll_loss"]), rel=0.05)
+    assert all(p.grad.dtype == torch.bfloat16 for p in model.parameters() if p.grad is not None)
+
+
 @pytest.mark.parametrize("include", [False, True])
 def test_reference_in_the_risk_set(make_criterion, task, include):
     _, _, _, log = forward(
@@ -180,16 +203,17 @@ def test_summed_logs_give_the_same_numbers(make_criterion, task):
     summed = {key: logs[0][key] + logs[1][key] for key in logs[0]}
     separate, together = reduced(*logs), reduced(summed)
     assert separate.keys() == together.keys()
-    for key in separate:
+    assert 0 < together["ms_generation"] and 0 < together["ms_scoring"] and together["peak_gb"] > 0
+    assert {"sents_s", "hyps_s", "ms_text", "ms_reward"} <= together.keys()
+    for key in separate.keys() - {"sents_s", "hyps_s"}:
         assert separate[key] == pytest.approx(together[key], abs=2e-3, rel=1e-3), key
 
 
 def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
     criterion, sample = make_criterion(), make_sample(task)
     model = make_model("transformer_tiny", task)
-    from fairseq.sequence_generator import SequenceGenerator
-
-    monkeypatch.setattr(SequenceGenerator, "generate", lambda *a, **k: [[], [], []])
+    empty = Hypotheses(torch.full((3, 4, 1), PAD), torch.full((3, 4), -torch.inf))
+    monkeypatch.setattr("simile_plugin.candidates.beam_search", lambda *a, **k: empty)
     loss, _, log = criterion(model, sample)
     loss.backward()
     assert torch.isfinite(loss)
@@ -204,6 +228,7 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
         ({"label_smoothing": 1.0}, "--label-smoothing: got 1.0"),
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
+        ({"risk_max_tokens": -1}, "--risk-max-tokens: got -1, expected 0 or more"),
         ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
@@ -225,6 +250,10 @@ def test_bad_tasks_and_models(make_criterion, task):
     criterion = make_criterion()
     with pytest.raises(ValueError, match="got a Linear; simile_risk needs an encoder-decoder"):
         criterion(torch.nn.Linear(1, 1), make_sample(task))
+    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: got a model with"):
+        criterion(
+            make_model("transformer_tiny", task, adaptive_softmax_cutoff="6"), make_sample(task)
+        )
     task.cfg.left_pad_target = True
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()

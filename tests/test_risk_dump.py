@@ -7,10 +7,10 @@ import torch
 
 from simile_plugin import risk
 from simile_plugin.analysis.nbest_lists import read_nbest_lists
-from simile_plugin.candidates import score_rows
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
 from simile_plugin.risk_dump import RiskDump
+from simile_plugin.scoring import score_rows
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD = 1

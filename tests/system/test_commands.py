@@ -9,9 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
+
+from simile_plugin import compat
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -99,6 +103,50 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
         "--path", tmp_path / "run/checkpoint_last.pt", "--num-workers", "0",
     )  # fmt: skip
     assert len(re.findall(r"^D-\d+\t", translated.stdout, re.MULTILINE)) == 16
+
+
+@pytest.fixture(scope="module")
+def one_process(world, tmp_path_factory):
+    """Three batches in two updates, the second of one batch only; no dropout."""
+    folder = tmp_path_factory.mktemp("one")
+    flags = [*risk_flags(world), "--batch-size", "32", "--max-epoch", "1", "--dropout", "0"]
+    return flags, train(world / "bin", folder, *flags, "--update-freq", "2"), folder
+
+
+def test_two_processes_train_like_one(world, one_process, tmp_path):
+    # in the second update one process has a dummy batch, which must count nowhere
+    flags, one, folder = one_process
+    together = [
+        "--cpu", "--distributed-world-size", "2", "--distributed-backend", "gloo",
+        "--ddp-backend", "legacy_ddp", "--distributed-no-spawn",
+        "--distributed-init-method", f"file://{tmp_path}/store",
+    ]  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        ranks = [("--distributed-rank", rank) for rank in (0, 1)]
+        done = list(
+            pool.map(
+                lambda rank: train(world / "bin", tmp_path, *flags, *together, *rank, check=False),
+                ranks,
+            )
+        )
+    # the one that fails takes the other with it: show the ends of both
+    assert [one.returncode for one in done] == [0, 0], [one.stderr[-1500:] for one in done]
+    two = done[0]
+    times = ("wall", "wps", "ups", "ms_", "sents_s", "hyps_s", "peak_gb")
+    for tag in ("train_inner", "valid", "train"):
+        first, second = logged(one, tag), logged(two, tag)
+        assert len(first) == len(second) > 0
+        for left, right in zip(first, second, strict=True):
+            assert left.keys() == right.keys()
+            for key in left:
+                if not any(part in key for part in times):
+                    assert float(left[key]) == pytest.approx(float(right[key]), rel=2e-3), key
+    compat.allow_fairseq_checkpoints()
+    weights = [
+        torch.load(run_folder / "checkpoint_last.pt")["model"] for run_folder in (folder, tmp_path)
+    ]
+    for name, value in weights[0].items():
+        assert torch.allclose(value, weights[1][name], atol=1e-4), name
 
 
 def test_killed_and_resumed(world, tmp_path):

@@ -1,0 +1,385 @@
+"""Time and peak memory of one risk-training update, by phase, beside a plain port and a floor.
+
+Three sides see the same model, batches and optimiser, in turns:
+
+    ours    the criterion simile_risk
+    plain   what a straightforward port does: fairseq's generator, the source repeated N times,
+            full logits, a separate pass for the reference, the reward one hypothesis at a time
+    floor   fairseq's beam search of the batch, and one teacher-forced forward and backward pass on
+            B x (N + 1) targets: no text, no reward, no risk
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor, nn
+
+from simile_plugin.candidates import (
+    CandidateOptions,
+    build_risk_set,
+    evaluation_mode,
+    stack_lists,
+)
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.files import atomic_write
+from simile_plugin.reward import length_penalty
+from simile_plugin.scoring import teacher_forcing_input
+from simile_plugin.text import TargetText
+from user_dir import criterion as plugin
+
+SIDES = ("ours", "plain", "floor")
+PHASES = ("generation", "text", "reward", "scoring", "backward", "optimiser")
+FCONV = {"decoder_attention": "True", "encoder_embed_dim": 256, "decoder_embed_dim": 256}
+SMALL = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 256, "decoder_embed_dim": 256,
+    "encoder_ffn_embed_dim": 512, "decoder_ffn_embed_dim": 512, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+}  # fmt: skip
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "small": ("transformer", SMALL | {"share_all_embeddings": True}),
+    "fconv": ("fconv_iwslt_de_en", FCONV),
+    "iwslt": ("transformer_iwslt_de_en", {"share_all_embeddings": True}),
+    "base": ("transformer", {"share_all_embeddings": True}),
+}
+
+
+class Clock:
+    """Seconds of the phases of one update; waits for a GPU at the end of each.
+
+    One CPU thread is timed by its own clock, so that other processes do not count.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        alone = device.type == "cpu" and torch.get_num_threads() == 1
+        self.now = time.process_time if alone else time.perf_counter
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a phase."""
+        start = self.now()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.seconds[name] += self.now() - start
+
+
+class Bench:
+    """One model with its optimiser, and the three ways to update it."""
+
+    def __init__(self, args: argparse.Namespace, task: Any, model: Any) -> None:
+        self.args, self.task, self.model = args, task, model
+        self.dictionary = task.target_dictionary
+        self.pad = self.dictionary.pad()
+        self.device = next(model.parameters()).device
+        self.encoder = load_encoder(args.encoder).to(self.device)
+        self.text = TargetText(self.dictionary)
+        flags: dict[str, Any] = {"risk_max_tokens": args.max_tokens}
+        if args.max_len:  # random weights hardly ever stop
+            flags |= {"risk_max_len_a": 0.0, "risk_max_len_b": args.max_len}
+        config = plugin.SimileRiskConfig(
+            simile_encoder=args.encoder, risk_candidates=args.candidates, **flags
+        )
+        self.criterion = plugin.SimileRiskCriterion(config, task)
+        self.options = CandidateOptions(
+            size=args.candidates, max_len_a=config.risk_max_len_a, max_len_b=config.risk_max_len_b
+        )
+        # A step so small that all sides see the same model.
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-9)
+
+    def update(self, side: str, sample: dict[str, Any]) -> dict[str, float]:
+        """One update; seconds by phase."""
+        clock = Clock(self.device)
+        self.model.train()
+        self.optimizer.zero_grad()
+        loss = getattr(self, side)(sample, clock)
+        with clock.phase("backward"):
+            loss.backward()
+        with clock.phase("optimiser"):
+            self.optimizer.step()
+        return clock.seconds
+
+    def ours(self, sample: dict[str, Any], clock: Clock) -> Tensor:
+        """The loss of simile_risk; its own clock knows the phases."""
+        plugin.Stopwatch.now = staticmethod(clock.now)
+        loss, size, _ = self.criterion(self.model, sample)
+        clock.seconds |= self.criterion.clock.seconds
+        return loss / size
+
+    def stock_lists(self, sample: dict[str, Any]) -> list[list[dict[str, Tensor]]]:
+        """n-best lists of fairseq's own beam search."""
+        options = self.options
+        with torch.no_grad(), evaluation_mode(self.model):
+            generator = SequenceGenerator(
+                [self.model],
+                self.dictionary,
+                beam_size=options.size,
+                max_len_a=options.max_len_a,
+                max_len_b=options.max_len_b,
+            )
+            return generator.generate([], sample)
+
+    def decoded(self, sample: dict[str, Any], rows: Tensor, times: int) -> Tensor:
+        """Full log-probabilities of target rows; each source is encoded ``times`` times."""
+        source = {
+            key: sample["net_input"][key].repeat_interleave(times, 0)
+            for key in ("src_tokens", "src_lengths")
+        }
+        previous = teacher_forcing_input(rows, self.dictionary.eos(), self.pad)
+        output = self.model(**source, prev_output_tokens=previous)
+        return self.model.get_normalized_probs(output, log_probs=True)
+
+    def token_loss(self, lprobs: Tensor, rows: Tensor) -> Tensor:
+        """fairseq's label-smoothed loss."""
+        loss, _ = label_smoothed_nll_loss(
+            lprobs.view(-1, lprobs.size(-1)), rows.flatten().unsqueeze(-1), 0.1, self.pad
+        )
+        return loss
+
+    def plain(self, sample: dict[str, Any], clock: Clock) -> Tensor:
+        """A port of the published code, line by line."""
+        with clock.phase("generation"):
+            lists = self.stock_lists(sample)
+        with clock.phase("text"):
+            texts = [self.text.strings([h["tokens"].tolist()])[0] for hs in lists for h in hs]
+            refs = self.text.strings(sample["target"].tolist(), reference=True)
+        size = self.options.size
+        with clock.phase("reward"):
+            rewards = [self.reward(hyp, refs[row // size]) for row, hyp in enumerate(texts)]
+        with clock.phase("scoring"):
+            rows = stack_lists(lists, size, sample["target"], self.pad).tokens
+            lprobs = self.decoded(sample, rows.flatten(0, 1), size)
+            values = lprobs.gather(-1, rows.flatten(0, 1).unsqueeze(-1)).view(rows.shape)
+            scores = (values * rows.ne(self.pad)).sum(-1)
+            cost = 1 - torch.tensor(rewards, device=self.device).view(scores.shape)
+            risk = (torch.softmax(scores, dim=1) * cost).sum()
+            token_loss = self.token_loss(
+                self.decoded(sample, sample["target"], 1), sample["target"]
+            )
+        return 0.3 * token_loss + 0.7 * risk
+
+    def reward(self, hyp: str, ref: str) -> float:
+        """SIMILE of one hypothesis."""
+        pieces = self.encoder.segmenter.encode([hyp, ref])
+        left, right = self.encoder.embed(pieces)
+        lengths = torch.tensor([self.encoder.length(row) for row in pieces])
+        sim = torch.cosine_similarity(left, right, dim=0).item()
+        return length_penalty(lengths[1], lengths[0]).item() ** 0.25 * sim
+
+    def floor(self, sample: dict[str, Any], clock: Clock) -> Tensor:
+        """Beam search and cross-entropy on all rows."""
+        with clock.phase("generation"):
+            lists = self.stock_lists(sample)
+        with clock.phase("scoring"):
+            size, target = self.options.size, sample["target"]
+            hypotheses = stack_lists(lists, size, target, self.pad)
+            eos = self.dictionary.eos()
+            rows = build_risk_set(target, hypotheses, self.options, self.pad, eos).tokens
+            lprobs = self.decoded(sample, rows.flatten(0, 1), 1 + size)
+            return self.token_loss(lprobs, rows)
+
+    def peak(self, side: str, sample: dict[str, Any]) -> float:
+        """Bytes that one update needs beyond model, optimiser and batch."""
+        if self.device.type == "cuda":
+            before = torch.cuda.memory_allocated(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self.update(side, sample)
+            return float(torch.cuda.max_memory_allocated(self.device) - before)
+        return in_child(lambda: self.update(side, sample))
+
+
+def resident(key: str) -> int:
+    """VmRSS or VmHWM of this process, in bytes (Linux)."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(f"{key}:")[1].split()[0]) * 1024
+
+
+def in_child(work: Callable[[], object]) -> float:
+    """Bytes by which the memory of a forked copy of this process grows at most during ``work``."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+            before = resident("VmRSS")
+            work()
+            os.write(write, str(resident("VmHWM") - before).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    _, status = os.waitpid(child, 0)
+    if status or not text:
+        raise OSError("a measured update failed; run with --no-memory to see its error")
+    return float(text)
+
+
+def load_task(args: argparse.Namespace) -> Any:
+    """The translation task over a folder of fairseq-preprocess."""
+    config = TranslationConfig(
+        data=args.data,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
+        dataset_impl=None,  # these two refer to a command line that is not here
+        required_seq_len_multiple=1,
+    )
+    task = TranslationTask.setup_task(config)
+    task.load_dataset("train")
+    return task
+
+
+def make_model(args: argparse.Namespace, task: Any) -> nn.Module:
+    """The trained model of --checkpoint, or --model with random weights."""
+    if args.checkpoint:
+        overrides = {"data": args.data}
+        models, _, _ = checkpoint_utils.load_model_ensemble_and_task([args.checkpoint], overrides)
+        return models[0]
+    arch, sizes = MODELS[args.model]
+    torch.manual_seed(1)
+    flags = Namespace(
+        arch=arch, criterion="simile_risk", dropout=0.1, max_source_positions=256,
+        max_target_positions=256, **sizes,
+    )  # fmt: skip
+    ARCH_CONFIG_REGISTRY[arch](flags)
+    return ARCH_MODEL_REGISTRY[arch].build_model(flags, task)
+
+
+def batches(args: argparse.Namespace, task: Any, device: torch.device) -> list[dict[str, Any]]:
+    """Batches of sentences of similar length from the middle of the training data."""
+    dataset = task.dataset("train")
+    order = dataset.ordered_indices()
+    found = []
+    for number in range(args.updates):
+        start = (number + 1) * len(order) // (args.updates + 1)
+        rows = [dataset[i] for i in order[start : start + args.sentences]]
+        sample = dataset.collater(rows)
+        net_input = {key: value.to(device) for key, value in sample["net_input"].items()}
+        found.append(sample | {"net_input": net_input, "target": sample["target"].to(device)})
+    return found
+
+
+def measure(bench: Bench, samples: list[dict[str, Any]], memory: bool) -> dict[str, Any]:
+    """Median seconds by side and phase; every side in turn for each batch."""
+    peaks = {side: bench.peak(side, samples[-1]) for side in SIDES} if memory else {}
+    for side in SIDES:
+        bench.update(side, samples[0])  # warm up
+    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+    for sample in samples:
+        for side in SIDES:
+            runs[side].append(bench.update(side, sample))
+    return {
+        side: {
+            "total": sum(statistics.mean(run[phase] for run in found) for phase in PHASES),
+            **{phase: statistics.mean(run[phase] for run in found) for phase in PHASES},
+            "peak_gb": peaks[side] / 1e9 if memory else None,
+        }
+        for side, found in runs.items()
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Markdown: one row a side, seconds an update."""
+    lines = [
+        f"| {' | '.join(['', 'update, s', *PHASES, 'peak, GB'])} |",
+        f"|{'---|' * (len(PHASES) + 3)}",
+    ]
+    for side in SIDES:
+        row = result[side]
+        cells = [f"{row[key]:.3f}" for key in ("total", *PHASES)]
+        peak = "" if row["peak_gb"] is None else f"{row['peak_gb']:.2f}"
+        lines.append(f"| {' | '.join([side, *cells, peak])} |")
+    ratios = {side: result["ours"]["total"] / result[side]["total"] for side in SIDES[1:]}
+    lines.append("")
+    lines.append(
+        ", ".join(f"ours / {side}: {ratio:.2f} of the time" for side, ratio in ratios.items())
+    )
+    return "\n".join(lines)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("--data", required=True, help="folder made by fairseq-preprocess")
+    add("--source-lang", default="de")
+    add("--target-lang", default="en")
+    add("--encoder", required=True, help="folder of the reward encoder")
+    add("--checkpoint", help="a trained model; default: --model with random weights")
+    add("--model", choices=MODELS, default="small")
+    add("--sentences", type=int, default=30, help="B (default 30)")
+    add("--candidates", type=int, nargs="+", default=[8], help="N, one or several (default 8)")
+    add("--updates", type=int, default=3, help="batches, each timed once a side (default 3)")
+    add("--max-len", type=int, default=0, help="fixed bound on candidate length, in tokens")
+    add("--max-tokens", type=int, default=0, help="--risk-max-tokens of our side")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--no-memory", action="store_true", help="do not measure memory")
+    add("--json", type=Path, help="write the figures here too")
+    add("--plot", type=Path, help="write an SVG of time and memory by N")
+    return parser.parse_args(argv)
+
+
+def plot(results: dict[int, Any], path: Path) -> None:
+    """Time and peak memory of an update by N."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    labels = (("total", "seconds an update"), ("peak_gb", "peak memory, GB"))
+    for axis, (key, label) in zip(axes, labels, strict=True):
+        for side in SIDES:
+            values = [(n, found[side][key]) for n, found in results.items()]
+            axis.plot(*zip(*values, strict=True), marker="o", label=side)
+        axis.set(xscale="log", yscale="log", xlabel="candidates N", ylabel=label)
+        axis.set_xticks(list(results), [str(n) for n in results], minor=False)
+        axis.legend()
+    with atomic_write(path, "wb") as out:
+        figure.savefig(out, format="svg")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print tables, write what was asked for."""
+    args = parse(argv)
+    torch.set_num_threads(args.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    task = load_task(args)
+    results = {}
+    for size in args.candidates:
+        model = make_model(args, task).to(device)
+        single = argparse.Namespace(**vars(args) | {"candidates": size})
+        bench = Bench(single, task, model)
+        results[size] = measure(bench, batches(args, task, device), not args.no_memory)
+        print(f"\n{args.checkpoint or args.model}, B = {args.sentences}, N = {size}, {device}\n")
+        print(table(results[size]), flush=True)
+    if args.json:
+        with atomic_write(args.json) as out:
+            json.dump(results, out, indent=1)
+    if args.plot:
+        plot(results, args.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
