@@ -44,9 +44,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-ours = sysconfig.get_path("purelib")
+ours = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 theirs = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
-Path(theirs, "ours.pth").write_text(ours + "\n")
+Path(theirs, "ours.pth").write_text("\n".join(ours) + "\n")
 kept = sorted(
     {
         f"{part.name}=={part.version}"
