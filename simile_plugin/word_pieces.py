@@ -187,9 +187,11 @@ class WordPieces:
             self._words.extend(islice(self._rows, len(self._words), None))
             self._met = np.concatenate([self._met, np.zeros(new, dtype=np.int64)])
             self._of_rows.append(_Table.empty(new))
-        before = self._met
-        self._met = before + np.bincount(rows, minlength=len(before))
-        due = np.flatnonzero((before < self._judged_at) & (self._met >= self._judged_at))
+        waiting = rows[self._met[rows] < self._judged_at]
+        if not len(waiting):
+            return
+        np.add.at(self._met, waiting, 1)
+        due = np.unique(waiting[self._met[waiting] >= self._judged_at])
         kept = [len(self._words[row]) <= LONGEST_WORD for row in due]
         due = due[kept]
         if len(due):

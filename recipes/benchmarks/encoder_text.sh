@@ -32,34 +32,11 @@ CLONE=${1:-}
     die "$CLONE: no embed_sentences.py there; expected a clone of the repository named in --help"
 WORK=${WORK:-$ROOT/work/benchmarks}
 mkdir -p "$WORK"
-PEERS=$WORK/peers
 
 setup_venv
-if [ ! -e "$PEERS/.installed" ]; then
-    say "Installing the peers into $PEERS, around the torch that is there"
-    python -m venv --clear "$PEERS"
-    python - "$PEERS" "$WORK/constraints.txt" <<'PYTHON'
-import importlib.metadata
-import sys
-import sysconfig
-from pathlib import Path
-
-ours = sysconfig.get_path("purelib")
-theirs = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
-Path(theirs, "ours.pth").write_text(ours + "\n")
-kept = sorted(
-    {
-        f"{part.name}=={part.version}"
-        for part in importlib.metadata.distributions()
-        if part.name not in ("pip", "simile-plugin")
-    }
-)
-Path(sys.argv[2]).write_text("\n".join(kept) + "\n")
-PYTHON
-    "$PEERS/bin/python" -m pip install -q --disable-pip-version-check -c "$WORK/constraints.txt" \
-        sentence-transformers model2vec sacremoses
-    touch "$PEERS/.installed"
-fi
+# shellcheck source=recipes/benchmarks/peers.sh
+. "$ROOT/recipes/benchmarks/peers.sh"
+setup_peers
 
 # Texts and models are the same for all numbers of threads; HF_HUB_OFFLINE: nothing is looked up.
 for threads in ${THREADS:-1 2}; do
