@@ -12,6 +12,7 @@ Three sides see the same model, batches and optimiser, in turns:
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import statistics
@@ -219,6 +220,7 @@ def in_child(work: Callable[[], object]) -> float:
     if not child:
         code = 1
         try:
+            ctypes.CDLL(None).malloc_trim(0)  # or memory freed before would be used unnoticed
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
             before = resident("VmRSS")
             work()
