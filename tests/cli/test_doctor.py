@@ -262,6 +262,7 @@ def test_broken_extension(fake: Fake, code: str, found: str) -> None:
 def test_checkpoints_that_cannot_be_read(fake: Fake) -> None:
     fake(
         fairseq_cli__train="def train(): ...",
+        fairseq__distributed__utils="",
         fairseq__checkpoint_utils="def load_checkpoint_to_cpu(path): raise RuntimeError('refused')",
     )
     check = doctor._in_own_process("checkpoints")
