@@ -1,6 +1,6 @@
 """The results of encoders of several seeds, side by side, and their mean.
 
-    python table.py RESULT.json...      each printed by simile eval-encoder --sts --judgements --json
+python table.py RESULT.json...      each printed by simile eval-encoder --sts --judgements --json
 """
 
 from __future__ import annotations

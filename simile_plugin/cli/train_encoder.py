@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.fromfile_prefix_chars = "@"
-    parser.convert_arg_line_to_args = _flags_of_line  # type: ignore[method-assign]
+    setattr(parser, "convert_arg_line_to_args", _flags_of_line)  # noqa: B010 (a method's type)
     data = parser.add_argument_group("data")
     data.add_argument(
         "pairs",

@@ -71,8 +71,8 @@ class RowAdam:
         """
         if self.always_dense:
             return self.weight
-        rows = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
-        stale = rows[self.weight_at[rows] < self.count]
+        wanted = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
+        stale = wanted[self.weight_at[wanted] < self.count]
         # Moments that are HORIZON steps old at the last reading have done all they will.
         moving = stale[self.weight_at[stale] - self.moments_at[stale] < HORIZON]
         if len(moving):
@@ -80,7 +80,7 @@ class RowAdam:
         self.weight_at[stale] = self.count
         return self.weight
 
-    def _replay(self, rows: NDArray[np.integer]) -> None:
+    def _replay(self, rows: NDArray[np.int64]) -> None:
         """Make the steps that rows missed, all with gradient 0.
 
         Step i after a row's last gradient subtracts c_i m / (a (1 - d_i) + eps), where m is its
@@ -114,14 +114,14 @@ class RowAdam:
             full[torch.from_numpy(rows).to(full.device)] = gradient
             self.dense_step(full)
             return
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
-        missed = (self.count - self.moments_at[rows]).astype(np.float64)
+        touched = np.ascontiguousarray(rows, dtype=np.int64)
+        missed = (self.count - self.moments_at[touched]).astype(np.float64)
         if self._kernel is not None:
-            self._kernel_step(rows, gradient, missed)
+            self._kernel_step(touched, gradient, missed)
         else:
-            self._torch_step(rows, gradient, missed)
+            self._torch_step(touched, gradient, missed)
         self.count += 1
-        self.moments_at[rows] = self.weight_at[rows] = self.count
+        self.moments_at[touched] = self.weight_at[touched] = self.count
 
     @property
     def _tables(self) -> tuple[Tensor, Tensor, Tensor]:

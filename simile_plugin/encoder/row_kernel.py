@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 POINTER, SIZE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+HEAD: list[Any] = [POINTER, SIZE, SIZE, SIZE]  # rows, begin, end, dim
 ROWS_OF_A_THREAD = 256  # fewer are not worth another thread
 
 
@@ -39,11 +40,10 @@ class RowKernel:
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        head = [POINTER, SIZE, SIZE, SIZE]
         self._replay = library.simile_replay_rows
-        self._replay.argtypes = [*head, *[POINTER] * 6, FLOAT]
+        self._replay.argtypes = [*HEAD, *[POINTER] * 6, FLOAT]
         self._adam = library.simile_adam_rows
-        self._adam.argtypes = [*head, *[POINTER] * 6, *[FLOAT] * 5]
+        self._adam.argtypes = [*HEAD, *[POINTER] * 6, *[FLOAT] * 5]
         for function in (self._replay, self._adam):
             function.restype = None
         self._pool = ThreadPoolExecutor()

@@ -156,7 +156,7 @@ def slow_training(pairs: Pairs, setup: TrainingConfig) -> Tensor:
             megabatch = min(setup.megabatch, 1 + step // setup.megabatch_anneal)
             count = megabatch * setup.batch_size
             chosen, order = order[:count], order[count:]
-            rows = [tuple(map(int, pairs.rows[index])) for index in chosen]
+            rows = [tuple(map(int, row)) for row in pairs.pair_rows(np.array(chosen))]
             with torch.no_grad():
                 for s, t in rows:
                     wrong = max((u for r, u in rows if r != s), key=lambda u: float(cosine(s, u)))
@@ -216,7 +216,7 @@ def test_an_epoch_sees_every_pair_once(pairs: Pairs) -> None:
         seen.append(trainer.queue[:5, 0])
         trainer.train_step()
     first, second = np.concatenate(seen[:6]), np.concatenate(seen[6:])
-    assert sorted(first) == sorted(second) == pairs.rows[:, 0].tolist()
+    assert sorted(first) == sorted(second) == pairs.pair_rows(np.arange(len(pairs)))[:, 0].tolist()
     assert first.tolist() != second.tolist()
 
 
