@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from typing import Any
 
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
@@ -66,6 +67,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_control(parser.add_argument_group("control"))
 
 
+class _Length(argparse.Action):
+    """--epochs and --steps forget each other, so that either can overrule the one of an @FILE."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Set one, clear the other."""
+        namespace.epochs = namespace.steps = None
+        setattr(namespace, self.dest, values)
+
+
 def _flags_of_line(line: str) -> list[str]:
     """Flags of a line of an @FILE."""
     return shlex.split(line, comments=True)
@@ -75,14 +91,19 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--dim", type=int, default=300, help="length of a vector (default and papers: %(default)s)"
     )
-    length = group.add_mutually_exclusive_group()
-    length.add_argument(
+    group.add_argument(
         "--epochs",
         type=float,
         default=5.0,
-        help="passes over the pairs (default %(default)g; papers: 10 over a million pairs)",
+        action=_Length,
+        help="passes over the pairs (default 5; papers: 10 over a million pairs)",
     )
-    length.add_argument("--steps", type=int, help="minibatches, instead of --epochs")
+    group.add_argument(
+        "--steps",
+        type=int,
+        action=_Length,
+        help="minibatches, instead of --epochs; of both, the later one counts",
+    )
     group.add_argument(
         "--batch-size",
         type=int,

@@ -343,8 +343,11 @@ def test_flags_from_a_file(tsv: Path, tmp_path: Path) -> None:
     command = ["train-encoder", f"@{flags}", str(tsv), "--vocab-size", "150", "--margin", "0.2"]
     assert main([*command, "--output", str(out)]) == 0
     facts = load_encoder(out).training_facts["flags"]
-    # What comes later on the command line wins.
+    # What comes later on the command line wins, --epochs over --steps too.
     assert (facts["dim"], facts["margin"], facts["objective"]) == (12, 0.2, "mnr")
+    assert facts["steps"] == 5
+    assert main([*command, "--epochs", "2", "--output", str(out), "--overwrite"]) == 0
+    assert load_encoder(out).training_facts["flags"]["steps"] == 2 * (400 // 128)
 
 
 @pytest.mark.parametrize(
