@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import math
 import os
@@ -124,33 +125,33 @@ def _train_encoder(
     sts = {folder: read_sts(folder, "--eval-sts") for folder in options.eval_sts}
     data = _binarized_data(options) if options.binarized else _text_data(options)
     config = make_config(data.pairs_read)
-    folder = RunFolder(options.output, rank)
-    folder.open(_identity(options, config, data), options.restart)
-    pairs, segmenter = data.ready(folder)
+    with contextlib.closing(RunFolder(options.output, rank)) as folder:
+        folder.open(_identity(options, config, data), options.restart)
+        pairs, segmenter = data.ready(folder)
 
-    def evaluate(weight: Tensor) -> dict[str, StsScores]:
-        encoder = Encoder(weight.detach().clone(), segmenter)
-        return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
+        def evaluate(weight: Tensor) -> dict[str, StsScores]:
+            encoder = Encoder(weight.detach().clone(), segmenter)
+            return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
 
-    trainer = Trainer(config, pairs, len(segmenter), device)
-    with _board(options.tensorboard if rank == 0 else None) as board:
-        weight, result = TrainingRun(trainer, folder, evaluate, board).run()
-    if rank > 0:
-        return None
-    weight = weight.clone()
-    weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
-    facts = {
-        **data.facts,
-        "pairs": len(pairs),
-        "flags": asdict(config),
-        "processes": trainer.world,
-        "simile_plugin": simile_plugin.__version__,
-        "torch": torch.__version__,
-    }
-    encoder = Encoder(weight.cpu(), segmenter, {**facts, **result})
-    save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
-    folder.remove()
-    return encoder
+        trainer = Trainer(config, pairs, len(segmenter), device)
+        with _board(options.tensorboard if rank == 0 else None) as board:
+            weight, result = TrainingRun(trainer, folder, evaluate, board).run()
+        if rank > 0:
+            return None
+        weight = weight.clone()
+        weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
+        facts = {
+            **data.facts,
+            "pairs": len(pairs),
+            "flags": asdict(config),
+            "processes": trainer.world,
+            "simile_plugin": simile_plugin.__version__,
+            "torch": torch.__version__,
+        }
+        encoder = Encoder(weight.cpu(), segmenter, {**facts, **result})
+        save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
+        folder.remove()
+        return encoder
 
 
 def keep_freed_memory() -> None:
@@ -309,6 +310,7 @@ class RunFolder:
 
     def __init__(self, output: str, rank: int = 0) -> None:
         self.writes = rank == 0
+        self.lock: int | None = None
         target = Path(output)
         self.path = target.with_name(target.name + ".training")
         self.log_path = self.path / LOG
@@ -326,9 +328,12 @@ class RunFolder:
 
     def _open(self, identity: dict[str, Any], restart: bool) -> None:
         saved = self.path / RUN
+        if self.path.is_dir():
+            self._lock()
         if restart or not saved.is_file():
             self.remove()
             self.path.mkdir(parents=True)
+            self._lock()
             with atomic_write(saved) as stream:
                 json.dump(identity, stream, indent=2)
             return
@@ -342,6 +347,28 @@ class RunFolder:
                     f"{self.path} holds an interrupted run with another --{key} "
                     f"({known.get(key)}, now {value}); repeat its flags or add --restart"
                 )
+
+    def _lock(self) -> None:
+        """Keep other processes out until this one ends.
+
+        Raises:
+            ValueError: if another one is in.
+        """
+        self.close()
+        self.lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"--output: another training is at work in {self.path}; wait for it, or name "
+                "another folder"
+            ) from error
+
+    def close(self) -> None:
+        """Let other processes in."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
 
     def save_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Replace the state in one step."""

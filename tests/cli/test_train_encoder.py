@@ -14,6 +14,7 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.run import RunFolder
 from tests.encoder.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -289,6 +290,18 @@ def test_help_needs_no_torch(command: str) -> None:
     if command == "train-encoder":
         for phrase in ("papers: 60", "papers: 150", "default and papers: 0.4"):
             assert phrase in " ".join(done.stdout.split())
+
+
+def test_two_trainings_in_one_folder(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    folder = RunFolder(str(out))
+    folder.open({"steps": 5}, restart=False)  # as another process would
+    for extra in ([], ["--restart"]):
+        message = error_of(capsys, "train-encoder", tsv, "--output", out, *SMALL, *extra)
+        assert f"--output: another training is at work in {out}.training" in message
+    assert (folder.path / "run.json").is_file()  # untouched
 
 
 @pytest.fixture
