@@ -138,11 +138,13 @@ def sentence_transformers(args: argparse.Namespace) -> dict[str, Any]:
     # fairseq brings torchaudio along, which may not fit the torch that is there; not needed.
     sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
     peer = importlib.import_module("sentence_transformers")
-    losses, tokenizers = peer.losses, importlib.import_module("tokenizers")
+    losses = importlib.import_module("sentence_transformers.losses")
+    modules = importlib.import_module("sentence_transformers.models")
+    tokenizers = importlib.import_module("tokenizers")
     pairs, vocabulary = mapped(args.folder)
     words = {str(piece): piece for piece in range(vocabulary)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
-    static = peer.models.StaticEmbedding(tokenizer, embedding_dim=DIM)
+    static = modules.StaticEmbedding(tokenizer, embedding_dim=DIM)
     model = peer.SentenceTransformer(modules=[static], device="cpu")
     if args.loss == "mnr":
         loss, size = losses.MultipleNegativesRankingLoss(model), BATCH

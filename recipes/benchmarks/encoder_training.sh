@@ -34,6 +34,8 @@ WORK=${WORK:-$ROOT/work/benchmarks}
 mkdir -p "$WORK"
 
 setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
 # shellcheck source=recipes/benchmarks/peers.sh
 . "$ROOT/recipes/benchmarks/peers.sh"
 setup_peers

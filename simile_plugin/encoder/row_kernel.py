@@ -17,7 +17,8 @@ from torch import Tensor
 
 POINTER, SIZE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 HEAD: list[Any] = [POINTER, SIZE, SIZE, SIZE]  # rows, begin, end, dim
-ROWS_OF_A_THREAD = 256  # fewer are not worth another thread
+# Fewer are not worth another thread: torch's own threads still wait busily for their next work.
+ROWS_OF_A_THREAD = 4096
 
 
 @cache

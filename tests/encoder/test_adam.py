@@ -150,9 +150,9 @@ def test_dense_mode_is_torchs_adam_to_the_bit() -> None:
     assert torch.equal(ours.weight, weight.detach())
 
 
-@pytest.mark.parametrize("dim", [1, 7, 16, 300])
+@pytest.mark.parametrize("dim", [1, 7, 16])
 def test_threads_change_nothing(dim: int) -> None:
-    count = 5 * ROWS_OF_A_THREAD
+    count = 3 * ROWS_OF_A_THREAD
 
     def result(threads: int) -> Tensor:
         torch.set_num_threads(threads)
