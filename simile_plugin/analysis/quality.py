@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STS_TITLE = "STS: Pearson, mean of the sets of each folder"
+FEWEST_RESAMPLES = 40  # for a 95% interval
+STS_TITLE = "STS: mean of the sets of each folder"
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def sts_grid(sts: StsQuality) -> Grid:
         [metric, *(cell(part.estimates[metric]) for part in sts.folders), cell(mean)]
         for metric, mean in sts.mean.items()
     ]
-    return [["", *names.values(), "mean of folders"], *rows]
+    return [["Pearson", *names.values(), "mean of folders"], *rows]
 
 
 def judgement_grid(quality: Quality, kind: str) -> Grid:

@@ -120,12 +120,14 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise ValueError for flags that cannot be meant."""
+    from simile_plugin.analysis.quality import FEWEST_RESAMPLES
+
     if not args.sts and not args.judgements:
         raise ValueError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.judgement_columns and not args.judgements:
         raise ValueError("--judgement-columns: there is no --judgements FILE it could be for")
-    if args.resamples < 40:
-        raise ValueError(f"--resamples: got {args.resamples}, expected 40 or more")
+    if args.resamples < FEWEST_RESAMPLES:
+        raise ValueError(f"--resamples: got {args.resamples}, expected {FEWEST_RESAMPLES} or more")
     if args.seed < 0:
         raise ValueError(f"--seed: got {args.seed}, expected 0 or more")
     for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):

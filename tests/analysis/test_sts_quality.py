@@ -8,13 +8,26 @@ import numpy as np
 import pytest
 
 from simile_plugin.analysis import quality
-from simile_plugin.analysis.quality import analyse_quality, format_quality, quality_figure
+from simile_plugin.analysis.metric_quality import Estimate, read_judgements
+from simile_plugin.analysis.page_answer import answer_quality
+from simile_plugin.analysis.quality import (
+    QualityResult,
+    analyse_quality,
+    format_quality,
+    quality_figure,
+)
+from simile_plugin.analysis.report_page import Made, report_page
 from simile_plugin.analysis.sentence_metrics import surface_scores
 from simile_plugin.analysis.significance import resample_counts
-from simile_plugin.analysis.sts_quality import evaluate_sts_metrics, resampled_correlations
+from simile_plugin.analysis.sts_quality import (
+    StsQuality,
+    evaluate_sts_metrics,
+    resampled_correlations,
+)
 from simile_plugin.cli import main
 from simile_plugin.encoder.evaluation import evaluate_sts, pearson, read_sts
 from simile_plugin.encoder.models import Encoder
+from tests.analysis.test_html import check
 from tests.encoder.test_evaluation import PAIRS, write_set
 
 EIGHT = [*PAIRS, *((b, a + " again") for a, b in PAIRS)]
@@ -117,7 +130,7 @@ def test_several_encoders_side_by_side(
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
-        (["x=a", "x=b"], "ENCODER: got 'x' for a, expected distinct names"),
+        (["x=a", "x=b"], "ENCODER: got 'x' for b, expected distinct names"),
         (["a", "a"], "ENCODER: got 'a' for a, expected distinct names"),
         (["=a"], "ENCODER: got '' for a, expected distinct names"),
     ],
@@ -135,3 +148,43 @@ def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path
     assert found.as_json()["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
     json.dumps(found.as_json(), allow_nan=False)
     assert "<svg" in quality_figure(found)
+
+
+def test_the_page_has_tables_a_picture_and_an_answer(
+    encoder: Encoder, folders: list[str], tmp_path: Path
+) -> None:
+    judged = tmp_path / "xx-en.tsv"
+    rows = "".join(f"{a}\t{b}\t{z}\n" for z, (a, b) in enumerate(EIGHT))
+    judged.write_text("hyp\tref\tz\n" + rows)
+    sets = {folder: read_sts(folder) for folder in folders}
+    found = analyse_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
+    made = Made("simile report", {"judgements": (str(judged),)}, {})
+    document = check(report_page({"quality": found}, made))
+    # years, their differences, two folders; three correlations, their differences; the files
+    assert document.tags["table"] == 4 + 4 + 1
+    assert document.tags["svg"] == 1 and "quality" in document.ids()
+    assert {"Quality of metrics", "xx-en.tsv", "2012"} <= set(document.texts)
+    sentences = answer_quality(found)
+    assert found.sts is not None
+    best = max(
+        ("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: found.sts.mean[name].value
+    )
+    assert f"and {best}, the best metric without an encoder" in sentences[0]
+    assert sentences[0] in document.texts and len(sentences) == 2
+
+
+@pytest.mark.parametrize(
+    ("gap", "ending"),
+    [
+        ((8.0, 5.0, 9.0), "a difference of +8.0 [+5.0, +9.0]."),
+        ((8.0, -1.0, 9.0), "a difference of +8.0 [-1.0, +9.0], which may be chance."),
+    ],
+)
+def test_the_answer_says_what_may_be_chance(gap: tuple[float, float, float], ending: str) -> None:
+    values = {"SIM": 60.0, "SIMILE": 58.0, "BLEU": 40.0, "chrF": 50.0, "METEOR": math.nan}
+    mean = {name: Estimate(value, value - 1, value + 1) for name, value in values.items()}
+    sts = StsQuality((), mean, {"SIMILE - chrF": Estimate(*gap)})
+    found = QualityResult({}, sts, None, 0.25, 60, 1, {}, ())
+    (sentence,) = answer_quality(found)
+    assert "SIMILE correlates with people at 58.0 percent and chrF, the best" in sentence
+    assert sentence.endswith(ending)
