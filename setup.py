@@ -35,6 +35,7 @@ setup(
         "matplotlib",
         "tqdm",
         "compare-mt",
+        "nltk",  # METEOR; compare-mt needs it too
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={

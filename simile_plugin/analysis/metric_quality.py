@@ -1,18 +1,19 @@
 """Does a metric rank translations as people do? Correlation with judgements of single segments.
 
 The measure of the WMT metrics tasks that a reward is chosen by: SIM and SIMILE of an encoder beside
-sentence BLEU and chrF on the same segments.
+sentence BLEU, chrF and METEOR on the same segments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simile_plugin.analysis.sentence_metrics import Meteor, encoder_scores, surface_scores
 from simile_plugin.analysis.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
@@ -21,11 +22,10 @@ from simile_plugin.analysis.significance import (
 )
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.files import read_lines
-from simile_plugin.reward import SIMILE_ALPHA, score_outputs
+from simile_plugin.reward import SIMILE_ALPHA
 
 Floats = NDArray[np.float64]
 
-METRICS = ("SIM", "SIMILE", "BLEU", "chrF")
 KINDS = ("spearman", "pearson", "kendall")
 # Header names by which a column is found, the preferred first: WMT's own, and MLQE-PE's, whose
 # post-edit is a reference that was made from the hypothesis.
@@ -144,21 +144,14 @@ def _find_columns(
 
 
 def metric_scores(
-    encoder: Encoder, judgements: Judgements, alpha: float = SIMILE_ALPHA
+    encoders: Mapping[str, Encoder],
+    judgements: Judgements,
+    alpha: float = SIMILE_ALPHA,
+    meteor: Meteor | None = None,
 ) -> dict[str, Floats]:
-    """Sentence scores (n,) of METRICS: as in training, and sacreBLEU's chrF."""
-    from sacrebleu.metrics import CHRF
-
-    scores = score_outputs([judgements.hyps], judgements.refs, encoder, alpha)
-    assert scores.sim is not None and scores.simile is not None
-    chrf = CHRF()
-    pairs = zip(judgements.hyps, judgements.refs, strict=True)
-    return {
-        "SIM": scores.sim[:, 0].double().numpy(),
-        "SIMILE": scores.simile[:, 0].double().numpy(),
-        "BLEU": scores.bleu[:, 0].double().numpy(),
-        "chrF": np.array([chrf.sentence_score(hyp, [ref]).score for hyp, ref in pairs]),
-    }
+    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF and, if given, METEOR."""
+    pairs = judgements.hyps, judgements.refs
+    return encoder_scores(encoders, *pairs, alpha) | surface_scores(*pairs, meteor)
 
 
 def resampled_ranks(values: Floats, counts: Floats) -> Floats:
@@ -249,44 +242,54 @@ def bootstrapped(
 
 
 def evaluate_judgements(
-    encoder: Encoder,
+    encoders: Mapping[str, Encoder],
     files: Sequence[Judgements],
     alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
+    meteor: Meteor | None = None,
 ) -> Quality:
-    """Correlate METRICS with the human scores of each file, and take the mean over the files.
+    """Correlate every metric with the human scores of each file, and average over the files.
 
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
     """
-    found = [
-        bootstrapped(metric_scores(encoder, part, alpha), part.human, resamples, seed + number)
-        for number, part in enumerate(files)
-    ]
-    mean = {name: np.mean([part[name] for part in found], axis=0) for name in METRICS}
-    differences = {
-        f"{ours} - {theirs}": mean[ours] - mean[theirs]
-        for ours in ("SIM", "SIMILE")
-        for theirs in ("BLEU", "chrF")
-    }
+    found = []
+    for number, part in enumerate(files):
+        scores = metric_scores(encoders, part, alpha, meteor)
+        found.append(bootstrapped(scores, part.human, resamples, seed + number))
+    mean = {name: np.mean([part[name] for part in found], axis=0) for name in found[0]}
     return Quality(
         segments={part.path: len(part.human) for part in files},
         files={part.path: _by_kind(values) for part, values in zip(files, found, strict=True)},
         mean=_by_kind(mean),
-        difference=_by_kind(differences),
+        difference=_by_kind(differences(mean)),
     )
 
 
-def _by_kind(values: dict[str, Floats]) -> dict[str, dict[str, Estimate]]:
+def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Each encoder's SIM and SIMILE minus every other metric, and minus the encoders before it."""
+    ours = [name for name in mean if name.startswith("SIM")]
+    theirs = [name for name in mean if name not in ours]
+    pairs = [(name, other) for name in ours for other in theirs]
+    pairs += [
+        (name, other)
+        for number, name in enumerate(ours)
+        for other in ours[:number]
+        if name.split()[0] == other.split()[0]
+    ]
+    return {f"{name} - {other}": mean[name] - mean[other] for name, other in pairs}
+
+
+def _by_kind(values: Mapping[str, Floats]) -> dict[str, dict[str, Estimate]]:
     """Metric -> (kinds, 1 + R), turned into kind -> metric -> estimate."""
     return {
-        kind: {name: _estimate(rows[number]) for name, rows in values.items()}
+        kind: {name: estimate(rows[number]) for name, rows in values.items()}
         for number, kind in enumerate(KINDS)
     }
 
 
-def _estimate(values: Floats) -> Estimate:
+def estimate(values: Floats) -> Estimate:
     """Column 0 with the interval of the others, as far as they are defined."""
     resampled = values[1:][~np.isnan(values[1:])]
     if np.isnan(values[0]) or not len(resampled):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from simile_plugin.analysis.human_ratings import HumanResult
 from simile_plugin.analysis.results import LEVEL, Comparison, Results, Score, SystemScores
 from simile_plugin.analysis.results_table import HEADINGS, p_values
+
+if TYPE_CHECKING:
+    from simile_plugin.analysis.metric_quality import Estimate
+    from simile_plugin.analysis.quality import QualityResult
 
 MAIN = "bleu"  # the metric that no system here is trained on by SIMILE's promise
 
@@ -122,6 +127,35 @@ def answer_ratings(found: HumanResult) -> list[str]:
     return [
         f"People ({people}) see no clear difference between {pair.second} and {pair.first}: "
         f"{pair.difference:+.2f} points of 5 ({chance})."
+    ]
+
+
+def answer_quality(found: QualityResult) -> list[str]:
+    """SIMILE beside the best of the metrics that need no encoder."""
+    sentences = []
+    if sts := found.sts:
+        told = "On sentence pairs (STS, Pearson)"
+        sentences += _beside_best(told, sts.mean, sts.difference)
+    if judged := found.judgements:
+        told = "On judged translations (Spearman)"
+        sentences += _beside_best(told, judged.mean["spearman"], judged.difference["spearman"])
+    return sentences
+
+
+def _beside_best(
+    told: str, mean: Mapping[str, Estimate], difference: Mapping[str, Estimate]
+) -> list[str]:
+    values = {name: one.value for name, one in mean.items() if one.value == one.value}
+    others = {name: value for name, value in values.items() if not name.startswith("SIM")}
+    if not others or "SIMILE" not in values:
+        return []
+    best = max(others, key=others.__getitem__)
+    gap = difference[f"SIMILE - {best}"]
+    clear = "" if gap.low > 0 or gap.high < 0 else ", which may be chance"
+    return [
+        f"{told} SIMILE correlates with people at {values['SIMILE']:.1f} percent and {best}, the best "
+        f"metric without an encoder, at {others[best]:.1f}: a difference of {gap.value:+.1f} "
+        f"[{gap.low:+.1f}, {gap.high:+.1f}]{clear}."
     ]
 
 

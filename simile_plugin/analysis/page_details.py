@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from simile_plugin.analysis.gaming import GamingResult
     from simile_plugin.analysis.lexical import LexicalCell, LexicalResult
     from simile_plugin.analysis.nbest import NbestResult
+    from simile_plugin.analysis.quality import QualityResult
+    from simile_plugin.analysis.tables import Grid
 
 # The analyses that draw import matplotlib, so each is imported where its picture is wanted.
 
@@ -224,6 +226,39 @@ def _article(found: ExamplesResult, example: Example, kind: str, words: str) -> 
         f'<article data-kind="{kind}"><h4>Line {example.line}: {differences} ({escape(words)})</h4>'
         f"<dl>{listed}</dl></article>"
     )
+
+
+def page_quality(found: QualityResult) -> PageSection:
+    """Tables 65 and 66: which metric agrees with people."""
+    from simile_plugin.analysis import quality
+    from simile_plugin.analysis.metric_quality import KINDS
+
+    caption = "Means with their 95% intervals; small circles are single years or language pairs."
+    parts = [picture(quality.quality_figure(found), caption, "quality")]
+    if found.sts is not None:
+        parts.append(_grid_table(quality.sts_grid(found.sts), quality.STS_TITLE))
+        parts.append(_grid_table(quality.difference_grid({"pearson": found.sts.difference})))
+        sets = [_grid_table(quality.folder_grid(part), part.folder) for part in found.sts.folders]
+        parts.append(folded("Every set of every folder", join(sets)))
+        parts += [notes(quality.constant_lines(part)) for part in found.sts.folders]
+    if found.judgements is not None:
+        tables = [_grid_table(quality.judgement_grid(found.judgements, kind)) for kind in KINDS]
+        parts += [heading("Judgements of translations"), tables[0]]
+        parts.append(_grid_table(quality.difference_grid(found.judgements.difference)))
+        parts.append(folded("The same by other correlations", join(tables[1:])))
+    parts.append(notes(quality.legend(found)))
+    return PageSection(
+        "quality",
+        "How good are the metrics?",
+        "Correlation of the reward and of other metrics with what people say about sentence pairs "
+        "and about translations.",
+        join(parts),
+    )
+
+
+def _grid_table(grid: Grid, caption: str = "") -> Html:
+    header, *rows = grid
+    return table(header, [[row] for row in rows], caption)
 
 
 def page_gaming(found: GamingResult) -> PageSection:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simile_plugin.analysis.page import Page, PageSection, render_page
-from simile_plugin.analysis.page_answer import answer_ratings, answer_results
+from simile_plugin.analysis.page_answer import answer_quality, answer_ratings, answer_results
 from simile_plugin.analysis.page_sections import (
     page_curves,
     page_provenance,
@@ -18,7 +18,9 @@ from simile_plugin.analysis.provenance import describe_files, describe_trainings
 from simile_plugin.analysis.results_table import UNKNOWN_LIMIT
 
 MOST_NAMES = 6  # in a title
-ORDER = ("results", "human", "examples", "curves", "nbest", "costs", "lexical", "gaming")
+ORDER = (
+    *("results", "human", "examples", "curves", "nbest", "costs", "lexical", "quality", "gaming"),
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def _section(name: str, result: Any) -> PageSection:
         "nbest": page_details.page_nbest,
         "lexical": page_details.page_lexical,
         "examples": page_details.page_examples,
+        "quality": page_details.page_quality,
         "gaming": page_details.page_gaming,
     }
     return pages[name](result)
@@ -85,7 +88,7 @@ def _title(found: Mapping[str, Any], made: Made) -> str:
     names = [system.name for system in found["results"].systems] if "results" in found else []
     names = names or list(made.logs)
     if not names:
-        return "Report"
+        return "Quality of metrics" if "quality" in found else "Report"
     if len(names) > MOST_NAMES:
         return f"Comparison of {len(names)} systems"
     if len(names) == 1:
@@ -116,6 +119,8 @@ def _answer(found: Mapping[str, Any]) -> list[str]:
         sentences += answer_results(results)
     if ratings := found.get("human"):
         sentences += answer_ratings(ratings)
+    if quality := found.get("quality"):
+        sentences += answer_quality(quality)
     return sentences or ["No outputs were compared: the sections below stand for themselves."]
 
 

@@ -23,10 +23,11 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "nbest": (("nbest_folder", "ref"),),
     "lexical": (("lexical",), ("ref", "sys")),
     "examples": (("ref", "sys", "encoder"),),
+    "quality": (("encoder", "sts"), ("encoder", "judgements")),
     "gaming": (("ref", "sys"), ("log",)),
 }
 # Questions with a picture, in the order in which --svg takes them.
-PICTURES = ("curves", "costs", "nbest", "lexical", "gaming")
+PICTURES = ("curves", "costs", "nbest", "lexical", "quality", "gaming")
 # The flags that ask for a question by themselves; the other questions are asked by --only.
 ASKED_BY: dict[str, tuple[str, ...]] = {
     "results": ("ref", "sys"),
@@ -35,6 +36,7 @@ ASKED_BY: dict[str, tuple[str, ...]] = {
     "human": ("human",),
     "nbest": ("nbest_folder",),
     "lexical": ("lexical",),
+    "quality": ("sts", "judgements"),
 }
 
 
@@ -104,7 +106,7 @@ def _given(args: Namespace, name: str) -> bool:
 
 def write_picture(path: str, sections: dict[str, Section]) -> None:
     """Draw the first of PICTURES that was answered into a file, atomically."""
-    from simile_plugin.analysis import costs, curves_figure, gaming, lexical, nbest
+    from simile_plugin.analysis import costs, curves_figure, gaming, lexical, nbest, quality
     from simile_plugin.files import atomic_write
 
     name = next(name for name in PICTURES if name in sections)
@@ -116,6 +118,7 @@ def write_picture(path: str, sections: dict[str, Section]) -> None:
         "costs": costs.costs_figure,
         "nbest": nbest.nbest_figure,
         "lexical": lexical.lexical_figure,
+        "quality": quality.quality_figure,
         "gaming": gaming.gaming_figure,
     }
     picture = figures[name](result)
@@ -290,6 +293,26 @@ def _examples(args: Namespace) -> Section:
     return _plain(found.as_json(), examples.format_examples(found), found)
 
 
+def _quality(args: Namespace) -> Section:
+    from simile_plugin.analysis import quality
+    from simile_plugin.analysis.metric_quality import read_judgements
+    from simile_plugin.encoder.evaluation import read_sts
+
+    if args.resamples < quality.FEWEST_RESAMPLES:
+        raise ValueError(
+            f"--resamples: got {args.resamples}; quality expects {quality.FEWEST_RESAMPLES} or more"
+        )
+    folders = {folder: read_sts(folder) for folder in args.sts}
+    judged = [read_judgements(path, args.judgement_columns) for path in args.judgements]
+    settings = _score_settings(args)
+    assert settings.encoder is not None
+    (name,) = quality.short_names([args.encoder]).values()
+    found = quality.analyse_quality(
+        {name: settings.encoder}, folders, judged, settings.alpha, args.resamples, args.seed
+    )
+    return _plain(found.as_json(), quality.format_quality(found), found)
+
+
 def _gaming(args: Namespace) -> Section:
     from simile_plugin.analysis import gaming, systems
 
@@ -361,5 +384,6 @@ SECTIONS: dict[str, Callable[[Namespace], Section]] = {
     "nbest": _nbest,
     "lexical": _lexical,
     "examples": _examples,
+    "quality": _quality,
     "gaming": _gaming,
 }

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from simile_plugin.analysis.metric_quality import Estimate, Quality
-    from simile_plugin.encoder.evaluation import StsScores
 
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
 DESCRIPTION = """\
-Correlate an encoder with human scores. All numbers are percent.
+Correlate encoders, and sentence BLEU (+1 on orders 2 to 4), chrF and METEOR beside them, with human
+scores. All numbers are percent. METEOR needs NLTK's WordNet (python -m nltk.downloader wordnet).
 
 --sts DIR: a folder holds STS.input.X.txt (sentence TAB sentence) and STS.gs.X.txt (a score a line,
-empty lines are skipped), one pair of files for each set X. Printed: Pearson of SIM for each set,
-the unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the
-folder; Spearman likewise.
+empty lines are skipped), one pair of files for each set X. Printed: Pearson for each set, the
+unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the folder;
+Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
+within each set). The second sentence is the reference; sym. is the mean of both directions.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
---judgement-columns). Printed: Spearman, Pearson and Kendall's tau-b of SIM, SIMILE, sentence BLEU
-(+1 on orders 2 to 4) and chrF with the human scores, for each file and as the unweighted mean over
-the files, with 95% bootstrap intervals (segments resampled within each file); and the differences
-of the means, by the same resamples.
+--judgement-columns). Printed: Spearman, Pearson and Kendall's tau-b with the human scores, for each
+file and as the unweighted mean over the files, with 95% bootstrap intervals (segments resampled
+within each file); and the differences of the means, by the same resamples.
 
 Training sentences that stand in an evaluation set make its number meaningless.
 """
@@ -35,6 +30,7 @@ examples:
   simile eval-encoder ENCODER --sts sts/2012 sts/2013 sts/2014
   simile eval-encoder ENCODER --judgements wmt15.*-en.tsv --json
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
+  simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
 """
 
 
@@ -43,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("encoder", metavar="ENCODER", help="encoder folder")
+    parser.add_argument(
+        "encoder",
+        nargs="+",
+        metavar="[NAME=]ENCODER",
+        help="encoder folder; several are compared in one table",
+    )
     parser.add_argument("--sts", nargs="+", metavar="DIR", help="STS folders, one for each year")
     parser.add_argument(
         "--judgements", nargs="+", metavar="FILE", help="judged segments, one TSV a language pair"
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1000,
         metavar="N",
-        help="bootstrap resamples of the judgements' intervals (default %(default)s)",
+        help="bootstrap resamples of the intervals (default %(default)s)",
     )
     parser.add_argument(
         "--seed", type=int, default=12345, metavar="N", help="their seed (default %(default)s)"
@@ -79,98 +80,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate; exit status 0. Errors are raised as ValueError or OSError."""
     import json
-    from dataclasses import asdict
 
-    from simile_plugin.analysis.metric_quality import evaluate_judgements, read_judgements
-    from simile_plugin.encoder.evaluation import evaluate_sts, read_sts
+    from simile_plugin.analysis.metric_quality import read_judgements
+    from simile_plugin.analysis.quality import analyse_quality, format_quality
+    from simile_plugin.encoder.evaluation import read_sts
     from simile_plugin.encoder.format import load_encoder
     from simile_plugin.encoder.models import usable_device
 
     _check(args)
-    sets = {folder: read_sts(folder) for folder in args.sts or []}
+    named = _named_encoders(args.encoder)
+    folders = {folder: read_sts(folder) for folder in args.sts or []}
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
-    encoder = load_encoder(args.encoder, usable_device(args.device))
-    scores = [evaluate_sts(encoder, folder, parts) for folder, parts in sets.items()]
-    quality = None
-    if judged:
-        quality = evaluate_judgements(encoder, judged, args.simile_alpha, args.resamples, args.seed)
+    device = usable_device(args.device)
+    encoders = {name: load_encoder(path, device) for name, path in named.items()}
+    found = analyse_quality(encoders, folders, judged, args.simile_alpha, args.resamples, args.seed)
     if args.json:
-        found: dict[str, object] = {"encoder": encoder.fingerprint}
-        if args.sts:
-            found["sts"] = [asdict(part) for part in scores]
-        if quality is not None:
-            facts = {"resamples": args.resamples, "seed": args.seed, "alpha": args.simile_alpha}
-            found["judgements"] = {**facts, **asdict(quality)}
-        print(json.dumps(_plain(found), indent=2))
-    else:
-        print(f"encoder {encoder.fingerprint}")
-        for part in scores:
-            print(_table(part))
-        if quality is not None:
-            print(_judgement_tables(quality, args.resamples, args.seed))
+        print(json.dumps(found.as_json(), indent=2))
+        return 0
+    for name, fingerprint in found.encoders.items():
+        print(f"encoder {name} {fingerprint}" if len(encoders) > 1 else f"encoder {fingerprint}")
+    print(format_quality(found, sets=True), end="")
     return 0
+
+
+def _named_encoders(specs: list[str]) -> dict[str, str]:
+    """Folders by the names given to them, else by their own."""
+    from simile_plugin.analysis.quality import short_names
+
+    short = short_names([spec for spec in specs if "=" not in spec])
+    named: dict[str, str] = {}
+    for spec in specs:
+        name, equals, path = spec.partition("=")
+        name, path = (name, path) if equals else (short[spec], spec)
+        if not name or name in named:
+            raise ValueError(f"ENCODER: got {name!r} for {path}, expected distinct names")
+        named[name] = path
+    return named
 
 
 def _check(args: argparse.Namespace) -> None:
     """Raise ValueError for flags that cannot be meant."""
+    from simile_plugin.analysis.quality import FEWEST_RESAMPLES
+
     if not args.sts and not args.judgements:
         raise ValueError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.judgement_columns and not args.judgements:
         raise ValueError("--judgement-columns: there is no --judgements FILE it could be for")
-    if args.resamples < 40:
-        raise ValueError(f"--resamples: got {args.resamples}, expected 40 or more")
+    if args.resamples < FEWEST_RESAMPLES:
+        raise ValueError(f"--resamples: got {args.resamples}, expected {FEWEST_RESAMPLES} or more")
     if args.seed < 0:
         raise ValueError(f"--seed: got {args.seed}, expected 0 or more")
     for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):
         twice = [path for path in paths or [] if paths.count(path) > 1]
         if twice:
             raise ValueError(f"{flag}: {twice[0]} is given twice; it would count twice")
-
-
-def _plain(value: object) -> object:
-    """NaN is no JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and value != value else value
-
-
-def _table(scores: StsScores) -> str:
-    """One folder as text, in percent."""
-    rows = [(name, scores.pearson[name], scores.spearman[name]) for name in scores.pearson]
-    rows.append(("mean of sets", scores.mean_pearson, scores.mean_spearman))
-    rows.append((f"all {scores.pairs} pairs", scores.all_pearson, scores.all_spearman))
-    width = max(len(row[0]) for row in rows)
-    lines = [f"{scores.folder}", f"  {'':<{width}}  Pearson  Spearman"]
-    lines += [f"  {name:<{width}}  {first:7.1f}  {second:8.1f}" for name, first, second in rows]
-    if scores.constant:
-        lines.append(f"  undefined (equal cosines): {', '.join(scores.constant)}")
-    return "\n".join(lines)
-
-
-def _judgement_tables(quality: Quality, resamples: int, seed: int) -> str:
-    """One table for each kind of correlation, and the differences of the means."""
-    from simile_plugin.analysis.metric_quality import KINDS, METRICS
-    from simile_plugin.analysis.tables import text_table
-
-    names = {path: Path(path).name for path in quality.files}
-    if len(set(names.values())) < len(names):
-        names = {path: path for path in names}
-    lines = [f"judgements: percent, with 95% intervals of {resamples} resamples, seed {seed}"]
-    for kind in KINDS:
-        grid = [[kind.capitalize(), "segments", *METRICS]]
-        for path, found in quality.files.items():
-            cells = [_cell(found[kind][name]) for name in METRICS]
-            grid.append([names[path], str(quality.segments[path]), *cells])
-        cells = [_cell(quality.mean[kind][name]) for name in METRICS]
-        grid.append(["mean of files", str(sum(quality.segments.values())), *cells])
-        lines += ["", text_table(grid)]
-    grid = [["difference of the means", *(kind.capitalize() for kind in KINDS)]]
-    for pair in quality.difference[KINDS[0]]:
-        grid.append([pair, *(_cell(quality.difference[kind][pair]) for kind in KINDS)])
-    return "\n".join([*lines, "", text_table(grid)])
-
-
-def _cell(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} [{estimate.low:.1f} {estimate.high:.1f}]"

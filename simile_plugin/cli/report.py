@@ -149,6 +149,28 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
         help="nbest: outputs of systems trained with N candidates: NAME.nN.txt or "
         "NAME.nN.SEED.txt, and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)",
     )
+    quality = parser.add_argument_group("quality: how well --encoder and other metrics rank")
+    quality.add_argument(
+        "--sts",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="pairs with human similarity: STS.input.X.txt and STS.gs.X.txt, a folder a year",
+    )
+    quality.add_argument(
+        "--judgements",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="judged translations: a TSV of hypothesis, reference and human score a language pair "
+        "(simile eval-encoder --help says more, and compares several encoders)",
+    )
+    quality.add_argument(
+        "--judgement-columns",
+        nargs=3,
+        metavar=("HYP", "REF", "SCORE"),
+        help="its columns, by name or number from 1, where they have other names",
+    )
     details = parser.add_argument_group("lexical, examples and gaming: what changed (by --only)")
     details.add_argument(
         "--compare",
@@ -322,6 +344,7 @@ def _write_page(
 
     more = {name: report_sections.SECTIONS[name](args) for name in report_sections.for_page(args)}
     files = {"reference": (args.ref,), "source": (args.src,), "n-best": (args.nbest_lists,)}
+    files |= {"judgements": tuple(args.judgements)}
     given = {role: tuple(filter(None, paths)) for role, paths in files.items()}
     made = report_page.Made(
         args.command_line,

@@ -36,7 +36,7 @@ class StsScores:
         mean_pearson, mean_spearman: unweighted means over the sets (the papers' convention).
         all_pearson, all_spearman: over all pairs of the folder at once.
         pairs: number of pairs.
-        constant: names of the sets whose cosines are all equal: no correlation there.
+        constant: names of the sets whose scores are all equal: no correlation there.
     """
 
     folder: str
@@ -128,10 +128,18 @@ def similarities(
 
 def evaluate_sts(encoder: Encoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
     """Correlate SIM with the gold scores of the sets of one folder."""
-    sims = {part.name: similarities(encoder, part.left, part.right) for part in sets}
-    by_pearson = {part.name: 100 * pearson(sims[part.name], part.gold) for part in sets}
-    by_spearman = {part.name: 100 * spearman(sims[part.name], part.gold) for part in sets}
-    every_sim = np.concatenate([sims[part.name] for part in sets])
+    sims = [similarities(encoder, part.left, part.right) for part in sets]
+    return correlate_sts(folder, sets, sims)
+
+
+def correlate_sts(
+    folder: str | Path, sets: Sequence[StsSet], scores: Sequence[NDArray[np.float64]]
+) -> StsScores:
+    """Correlate any scores, an array (n,) a set, with the gold scores of the sets of one folder."""
+    found = list(zip(sets, scores, strict=True))
+    by_pearson = {part.name: 100 * pearson(values, part.gold) for part, values in found}
+    by_spearman = {part.name: 100 * spearman(values, part.gold) for part, values in found}
+    every_score = np.concatenate(scores)
     every_gold = np.concatenate([part.gold for part in sets])
     return StsScores(
         folder=str(folder),
@@ -139,8 +147,8 @@ def evaluate_sts(encoder: Encoder, folder: str | Path, sets: Sequence[StsSet]) -
         spearman=by_spearman,
         mean_pearson=float(np.mean(list(by_pearson.values()))),
         mean_spearman=float(np.mean(list(by_spearman.values()))),
-        all_pearson=100 * pearson(every_sim, every_gold),
-        all_spearman=100 * spearman(every_sim, every_gold),
+        all_pearson=100 * pearson(every_score, every_gold),
+        all_spearman=100 * spearman(every_score, every_gold),
         pairs=len(every_gold),
         constant=[name for name, value in by_pearson.items() if math.isnan(value)],
     )

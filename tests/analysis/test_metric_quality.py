@@ -12,9 +12,9 @@ import sacrebleu
 
 from simile_plugin.analysis.metric_quality import (
     KINDS,
-    METRICS,
     bootstrapped,
     correlations,
+    differences,
     evaluate_judgements,
     metric_scores,
     read_judgements,
@@ -91,8 +91,8 @@ def test_constant_scores_have_no_correlation() -> None:
 
 def test_scores_are_those_of_training_and_of_sacrebleu(encoder: Encoder, tmp_path: Path) -> None:
     judged = read_judgements(str(write(tmp_path / "j.tsv")))
-    scores = metric_scores(encoder, judged)
-    assert tuple(scores) == METRICS
+    scores = metric_scores({"e": encoder}, judged)
+    assert tuple(scores) == ("SIM", "SIMILE", "BLEU", "chrF")
     chrf = [sacrebleu.sentence_chrf(h, [r]).score for h, r, _ in ROWS]
     assert scores["chrF"].tolist() == pytest.approx(chrf)
     assert (scores["SIMILE"] <= scores["SIM"] + 1e-6).all()
@@ -107,12 +107,12 @@ def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> No
     )
     path.write_bytes(gzip.compress(mlqe.encode()))
     second = read_judgements(str(path))
-    quality = evaluate_judgements(encoder, [first, second], resamples=80, seed=3)
+    quality = evaluate_judgements({"e": encoder}, [first, second], resamples=80, seed=3)
     assert list(quality.segments.values()) == [5, 4]
-    for metric in METRICS:
+    for metric in ("SIM", "SIMILE", "BLEU", "chrF"):
         values = [part["pearson"][metric].value for part in quality.files.values()]
         by_hand = [
-            100 * pearson(metric_scores(encoder, part)[metric], part.human)
+            100 * pearson(metric_scores({"e": encoder}, part)[metric], part.human)
             for part in (first, second)
         ]
         assert values == pytest.approx(by_hand)
@@ -123,8 +123,22 @@ def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> No
     assert difference == pytest.approx(
         quality.mean["pearson"]["SIM"].value - quality.mean["pearson"]["chrF"].value
     )
-    again = evaluate_judgements(encoder, [first, second], resamples=80, seed=3)
+    again = evaluate_judgements({"e": encoder}, [first, second], resamples=80, seed=3)
     assert again == quality
+
+
+def test_differences_of_several_encoders() -> None:
+    names = ("SIM of a", "SIMILE of a", "SIM of b", "SIMILE of b", "BLEU")
+    mean = {name: np.array([float(value)]) for value, name in enumerate(names)}
+    found = {name: value.item() for name, value in differences(mean).items()}
+    assert found == {
+        "SIM of a - BLEU": -4,
+        "SIMILE of a - BLEU": -3,
+        "SIM of b - BLEU": -2,
+        "SIMILE of b - BLEU": -1,
+        "SIM of b - SIM of a": 2,
+        "SIMILE of b - SIMILE of a": 2,
+    }
 
 
 def test_interval_covers_the_true_correlation() -> None:

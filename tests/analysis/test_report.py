@@ -11,6 +11,7 @@ import pytest
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.reward import score_lists
+from tests.encoder.test_evaluation import PAIRS, write_set
 
 from .test_results import REFS, noisy
 
@@ -132,14 +133,21 @@ def more(files: Path, encoder_folder: Path) -> list[str]:
     for i, ref in enumerate(REFS[:4]):
         lists += [f"T-{i}\t{ref}", f"D-{i}\t-0.5\t{noisy(0.1, 5)[i]}", f"D-{i}\t-1\t{ref}"]
     write(files / "lists.txt", lists)
+    write_set(files / "sts", "one", PAIRS, "5\n0.5\n4\n1\n")
+    rows = [
+        f"{hyp}\t{ref}\t{i % 7}"
+        for i, (hyp, ref) in enumerate(zip(noisy(0.2, 6), REFS, strict=True))
+    ]
+    write(files / "judged.tsv", ["hyp\tref\tz", *rows])
     (files / "sizes").mkdir()
     for n in (2, 4):
         write(files / "sizes" / f"simile.n{n}.txt", noisy(0.3 / n, n))
     flags = ["--encoder", str(encoder_folder), "--src", "src.txt", "--nbest-lists", "lists.txt"]
+    flags += ["--sts", "sts", "--judgements", "judged.tsv"]
     return [*RESULTS, *CURVES, *flags, "--nbest-folder", "sizes", "--examples", "2"]
 
 
-ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "gaming"]
+ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -162,7 +170,8 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out)) == ["results", "curves", "costs", "nbest"]
+    asked = ["results", "curves", "costs", "nbest", "quality"]
+    assert list(json.loads(capsys.readouterr().out)) == asked
     sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
     assert main(sizes) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["nbest"]
@@ -224,6 +233,9 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--log", "MLE=mle.txt"], "--log: mle.txt has no validation lines among its 80"),
         (["--log", "MLE=none.log"], "--log: none.log: cannot be read"),
         (["--only", "costs"], "costs: needs --nbest-lists; see simile report --help"),
+        (["--sts", "x"], "quality: needs --encoder and --sts or --encoder and --judgements; see"),
+        (["--sts", "x", "--encoder", "y"], "--sts: x: no STS.input.*.txt there"),
+        (["--sts", "x", "--encoder", "y", "--resamples", "9"], "--resamples: got 9; quality exp"),
         (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
         ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
         (["--nbest-folder", "."], "nbest: needs --nbest-folder and --ref"),
