@@ -11,7 +11,7 @@ import numpy as np
 
 from simile_plugin.analysis.scores import ScoreSettings
 from simile_plugin.analysis.systems import System
-from simile_plugin.reward import bleu_signature, score_outputs, signature
+from simile_plugin.reward import ListScores, bleu_signature, score_outputs, signature
 
 WIDTH = 100
 
@@ -70,6 +70,7 @@ def analyse_examples(
     sources: Sequence[str] | None = None,
     number: int = 10,
     progress: Callable[[int], object] | None = None,
+    scores: ListScores | None = None,
 ) -> ExamplesResult:
     """Rank the sentences by |dBLEU| - |dSIM| and keep `number` at either end.
 
@@ -77,6 +78,7 @@ def analyse_examples(
 
     Args:
         progress: called with the number of sentences just scored.
+        scores: (N, 2) of the pair's first seeds, where they are known already.
 
     Raises:
         ValueError: without an encoder, or for a number below 1.
@@ -86,7 +88,7 @@ def analyse_examples(
     if number < 1:
         raise ValueError(f"--examples: got {number}; expected at least 1")
     outputs = [system.outputs[0] for system in pair]
-    scores = score_outputs(
+    scores = scores or score_outputs(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
     assert scores.sim is not None

@@ -24,6 +24,8 @@ from simile_plugin.analysis.tables import text_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from simile_plugin.reward import ListScores
+
 BLEU_BAND = 1.0  # points below the start
 LENGTH_BAND = 0.05  # of the length ratio, beyond the start and 1
 SHARE_BAND = 0.01  # repeated 4-grams and untranslated sentences above the baseline
@@ -109,6 +111,7 @@ def analyse_gaming(
     logs: Mapping[str, Sequence[str]] | None = None,
     subset: str = "valid",
     progress: Callable[[int], object] | None = None,
+    scores: ListScores | None = None,
 ) -> GamingResult:
     """Signs of gaming per system (where there are outputs) and per validation (from logs).
 
@@ -120,11 +123,14 @@ def analyse_gaming(
         baseline: name of the system that the others are held against.
         logs: system -> one training log a seed, see `logs.read_validations`.
         progress: called with the number of sentences just scored.
+        scores: what `scores.score_all` gave for the systems, where it is known already.
 
     Raises:
         ValueError: for logs without validations.
     """
-    signs = _system_signs(systems, refs, settings, baseline, sources, progress) if systems else ()
+    signs: Sequence[SystemSigns] = ()
+    if systems:
+        signs = _system_signs(systems, refs, settings, baseline, sources, progress, scores)
     epochs = {
         name: _epoch_signs([read_validations(path, "--log", subset) for path in paths])
         for name, paths in (logs or {}).items()
@@ -153,12 +159,13 @@ def _system_signs(
     baseline: str,
     sources: Sequence[str] | None,
     progress: Callable[[int], object] | None,
+    scores: ListScores | None,
 ) -> list[SystemSigns]:
     tokenize = BLEU(tokenize=settings.tokenize).tokenizer
     ref_tokens = [tokenize(ref).split() for ref in refs]
     source_tokens = [tokenize(line).split() for line in sources] if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
-    scored = score_systems(systems, refs, settings, progress, chrf=False).metrics
+    scored = score_systems(systems, refs, settings, progress, False, scores).metrics
     found = []
     for system, metrics in zip(systems, scored, strict=True):
         seeds = [[tokenize(hyp).split() for hyp in output] for output in system.outputs]

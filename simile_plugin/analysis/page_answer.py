@@ -153,8 +153,8 @@ def _beside_best(
     gap = difference[f"SIMILE - {best}"]
     clear = "" if gap.low > 0 or gap.high < 0 else ", which may be chance"
     return [
-        f"{told} SIMILE correlates with people at {values['SIMILE']:.1f} percent and {best}, the best "
-        f"metric without an encoder, at {others[best]:.1f}: a difference of {gap.value:+.1f} "
+        f"{told} SIMILE correlates with people at {values['SIMILE']:.1f} percent and {best}, the "
+        f"best metric without an encoder, at {others[best]:.1f}: a difference of {gap.value:+.1f} "
         f"[{gap.low:+.1f}, {gap.high:+.1f}]{clear}."
     ]
 

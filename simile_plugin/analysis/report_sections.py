@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.analysis.report_inputs import Inputs, progress_bar
+
 if TYPE_CHECKING:
     from simile_plugin.analysis.lexical import LexicalPair
-    from simile_plugin.analysis.scores import ScoreSettings
-    from simile_plugin.analysis.systems import System
 
 # The flags that a question needs: one of the alternatives, each of them whole.
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -138,13 +137,14 @@ def _plain(content: dict[str, Any], text: str, result: Any) -> Section:
     return Section(content, text, f"## {heading}\n\n```\n{rest.strip()}\n```\n", result=result)
 
 
-def _results(args: Namespace) -> Section:
+def _results(inputs: Inputs) -> Section:
     from simile_plugin.analysis import results, results_table, systems
 
+    args = inputs.args
     test = results.PairedTest(args.test, args.resamples, args.trials, args.seed)
     baselines = _baselines(args)
-    settings = _score_settings(args)
-    refs, compared = _read_outputs(args)
+    settings = inputs.settings
+    refs, compared = inputs.outputs
     columns = {
         title: systems.read_column(title, files[0], compared)
         for title, files in systems.parse_named_files("--column", args.column).items()
@@ -152,18 +152,17 @@ def _results(args: Namespace) -> Section:
     sentence_scores = systems.read_sentence_scores(
         "--sentence-scores", args.sentence_scores, compared
     )
-    with _progress(len(refs)) as bar:
-        found = results.analyse_results(
-            compared,
-            refs,
-            args.ref,
-            settings,
-            test,
-            baselines,
-            columns,
-            sentence_scores,
-            progress=bar.update,
-        )
+    found = results.analyse_results(
+        compared,
+        refs,
+        args.ref,
+        settings,
+        test,
+        baselines,
+        columns,
+        sentence_scores,
+        list_scores=inputs.scores,
+    )
     return Section(
         found.as_json(),
         results_table.format_results(found),
@@ -173,23 +172,10 @@ def _results(args: Namespace) -> Section:
     )
 
 
-def _score_settings(args: Namespace) -> ScoreSettings:
-    from simile_plugin.analysis.scores import ScoreSettings
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.reward import check_tokenizer
-
-    if not args.simile_alpha >= 0:
-        raise ValueError(
-            f"--simile-alpha: got {args.simile_alpha}; expected 0 or more (the paper: 0.25)"
-        )
-    check_tokenizer(args.tokenize, "--tokenize")
-    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
-    return ScoreSettings(encoder, args.simile_alpha, args.tokenize)
-
-
-def _curves(args: Namespace) -> Section:
+def _curves(inputs: Inputs) -> Section:
     from simile_plugin.analysis import curves, curves_figure, systems
 
+    args = inputs.args
     named = systems.parse_named_files("--log", args.log)
     found = curves.analyse_curves(named, "--log", args.valid_subset)
     link = curves_figure.picture_link(args.svg, args.out) if args.svg and args.out else None
@@ -201,19 +187,19 @@ def _curves(args: Namespace) -> Section:
     )
 
 
-def _costs(args: Namespace) -> Section:
+def _costs(inputs: Inputs) -> Section:
     from simile_plugin.analysis import costs
 
-    with _progress(None) as bar:
-        found = costs.analyse_costs(
-            args.nbest_lists, _score_settings(args), "--nbest-lists", bar.update
-        )
+    args = inputs.args
+    with progress_bar(None) as bar:
+        found = costs.analyse_costs(args.nbest_lists, inputs.settings, "--nbest-lists", bar.update)
     return _plain(found.as_json(), costs.format_costs(found), found)
 
 
-def _human(args: Namespace) -> Section:
+def _human(inputs: Inputs) -> Section:
     from simile_plugin.analysis import human, human_ratings, systems
 
+    args = inputs.args
     ((key, paths),) = systems.parse_named_files("--human", [args.human]).items()
     study = human.read_key(key, "--human")
     answers = [human_ratings.read_answers(path, study, "--human") for path in paths]
@@ -226,22 +212,24 @@ def _human(args: Namespace) -> Section:
     )
 
 
-def _nbest(args: Namespace) -> Section:
+def _nbest(inputs: Inputs) -> Section:
     from simile_plugin.analysis import nbest, systems
 
+    args = inputs.args
     refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
-    settings = _score_settings(args)
-    with _progress(len(refs)) as bar:
+    settings = inputs.settings
+    with progress_bar(len(refs)) as bar:
         found = nbest.analyse_nbest(
             args.nbest_folder, refs, f"--ref {args.ref}", settings, progress=bar.update
         )
     return _plain(found.as_json(), nbest.format_nbest(found), found)
 
 
-def _lexical(args: Namespace) -> Section:
+def _lexical(inputs: Inputs) -> Section:
     from simile_plugin.analysis import lexical, lexical_input, systems
     from simile_plugin.reward import check_tokenizer
 
+    args = inputs.args
     check_tokenizer(args.tokenize, "--tokenize")
     if args.lexical:
         first, _, second = (args.compare or "first,second").partition(",")
@@ -278,33 +266,41 @@ def _write_compare_mt(
     return written
 
 
-def _examples(args: Namespace) -> Section:
+def _examples(inputs: Inputs) -> Section:
     from simile_plugin.analysis import examples
 
+    args = inputs.args
     names = _pair(args)
-    settings = _score_settings(args)
-    refs, compared = _read_outputs(args)
+    settings = inputs.settings
+    refs, compared = inputs.outputs
     by_name = {system.name: system for system in compared}
     pair = by_name[names[0]], by_name[names[1]]
-    with _progress(len(refs)) as bar:
+    with progress_bar(len(refs)) as bar:
         found = examples.analyse_examples(
-            pair, refs, settings, _sources(args, refs), args.examples, bar.update
+            pair,
+            refs,
+            settings,
+            inputs.sources,
+            args.examples,
+            bar.update,
+            inputs.known_scores(names),
         )
     return _plain(found.as_json(), examples.format_examples(found), found)
 
 
-def _quality(args: Namespace) -> Section:
+def _quality(inputs: Inputs) -> Section:
     from simile_plugin.analysis import quality
     from simile_plugin.analysis.metric_quality import read_judgements
     from simile_plugin.encoder.evaluation import read_sts
 
+    args = inputs.args
     if args.resamples < quality.FEWEST_RESAMPLES:
         raise ValueError(
             f"--resamples: got {args.resamples}; quality expects {quality.FEWEST_RESAMPLES} or more"
         )
     folders = {folder: read_sts(folder) for folder in args.sts}
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements]
-    settings = _score_settings(args)
+    settings = inputs.settings
     assert settings.encoder is not None
     (name,) = quality.short_names([args.encoder]).values()
     found = quality.analyse_quality(
@@ -313,21 +309,28 @@ def _quality(args: Namespace) -> Section:
     return _plain(found.as_json(), quality.format_quality(found), found)
 
 
-def _gaming(args: Namespace) -> Section:
+def _gaming(inputs: Inputs) -> Section:
     from simile_plugin.analysis import gaming, systems
 
+    args = inputs.args
     logs = systems.parse_named_files("--log", args.log)
-    settings = _score_settings(args)
+    settings = inputs.settings
     if not args.sys:
         found = gaming.analyse_gaming([], [], settings, logs=logs, subset=args.valid_subset)
         return _plain(found.as_json(), gaming.format_gaming(found), found)
     baseline = _baselines(args)[0]
-    refs, compared = _read_outputs(args)
-    sources = _sources(args, refs)
-    with _progress(len(refs)) as bar:
-        found = gaming.analyse_gaming(
-            compared, refs, settings, baseline, sources, logs, args.valid_subset, bar.update
-        )
+    refs, compared = inputs.outputs
+    sources = inputs.sources
+    found = gaming.analyse_gaming(
+        compared,
+        refs,
+        settings,
+        baseline,
+        sources,
+        logs,
+        args.valid_subset,
+        scores=inputs.scores,
+    )
     return _plain(found.as_json(), gaming.format_gaming(found), found)
 
 
@@ -347,36 +350,7 @@ def _pair(args: Namespace) -> tuple[str, str]:
     return results.choose_pair(names, _baselines(args), wanted)
 
 
-def _read_outputs(args: Namespace) -> tuple[list[str], list[System]]:
-    from simile_plugin.analysis import systems
-
-    named = systems.parse_named_files("--sys", args.sys)
-    refs = systems.read_sentences(args.ref, "--ref", args.ref_lines)
-    return refs, systems.read_systems("--sys", named, args.sys_lines, refs, f"--ref {args.ref}")
-
-
-def _sources(args: Namespace, refs: Sequence[str]) -> list[str] | None:
-    from simile_plugin.analysis import systems
-
-    if not args.src:
-        return None
-    lines = systems.read_sentences(args.src, "--src")
-    if len(lines) != len(refs):
-        raise ValueError(
-            f"--src: {args.src} has {len(lines)} sentences but --ref {args.ref} has {len(refs)}; "
-            "they must be parallel, one sentence a line"
-        )
-    return lines
-
-
-def _progress(total: int | None) -> Any:
-    """A bar on a terminal, nothing elsewhere."""
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit="sent", disable=not sys.stderr.isatty(), leave=False)
-
-
-SECTIONS: dict[str, Callable[[Namespace], Section]] = {
+SECTIONS: dict[str, Callable[[Inputs], Section]] = {
     "results": _results,
     "curves": _curves,
     "costs": _costs,

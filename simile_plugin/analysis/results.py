@@ -17,7 +17,7 @@ from simile_plugin.analysis.chrf import chrf_signature
 from simile_plugin.analysis.scores import LENGTH_RATIO, ScoreSettings, score_systems
 from simile_plugin.analysis.significance import Interval, SentenceStatistics
 from simile_plugin.analysis.systems import System
-from simile_plugin.reward import bleu_signature, signature
+from simile_plugin.reward import ListScores, bleu_signature, signature
 
 MOST_BASELINES = 2
 LEVEL = 0.05
@@ -183,6 +183,7 @@ def analyse_results(
     columns: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
     sentence_scores: Mapping[str, Mapping[str, Sequence[Sequence[float]]]] | None = None,
     progress: Callable[[int], object] | None = None,
+    list_scores: ListScores | None = None,
 ) -> Results:
     """The results table: scores, intervals, and paired tests against one or two baselines.
 
@@ -196,13 +197,14 @@ def analyse_results(
         sentence_scores: title -> system name -> (S, N) numbers in [-1, 1], which become one more
             tested metric, in percent (`systems.read_sentence_scores`).
         progress: called with the number of sentences just scored.
+        list_scores: what `scores.score_all` gave for the systems, where it is known already.
 
     Raises:
         ValueError: for unknown baselines, a repeated title, or scores that are not finite.
     """
     names = [system.name for system in systems]
     chosen = choose_baselines(names, baselines)
-    scored = score_systems(systems, refs, settings, progress)
+    scored = score_systems(systems, refs, settings, progress, scores=list_scores)
     ratios = [row.pop(LENGTH_RATIO) for row in scored.metrics]
     for title, numbers in (sentence_scores or {}).items():
         if title in scored.metrics[0]:

@@ -50,18 +50,19 @@ class ScoredSystems:
     unknown_share: float
 
 
-def score_systems(
+def score_all(
     systems: Sequence[System],
     refs: Sequence[str],
     settings: ScoreSettings,
     progress: Callable[[int], object] | None = None,
-    chrf: bool = True,
-) -> ScoredSystems:
-    """Score every sentence of every output once, by `reward.score_outputs`.
+) -> ListScores:
+    """Score every sentence of every output, by `reward.score_outputs`.
 
     Args:
         progress: called with the number of sentences just scored.
-        chrf: compute it too, which takes longer than all the rest.
+
+    Returns:
+        Scores with a column for each seed of each system.
 
     Raises:
         ValueError: if a score is not finite.
@@ -71,6 +72,29 @@ def score_systems(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
     _check_finite(scores, [path for system in systems for path in system.files])
+    return scores
+
+
+def score_systems(
+    systems: Sequence[System],
+    refs: Sequence[str],
+    settings: ScoreSettings,
+    progress: Callable[[int], object] | None = None,
+    chrf: bool = True,
+    scores: ListScores | None = None,
+) -> ScoredSystems:
+    """Statistics of every sentence of every output.
+
+    Args:
+        progress: called with the number of sentences just scored.
+        chrf: compute it too, which takes longer than all the rest.
+        scores: what `score_all` gave for these systems, where it is known already.
+
+    Raises:
+        ValueError: if a score is not finite.
+    """
+    outputs = [output for system in systems for output in system.outputs]
+    scores = scores or score_all(systems, refs, settings, progress)
     chrf_counts = chrf_statistics(outputs, refs) if chrf else None
     metrics = []
     first = 0

@@ -84,7 +84,7 @@ def surface_scores(
     back = {"BLEU": _bleu(right, left), "chrF": corpus_chrf(swapped)}
     if meteor:
         back["METEOR"] = _meteor(meteor, right, left)
-    ordered = {}
+    ordered: dict[str, Floats] = {}
     for name, values in found.items():
         ordered |= {name: values, name + SYMMETRIC: (values + back[name]) / 2}
     return ordered

@@ -8,6 +8,7 @@ import os
 import sys
 
 from simile_plugin.analysis import folder, report_sections
+from simile_plugin.analysis.report_inputs import Inputs
 from simile_plugin.analysis.report_sections import Section
 
 HELP = "compare systems: scores with significance tests, what changed; one HTML page of it all"
@@ -284,13 +285,14 @@ def run(args: argparse.Namespace) -> int:
     left_out = _take_from_folder(args) if args.folder else ()
     chosen = report_sections.choose_sections(args)
     _check_targets(args, chosen)
-    sections = {name: report_sections.SECTIONS[name](args) for name in chosen}
+    inputs = Inputs(args)
+    sections = {name: report_sections.SECTIONS[name](inputs) for name in chosen}
     if args.svg:
         report_sections.write_picture(args.svg, sections)
     if args.out:
         _write(args.out, sections)
     if args.html:
-        _write_page(args, sections, left_out)
+        _write_page(inputs, sections, left_out)
     if args.json:
         content = {name: section.content for name, section in sections.items()}
         print(json.dumps(content, indent=2, ensure_ascii=False))
@@ -336,13 +338,13 @@ def _take_from_folder(args: argparse.Namespace) -> tuple[str, ...]:
     return found.left_out
 
 
-def _write_page(
-    args: argparse.Namespace, sections: dict[str, Section], left_out: tuple[str, ...]
-) -> None:
+def _write_page(inputs: Inputs, sections: dict[str, Section], left_out: tuple[str, ...]) -> None:
     from simile_plugin.analysis import report_page, systems
     from simile_plugin.files import atomic_write
 
-    more = {name: report_sections.SECTIONS[name](args) for name in report_sections.for_page(args)}
+    args = inputs.args
+    unasked = report_sections.for_page(args)
+    more = {name: report_sections.SECTIONS[name](inputs) for name in unasked}
     files = {"reference": (args.ref,), "source": (args.src,), "n-best": (args.nbest_lists,)}
     files |= {"judgements": tuple(args.judgements)}
     given = {role: tuple(filter(None, paths)) for role, paths in files.items()}

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,10 +136,8 @@ def more(files: Path, encoder_folder: Path) -> list[str]:
         lists += [f"T-{i}\t{ref}", f"D-{i}\t-0.5\t{noisy(0.1, 5)[i]}", f"D-{i}\t-1\t{ref}"]
     write(files / "lists.txt", lists)
     write_set(files / "sts", "one", PAIRS, "5\n0.5\n4\n1\n")
-    rows = [
-        f"{hyp}\t{ref}\t{i % 7}"
-        for i, (hyp, ref) in enumerate(zip(noisy(0.2, 6), REFS, strict=True))
-    ]
+    judged = zip(noisy(0.2, 6), REFS, strict=True)
+    rows = [f"{hyp}\t{ref}\t{i % 7}" for i, (hyp, ref) in enumerate(judged)]
     write(files / "judged.tsv", ["hyp\tref\tz", *rows])
     (files / "sizes").mkdir()
     for n in (2, 4):
@@ -145,6 +145,35 @@ def more(files: Path, encoder_folder: Path) -> list[str]:
     flags = ["--encoder", str(encoder_folder), "--src", "src.txt", "--nbest-lists", "lists.txt"]
     flags += ["--sts", "sts", "--judgements", "judged.tsv"]
     return [*RESULTS, *CURVES, *flags, "--nbest-folder", "sizes", "--examples", "2"]
+
+
+@pytest.mark.parametrize("compare", ["MLE,SIMILE", "SIMILE,BLEU"])
+def test_shared_scores_give_what_each_question_gives_alone(
+    compare: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["results", "examples", "gaming"]
+    command = [*more, "--json", "--compare", compare, "--only"]
+    assert main([*command, ",".join(names)]) == 0
+    together = json.loads(capsys.readouterr().out)
+    for name in names:
+        assert main([*command, name]) == 0
+        assert json.loads(capsys.readouterr().out)[name] == together[name]
+
+
+def test_outputs_are_read_and_scored_once(more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from simile_plugin.analysis import scores, systems
+
+    calls: Counter[str] = Counter()
+    for module, name in ((scores, "score_outputs"), (systems, "read_systems")):
+        original = getattr(module, name)
+
+        def counted(*args: Any, name: str = name, original: Any = original) -> Any:
+            calls[name] += 1
+            return original(*args)
+
+        monkeypatch.setattr(module, name, counted)
+    assert main([*more, "--only", "results,examples,gaming", "--html", "page.html"]) == 0
+    assert calls == {"score_outputs": 1, "read_systems": 1}
 
 
 ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming"]
