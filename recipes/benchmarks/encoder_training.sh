@@ -64,7 +64,7 @@ for round in $(seq "${ROUNDS:-3}"); do
         side python simile
         side "$PEERS/bin/python" sentence-transformers --loss mnr
         side "$PEERS/bin/python" sentence-transformers --loss megabatch
-        if [ -n "$CLONE" ]; then side python at-scale --clone "$CLONE"; fi
+        if [ -n "$CLONE" ]; then side "$PEERS/bin/python" at-scale --clone "$CLONE"; fi
     } | tee -a "$WORK/encoder_training.jsonl"
 done
 python "$ROOT/recipes/benchmarks/encoder_training.py" table "$WORK/encoder_training.jsonl"
