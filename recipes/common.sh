@@ -39,6 +39,23 @@ die() {
     exit 1
 }
 
+# show_help "$@": print the comment at the recipe's head and end, if the first argument asks for it.
+show_help() {
+    case ${1:-} in
+    -h | --help)
+        sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "$0"
+        exit
+        ;;
+    esac
+}
+
+# no_arguments "$@": the same, and an error for any other argument.
+no_arguments() {
+    show_help "$@"
+    [ -z "${1:-}" ] ||
+        die "got '$1'; expected no argument (settings are environment variables, see --help)"
+}
+
 # setup_venv [test]: install everything (with the tests' tools, if asked) and put it on PATH.
 # Returns at once when it is current; finishes what was interrupted; waits for another one.
 setup_venv() {

@@ -15,12 +15,7 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-case ${1:-} in
--h | --help | '')
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-esac
+show_help "${@:---help}"
 [ $# -ge 3 ] || die "expected DATA-BIN MLE-CHECKPOINT ENCODER, got $# arguments (see --help)"
 data=$1 checkpoint=$2 encoder=$3
 shift 3

@@ -66,3 +66,9 @@ wait_for_all() {
 has_gpu() {
     python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
 }
+
+# multi30k_encoder WORK: the reward encoder that recipes/multi30k/run.sh has made there.
+multi30k_encoder() {
+    local of_paraphrases=$1/reward/encoder.1 of_captions=$1/encoder
+    if [ -e "$of_paraphrases" ]; then echo "$of_paraphrases"; else echo "$of_captions"; fi
+}

@@ -21,12 +21,7 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-esac
+show_help "$@"
 CLONE=${1:-}
 [ -z "$CLONE" ] || [ -f "$CLONE/pairing.py" ] ||
     die "$CLONE: no pairing.py there; expected a clone of the repository named in --help"

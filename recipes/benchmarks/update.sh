@@ -9,24 +9,22 @@
 # Settings (environment variables, with their defaults):
 #   WORK   work/multi30k in the repository: the folder of recipes/multi30k/run.sh, of which the
 #          steps encoder, bin and mle must be done
+#   ENCODER   the reward encoder; default: the one that run.sh made
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
+show_help "$@"
 WORK=${WORK:-$ROOT/work/multi30k}
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-esac
-
 setup_venv
-for part in bin encoder mle/checkpoint_best.pt; do
-    [ -e "$WORK/$part" ] || die "$WORK/$part: not there; run recipes/multi30k/run.sh first (or set WORK)"
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+ENCODER=${ENCODER:-$(multi30k_encoder "$WORK")}
+for part in "$ENCODER" "$WORK/bin" "$WORK/mle/checkpoint_best.pt"; do
+    [ -e "$part" ] || die "$part: not there; run recipes/multi30k/run.sh first (or set WORK)"
 done
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
-data=(--data "$WORK/bin" --encoder "$WORK/encoder")
+data=(--data "$WORK/bin" --encoder "$ENCODER")
 
 if [ $# -gt 0 ]; then
     python -m recipes.benchmarks.update "${data[@]}" --checkpoint "$WORK/mle/checkpoint_best.pt" "$@"

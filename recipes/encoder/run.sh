@@ -16,14 +16,7 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-'') ;;
-*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
-esac
+no_arguments "$@"
 WORK=${WORK:-$ROOT/work/encoder}
 SEEDS=${SEEDS:-1 2 3}
 STEPS=${STEPS:-40000}

@@ -28,8 +28,6 @@
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
 REF=${REF:-$WORK/raw/test.en}
-ENCODER=${ENCODER:-$WORK/reward/encoder.1}
-[ -e "$ENCODER" ] || ENCODER=$WORK/encoder # the one of the captions
 SIZES=${SIZES:-2 4 8 16}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1}
@@ -39,26 +37,20 @@ RISK_LR=${RISK_LR:-1e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-'') ;;
-*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
-esac
+no_arguments "$@"
 for size in $SIZES; do
     [[ $size =~ ^[1-9][0-9]*$ ]] || die "SIZES: got '$size', expected whole numbers from 1"
 done
 for needed in bin mle/checkpoint_best.pt; do
     [ -e "$WORK/$needed" ] || die "WORK: $WORK has no $needed; run recipes/multi30k/run.sh first"
 done
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+ENCODER=${ENCODER:-$(multi30k_encoder "$WORK")}
 [ -e "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER; run recipes/multi30k/run.sh first"
 [ -f "$REF" ] || die "REF: no such file: $REF"
 
 setup_venv
-# shellcheck source=recipes/training.sh
-. "$ROOT/recipes/training.sh"
 mkdir -p "$WORK/nbest"
 if has_gpu; then
     JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}

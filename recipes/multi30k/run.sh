@@ -35,14 +35,7 @@ REWARDS=${REWARDS:-bleu half simile}
 SEEDS=${SEEDS:-1 2}
 HERE=$ROOT/recipes/multi30k
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-'') ;;
-*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
-esac
+no_arguments "$@"
 
 setup_venv
 # shellcheck source=recipes/training.sh

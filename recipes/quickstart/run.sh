@@ -39,14 +39,7 @@ MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
 REWARDS=${REWARDS:-bleu half simile}
 
-case ${1:-} in
--h | --help)
-    sed -n '2,/^# shellcheck/{/^# shellcheck/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit
-    ;;
-'') ;;
-*) die "got '$1'; expected no argument (settings are environment variables, see --help)" ;;
-esac
+no_arguments "$@"
 
 setup_venv
 # shellcheck source=recipes/training.sh

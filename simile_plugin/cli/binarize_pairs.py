@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 
+from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
+
 HELP = "segment TSV pairs once, into a folder that training maps into memory"
 
 
@@ -72,13 +74,7 @@ def _add_text(group: argparse._ArgumentGroup) -> None:
         help="distinct sentences that sentencepiece is trained on, at most; its training takes "
         "about 2 KB of memory for each (default %(default)s: 2 GB, a few minutes)",
     )
-    group.add_argument("--keep-case", action="store_true", help="do not lowercase (papers: lower)")
-    group.add_argument("--no-nfkc", action="store_true", help="no Unicode NFKC normalisation")
-    group.add_argument(
-        "--no-split-punctuation",
-        action="store_true",
-        help="leave punctuation on its word (papers: tokenised)",
-    )
+    add_preprocessing(group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,7 +87,6 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder.pairs import BadLines
     from simile_plugin.encoder.tsv import Columns, TsvInput
     from simile_plugin.encoder.workers import choose_workers
-    from simile_plugin.text import Preprocessing
 
     for flag in ("vocab_size", "sample_sentences"):
         if getattr(args, flag) < 1:
@@ -104,11 +99,7 @@ def run(args: argparse.Namespace) -> int:
     options = BinarizeOptions(
         paths=tuple(args.pairs),
         output=args.output,
-        preprocessing=Preprocessing(
-            lowercase=not args.keep_case,
-            nfkc=not args.no_nfkc,
-            split_punctuation=not args.no_split_punctuation,
-        ),
+        preprocessing=preprocessing_of(args),
         sentencepiece=args.sentencepiece,
         vocab_size=args.vocab_size,
         sample_sentences=args.sample_sentences,

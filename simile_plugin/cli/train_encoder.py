@@ -16,6 +16,8 @@ import argparse
 import shlex
 from typing import Any
 
+from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
+
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
 
@@ -56,13 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
     )
-    text.add_argument("--keep-case", action="store_true", help="do not lowercase (papers: lower)")
-    text.add_argument("--no-nfkc", action="store_true", help="no Unicode NFKC normalisation")
-    text.add_argument(
-        "--no-split-punctuation",
-        action="store_true",
-        help="leave punctuation on its word (papers: tokenised)",
-    )
+    add_preprocessing(text)
     _add_training(parser.add_argument_group("training"))
     _add_control(parser.add_argument_group("control"))
 
@@ -251,7 +247,6 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder.run import RunOptions, keep_freed_memory, train_encoder
     from simile_plugin.encoder.trainer import TrainingConfig
-    from simile_plugin.text import Preprocessing
 
     if args.vocab_size < 1:
         raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
@@ -260,11 +255,7 @@ def run(args: argparse.Namespace) -> int:
     options = RunOptions(
         pairs=tuple(args.pairs),
         output=args.output,
-        preprocessing=Preprocessing(
-            lowercase=not args.keep_case,
-            nfkc=not args.no_nfkc,
-            split_punctuation=not args.no_split_punctuation,
-        ),
+        preprocessing=preprocessing_of(args),
         vocab_size=args.vocab_size,
         sentencepiece=args.sentencepiece,
         eval_sts=tuple(args.eval_sts),

@@ -382,7 +382,7 @@ class Trainer:
             rows, gradient = sum_of_rows(rows, gradient * share)
             stats = stats * share
             torch.distributed.all_reduce(stats)
-        self.adam.read(rows)
+            self.adam.read(rows)  # those of the other processes too
         if self.initial is None:
             self.adam.step(rows, gradient)
         else:
