@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 
+import hypothesis
 import pytest
 import sentencepiece
 import torch
@@ -10,6 +11,12 @@ import torch
 from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.text import Preprocessing, Segmenter
+
+# The same examples at every run: a change that breaks a test is then the change that is tested.
+# `--hypothesis-profile=explore` looks for new ones.
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.register_profile("explore")
+hypothesis.settings.load_profile("fixed")
 
 SENTENCES = [
     "the grey heron waits beside the cold water",
