@@ -22,6 +22,8 @@ ORDER = (
     "filter-pairs",
     "train-encoder",
     "eval-encoder",
+    "detect",
+    "mine-bitext",
     "convert-encoder",
     "fairseq-train",
     "score",
