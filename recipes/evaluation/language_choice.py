@@ -1,6 +1,6 @@
 """Which language is the best to learn from? Similarity of English against shared pieces.
 
-    python language_choice.py --sts DIR... LANGUAGE=ENCODER=FOREIGN,ENGLISH ...
+    python language_choice.py LANGUAGE=ENCODER=FOREIGN,ENGLISH ... --sts DIR...
 
 After Wieting et al. 2019, "Simple and Effective Paraphrastic Similarity from Parallel
 Translations", section 4.2: for each language one encoder was trained on its bitext with English

@@ -115,13 +115,15 @@ def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None 
     Raises:
         ValueError: if a vector is not finite.
     """
-    parts = []
+    vectors = torch.zeros(0, 0)
     for start in range(0, len(sentences), EMBED_BATCH):
         batch = sentences[start : start + EMBED_BATCH]
-        parts.append(F.normalize(embed(batch).float(), dim=1, eps=1e-30).cpu())
+        found = F.normalize(embed(batch).float(), dim=1, eps=1e-30).cpu()
+        if start == 0:
+            vectors = torch.empty(len(sentences), found.shape[1])
+        vectors[start : start + len(batch)] = found
         if progress:
             progress(len(batch))
-    vectors = torch.cat(parts)
     if not bool(torch.isfinite(vectors).all()):
         raise ValueError("the encoder gives vectors with NaN or infinite values; train it again")
     return vectors
