@@ -84,8 +84,8 @@ def hard_sets(sets: Sequence[StsSet]) -> tuple[list[StsSet], dict[str, Floats]]:
     tokenize = BLEU().tokenizer
     distinct: dict[frozenset[str], tuple[str, str, float]] = {}
     for part in sets:
-        for left, right, gold in zip(part.left, part.right, part.gold.tolist(), strict=True):
-            distinct.setdefault(frozenset((left, right)), (left, right, gold))
+        for pair in zip(part.left, part.right, part.gold.tolist(), strict=True):
+            distinct.setdefault(frozenset(pair[:2]), pair)
     pairs = list(distinct.values())
     swer = np.array(
         [
@@ -107,8 +107,8 @@ def hard_sets(sets: Sequence[StsSet]) -> tuple[list[StsSet], dict[str, Floats]]:
     for name, mask in chosen.items():
         rows = np.flatnonzero(mask)
         if len(rows) >= 2:
-            sides = zip(*(pairs[row][:2] for row in rows), strict=True)
-            left, right = (list(side) for side in sides)
+            left = [pairs[row][0] for row in rows]
+            right = [pairs[row][1] for row in rows]
             found.append(StsSet(name, left, right, gold[rows]))
             rates[name] = swer[rows]
     return found, rates

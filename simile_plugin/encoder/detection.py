@@ -363,6 +363,9 @@ def evaluate_detection(
         seeds: of the perceptron's start and order; each seed trains one for each split. Folds and
             bootstrap draws are those of the first seed.
         progress: called with 1 after each training.
+
+    Raises:
+        ValueError: for vectors that are not finite or all zero, or too few groups for the folds.
     """
     vectors = _vectors(embed, train)
     if test is None:
@@ -413,6 +416,11 @@ def _vectors(embed: Callable[[Sequence[str]], Tensor], pairs: DetectionSet) -> _
     features = torch.cat([left, right], dim=1)
     if not bool(torch.isfinite(features).all()):
         raise ValueError("the encoder gives vectors with NaN or infinite values; train it again")
+    if not bool(features.any()):
+        raise ValueError(
+            f"{pairs.name}: the encoder knows no piece of any sentence; was it trained on this "
+            "language and script?"
+        )
     return _Vectors(features, cosine(left, right).double().numpy(), pairs.labels)
 
 

@@ -65,7 +65,7 @@ def test_equal_vectors_are_all_neighbours_once() -> None:
 
 
 def test_progress_counts_every_similarity() -> None:
-    seen = []
+    seen: list[int] = []
     nearest(unit(7, 3, 1), unit(5, 3, 2), k=2, block=3, progress=seen.append)
     assert sum(seen) == 7 * 5
 
