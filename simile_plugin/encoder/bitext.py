@@ -118,14 +118,16 @@ def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None 
     vectors = torch.zeros(0, 0)
     for start in range(0, len(sentences), EMBED_BATCH):
         batch = sentences[start : start + EMBED_BATCH]
-        found = F.normalize(embed(batch).float(), dim=1, eps=1e-30).cpu()
+        found = embed(batch).float().cpu()
+        if not bool(torch.isfinite(found).all()):
+            raise ValueError(
+                "the encoder gives vectors with NaN or infinite values; train it again"
+            )
         if start == 0:
             vectors = torch.empty(len(sentences), found.shape[1])
-        vectors[start : start + len(batch)] = found
+        vectors[start : start + len(batch)] = F.normalize(found, dim=1, eps=1e-30)
         if progress:
             progress(len(batch))
-    if not bool(torch.isfinite(vectors).all()):
-        raise ValueError("the encoder gives vectors with NaN or infinite values; train it again")
     return vectors
 
 
