@@ -212,12 +212,11 @@ def _add_similarity(
     index: dict[str, int] = {}
     ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
-    pieces = encoder.segmenter.encode(list(index))
-    unknown = [row.count(encoder.segmenter.unk_id) for row in pieces]
+    found = encoder.embed_counted(list(index))
+    unknown = found.unknown.tolist()
     scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
-    vectors = encoder.embed(pieces)
+    vectors, lengths = found.vectors, found.lengths
     device = vectors.device
-    lengths = torch.tensor([encoder.length(row) for row in pieces], device=device)
     ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
     hyp_index = torch.tensor(hyp_rows, dtype=torch.int64, device=device).view(scores.bleu.shape)
     scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
@@ -390,7 +389,7 @@ def signature(encoder: Encoder, alpha: float = SIMILE_ALPHA) -> str:
     )
     return (
         f"enc:{encoder.fingerprint}|kind:{encoder.config['kind']}|dim:{encoder.config['dim']}|"
-        f"text:{text or 'raw'}|len:pieces|alpha:{alpha:g}|version:{__version__}"
+        f"text:{text or 'raw'}|len:{encoder.unit}|alpha:{alpha:g}|version:{__version__}"
     )
 
 

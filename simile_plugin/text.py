@@ -86,6 +86,8 @@ class Segmenter:
         ValueError: if the bytes are no sentencepiece model.
     """
 
+    name, unit, file_name = "sp", "pieces", "sentencepiece.model"  # see tokens.Tokenizer
+
     def __init__(self, model_proto: bytes, preprocessing: Preprocessing) -> None:
         self.model_proto = model_proto
         self.preprocessing = preprocessing
@@ -124,6 +126,15 @@ class Segmenter:
 
     def __reduce__(self) -> tuple[type[Segmenter], tuple[bytes, Preprocessing]]:
         return Segmenter, (self.model_proto, self.preprocessing)
+
+    @property
+    def content(self) -> bytes:
+        """The sentencepiece model's bytes."""
+        return self.model_proto
+
+    def length(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Lengths in the length penalty of sentences of so many pieces each."""
+        return tokens
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""

@@ -54,6 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_text(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tokens",
+        default="sp",
+        choices=("sp", "word", "trigram", "ngram"),
+        help="what sentences are split into: sentencepiece pieces, words, character trigrams, or "
+        "character n-grams of 2 to 4, which train-encoder --kind charagram reads "
+        "(default %(default)s)",
+    )
     model = group.add_mutually_exclusive_group()
     model.add_argument(
         "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
@@ -61,18 +69,19 @@ def _add_text(group: argparse._ArgumentGroup) -> None:
     model.add_argument(
         "--vocab-size",
         type=int,
-        default=30_000,
-        metavar="PIECES",
-        help="sentencepiece pieces trained on a sample of the pairs, fewer if the text has not so "
-        "many (default and papers: %(default)s)",
+        metavar="TYPES",
+        help="pieces, words or n-grams of a sample of the pairs, fewer if the text has not so many "
+        "(default and papers: 30000 pieces, 200000 words or n-grams)",
     )
     group.add_argument(
         "--sample-sentences",
         type=int,
         default=1_000_000,
         metavar="N",
-        help="distinct sentences that sentencepiece is trained on, at most; its training takes "
-        "about 2 KB of memory for each (default %(default)s: 2 GB, a few minutes)",
+        help="distinct sentences at most that sentencepiece is trained on, or words are counted "
+        "on; the training of sentencepiece takes about 2 KB of memory for each "
+        "(default %(default)s: 2 GB, "
+        "a few minutes)",
     )
     add_preprocessing(group)
 
@@ -85,9 +94,17 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder.binarized import BinarizeOptions, binarize_pairs, is_binarized
     from simile_plugin.encoder.pairs import BadLines
+    from simile_plugin.encoder.tokens import TYPES
     from simile_plugin.encoder.tsv import Columns, TsvInput
     from simile_plugin.encoder.workers import choose_workers
 
+    if args.sentencepiece is not None and args.tokens != "sp":
+        raise ValueError(
+            f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
+            "no sentencepiece model; leave one of them out"
+        )
+    if args.vocab_size is None:
+        args.vocab_size = 30_000 if args.tokens == "sp" else 200_000
     for flag in ("vocab_size", "sample_sentences"):
         if getattr(args, flag) < 1:
             name = flag.replace("_", "-")
@@ -100,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         paths=tuple(args.pairs),
         output=args.output,
         preprocessing=preprocessing_of(args),
+        tokens=args.tokens,
         sentencepiece=args.sentencepiece,
         vocab_size=args.vocab_size,
         sample_sentences=args.sample_sentences,
@@ -118,6 +136,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(
             f"{args.output}: {manifest['pairs']} pairs, {manifest['tokens']} tokens of "
-            f"{manifest['vocab_size']} pieces as {manifest['dtype']}, {seconds:.0f} s"
+            f"{manifest['vocab_size']} {TYPES[args.tokens]} as {manifest['dtype']}, {seconds:.0f} s"
         )
     return 0

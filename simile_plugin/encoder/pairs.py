@@ -12,11 +12,13 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from simile_plugin.encoder.tokens import Ints, Tokenizer, count_vocabulary, load_tokenizer
 from simile_plugin.encoder.tsv import TsvInput
 from simile_plugin.text import Preprocessing, Segmenter
 
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
 CHUNK = 20_000  # sentences segmented at once
+ONE = {"sp": "piece", "word": "word", "trigram": "trigram", "ngram": "n-gram"}
 
 
 @dataclass
@@ -176,34 +178,57 @@ def read_pairs(
     )
 
 
-def segment_pairs(text: TextPairs, segmenter: Segmenter) -> tuple[Pairs, int]:
-    """Segment each distinct sentence once; unknown pieces are left out, as in the encoder's mean.
+def known_only(segmenter: Tokenizer, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+    """Known tokens of all sentences one after the other (P,), and how many each has (U,)."""
+    ids, offsets = segmenter.encode_flat(sentences)
+    known = ids != segmenter.unk_id
+    before = np.concatenate([[0], np.cumsum(known)])
+    return ids[known], np.diff(before[np.append(offsets, len(ids))])
+
+
+def segment_pairs(text: TextPairs, segmenter: Tokenizer) -> tuple[Pairs, int]:
+    """Segment each distinct sentence once; unknown tokens are left out, as in the encoder's mean.
 
     Returns:
-        the pairs, and how many were dropped because a side has no known piece.
+        the pairs, and how many were dropped because a side has no known token.
 
     Raises:
         ValueError: if no pair is left.
     """
     dtype = np.uint16 if len(segmenter) <= np.iinfo(np.uint16).max + 1 else np.int32
-    unknown = segmenter.unk_id
-    chunks = []
-    lengths = np.zeros(len(text.sentences) + 1, dtype=np.int64)
+    chunks, lengths = [], [np.zeros(0, dtype=np.int64)]
     for start in range(0, len(text.sentences), CHUNK):
-        pieces = segmenter.encode(text.sentences[start : start + CHUNK])
-        known = [[piece for piece in row if piece != unknown] for row in pieces]
-        lengths[start + 1 : start + 1 + len(known)] = [len(row) for row in known]
-        chunks.append(np.array([piece for row in known for piece in row], dtype=dtype))
-    usable = lengths[1:] > 0
-    keep: NDArray[np.bool_] = usable[text.rows[:, 0]] & usable[text.rows[:, 1]]
+        ids, counts = known_only(segmenter, text.sentences[start : start + CHUNK])
+        chunks.append(ids.astype(dtype))
+        lengths.append(counts)
+    each = np.concatenate(lengths)
+    keep: NDArray[np.bool_] = (each[text.rows] > 0).all(1)
     if not keep.any():
+        flag = "--sentencepiece" if segmenter.name == "sp" else "--kind"
         raise ValueError(
-            f"--sentencepiece: none of the {len(keep)} pairs has a known piece on both sides; "
-            "the model is of other text"
+            f"{flag}: none of the {len(keep)} pairs has a known "
+            f"{ONE[segmenter.name]} on both sides; the model is of other text"
         )
-    offsets = np.cumsum(lengths)
+    offsets = np.concatenate([[0], np.cumsum(each)])
     pairs = Pairs(np.concatenate(chunks), offsets, text.hashes, text.rows[keep], text.digest)
     return pairs, int((~keep).sum())
+
+
+def train_tokenizer(
+    name: str, sentences: Sequence[str], preprocessing: Preprocessing, vocab_size: int
+) -> Tokenizer:
+    """A tokeniser of at most ``vocab_size`` tokens, made for the given text.
+
+    Args:
+        name: one of tokens.TOKENS.
+
+    Raises:
+        ValueError: if the text has none, or sentencepiece cannot train.
+    """
+    if name == "sp":
+        return Segmenter(train_sentencepiece(sentences, preprocessing, vocab_size), preprocessing)
+    content = count_vocabulary(name, sentences, preprocessing, vocab_size)
+    return load_tokenizer(name, content, preprocessing)
 
 
 def train_sentencepiece(

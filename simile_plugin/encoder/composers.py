@@ -1,0 +1,266 @@
+"""From the embeddings of a sentence's tokens to its vector: the part in which encoders differ.
+
+Those of BAG_KINDS see the mean of the embeddings only, and so no order; the others see all of them
+in turn. Unknown tokens have been taken out before. A sentence without a known token is the zero
+vector, whatever the kind.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+COMBINE = ("mean", "concat")
+# Kind of encoder -> what it splits sentences into; None: as --tokens says.
+KINDS: dict[str, str | None] = {
+    "sp": "sp",
+    "word": "word",
+    "trigram": "trigram",
+    "charagram": "ngram",
+    "lstm": None,
+    "blstm": None,
+    "gran": None,
+}
+RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
+SEQUENCE_TOKENS = ("sp", "word", "trigram")
+
+
+class Composer(nn.Module):
+    """Base of all kinds.
+
+    Attributes:
+        kind: a key of KINDS.
+        dim: length D of a sentence vector.
+    """
+
+    kind: str
+    dim: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `config.json` says of it beside the kind; make_composer takes it back."""
+        return {}
+
+    def reset(self, generator: torch.Generator) -> None:
+        """Draw initial parameters."""
+
+
+class BagComposer(Composer):
+    """A function of the mean embedding; this one is the mean itself (SP, WORD, TRIGRAM)."""
+
+    def __init__(self, kind: str, dim: int) -> None:
+        super().__init__()
+        self.kind, self.dim = kind, dim
+
+    def forward(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Sentence vectors (U, D).
+
+        Args:
+            means: (U, E) mean embeddings, zero for a sentence without a token.
+            lengths: (U,) tokens of each sentence.
+        """
+        return means
+
+
+class Charagram(BagComposer):
+    """g(s) = tanh(b + sum of the embeddings of all n-grams) (Wieting et al. 2016, eq. 1)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__("charagram", dim)
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Sentence vectors (U, D), see BagComposer."""
+        counts = lengths[:, None].to(means.dtype)
+        return torch.tanh(means * counts + self.bias) * (counts > 0)
+
+
+class SequenceComposer(Composer):
+    """A function of the embeddings in turn."""
+
+    def forward(self, tokens: Tensor, starts: Tensor) -> Tensor:
+        """Sentence vectors (U, D).
+
+        Args:
+            tokens: (P, E) embeddings of the tokens of all sentences, one after the other.
+            starts: (U,) where each sentence begins among them.
+        """
+        lengths = torch.diff(starts, append=starts.new_tensor([len(tokens)]))
+        if not len(tokens):
+            return tokens.new_zeros(len(starts), self.dim)
+        # Time by time, the longest sentences first: the order in which torch runs ragged rows.
+        order = torch.argsort(lengths, descending=True, stable=True)
+        time = torch.arange(int(lengths.max()), device=tokens.device)[:, None]
+        there = time < lengths[order]
+        packed = (starts[order] + time)[there]
+        sizes = there.sum(1).tolist()
+        values = self.steps(tokens[packed], sizes)
+        # Each value to a cell of its own, then one sum: equal on every run, on a GPU as well.
+        cells = torch.zeros(len(order) * len(time), self.dim, device=values.device)
+        cells = cells.to(values.dtype).index_copy(0, (order * len(time) + time)[there], values)
+        sums = cells.view(len(order), len(time), self.dim).sum(1)
+        return sums / lengths.clamp(min=1)[:, None]
+
+    def steps(self, tokens: Tensor, sizes: list[int]) -> Tensor:
+        """What is averaged over time, (P, D), of packed embeddings (P, E).
+
+        Args:
+            sizes: (T,) sentences that have a t-th token.
+        """
+        raise NotImplementedError
+
+    def reset(self, generator: torch.Generator) -> None:
+        """Uniform in +-1 / sqrt(hidden), torch's choice for recurrent layers."""
+        bound = 1 / math.sqrt(self.hidden)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.uniform_(-bound, bound, generator=generator)
+
+    hidden: int
+
+
+class LstmAverage(SequenceComposer):
+    """The mean of an LSTM's hidden states (LSTM-AVG; with two directions BLSTM).
+
+    Args:
+        dim: of the embeddings.
+        hidden: size of a direction's state.
+        bidirectional: a second LSTM reads from the end.
+        combine: of both directions, "mean" or "concat".
+    """
+
+    def __init__(self, dim: int, hidden: int, bidirectional: bool, combine: str = "mean") -> None:
+        super().__init__()
+        self.kind = "blstm" if bidirectional else "lstm"
+        self.hidden, self.combine = hidden, combine
+        self.dim = 2 * hidden if bidirectional and combine == "concat" else hidden
+        self.rnn = nn.LSTM(dim, hidden, bidirectional=bidirectional)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See Composer."""
+        both = {"combine": self.combine} if self.rnn.bidirectional else {}
+        return {"hidden": self.hidden, **both}
+
+    def steps(self, tokens: Tensor, sizes: list[int]) -> Tensor:
+        """Hidden states, those of both directions averaged or side by side."""
+        states = run_lstm(self.rnn, tokens, sizes)
+        if not self.rnn.bidirectional:
+            return states
+        flipped = reversal(sizes).to(tokens.device)
+        others = run_lstm(self.rnn, tokens[flipped], sizes, "_reverse")[flipped]
+        if self.combine == "concat":
+            return torch.cat([states, others], 1)
+        return (states + others) / 2
+
+
+class Gran(SequenceComposer):
+    """Gated recurrent averaging network (Wieting & Gimpel 2017, eq. 1; Sjoblom et al. 2018).
+
+    g(s) = mean over t of x_t * sigmoid(W_x x_t + W_h h_t + b), with h_t the state of a GRU over the
+    embeddings x_t.
+
+    Args:
+        dim: of the embeddings, and of a sentence vector.
+        hidden: size of the GRU's state.
+    """
+
+    kind = "gran"
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.dim, self.hidden = dim, hidden
+        self.rnn = nn.GRU(dim, hidden)
+        self.from_token = nn.Linear(dim, dim)
+        self.from_state = nn.Linear(hidden, dim, bias=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See Composer."""
+        return {"hidden": self.hidden}
+
+    def steps(self, tokens: Tensor, sizes: list[int]) -> Tensor:
+        """Gated embeddings."""
+        states = run_gru(self.rnn, tokens, sizes)
+        return tokens * torch.sigmoid(self.from_token(tokens) + self.from_state(states))
+
+
+def reversal(sizes: list[int]) -> Tensor:
+    """Where in packed rows (P,) the token stands that takes each one's place read backwards."""
+    starts = torch.tensor([0, *sizes]).cumsum(0)
+    lengths = (torch.tensor(sizes)[:, None] > torch.arange(sizes[0])).sum(0)
+    return torch.cat(
+        [starts[lengths[:size] - 1 - time] + torch.arange(size) for time, size in enumerate(sizes)]
+    )
+
+
+def run_lstm(rnn: nn.LSTM, tokens: Tensor, sizes: list[int], suffix: str = "") -> Tensor:
+    """Hidden states (P, H) of packed tokens (P, E), as torch's own LSTM gives them.
+
+    On the CPU torch's backward pass of packed rows fills a (P, 4 H) tensor with zeros at every
+    time; this one does not.
+
+    Args:
+        suffix: of the parameters' names, "_reverse" for those of the other direction.
+    """
+    from_token, from_state, bias, other = (
+        getattr(rnn, name + suffix)
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    )
+    state = cell = tokens.new_zeros(sizes[0], rnn.hidden_size)
+    states = []
+    for gates in F.linear(tokens, from_token, bias + other).split(sizes):
+        count = len(gates)
+        gates = torch.addmm(gates, state[:count], from_state.T)
+        enter, forget, new, leave = gates.chunk(4, 1)
+        cell = torch.sigmoid(forget) * cell[:count] + torch.sigmoid(enter) * torch.tanh(new)
+        state = torch.sigmoid(leave) * torch.tanh(cell)
+        states.append(state)
+    return torch.cat(states)
+
+
+def run_gru(rnn: nn.GRU, tokens: Tensor, sizes: list[int]) -> Tensor:
+    """States (P, H) of packed tokens (P, E), as torch's own GRU gives them; see run_lstm."""
+    state = tokens.new_zeros(sizes[0], rnn.hidden_size)
+    states = []
+    for of_tokens in F.linear(tokens, rnn.weight_ih_l0, rnn.bias_ih_l0).split(sizes):
+        state = state[: len(of_tokens)]
+        of_state = F.linear(state, rnn.weight_hh_l0, rnn.bias_hh_l0)
+        reset, update, new = of_tokens.chunk(3, 1)
+        reset_state, update_state, new_state = of_state.chunk(3, 1)
+        new = torch.tanh(new + torch.sigmoid(reset + reset_state) * new_state)
+        state = torch.lerp(new, state, torch.sigmoid(update + update_state))
+        states.append(state)
+    return torch.cat(states)
+
+
+def make_composer(kind: str, dim: int, settings: dict[str, Any] | None = None) -> Composer:
+    """The composer of a kind.
+
+    Args:
+        kind: a key of KINDS.
+        dim: of the embeddings.
+        settings: "hidden" and "combine", where the kind has them.
+
+    Raises:
+        ValueError: for an unknown kind, or settings that it does not have.
+    """
+    settings = dict(settings or {})
+    hidden, combine = settings.pop("hidden", dim), settings.pop("combine", "mean")
+    if kind not in KINDS:
+        raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
+    if type(hidden) is not int or hidden < 1:
+        raise ValueError(f"hidden: got {hidden!r}, expected a number above 0")
+    if combine not in COMBINE:
+        raise ValueError(f"combine: got {combine!r}, expected {' or '.join(COMBINE)}")
+    if settings:
+        raise ValueError(f"{', '.join(settings)}: no setting of a {kind} encoder")
+    if kind in ("lstm", "blstm"):
+        return LstmAverage(dim, hidden, kind == "blstm", combine)
+    if kind == "gran":
+        return Gran(dim, hidden)
+    return Charagram(dim) if kind == "charagram" else BagComposer(kind, dim)
