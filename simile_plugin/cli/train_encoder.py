@@ -29,11 +29,11 @@ VECTORS = {
     "gran": "mean of embeddings times a gate that a GRU computes",
 }
 # Where a kind wants other values than the averages do.
-RECURRENT_DEFAULTS = {"lr": 1e-3, "init_std": 0.1}
 KIND_DEFAULTS = {
-    **{kind: {"lr": 5e-3, "init_std": 1.0} for kind in VECTORS},
-    **dict.fromkeys(("lstm", "blstm", "gran"), RECURRENT_DEFAULTS),
+    **{kind: {"lr": 5e-3, "init_std": 1.0} for kind in ("sp", "word", "trigram")},
     "charagram": {"lr": 1e-3, "init_std": 0.05},
+    **{kind: {"lr": 1e-3, "init_std": 1.0} for kind in ("lstm", "blstm")},
+    "gran": {"lr": 1e-3, "init_std": 0.1},
 }
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
 
@@ -91,8 +91,8 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--tokens",
         choices=("sp", "word", "trigram"),
-        help="what lstm, blstm and gran read: sentencepiece pieces (default), words or character "
-        "trigrams",
+        help="what lstm, blstm and gran read: sentencepiece pieces (default for TSV files), words or "
+        "character trigrams",
     )
     group.add_argument(
         "--hidden",
@@ -229,8 +229,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         type=float,
         metavar="STD",
         help="standard deviation of the initial embeddings; of averages only lr / init-std counts, "
-        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.1 for lstm, blstm "
-        "and gran, 0.05 for charagram)",
+        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.1 for gran, "
+        "0.05 for charagram)",
     )
     group.add_argument(
         "--dropout",
@@ -301,12 +301,16 @@ def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as ValueError or OSError."""
     import json
 
+    from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized
     from simile_plugin.encoder.composers import KINDS
     from simile_plugin.encoder.run import RunOptions, keep_freed_memory, train_encoder
     from simile_plugin.encoder.tokens import TYPES
     from simile_plugin.encoder.trainer import TrainingConfig
 
-    tokens = KINDS[args.kind] or args.tokens or "sp"
+    tokens = KINDS[args.kind] or args.tokens
+    if tokens is None:
+        binarized = len(args.pairs) == 1 and is_binarized(args.pairs[0])
+        tokens = binarized_segmenter(args.pairs[0]).name if binarized else "sp"
     if args.tokens is not None and args.tokens != tokens:
         raise ValueError(
             f"--tokens: got {args.tokens} with --kind {args.kind}, which reads its own tokens; "

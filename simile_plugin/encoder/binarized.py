@@ -214,25 +214,25 @@ class BinarizeOptions:
         paths: TSV files, "-" for standard input.
         output: folder to write.
         preprocessing: of every sentence before segmentation.
-        tokens: what sentences are split into, one of tokens.TOKENS.
         sentencepiece: path of a model, or None to train one.
         vocab_size: of the model that is trained, an upper limit.
         sample_sentences: distinct sentences that it is trained on, at most.
         columns: that hold the sentences.
         header: the first line of each file is none of them.
         workers: processes.
+        tokens: what sentences are split into, one of tokens.TOKENS.
     """
 
     paths: tuple[str, ...]
     output: str
     preprocessing: Preprocessing
-    tokens: str = "sp"
     sentencepiece: str | None = None
     vocab_size: int = 30_000
     sample_sentences: int = 1_000_000
     columns: Columns = FIRST_TWO
     header: bool = False
     workers: int = 1
+    tokens: str = "sp"
 
 
 def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:

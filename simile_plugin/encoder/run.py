@@ -63,7 +63,6 @@ class RunOptions:
         pairs: TSV files, "-" for standard input; or one folder of binarize_pairs.
         output: the encoder folder to write.
         preprocessing: of every sentence before segmentation.
-        tokens: what sentences are split into, one of tokens.TOKENS.
         vocab_size: of the tokeniser that is trained; an upper limit.
         sentencepiece: path of a model to use instead, or None.
         eval_sts: STS folders that choose the checkpoint by their mean Pearson.
@@ -72,12 +71,12 @@ class RunOptions:
         restart: forget the state of an interrupted run.
         device: torch device.
         tensorboard: folder for TensorBoard, or None.
+        tokens: what sentences are split into, one of tokens.TOKENS.
     """
 
     pairs: tuple[str, ...]
     output: str
     preprocessing: Preprocessing
-    tokens: str = "sp"
     vocab_size: int = 8000
     sentencepiece: str | None = None
     eval_sts: tuple[str, ...] = ()
@@ -86,6 +85,7 @@ class RunOptions:
     restart: bool = False
     device: str = "cpu"
     tensorboard: str | None = None
+    tokens: str = "sp"
 
     @property
     def binarized(self) -> bool:

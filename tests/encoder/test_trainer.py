@@ -359,7 +359,7 @@ def test_l2_by_hand(make_pairs: Callable[..., Pairs]) -> None:
     trainer = Trainer(
         config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
     )
-    trainer.adam.weight += 1
+    trainer.learner.adam.weight += 1
     trainer.train_step()
     torch.testing.assert_close(trainer.weight, before + 1 - 5e-3)
 
