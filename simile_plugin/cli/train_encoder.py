@@ -91,8 +91,8 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--tokens",
         choices=("sp", "word", "trigram"),
-        help="what lstm, blstm and gran read: sentencepiece pieces (default for TSV files), words or "
-        "character trigrams",
+        help="what lstm, blstm and gran read: sentencepiece pieces (default for TSV files), words "
+        "or character trigrams",
     )
     group.add_argument(
         "--hidden",

@@ -201,8 +201,9 @@ class Learner:
         parts = []
         for start in range(0, len(sentences), AT_ONCE):
             bags = Bags.of(self.pairs, sentences[start : start + AT_ONCE], self.device)
-            table = self.adam.read(bags.rows)
-            parts.append(self.composer(F.embedding(bags.ids, table), bags.starts))
+            rows = self._row_numbers(bags)
+            table = self.adam.read(bags.rows)[rows]
+            parts.append(self.composer(table, torch.searchsorted(rows, bags.ids), bags.starts))
         return torch.cat(parts)
 
     def forward(self, sentences: NDArray[np.integer], draw: list[int]) -> tuple[Tensor, Backward]:
@@ -237,20 +238,22 @@ class Learner:
         return vectors
 
     def _over_tokens(self, bags: Bags, table: Tensor, draw: list[int]) -> tuple[Tensor, Backward]:
-        rows = torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
+        rows = self._row_numbers(bags)
         leaf = table[rows].requires_grad_()
         ids = self._scrambled(bags, draw) if self.config.scramble > 0 else bags.ids
+        mask = self._token_mask(bags, draw) if self.config.dropout > 0 else None
         with torch.enable_grad():
-            tokens = F.embedding(torch.searchsorted(rows, ids), leaf)
-            if self.config.dropout > 0:
-                tokens = tokens * self._token_mask(bags, draw)
-            vectors: Tensor = self.composer(tokens, bags.starts)
+            where = torch.searchsorted(rows, ids)
+            vectors: Tensor = self.composer(leaf, where, bags.starts, mask)
 
         def backward(of_vectors: Tensor) -> Gradient:
             of_rows, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
             return Gradient(bags.rows, of_rows, others)
 
         return vectors.detach(), backward
+
+    def _row_numbers(self, bags: Bags) -> Tensor:
+        return torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
 
     def _scrambled(self, bags: Bags, draw: list[int]) -> Tensor:
         """The tokens, those of some sentences in random order (Wieting & Gimpel 2017)."""
@@ -293,7 +296,7 @@ class Learner:
 
         def gradient(of_means: Tensor) -> Tensor:
             of_pieces = torch.repeat_interleave(of_means / lengths[:, None], lengths, dim=0) * mask
-            rows = torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
+            rows = self._row_numbers(bags)
             result = torch.zeros(len(rows), table.shape[1], device=self.device)
             return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
 

@@ -183,8 +183,9 @@ class Encoder(torch.nn.Module):
         before = F.pad(known.cumsum(0), (1, 0))
         starts, kept = before[offsets], ids[known]
         if isinstance(self.composer, SequenceComposer):
-            tokens: Tensor = self.composer(F.embedding(kept, self.weight), starts)
-            return tokens
+            distinct, rows = torch.unique(kept, return_inverse=True)
+            states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
+            return states
         # Taking the unknown pieces out first is twice as fast as padding_idx.
         means = F.embedding_bag(kept, self.weight, starts, mode="mean")
         lengths = torch.diff(starts, append=starts.new_tensor([len(kept)]))
