@@ -86,7 +86,7 @@ class Segmenter:
         ValueError: if the bytes are no sentencepiece model.
     """
 
-    name, unit, file_name = "sp", "pieces", "sentencepiece.model"  # see tokens.Tokenizer
+    name, unit = "sp", "pieces"  # see encoder.tokens.Tokenizer
 
     def __init__(self, model_proto: bytes, preprocessing: Preprocessing) -> None:
         self.model_proto = model_proto
@@ -128,13 +128,22 @@ class Segmenter:
         return Segmenter, (self.model_proto, self.preprocessing)
 
     @property
-    def content(self) -> bytes:
-        """The sentencepiece model's bytes."""
-        return self.model_proto
+    def files(self) -> dict[str, bytes]:
+        """The sentencepiece model's bytes by the name of its file."""
+        return {"sentencepiece.model": self.model_proto}
 
-    def length(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Lengths in the length penalty of sentences of so many pieces each."""
-        return tokens
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of pieces."""
+        return (len(self),)
+
+    def known(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which ids (P,) are not the unknown piece."""
+        return ids != self.unk_id
+
+    def lengths(self, ids: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pieces of each sentence, (U,), unknown ones included."""
+        return np.diff(offsets, append=len(ids))
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""

@@ -84,9 +84,15 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--kind",
         default="sp",
-        choices=tuple(VECTORS),
         help="what makes a vector of a sentence (default %(default)s). "
-        + "; ".join(f"{kind}: {text}" for kind, text in VECTORS.items()),
+        + "; ".join(f"{kind}: {text}" for kind, text in VECTORS.items())
+        + ". Mixtures of those without order: sp+trigram",
+    )
+    group.add_argument(
+        "--mix",
+        default="add",
+        choices=("add", "concat"),
+        help="the vectors of the parts of a mixture, trained together (default %(default)s)",
     )
     group.add_argument(
         "--tokens",
@@ -297,37 +303,49 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", action="store_true", help="print config.json at the end")
 
 
+def _tokens(args: argparse.Namespace) -> str:
+    """What the encoder reads: its kind decides, or --tokens, or the binarized pairs."""
+    from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized
+    from simile_plugin.encoder.composers import check_kind, possible_tokens
+
+    try:
+        check_kind(args.kind)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from error
+    possible = possible_tokens(args.kind)
+    if args.tokens is not None and args.tokens not in possible:
+        raise ValueError(
+            f"--tokens: got {args.tokens} with --kind {args.kind}, which reads {possible[0]}; "
+            "leave it out, or use --kind lstm, blstm or gran"
+        )
+    if args.tokens is not None or len(possible) == 1:
+        return args.tokens or possible[0]
+    if len(args.pairs) == 1 and is_binarized(args.pairs[0]):
+        return binarized_segmenter(args.pairs[0]).name
+    return "sp"
+
+
 def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as ValueError or OSError."""
     import json
 
-    from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized
-    from simile_plugin.encoder.composers import KINDS
     from simile_plugin.encoder.run import RunOptions, keep_freed_memory, train_encoder
-    from simile_plugin.encoder.tokens import TYPES
+    from simile_plugin.encoder.tokens import MIX, types_of
     from simile_plugin.encoder.trainer import TrainingConfig
 
-    tokens = KINDS[args.kind] or args.tokens
-    if tokens is None:
-        binarized = len(args.pairs) == 1 and is_binarized(args.pairs[0])
-        tokens = binarized_segmenter(args.pairs[0]).name if binarized else "sp"
-    if args.tokens is not None and args.tokens != tokens:
-        raise ValueError(
-            f"--tokens: got {args.tokens} with --kind {args.kind}, which reads its own tokens; "
-            "leave it out, or use --kind lstm, blstm or gran"
-        )
-    if args.sentencepiece is not None and tokens != "sp":
+    tokens = _tokens(args)
+    if args.sentencepiece is not None and "sp" not in tokens.split(MIX):
         raise ValueError(
             f"--sentencepiece: got {args.sentencepiece}, but the tokens of this encoder are "
             f"{tokens}; leave it out"
         )
+    if args.vocab_size is not None and args.vocab_size < 1:
+        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
     if args.vocab_size is None:
-        args.vocab_size = 8000 if tokens == "sp" else 200_000
-    for name, value in KIND_DEFAULTS[args.kind].items():
+        args.vocab_size = 8000 if tokens == "sp" else 0
+    for name, value in KIND_DEFAULTS[args.kind.partition(MIX)[0]].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
-    if args.vocab_size < 1:
-        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
     if args.steps is None and not 0 < args.epochs < 1e6:
         raise ValueError(f"--epochs: got {args.epochs:g}, expected a number above 0")
     options = RunOptions(
@@ -368,7 +386,7 @@ def run(args: argparse.Namespace) -> int:
         facts = encoder.training_facts
         print(
             f"{args.output}: encoder {encoder.fingerprint}, {len(encoder.segmenter)} "
-            f"{TYPES[encoder.segmenter.name]} x {encoder.dim}, step {facts['chosen_step']}, "
+            f"{types_of(encoder.segmenter.name)} x {encoder.dim}, step {facts['chosen_step']}, "
             f"mean cosine of pairs {facts['pair_cosine']:.3f}, of random sentences "
             f"{facts['random_cosine']:.3f}, {facts['seconds']:.0f} s"
         )
@@ -379,6 +397,7 @@ _CONFIG_FLAGS = (
     "kind",
     "hidden",
     "combine",
+    "mix",
     "scramble",
     "dim",
     "batch_size",

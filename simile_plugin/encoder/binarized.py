@@ -28,10 +28,18 @@ from simile_plugin.encoder.pairs import (
     BadLines,
     Pairs,
     known_only,
+    read_sentencepiece,
     sentence_hash,
     train_tokenizer,
 )
-from simile_plugin.encoder.tokens import TOKENS, TYPES, VOCABULARY, Tokenizer, load_tokenizer
+from simile_plugin.encoder.tokens import (
+    MIX,
+    TOKENS,
+    Tokenizer,
+    file_names,
+    load_tokenizer,
+    types_of,
+)
 from simile_plugin.encoder.tsv import FIRST_TWO, Block, Columns, Progress, TsvInput
 from simile_plugin.encoder.workers import ordered_map
 from simile_plugin.files import atomic_folder
@@ -39,7 +47,7 @@ from simile_plugin.text import Preprocessing, Segmenter
 
 FORMAT = "simile binarized pairs"
 FORMAT_VERSION = 2  # 1 for sentencepiece, which older versions read as well
-MANIFEST, SENTENCEPIECE = "manifest.json", "sentencepiece.model"
+MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
 NO_PIECE = "side without a known piece"
 
@@ -77,14 +85,14 @@ class BlockSegmenter:
     """Block of lines -> pieces; picklable, so that it can run in another process."""
 
     tokens: str
-    content: bytes
+    files: dict[str, bytes]
     preprocessing: Preprocessing
     columns: Columns
 
     @cached_property
     def segmenter(self) -> Tokenizer:
         """Of preprocessed sentences; made where it is used."""
-        return load_tokenizer(self.tokens, self.content, _Done(**asdict(self.preprocessing)))
+        return load_tokenizer(self.tokens, self.files, _Done(**asdict(self.preprocessing)))
 
     @property
     def dtype(self) -> str:
@@ -181,11 +189,12 @@ class FolderWriter:
         self.tokens += len(ids)
 
     def finish(self, segmenter: Tokenizer, facts: dict[str, Any]) -> dict[str, Any]:
-        """Write the tokeniser's file and manifest.json; returns the manifest."""
-        model = segmenter.content
-        (self.folder / segmenter.file_name).write_bytes(model)
+        """Write the tokeniser's files and manifest.json; returns the manifest."""
+        models = {}
+        for name, model in segmenter.files.items():
+            (self.folder / name).write_bytes(model)
+            models[name] = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
         sp = segmenter.name == "sp"
-        model_facts = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
         manifest = {
             "format": FORMAT,
             "format_version": 1 if sp else FORMAT_VERSION,
@@ -197,8 +206,7 @@ class FolderWriter:
             "vocab_size": len(segmenter),
             "preprocessing": asdict(segmenter.preprocessing),
             **facts,
-            "files": {name: file.facts() for name, file in self.files.items()}
-            | {segmenter.file_name: model_facts},
+            "files": {name: file.facts() for name, file in self.files.items()} | models,
             "simile_plugin": __version__,
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
@@ -215,12 +223,12 @@ class BinarizeOptions:
         output: folder to write.
         preprocessing: of every sentence before segmentation.
         sentencepiece: path of a model, or None to train one.
-        vocab_size: of the model that is trained, an upper limit.
+        vocab_size: of the tokeniser that is trained, an upper limit; 0 for the papers' sizes.
         sample_sentences: distinct sentences that it is trained on, at most.
         columns: that hold the sentences.
         header: the first line of each file is none of them.
         workers: processes.
-        tokens: what sentences are split into, one of tokens.TOKENS.
+        tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
     """
 
     paths: tuple[str, ...]
@@ -253,7 +261,7 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
     with atomic_folder(options.output, marker=MANIFEST) as folder:
         segmenter, origin = _segmenter(options, source, bad.strict)
         job = BlockSegmenter(
-            segmenter.name, segmenter.content, options.preprocessing, options.columns
+            segmenter.name, segmenter.files, options.preprocessing, options.columns
         )
         writer = FolderWriter(folder, job.dtype)
         digest = hashlib.sha256()
@@ -282,12 +290,9 @@ def _segmenter(
     options: BinarizeOptions, source: TsvInput, strict: bool
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """The tokeniser, given or trained now, and where it is from."""
-    if options.sentencepiece is not None:
-        try:
-            model = Path(options.sentencepiece).read_bytes()
-            return Segmenter(model, options.preprocessing), {"trained": False}
-        except ValueError as error:
-            raise ValueError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
+    given = read_sentencepiece(options.sentencepiece, options.preprocessing)
+    if given is not None and options.tokens == "sp":
+        return Segmenter(given, options.preprocessing), {"trained": False}
     if source.total is None:
         raise ValueError(
             "--vocab-size: standard input or a pipe can be read only once, and training a "
@@ -295,18 +300,9 @@ def _segmenter(
             "--sentencepiece MODEL or a file"
         )
     sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
-    what = (
-        f"training a sentencepiece model of up to {options.vocab_size} pieces"
-        if options.tokens == "sp"
-        else f"counting {TYPES[options.tokens]}, keeping up to {options.vocab_size},"
+    segmenter = train_tokenizer(
+        options.tokens, sample, options.preprocessing, options.vocab_size, given, _say
     )
-    _say(f"{what} on {len(sample)} distinct sentences")
-    segmenter = train_tokenizer(options.tokens, sample, options.preprocessing, options.vocab_size)
-    if len(segmenter) < options.vocab_size:
-        _say(
-            f"the text supports {len(segmenter)} {TYPES[options.tokens]}, "
-            f"fewer than --vocab-size {options.vocab_size}"
-        )
     return segmenter, {
         "trained": True,
         "vocab_size_asked": options.vocab_size,
@@ -387,7 +383,8 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
     }
     for name, size in sizes.items():
         _check_file(root / name, size, manifest, verify)
-    _check_file(root / tokenizer_file(manifest), None, manifest, True)
+    for name in tokenizer_files(manifest):
+        _check_file(root / name, None, manifest, True)
     offsets = _mapped(root / OFFSETS, "<i8")
     if offsets[0] != 0 or offsets[-1] != manifest["tokens"]:
         raise ValueError(
@@ -403,9 +400,9 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
     )
 
 
-def tokenizer_file(manifest: dict[str, Any]) -> str:
-    """Name of the tokeniser's file."""
-    return SENTENCEPIECE if manifest.get("tokenizer", "sp") == "sp" else VOCABULARY
+def tokenizer_files(manifest: dict[str, Any]) -> list[str]:
+    """Names of the tokeniser's files."""
+    return file_names(manifest.get("tokenizer", "sp"))
 
 
 def binarized_segmenter(folder: str | Path) -> Tokenizer:
@@ -416,17 +413,19 @@ def binarized_segmenter(folder: str | Path) -> Tokenizer:
     """
     root = Path(folder)
     manifest = read_manifest(root)
-    path = root / tokenizer_file(manifest)
-    _check_file(path, None, manifest, True)
+    names = tokenizer_files(manifest)
+    for name in names:
+        _check_file(root / name, None, manifest, True)
     tokens = manifest.get("tokenizer", "sp")
     preprocessing = Preprocessing(**manifest["preprocessing"])
     try:
-        segmenter = load_tokenizer(tokens, path.read_bytes(), preprocessing)
+        files = {name: (root / name).read_bytes() for name in names}
+        segmenter = load_tokenizer(tokens, files, preprocessing)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{root}/{error}") from error
     if len(segmenter) != manifest["vocab_size"]:
         raise ValueError(
-            f"{path}: has {len(segmenter)} {TYPES[tokens]}, but {MANIFEST} says "
+            f"{root / names[0]}: has {len(segmenter)} {types_of(tokens)}, but {MANIFEST} says "
             f"{manifest['vocab_size']}; binarize the pairs again"
         )
     return segmenter
@@ -463,7 +462,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     flags = manifest.get("preprocessing")
     parts = manifest.get("files")
     checks = {
-        "tokenizer": manifest.get("tokenizer", "sp") in TOKENS,
+        "tokenizer": set(str(manifest.get("tokenizer", "sp")).split(MIX)) <= set(TOKENS),
         "sentences": manifest["sentences"] == 2 * manifest["pairs"],
         "dtype": manifest.get("dtype") in ("uint16", "uint32"),
         "digest": isinstance(manifest.get("digest"), str),
@@ -473,7 +472,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         "files": isinstance(parts, dict)
         and all(
             isinstance(parts.get(name), dict) and isinstance(parts[name].get("sha256"), str)
-            for name in (IDS, OFFSETS, HASHES, tokenizer_file(manifest))
+            for name in (IDS, OFFSETS, HASHES, *tokenizer_files(manifest))
         ),
     }
     for key, good in checks.items():

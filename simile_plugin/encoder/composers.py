@@ -1,20 +1,24 @@
 """From the embeddings of a sentence's tokens to its vector: the part in which encoders differ.
 
-Those of BAG_KINDS see the mean of the embeddings only, and so no order; the others see all of them
-in turn. Unknown tokens have been taken out before. A sentence without a known token is the zero
-vector, whatever the kind.
+A BagComposer sees the mean of the embeddings only, and so no order; a SequenceComposer sees all of
+them in turn. Unknown tokens have been taken out before. A sentence without a known token is the
+zero vector, whatever the kind.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from simile_plugin.encoder.tokens import MIX
+
 COMBINE = ("mean", "concat")
+MIXTURES = ("add", "concat")
 # Kind of encoder -> what it splits sentences into; None: as --tokens says.
 KINDS: dict[str, str | None] = {
     "sp": "sp",
@@ -33,7 +37,7 @@ class Composer(nn.Module):
     """Base of all kinds.
 
     Attributes:
-        kind: a key of KINDS.
+        kind: a key of KINDS, or several with + between them.
         dim: length D of a sentence vector.
     """
 
@@ -65,6 +69,14 @@ class BagComposer(Composer):
         """
         return means
 
+    def bags(self, ids: Tensor, starts: Tensor) -> Tensor:
+        """Where each bag begins (U,), whose mean is asked for, of sentences of known tokens.
+
+        Args:
+            ids: (P,) of all sentences; starts: (U,) where each begins among them.
+        """
+        return starts
+
 
 class Charagram(BagComposer):
     """g(s) = tanh(b + sum of the embeddings of all n-grams) (Wieting et al. 2016, eq. 1)."""
@@ -77,6 +89,48 @@ class Charagram(BagComposer):
         """Sentence vectors (U, D), see BagComposer."""
         counts = lengths[:, None].to(means.dtype)
         return torch.tanh(means * counts + self.bias) * (counts > 0)
+
+
+class Mixture(BagComposer):
+    """Sum, or concatenation, of the vectors of several bags of tokens of one sentence.
+
+    Its tokens are those of a MixedTokenizer; the mean of each part's is an own bag.
+
+    Args:
+        parts: composer of each part.
+        sizes: number of ids of each part.
+        mix: "add" or "concat".
+    """
+
+    bounds: Tensor
+
+    def __init__(self, parts: Sequence[BagComposer], sizes: Sequence[int], mix: str) -> None:
+        kind = MIX.join(part.kind for part in parts)
+        super().__init__(kind, sum(p.dim for p in parts) if mix == "concat" else parts[0].dim)
+        self.parts = nn.ModuleList(parts)
+        self.mix = mix
+        self.register_buffer("bounds", torch.tensor(sizes).cumsum(0)[:-1], persistent=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See Composer."""
+        return {"mix": self.mix}
+
+    def forward(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Sentence vectors (U, D), of the bags that `bags` gives."""
+        count = len(self.parts)
+        vectors = [
+            part(means[number::count], lengths[number::count])
+            for number, part in enumerate(self.parts)
+        ]
+        return torch.cat(vectors, 1) if self.mix == "concat" else torch.stack(vectors).sum(0)
+
+    def bags(self, ids: Tensor, starts: Tensor) -> Tensor:
+        """Where the bags (U * parts,) begin: all parts of the first sentence, of the second, ..."""
+        part_of = torch.bucketize(ids, self.bounds, right=True)
+        before = [F.pad((part_of < number).cumsum(0), (1, 0)) for number in range(len(self.parts))]
+        ends = torch.cat([starts[1:], starts.new_tensor([len(ids)])])
+        return torch.stack([starts + count[ends] - count[starts] for count in before], 1).flatten()
 
 
 class SequenceComposer(Composer):
@@ -253,21 +307,49 @@ def run_gru(rnn: nn.GRU, table: Tensor, rows: Tensor, sizes: list[int]) -> Tenso
     return torch.cat(states)
 
 
-def make_composer(kind: str, dim: int, settings: dict[str, Any] | None = None) -> Composer:
+def check_kind(kind: str) -> None:
+    """Raise ValueError for what is no kind, and no mixture of kinds."""
+    parts = kind.split(MIX)
+    for part in parts:
+        if part not in KINDS:
+            raise ValueError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
+        if len(parts) > 1 and (part in RECURRENT or parts.count(part) > 1):
+            raise ValueError(
+                f"kind: got {kind!r}, expected a mixture of different ones of "
+                f"{', '.join(name for name in KINDS if name not in RECURRENT)}"
+            )
+
+
+def possible_tokens(kind: str) -> tuple[str, ...]:
+    """The kinds of tokens that a kind of encoder, or a mixture, can read."""
+    if kind in RECURRENT:
+        return SEQUENCE_TOKENS
+    return (MIX.join(str(KINDS[part]) for part in kind.split(MIX)),)
+
+
+def make_composer(
+    kind: str, dim: int, settings: dict[str, Any] | None = None, sizes: Sequence[int] = ()
+) -> Composer:
     """The composer of a kind.
 
     Args:
-        kind: a key of KINDS.
+        kind: a key of KINDS, or several with + between them.
         dim: of the embeddings.
-        settings: "hidden" and "combine", where the kind has them.
+        settings: "hidden", "combine" and "mix", where the kind has them.
+        sizes: number of ids of each part of a mixture.
 
     Raises:
         ValueError: for an unknown kind, or settings that it does not have.
     """
+    check_kind(kind)
     settings = dict(settings or {})
+    if MIX in kind:
+        mix = settings.pop("mix", "add")
+        if mix not in MIXTURES or settings:
+            raise ValueError(f"mix: got {mix!r} {settings or ''}, expected {' or '.join(MIXTURES)}")
+        parts = [make_composer(part, dim) for part in kind.split(MIX)]
+        return Mixture([part for part in parts if isinstance(part, BagComposer)], sizes, mix)
     hidden, combine = settings.pop("hidden", dim), settings.pop("combine", "mean")
-    if kind not in KINDS:
-        raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
     if type(hidden) is not int or hidden < 1:
         raise ValueError(f"hidden: got {hidden!r}, expected a number above 0")
     if combine not in COMBINE:

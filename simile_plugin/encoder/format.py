@@ -15,16 +15,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from simile_plugin.encoder.composers import KINDS, SEQUENCE_TOKENS
+from simile_plugin.encoder.composers import check_kind, possible_tokens
 from simile_plugin.encoder.models import EMBEDDINGS, Encoder
-from simile_plugin.encoder.tokens import TYPES, VOCABULARY, load_tokenizer
+from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
 from simile_plugin.files import atomic_folder
 from simile_plugin.text import Preprocessing
 
 FORMAT_VERSION = 2
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
-SENTENCEPIECE = "sentencepiece.model"
 
 
 def save_encoder(
@@ -44,8 +43,7 @@ def save_encoder(
         target = Path(temporary)
         (target / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
         (target / WEIGHTS).write_bytes(save(tensors))
-        (target / encoder.segmenter.file_name).write_bytes(encoder.segmenter.content)
-        for name, content in (extra_files or {}).items():
+        for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)
 
 
@@ -64,18 +62,19 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Enco
         )
     _check_there(root, CONFIG)
     config = _read_config(root / CONFIG)
-    file = SENTENCEPIECE if config["tokens"] == "sp" else VOCABULARY
-    for name in (WEIGHTS, file):
+    names = file_names(config["tokens"])
+    for name in (WEIGHTS, *names):
         _check_there(root, name)
     preprocessing = _read_preprocessing(root / CONFIG, config["preprocessing"])
     try:
-        segmenter = load_tokenizer(config["tokens"], (root / file).read_bytes(), preprocessing)
+        files = {name: (root / name).read_bytes() for name in names}
+        segmenter = load_tokenizer(config["tokens"], files, preprocessing)
     except ValueError as error:
-        raise ValueError(f"{root / file}: {error}") from error
+        raise ValueError(f"{root}/{error}") from error
     if len(segmenter) != config["vocab_size"]:
         raise ValueError(
-            f"{root / file}: has {len(segmenter)} {TYPES[segmenter.name]}, but {CONFIG} says "
-            f"vocab_size {config['vocab_size']}; the parts are of different encoders"
+            f"{root / names[0]}: has {len(segmenter)} {types_of(segmenter.name)}, but {CONFIG} "
+            f"says vocab_size {config['vocab_size']}; the parts are of different encoders"
         )
     tensors = _read_tensors(root / WEIGHTS, (config["vocab_size"], config["embedding_dim"]))
     try:
@@ -118,8 +117,10 @@ def _read_config(path: Path) -> dict[str, Any]:
         "fingerprint": str,
     }
     kind = config.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"{path}: kind: got {kind!r}, expected one of {', '.join(KINDS)}")
+    try:
+        check_kind(str(kind))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     if kind != "sp":
         expected |= {"tokens": str, "embedding_dim": int, "composer": dict}
     for key, of_type in expected.items():
@@ -129,10 +130,10 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: training: got {config['training']!r}, expected dict")
     # What format version 1 leaves out.
     config = {"tokens": "sp", "embedding_dim": config["dim"], "composer": {}, **config}
-    possible = SEQUENCE_TOKENS if KINDS[kind] is None else (KINDS[kind],)
+    possible = possible_tokens(str(kind))
     if config["tokens"] not in possible:
         raise ValueError(
-            f"{path}: tokens: got {config['tokens']!r}, expected {' or '.join(map(str, possible))} "
+            f"{path}: tokens: got {config['tokens']!r}, expected {' or '.join(possible)} "
             f"for kind {kind}"
         )
     return config

@@ -7,7 +7,7 @@ of a step only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from simile_plugin.encoder.adam import RowAdam
 from simile_plugin.encoder.composers import (
     BagComposer,
     Composer,
+    Mixture,
     SequenceComposer,
     make_composer,
 )
@@ -58,7 +59,7 @@ class Bags:
 
     Attributes:
         ids: (P,) int64 pieces of all sentences, one after the other.
-        starts: (U,) int64 start of each sentence; none is empty.
+        starts: (U,) int64 start of each sentence; parts of one can be empty.
         rows: (R,) distinct pieces, rising.
         members: (P,) int64 the sentences that each of rows stands in, row after row.
         row_starts: (R,) int64 start of each row in members.
@@ -77,10 +78,20 @@ class Bags:
 
     @classmethod
     def of(
-        cls, pairs: Pairs, sentences: NDArray[np.integer], device: torch.device | str = "cpu"
+        cls,
+        pairs: Pairs,
+        sentences: NDArray[np.integer],
+        device: torch.device | str = "cpu",
+        split: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> Bags:
-        """The bags of some sentences of the training pairs."""
+        """The bags of some sentences of the training pairs.
+
+        Args:
+            split: ids and starts of sentences -> starts of several bags of each.
+        """
         ids, starts = pairs.bags(sentences)
+        if split is not None:
+            starts = split(torch.from_numpy(ids), torch.from_numpy(starts)).numpy()
         # 16-bit keys are sorted by radix, seven times faster than 64-bit ones.
         order = np.argsort(ids.astype(pairs.ids.dtype), kind="stable")
         ordered = ids[order]
@@ -102,7 +113,7 @@ class Bags:
         sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
         that several times faster than its backward.
         """
-        scaled = of_means / self.lengths[:, None]
+        scaled = of_means / self.lengths.clamp(min=1)[:, None]
         return F.embedding_bag(self.members, scaled, self.row_starts, mode="sum")
 
 
@@ -137,7 +148,7 @@ class Learner:
     Args:
         config: see TrainingConfig.
         pairs: training pairs as tokens.
-        vocab_size: V, rows of the embedding table.
+        sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
         device: where the parameters live.
         initial: (V, E) embeddings to begin with, instead of random ones.
 
@@ -149,13 +160,14 @@ class Learner:
         self,
         config: LearnerConfig,
         pairs: Pairs,
-        vocab_size: int,
+        sizes: Sequence[int],
         device: torch.device,
         initial: Tensor | None = None,
     ) -> None:
         self.config = config
         self.pairs = pairs
         self.device = device
+        vocab_size = sum(sizes)
         table = self._first_table(vocab_size) if initial is None else initial.clone()
         if table.shape != (vocab_size, config.dim):
             raise ValueError(
@@ -166,7 +178,7 @@ class Learner:
         self.initial = table.clone() if config.l2_initial > 0 else None
         # A graphics card moves the whole table faster than it gathers rows.
         self.adam = RowAdam(table, config.lr_at, config.steps, device.type != "cpu")
-        self.composer: Composer = make_composer(config.kind, config.dim, config.composer)
+        self.composer: Composer = make_composer(config.kind, config.dim, config.composer, sizes)
         self.composer.reset(torch.Generator().manual_seed(config.seed + 1))
         self.composer.to(device)
         self.parameters = list(self.composer.parameters())
@@ -196,11 +208,11 @@ class Learner:
     def embed(self, sentences: NDArray[np.integer]) -> Tensor:
         """Vectors (U, D) of training sentences, as the finished encoder will give them."""
         if isinstance(self.composer, BagComposer):
-            bags = Bags.of(self.pairs, sentences, self.device)
+            bags = self._bags(sentences)
             return self._over_means(bags, bags.means(self.adam.read(bags.rows)))
         parts = []
         for start in range(0, len(sentences), AT_ONCE):
-            bags = Bags.of(self.pairs, sentences[start : start + AT_ONCE], self.device)
+            bags = self._bags(sentences[start : start + AT_ONCE])
             rows = self._row_numbers(bags)
             table = self.adam.read(bags.rows)[rows]
             parts.append(self.composer(table, torch.searchsorted(rows, bags.ids), bags.starts))
@@ -213,7 +225,7 @@ class Learner:
             sentences: (U,) of the training pairs.
             draw: seed of this step and process.
         """
-        bags = Bags.of(self.pairs, sentences, self.device)
+        bags = self._bags(sentences)
         table = self.adam.read(bags.rows)
         if isinstance(self.composer, SequenceComposer):
             return self._over_tokens(bags, table, draw)
@@ -221,7 +233,7 @@ class Learner:
             means, of_table = self.means_with_dropout(bags, table, draw)
         else:
             means, of_table = bags.means(table), bags.gradient
-        if not self.parameters:
+        if type(self.composer) is BagComposer:
             return means, lambda of_means: Gradient(bags.rows, of_table(of_means), [])
         leaf = means.detach().requires_grad_()
         with torch.enable_grad():
@@ -232,6 +244,10 @@ class Learner:
             return Gradient(bags.rows, of_table(of_means), others)
 
         return vectors.detach(), backward
+
+    def _bags(self, sentences: NDArray[np.integer]) -> Bags:
+        split = self.composer.bags if isinstance(self.composer, Mixture) else None
+        return Bags.of(self.pairs, sentences, self.device, split)
 
     def _over_means(self, bags: Bags, means: Tensor) -> Tensor:
         vectors: Tensor = self.composer(means, bags.lengths)
@@ -292,10 +308,12 @@ class Learner:
         """Means of embeddings with entries dropped; every occurrence has its own mask."""
         mask = self._mask(len(bags.ids), table.shape[1], draw)
         lengths = bags.lengths
-        means = torch.segment_reduce(table[bags.ids] * mask, "mean", lengths=lengths, axis=0)
+        sums = torch.segment_reduce(table[bags.ids] * mask, "sum", lengths=lengths, axis=0)
+        means = sums / lengths.clamp(min=1)[:, None]
 
         def gradient(of_means: Tensor) -> Tensor:
-            of_pieces = torch.repeat_interleave(of_means / lengths[:, None], lengths, dim=0) * mask
+            each = of_means / lengths.clamp(min=1)[:, None]
+            of_pieces = torch.repeat_interleave(each, lengths, dim=0) * mask
             rows = self._row_numbers(bags)
             result = torch.zeros(len(rows), table.shape[1], device=self.device)
             return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)

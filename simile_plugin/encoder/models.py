@@ -20,7 +20,7 @@ from simile_plugin.encoder.composers import (
     SequenceComposer,
     make_composer,
 )
-from simile_plugin.encoder.tokens import TYPES, Tokenizer
+from simile_plugin.encoder.tokens import Tokenizer, types_of
 
 AT_ONCE = 1024  # sentences that go through a recurrent layer together
 EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
@@ -117,7 +117,7 @@ class Encoder(torch.nn.Module):
             model = "sentencepiece model" if segmenter.name == "sp" else "vocabulary"
             raise ValueError(
                 f"embeddings have {weight.shape[0]} rows, "
-                f"but the {model} has {len(segmenter)} {TYPES[segmenter.name]}"
+                f"but the {model} has {len(segmenter)} {types_of(segmenter.name)}"
             )
         self.weight = torch.nn.Parameter(weight)
         self.segmenter = segmenter
@@ -148,7 +148,7 @@ class Encoder(torch.nn.Module):
         if EMBEDDINGS not in tensors:
             raise ValueError(f"no tensor named {EMBEDDINGS!r}, found {sorted(tensors)}")
         weight = tensors[EMBEDDINGS]
-        composer = make_composer(kind, int(weight.shape[-1]), settings)
+        composer = make_composer(kind, int(weight.shape[-1]), settings, segmenter.sizes)
         expected = {COMPOSER + name: part for name, part in composer.state_dict().items()}
         shapes = {name: tuple(part.shape) for name, part in expected.items()}
         found = {name: tuple(part.shape) for name, part in tensors.items() if name != EMBEDDINGS}
@@ -164,7 +164,7 @@ class Encoder(torch.nn.Module):
 
     @property
     def kind(self) -> str:
-        """A key of composers.KINDS."""
+        """A key of composers.KINDS, or several with + between them."""
         return self.composer.kind
 
     @property
@@ -179,7 +179,7 @@ class Encoder(torch.nn.Module):
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
-        known = ids != self.segmenter.unk_id
+        known = torch.from_numpy(self.segmenter.known(ids.cpu().numpy())).to(ids.device)
         before = F.pad(known.cumsum(0), (1, 0))
         starts, kept = before[offsets], ids[known]
         if isinstance(self.composer, SequenceComposer):
@@ -187,8 +187,9 @@ class Encoder(torch.nn.Module):
             states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
             return states
         # Taking the unknown pieces out first is twice as fast as padding_idx.
-        means = F.embedding_bag(kept, self.weight, starts, mode="mean")
-        lengths = torch.diff(starts, append=starts.new_tensor([len(kept)]))
+        bags = self.composer.bags(kept, starts)
+        means = F.embedding_bag(kept, self.weight, bags, mode="mean")
+        lengths = torch.diff(bags, append=bags.new_tensor([len(kept)]))
         vectors: Tensor = self.composer(means, lengths)
         return vectors
 
@@ -208,9 +209,9 @@ class Encoder(torch.nn.Module):
         """Sentence vectors as embed_text gives them, with lengths and unknown tokens."""
         ids, offsets = self.segmenter.encode_flat(sentences)
         tokens = np.diff(offsets, append=len(ids))
-        before = np.concatenate([[0], np.cumsum(ids == self.segmenter.unk_id)])
+        before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
         unknown = before[offsets + tokens] - before[offsets]
-        counts = self.segmenter.length(tokens), tokens, unknown
+        counts = self.segmenter.lengths(ids, offsets), tokens, unknown
         device = self.weight.device
         vectors = self._embed_flat(*(torch.from_numpy(part).to(device) for part in (ids, offsets)))
         return Embedded(vectors, *(torch.from_numpy(part).to(device) for part in counts))
@@ -230,7 +231,7 @@ class Encoder(torch.nn.Module):
 
     def length(self, pieces: Sequence[int]) -> int:
         """Length of a sentence in the length penalty, unknown tokens included; see `unit`."""
-        return int(self.segmenter.length(np.array([len(pieces)]))[0])
+        return int(self.segmenter.lengths(np.array(pieces, dtype=np.int64), np.zeros(1, int))[0])
 
     @property
     def fingerprint(self) -> str:
@@ -243,7 +244,8 @@ class Encoder(torch.nn.Module):
         if self.kind != "sp":  # whose fingerprints are older than the other kinds
             identity |= {"tokens": self.segmenter.name, "composer": self.composer.settings}
         digest.update(json.dumps(identity, sort_keys=True).encode())
-        digest.update(self.segmenter.content)
+        for content in self.segmenter.files.values():
+            digest.update(content)
         for tensor in self.tensors().values():
             values = tensor.cpu().contiguous().numpy()
             digest.update(values.astype("<f4", copy=False).tobytes())

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -28,15 +29,15 @@ from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.learners import rank_and_world
 from simile_plugin.encoder.models import EMBEDDINGS, Encoder, usable_device
 from simile_plugin.encoder.pairs import (
-    ONE,
     BadLines,
     Pairs,
     TextPairs,
     read_pairs,
+    read_sentencepiece,
     segment_pairs,
     train_tokenizer,
 )
-from simile_plugin.encoder.tokens import TYPES, VOCABULARY, Tokenizer, load_tokenizer
+from simile_plugin.encoder.tokens import Tokenizer, file_names, load_tokenizer, types_of
 from simile_plugin.encoder.trainer import (
     COLLAPSE_ADVICE,
     StepStats,
@@ -45,9 +46,9 @@ from simile_plugin.encoder.trainer import (
     embeddings_collapsed,
 )
 from simile_plugin.files import atomic_folder, atomic_write, check_replaceable
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.text import Preprocessing
 
-RUN, LOG, SENTENCEPIECE = "run.json", "log.jsonl", "sentencepiece.model"
+RUN, LOG = "run.json", "log.jsonl"
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
 BEST = "best."  # before the names of the chosen parameters in the state
@@ -63,7 +64,7 @@ class RunOptions:
         pairs: TSV files, "-" for standard input; or one folder of binarize_pairs.
         output: the encoder folder to write.
         preprocessing: of every sentence before segmentation.
-        vocab_size: of the tokeniser that is trained; an upper limit.
+        vocab_size: of the tokeniser that is trained, an upper limit; 0 for the papers' sizes.
         sentencepiece: path of a model to use instead, or None.
         eval_sts: STS folders that choose the checkpoint by their mean Pearson.
         strict: a bad line ends the run.
@@ -71,7 +72,7 @@ class RunOptions:
         restart: forget the state of an interrupted run.
         device: torch device.
         tensorboard: folder for TensorBoard, or None.
-        tokens: what sentences are split into, one of tokens.TOKENS.
+        tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
     """
 
     pairs: tuple[str, ...]
@@ -140,13 +141,14 @@ def _train_encoder(
             encoder = Encoder.of_tensors(copies, segmenter, config.kind, config.composer)
             return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
 
-        trainer = Trainer(config, pairs, len(segmenter), device)
+        trainer = Trainer(config, pairs, segmenter.sizes, device)
         with _board(options.tensorboard if rank == 0 else None) as board:
             tensors, result = TrainingRun(trainer, folder, evaluate, board).run()
         if rank > 0:
             return None
         tensors = {name: part.detach().cpu().clone() for name, part in tensors.items()}
-        tensors[EMBEDDINGS][segmenter.unk_id] = 0  # never trained, and left out of every vector
+        unknown = ~segmenter.known(np.arange(len(segmenter)))
+        tensors[EMBEDDINGS][torch.from_numpy(unknown)] = 0  # never trained, and left out
         facts = {
             **data.facts,
             "pairs": len(pairs),
@@ -222,11 +224,11 @@ def _binarized_data(options: RunOptions) -> _Data:
     pairs, segmenter = open_binarized(folder), binarized_segmenter(folder)
     if segmenter.name != options.tokens:
         raise ValueError(
-            f"{folder}: holds {TYPES[segmenter.name]} (binarize-pairs --tokens {segmenter.name}), "
-            f"expected {TYPES[options.tokens]}; binarize the pairs again with --tokens "
-            f"{options.tokens}, or train an encoder of {TYPES[segmenter.name]}"
+            f"{folder}: holds {types_of(segmenter.name)}, "
+            f"expected {types_of(options.tokens)}; binarize the pairs again with --tokens "
+            f"{options.tokens}, or train an encoder of {types_of(segmenter.name)}"
         )
-    say(f"{len(pairs)} binarized pairs, {len(segmenter)} {TYPES[segmenter.name]}")
+    say(f"{len(pairs)} binarized pairs, {len(segmenter)} {types_of(segmenter.name)}")
     facts = {"data": pairs.digest, "sentencepiece": "of the binarized pairs"}
     return _Data(len(pairs), pairs.digest, facts, lambda _: (pairs, segmenter))
 
@@ -259,8 +261,8 @@ def _text_data(options: RunOptions) -> _Data:
         pairs, dropped = segment_pairs(text, segmenter)
         if dropped:
             say(
-                f"warning: {dropped} pairs dropped: a side has no {ONE[segmenter.name]} of the "
-                "model"
+                f"warning: {dropped} pairs dropped: a side has no {types_of(segmenter.name)[:-1]} "
+                "of the model"
             )
         return pairs, segmenter
 
@@ -299,28 +301,21 @@ def _board(folder: str | None) -> Iterator[Callable[[str, float, int], object] |
 
 def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Tokenizer:
     """The tokeniser: given, or of the interrupted run, or trained now."""
-    if options.sentencepiece is not None:
-        try:
-            return Segmenter(Path(options.sentencepiece).read_bytes(), options.preprocessing)
-        except ValueError as error:
-            raise ValueError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
-    saved = folder.path / (SENTENCEPIECE if options.tokens == "sp" else VOCABULARY)
-    if saved.is_file():
-        return load_tokenizer(options.tokens, saved.read_bytes(), options.preprocessing)
-    if options.tokens == "sp":
-        say(f"training a sentencepiece model of up to {options.vocab_size} pieces")
-    else:
-        say(f"counting {TYPES[options.tokens]}, keeping up to {options.vocab_size}")
+    saved = {name: folder.path / name for name in file_names(options.tokens)}
+    if all(path.is_file() for path in saved.values()):
+        files = {name: path.read_bytes() for name, path in saved.items()}
+        return load_tokenizer(options.tokens, files, options.preprocessing)
     segmenter = train_tokenizer(
-        options.tokens, text.sentences, options.preprocessing, options.vocab_size
+        options.tokens,
+        text.sentences,
+        options.preprocessing,
+        options.vocab_size,
+        read_sentencepiece(options.sentencepiece, options.preprocessing),
+        say,
     )
-    with atomic_write(saved, "wb") as stream:
-        stream.write(segmenter.content)
-    if len(segmenter) < options.vocab_size:
-        say(
-            f"the text supports {len(segmenter)} {TYPES[options.tokens]}, "
-            f"fewer than --vocab-size {options.vocab_size}"
-        )
+    for name, content in segmenter.files.items():
+        with atomic_write(saved[name], "wb") as stream:
+            stream.write(content)
     return segmenter
 
 

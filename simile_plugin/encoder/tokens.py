@@ -1,14 +1,15 @@
 """What an encoder splits sentences into: sentencepiece pieces, words, or character n-grams.
 
 All have one interface, `Tokenizer`. Ids of words and n-grams begin at 1; 0 is the unknown one,
-which counts in the length of a sentence and is left out of its vector.
+which counts in the length of a sentence and is left out of its vector. Several tokenisers side by
+side, for mixtures of encoders, are one tokeniser too.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from typing import Protocol
 
@@ -21,8 +22,10 @@ Ints = NDArray[np.int64]
 
 NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's
 TOKENS = ("sp", "word", *NGRAM_ORDERS)
+SENTENCEPIECE = "sentencepiece.model"
 TYPES = {"sp": "pieces", "word": "words", "trigram": "trigrams", "ngram": "n-grams"}
 VOCABULARY = "vocabulary.json"
+MIX = "+"  # between the parts of a mixture
 CHUNK = 20_000  # sentences counted at once
 PAD = " "  # stands before and after a sentence whose n-grams are taken
 MAX_WORDS = 1 << 18  # raw words that are remembered
@@ -33,22 +36,22 @@ class Tokenizer(Protocol):
     """Sentences -> ids of tokens.
 
     Attributes:
-        name: one of TOKENS.
-        unit: what `length` counts, for the length penalty.
-        file_name: of its file in an encoder folder.
+        name: one of TOKENS, or several with + between them.
+        unit: what `lengths` counts, for the length penalty.
         preprocessing: applied to each sentence first.
-        unk_id: id of unknown tokens.
+        sizes: number of ids of each part of a mixture; one number for all others.
     """
 
     name: str
     unit: str
-    file_name: str
     preprocessing: Preprocessing
-    unk_id: int
 
     @property
-    def content(self) -> bytes:
-        """Its file, from which load_tokenizer makes it again."""
+    def sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Name -> content of its files, from which load_tokenizer makes it again."""
 
     def __len__(self) -> int:
         """Number of ids."""
@@ -59,8 +62,11 @@ class Tokenizer(Protocol):
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,), and where each sentence begins among them, (U,)."""
 
-    def length(self, tokens: Ints) -> Ints:
-        """Lengths in the length penalty of sentences of so many tokens each."""
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Lengths (U,) in the length penalty of sentences as encode_flat gives them."""
 
 
 class _Vocabulary:
@@ -68,7 +74,6 @@ class _Vocabulary:
 
     name: str
     unit: str
-    file_name = VOCABULARY
     unk_id = 0
 
     def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
@@ -76,12 +81,21 @@ class _Vocabulary:
         self.preprocessing = preprocessing
 
     @property
-    def content(self) -> bytes:
+    def files(self) -> dict[str, bytes]:
         """`vocabulary.json`: kind of token, and all of them in the order of their ids from 1."""
-        return _vocabulary_json(self.name, self.types)
+        return {VOCABULARY: _vocabulary_json(self.name, self.types)}
 
     def __len__(self) -> int:
         return 1 + len(self.types)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of ids."""
+        return (len(self),)
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+        return ids != self.unk_id
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,), and where each sentence begins among them, (U,)."""
@@ -89,9 +103,7 @@ class _Vocabulary:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Ids of each sentence, unknown ones included."""
-        ids, offsets = self.encode_flat(sentences)
-        flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
-        return [flat[start:end] for start, end in pairwise(ends)]
+        return _as_rows(*self.encode_flat(sentences))
 
 
 class WordTokenizer(_Vocabulary):
@@ -133,9 +145,9 @@ class WordTokenizer(_Vocabulary):
         found = self._rows[raw] = tuple(self._id.get(word, self.unk_id) for word in words)
         return found
 
-    def length(self, tokens: Ints) -> Ints:
-        """Words of each sentence."""
-        return tokens
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Words of each sentence, (U,)."""
+        return np.diff(offsets, append=len(ids))
 
 
 class NgramTokenizer(_Vocabulary):
@@ -196,9 +208,83 @@ class NgramTokenizer(_Vocabulary):
         place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
         return np.where(known[place] == codes, ids[place], self.unk_id)
 
-    def length(self, tokens: Ints) -> Ints:
-        """Characters of each preprocessed sentence."""
-        return tokens // len(self.orders)
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Characters of each preprocessed sentence, (U,)."""
+        return np.diff(offsets, append=len(ids)) // len(self.orders)
+
+
+class MixedTokenizer:
+    """Several tokenisers side by side: the tokens of the first one, those of the second, ...
+
+    The ids of a part follow those of the parts before it. The length of a sentence is that of the
+    first part.
+
+    Args:
+        parts: of different kinds, with the same preprocessing.
+    """
+
+    def __init__(self, parts: Sequence[Tokenizer]) -> None:
+        self.parts = list(parts)
+        self.name = MIX.join(part.name for part in parts)
+        self.unit = parts[0].unit
+        self.preprocessing = parts[0].preprocessing
+        self.bounds = np.cumsum([0, *self.sizes])
+
+    def __reduce__(self) -> tuple[type[MixedTokenizer], tuple[list[Tokenizer]]]:
+        return MixedTokenizer, (self.parts,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of ids of each part."""
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files of all parts, with the part's number before their names."""
+        return {
+            f"{number}.{name}": content
+            for number, part in enumerate(self.parts)
+            for name, content in part.files.items()
+        }
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of each sentence, unknown ones included."""
+        return _as_rows(*self.encode_flat(sentences))
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), and where each sentence begins among them, (U,)."""
+        found = [part.encode_flat(sentences) for part in self.parts]
+        counts = np.array([np.diff(offsets, append=len(ids)) for ids, offsets in found])
+        totals = counts.sum(0)
+        offsets = np.cumsum(totals) - totals
+        result = np.empty(int(totals.sum()), dtype=np.int64)
+        done = np.zeros_like(totals)
+        for (ids, _), count, bound in zip(found, counts, self.bounds[:-1], strict=True):
+            result[_ranges(offsets + done, count)] = ids + bound
+            done += count
+        return result, offsets
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+        result = np.ones(len(ids), dtype=bool)
+        for part, begin, end in zip(self.parts, self.bounds[:-1], self.bounds[1:], strict=True):
+            within = (ids >= begin) & (ids < end)
+            result[within] = part.known(ids[within] - begin)
+        return result
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Lengths (U,) of the first part."""
+        before = np.concatenate([[0], np.cumsum(ids < self.bounds[1])])
+        own = ids[ids < self.bounds[1]]
+        return self.parts[0].lengths(own, before[offsets])
+
+
+def _as_rows(ids: Ints, offsets: Ints) -> list[list[int]]:
+    flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
+    return [flat[start:end] for start, end in pairwise(ends)]
 
 
 def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:
@@ -270,16 +356,36 @@ def _vocabulary_json(name: str, types: list[str]) -> bytes:
     return (json.dumps({"tokens": name, "types": types}, ensure_ascii=False) + "\n").encode()
 
 
-def load_tokenizer(name: str, content: bytes, preprocessing: Preprocessing) -> Tokenizer:
-    """Make a tokeniser from its file.
+def file_names(name: str) -> list[str]:
+    """Names of the files of a kind of tokeniser, those of a mixture in the order of its parts."""
+    files = [SENTENCEPIECE if part == "sp" else VOCABULARY for part in name.split(MIX)]
+    if len(files) == 1:
+        return files
+    return [f"{number}.{file}" for number, file in enumerate(files)]
+
+
+def load_tokenizer(
+    name: str, files: Mapping[str, bytes], preprocessing: Preprocessing
+) -> Tokenizer:
+    """Make a tokeniser from its files.
 
     Args:
-        name: one of TOKENS.
-        content: bytes of `sentencepiece.model` or `vocabulary.json`.
+        name: see Tokenizer.
+        files: content of each of file_names.
 
     Raises:
-        ValueError: if the file is not of that kind, or is damaged.
+        ValueError: naming the file, if one is not of that kind, or is damaged.
     """
+    parts = []
+    for kind, file in zip(name.split(MIX), file_names(name), strict=True):
+        try:
+            parts.append(_load_part(kind, files[file], preprocessing))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+    return parts[0] if len(parts) == 1 else MixedTokenizer(parts)
+
+
+def _load_part(name: str, content: bytes, preprocessing: Preprocessing) -> Tokenizer:
     if name == "sp":
         return Segmenter(content, preprocessing)
     try:
@@ -299,6 +405,11 @@ def load_tokenizer(name: str, content: bytes, preprocessing: Preprocessing) -> T
     if name == "word":
         return WordTokenizer(types, preprocessing)
     return NgramTokenizer(name, types, preprocessing)
+
+
+def types_of(name: str) -> str:
+    """What the ids of a tokeniser stand for, for messages."""
+    return " and ".join(TYPES[part] for part in name.split(MIX))
 
 
 def count_vocabulary(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder.composers import COMBINE, KINDS, RECURRENT
+from simile_plugin.encoder.composers import COMBINE, MIXTURES, RECURRENT, check_kind
 from simile_plugin.encoder.learners import Gradient, Learner, rank_and_world
 from simile_plugin.encoder.mining import (
     POOLS,
@@ -22,6 +23,7 @@ from simile_plugin.encoder.mining import (
 )
 from simile_plugin.encoder.models import EMBEDDINGS
 from simile_plugin.encoder.pairs import Pairs
+from simile_plugin.encoder.tokens import MIX
 
 SCHEDULES = ("linear", "constant")
 OBJECTIVES = ("margin", "mnr")
@@ -57,6 +59,7 @@ class TrainingConfig:
         kind: of encoder, see composers.KINDS.
         hidden: size of a recurrent state, 0 for dim.
         combine: of both directions of kind "blstm".
+        mix: "add" or "concat" the vectors of the parts of a mixture.
         scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
         objective: "margin" loss, or "mnr", the multiple-negatives ranking loss.
         scale: inverse temperature of mnr.
@@ -84,6 +87,7 @@ class TrainingConfig:
     kind: str = "sp"
     hidden: int = 0
     combine: str = "mean"
+    mix: str = "add"
     scramble: float = 0.0
     objective: str = "margin"
     scale: float = 20.0
@@ -112,8 +116,8 @@ class TrainingConfig:
             ("lr_schedule", SCHEDULES),
             ("objective", OBJECTIVES),
             ("negatives", NEGATIVES),
-            ("kind", tuple(KINDS)),
             ("combine", COMBINE),
+            ("mix", MIXTURES),
         ):
             value = getattr(self, name)
             _check(name, value, value in choices, " or ".join(choices))
@@ -122,7 +126,16 @@ class TrainingConfig:
         self._check_kind()
 
     def _check_kind(self) -> None:
-        """Raise ValueError for settings that the kind does not have."""
+        """Raise ValueError for a wrong kind, and for settings that it does not have."""
+        try:
+            check_kind(self.kind)
+        except ValueError as error:
+            raise ValueError(f"--{error}") from error
+        if self.mix != "add" and MIX not in self.kind:
+            raise ValueError(
+                f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "
+                "+ between them, or no --mix"
+            )
         for name, kinds in (
             ("hidden", RECURRENT),
             ("scramble", RECURRENT),
@@ -138,6 +151,8 @@ class TrainingConfig:
     @property
     def composer(self) -> dict[str, Any]:
         """Settings of make_composer."""
+        if MIX in self.kind:
+            return {"mix": self.mix}
         settings: dict[str, Any] = {"hidden": self.hidden or self.dim}
         if self.kind == "blstm":
             settings["combine"] = self.combine
@@ -280,7 +295,7 @@ class Trainer:
     Args:
         config: see there.
         pairs: training pairs.
-        vocab_size: V, rows of the embedding table.
+        vocab_size: V, rows of the embedding table; of a mixture those of each part.
         device: where weights and minibatches live.
         initial: (V, D) embeddings to begin with, instead of random ones.
 
@@ -293,7 +308,7 @@ class Trainer:
         self,
         config: TrainingConfig,
         pairs: Pairs,
-        vocab_size: int,
+        vocab_size: int | Sequence[int],
         device: torch.device | str = "cpu",
         initial: Tensor | None = None,
     ) -> None:
@@ -306,7 +321,8 @@ class Trainer:
                 f"--batch-size: got {config.batch_size}, which {self.world} processes cannot share "
                 "equally; use a multiple of their number"
             )
-        self.learner = Learner(config, pairs, vocab_size, self.device, initial)
+        sizes = (vocab_size,) if isinstance(vocab_size, int) else vocab_size
+        self.learner = Learner(config, pairs, sizes, self.device, initial)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
