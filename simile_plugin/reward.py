@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder.models import RewardEncoder
 
 SIMILE_ALPHA = 0.25  # exponent of the length penalty; the paper's value (section 3.2)
 BLEU_ORDER = 4
@@ -170,7 +170,7 @@ def corpus_bleu(stats: Tensor) -> Tensor:
 def score_lists(
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
 ) -> ListScores:
@@ -205,7 +205,7 @@ def _add_similarity(
     scores: ListScores,
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder,
+    encoder: RewardEncoder,
     alpha: float,
 ) -> None:
     """Fill in SIM and SIMILE of ``scores``."""
@@ -373,30 +373,20 @@ class Reward:
         return values.masked_fill(~mask, 0.0)
 
 
-def signature(encoder: Encoder, alpha: float = SIMILE_ALPHA) -> str:
+def signature(encoder: RewardEncoder, alpha: float = SIMILE_ALPHA) -> str:
     """What stands behind a SIM or SIMILE number, in sacreBLEU's manner."""
     from simile_plugin import __version__
 
-    prep = encoder.segmenter.preprocessing
-    text = "+".join(
-        name
-        for name, on in (
-            ("nfkc", prep.nfkc),
-            ("lc", prep.lowercase),
-            ("punct", prep.split_punctuation),
-        )
-        if on
-    )
     return (
-        f"enc:{encoder.fingerprint}|kind:{encoder.config['kind']}|dim:{encoder.config['dim']}|"
-        f"text:{text or 'raw'}|len:{encoder.unit}|alpha:{alpha:g}|version:{__version__}"
+        f"enc:{encoder.fingerprint}|kind:{encoder.kind}|dim:{encoder.dim}|"
+        f"text:{encoder.text}|len:{encoder.unit}|alpha:{alpha:g}|version:{__version__}"
     )
 
 
 def score_outputs(
     outputs: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
     progress: Callable[[int], object] | None = None,

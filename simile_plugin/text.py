@@ -52,6 +52,12 @@ class Preprocessing:
     nfkc: bool = True
     split_punctuation: bool = True
 
+    @property
+    def signature(self) -> str:
+        """What happens, in the signature of scores."""
+        steps = {"nfkc": self.nfkc, "lc": self.lowercase, "punct": self.split_punctuation}
+        return "+".join(name for name, done in steps.items() if done) or "raw"
+
     def apply(self, sentence: str) -> str:
         """Normalise one sentence; the result has single spaces and no edge spaces."""
         if self.split_punctuation and sentence.isascii():

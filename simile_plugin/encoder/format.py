@@ -16,7 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from simile_plugin.encoder.composers import check_kind, possible_tokens
-from simile_plugin.encoder.models import EMBEDDINGS, Encoder
+from simile_plugin.encoder.models import EMBEDDINGS, Encoder, RewardEncoder
+from simile_plugin.encoder.sentence_transformer import (
+    SentenceTransformerEncoder,
+    is_sentence_transformer,
+)
 from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
 from simile_plugin.files import atomic_folder
 from simile_plugin.text import Preprocessing
@@ -47,8 +51,8 @@ def save_encoder(
             (target / name).write_bytes(content)
 
 
-def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
-    """Read an encoder folder and check its parts against each other.
+def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> RewardEncoder:
+    """Read an encoder folder, or a sentence-transformers model in a local folder.
 
     Raises:
         ValueError: naming folder and file, if a part is missing, unreadable, of a newer format,
@@ -60,6 +64,18 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Enco
             f"{root}: no such encoder folder; make one with `simile train-encoder`, "
             "or give the folder that holds config.json"
         )
+    if is_sentence_transformer(root):
+        return SentenceTransformerEncoder(root, device)
+    return load_own_encoder(root, device)
+
+
+def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
+    """Read an encoder folder of ours and check its parts against each other.
+
+    Raises:
+        ValueError: as load_encoder.
+    """
+    root = Path(folder)
     _check_there(root, CONFIG)
     config = _read_config(root / CONFIG)
     names = file_names(config["tokens"])

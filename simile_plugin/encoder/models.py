@@ -83,7 +83,46 @@ class Embedded:
     unknown: Tensor
 
 
-class Encoder(torch.nn.Module):
+class RewardEncoder(torch.nn.Module):
+    """What is used of any encoder as reward: sentences -> vectors and lengths.
+
+    Attributes:
+        kind: what it is, in the signature of scores.
+        unit: what the length penalty counts.
+        text: what happens to a sentence first, in the signature.
+        training_facts: saved beside the weights.
+    """
+
+    kind: str
+    unit: str
+    text: str
+    training_facts: dict[str, Any]
+
+    @property
+    def dim(self) -> int:
+        """Length D of a sentence vector."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits over all that decides the vectors."""
+        raise NotImplementedError
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Facts as in `config.json` of an encoder folder."""
+        raise NotImplementedError
+
+    def embed_counted(self, sentences: Sequence[str]) -> Embedded:
+        """Sentence vectors, lengths and unknown tokens, without gradient."""
+        raise NotImplementedError
+
+    def embed_text(self, sentences: Sequence[str]) -> Tensor:
+        """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
+        return self.embed_counted(sentences).vectors
+
+
+class Encoder(RewardEncoder):
     """g(s) = composer(embeddings of the known tokens of s).
 
     By default the mean of the embeddings of pieces (Wieting et al. 2019, section 3). Unknown
@@ -123,6 +162,9 @@ class Encoder(torch.nn.Module):
         self.segmenter = segmenter
         kind, dim = segmenter.name, int(weight.shape[1])
         self.composer = make_composer(kind, dim) if composer is None else composer
+        self.kind = self.composer.kind
+        self.unit = segmenter.unit
+        self.text = segmenter.preprocessing.signature
         self.training_facts = dict(training or {})
         for name, parameter in self.tensors().items():
             if not bool(torch.isfinite(parameter).all()):
@@ -163,19 +205,9 @@ class Encoder(torch.nn.Module):
         return {EMBEDDINGS: self.weight.detach(), **named}
 
     @property
-    def kind(self) -> str:
-        """A key of composers.KINDS, or several with + between them."""
-        return self.composer.kind
-
-    @property
     def dim(self) -> int:
         """Length D of a sentence vector."""
         return self.composer.dim
-
-    @property
-    def unit(self) -> str:
-        """What the length penalty counts: pieces, words, or characters."""
-        return self.segmenter.unit
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
         """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
