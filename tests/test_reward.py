@@ -150,9 +150,9 @@ def test_score_outputs_joins_chunks(encoder, monkeypatch):
 
 def test_each_distinct_string_is_encoded_once(encoder, monkeypatch):
     encoded = []
-    original = encoder.segmenter.encode
+    original = encoder.segmenter.encode_flat
     monkeypatch.setattr(
-        encoder.segmenter, "encode", lambda rows: (encoded.extend(rows), original(rows))[1]
+        encoder.segmenter, "encode_flat", lambda rows: (encoded.extend(rows), original(rows))[1]
     )
     score_lists([["a", "b", "a"], ["b", "r", "a"]], ["r", "r"], encoder)
     assert sorted(encoded) == ["a", "b", "r"]

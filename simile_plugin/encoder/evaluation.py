@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder.models import Encoder, cosine
+from simile_plugin.encoder.models import RewardEncoder, cosine
 from simile_plugin.files import read_lines
 
 INPUT = re.compile(r"(STS(?:20\d\d)?)\.input\.(.+)\.txt")
@@ -163,14 +163,14 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def similarities(
-    encoder: Encoder, left: Sequence[str], right: Sequence[str]
+    encoder: RewardEncoder, left: Sequence[str], right: Sequence[str]
 ) -> NDArray[np.float64]:
     """SIM of each pair of sentences, (n,)."""
     sims: torch.Tensor = cosine(encoder.embed_text(left), encoder.embed_text(right))
     return sims.cpu().numpy().astype(np.float64)
 
 
-def evaluate_sts(encoder: Encoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
+def evaluate_sts(encoder: RewardEncoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
     """Correlate SIM with the gold scores of the sets of one folder."""
     sims = [similarities(encoder, part.left, part.right) for part in sets]
     return correlate_sts(folder, sets, sims)
