@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 compat.apply()
 
 BEYOND_BLEU = "beyond-bleu"
+GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass
@@ -85,6 +86,25 @@ class SimileRiskConfig(FairseqDataclass):
     risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
         default="beam",
         metadata={"help": "candidates from beam search (paper) or by ancestral sampling"},
+    )
+    risk_diverse_groups: int = field(
+        default=1,
+        metadata={
+            "help": "diverse beam search in so many groups, which must divide --risk-candidates "
+            "(1: plain beam search)"
+        },
+    )
+    risk_diverse_strength: float = field(
+        default=0.5,
+        metadata={"help": "what a token costs that an earlier group took, in nats"},
+    )
+    risk_generation_dtype: ChoiceEnum(["model", "bf16", "fp16"]) = field(  # type: ignore[valid-type]
+        default="model",
+        metadata={
+            "help": "make the candidates with a copy of the model in half precision: faster where "
+            "the hardware has it, and the lists may differ from the model's own; scoring, risk "
+            "and gradient stay as they are"
+        },
     )
     risk_sampling_topk: int = field(
         default=-1, metadata={"help": "sample from the k likeliest tokens only (-1: all)"}
@@ -471,12 +491,15 @@ def candidate_options(cfg: SimileRiskConfig) -> CandidateOptions:
     return CandidateOptions(
         size=cfg.risk_candidates,
         search=str(cfg.risk_search),
+        diverse_groups=cfg.risk_diverse_groups,
+        diverse_strength=cfg.risk_diverse_strength,
         sampling_topk=cfg.risk_sampling_topk,
         sampling_topp=cfg.risk_sampling_topp,
         temperature=cfg.risk_temperature,
         lenpen=cfg.risk_lenpen,
         max_len_a=cfg.risk_max_len_a,
         max_len_b=cfg.risk_max_len_b,
+        dtype=GENERATION_DTYPES[str(cfg.risk_generation_dtype)],
         include_reference=cfg.risk_include_reference,
         dedupe=not cfg.risk_keep_duplicates,
     )
@@ -524,6 +547,25 @@ def check_config(cfg: SimileRiskConfig) -> None:
     ):
         if not valid:
             raise ValueError(f"{flag}: got {value}, expected {expected}")
+    groups, sampling = cfg.risk_diverse_groups, str(cfg.risk_search) == "sampling"
+    if groups < 1 or cfg.risk_candidates % groups or (groups > 1 and sampling):
+        raise ValueError(
+            f"--risk-diverse-groups: got {groups}, expected a divisor of --risk-candidates "
+            f"{cfg.risk_candidates}, with --risk-search beam"
+        )
+    limits = (cfg.risk_sampling_topk, cfg.risk_sampling_topp)
+    if limits != (-1, -1.0) and not sampling:
+        raise ValueError(
+            "--risk-sampling-topk, --risk-sampling-topp: given with --risk-search beam; expected "
+            "--risk-search sampling"
+        )
+    if limits[0] > 0 and limits[1] > 0:
+        raise ValueError(
+            f"--risk-sampling-topk: got {limits[0]} together with --risk-sampling-topp "
+            f"{limits[1]}; expected one of them"
+        )
+    if limits[1] > 1:
+        raise ValueError(f"--risk-sampling-topp: got {limits[1]}, expected a mass from 0 to 1")
     check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
 
 
