@@ -58,6 +58,15 @@ class RiskSet:
     tokens: Tensor
     mask: Tensor
 
+    def part(self, rows: slice) -> RiskSet:
+        """The lists of some sentences."""
+        return RiskSet(self.tokens[rows], self.mask[rows])
+
+    def sentence_tokens(self, pad: int) -> list[int]:
+        """Rows x longest row of each sentence, B numbers."""
+        longest: list[int] = self.tokens.ne(pad).sum(-1).amax(1).tolist()
+        return [self.tokens.size(1) * length for length in longest]
+
 
 def unwrap(model: nn.Module) -> Any:
     """The fairseq model inside any distributed wrappers."""

@@ -32,6 +32,7 @@ ALLOWED = {
     "beam": {"torch"},
     "candidates": {"beam", "torch", "fairseq"},
     "scoring": {"candidates", "torch"},
+    "portions": {"candidates", "torch"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
 }
 

@@ -52,7 +52,7 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    hyps, _, _ = criterion.judge(sample, risk_set)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     expected = 0.0
     for b in range(3):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
@@ -111,7 +111,7 @@ def test_beyond_bleu_objective(make_criterion, task):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    _, scores, _ = criterion.judge(sample, risk_set)
+    _, scores, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
     q = torch.softmax(means.exp(), dim=1)
     seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
@@ -182,7 +182,8 @@ def test_validation_numbers(make_criterion, task, encoder):
     hyps, refs, logs = [], [], []
     for sample in samples:
         model, _, _, log = forward(criterion, sample, training=False)
-        rows, _, _ = criterion.judge(sample, criterion.generator(model, sample))
+        risk_set = criterion.generator(model, sample)
+        rows, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
         refs += [row[0].replace("\ufffd\ufffd", "\ufffd") for row in rows]
         hyps += [row[1] for row in rows]
         logs.append(log)
