@@ -93,7 +93,7 @@ class Portions:
         plain = unwrap(model)
         if not gradients_can_be_taken(model, plain):
             with self.phase("scoring"):
-                loss, found = portion_loss(model, Portion(slice(len(tokens)), self.max_tokens))
+                loss, found = portion_loss(model, Portion(slice(0, len(tokens)), self.max_tokens))
             return loss, [found]
         work = _Work(self, plain, tokens, portion_loss)
         if not torch.is_grad_enabled():
@@ -260,7 +260,7 @@ class _Later(torch.autograd.Function):
                 return (None, *work.gradients_of(loss, scale))
             except torch.OutOfMemoryError:
                 del loss  # and its graph with it
-            work.owner.shrunk(Portion(slice(len(work.tokens)), 0), work.tokens)
+            work.owner.shrunk(Portion(slice(0, len(work.tokens)), 0), work.tokens)
         return (None, *work.gradients(scale)[1])
 
 
