@@ -237,6 +237,10 @@ class _Search:
         """One draw for each beam; the score is that of the untruncated distribution."""
         options, sentences = self.options, len(scores)
         lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+        # Where no token has a probability the sentence ends: a draw from nothing is an error, on
+        # a GPU for good. Its second scoring is no number either.
+        dead = lprobs.isneginf().all(-1)
+        lprobs[:, self.eos] = lprobs[:, self.eos].masked_fill(dead, 0.0)
         tokens = None
         if options.topp > 0:
             lprobs, tokens = lprobs.sort(descending=True)
