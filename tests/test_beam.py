@@ -1,4 +1,5 @@
-"""Beam search, diverse beam search and sampling against fairseq's SequenceGenerator: tokens exactly, scores within float error."""
+"""Beam search, diverse beam search and sampling against fairseq's SequenceGenerator: tokens
+exactly, scores within float error."""
 
 import pytest
 import torch
