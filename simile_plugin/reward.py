@@ -8,27 +8,49 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from simile_plugin.bleu import (
+    bleu_signature,
+    bleu_statistics,
+    check_tokenizer,
+    corpus_bleu,
+    list_statistics,
+    sentence_bleu,
+)
+
 if TYPE_CHECKING:
     from simile_plugin.encoder.models import RewardEncoder
 
+__all__ = [
+    "COMPONENTS",
+    "SIMILE_ALPHA",
+    "ListScores",
+    "Reward",
+    "bleu_signature",
+    "bleu_statistics",
+    "check_tokenizer",
+    "corpus_bleu",
+    "cosine",
+    "length_penalty",
+    "parse_reward",
+    "score_lists",
+    "score_outputs",
+    "sentence_bleu",
+    "signature",
+]
+
 SIMILE_ALPHA = 0.25  # exponent of the length penalty; the paper's value (section 3.2)
-BLEU_ORDER = 4
 SENTENCES_AT_ONCE = 512
-BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
 COMPONENTS = ("simile", "sim", "bleu")
 
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
-NgramCounts = Counter[tuple[str, ...]]
 
 
 @dataclass
@@ -86,87 +108,6 @@ def cosine(refs: Tensor, hyps: Tensor) -> Tensor:
     return torch.where(norms > 0, dot / norms.clamp(min=1e-30), torch.zeros_like(dot)).clamp(-1, 1)
 
 
-@lru_cache(maxsize=4)
-def _bleu_tokenizer(name: str) -> Callable[[str], str]:
-    from sacrebleu.metrics import BLEU
-
-    return BLEU(tokenize=name).tokenizer
-
-
-def check_tokenizer(name: str, flag: str) -> None:
-    """Raise ValueError, naming the flag, for a tokeniser that sacreBLEU does not know."""
-    from sacrebleu.metrics import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise ValueError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
-
-
-@lru_cache(maxsize=65536)
-def _ngram_counts(sentence: str, tokenize: str) -> tuple[NgramCounts, int]:
-    tokens = _bleu_tokenizer(tokenize)(sentence.rstrip()).split()
-    counts: NgramCounts = Counter()
-    for order in range(1, BLEU_ORDER + 1):
-        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
-    return counts, len(tokens)
-
-
-def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
-    """sacreBLEU's sufficient statistics of one sentence with one reference.
-
-    Returns:
-        sys_len, ref_len, matches of orders 1 to 4, candidates of orders 1 to 4.
-    """
-    hyp_counts, hyp_length = _ngram_counts(hyp, tokenize)
-    ref_counts, ref_length = _ngram_counts(ref, tokenize)
-    matches = [0] * BLEU_ORDER
-    for ngram, count in hyp_counts.items():
-        if ngram in ref_counts:
-            matches[len(ngram) - 1] += min(count, ref_counts[ngram])
-    totals = [max(0, hyp_length - order) for order in range(BLEU_ORDER)]
-    return [hyp_length, ref_length, *matches, *totals]
-
-
-def _brevity_penalty(stats: Tensor) -> Tensor:
-    hyp, ref = stats[..., 0], stats[..., 1]
-    penalty = torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)
-    return torch.where(hyp > 0, penalty, torch.zeros_like(penalty))
-
-
-def sentence_bleu(stats: Tensor) -> Tensor:
-    """Sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
-
-    Args:
-        stats: (..., 10) from :func:`bleu_statistics`.
-
-    Returns:
-        (...) float32 in [0, 1]; 0 where no word matches.
-    """
-    stats = stats.double()
-    added = torch.tensor([0.0] + [1.0] * (BLEU_ORDER - 1), dtype=torch.float64, device=stats.device)
-    matches = stats[..., 2 : 2 + BLEU_ORDER] + added
-    totals = stats[..., 2 + BLEU_ORDER :] + added
-    precisions = (matches / totals.clamp(min=1)).log().mean(-1).exp()  # log 0 = -inf, exp gives 0
-    return (_brevity_penalty(stats) * precisions).float()
-
-
-def corpus_bleu(stats: Tensor) -> Tensor:
-    """Corpus BLEU with sacreBLEU's default exponential smoothing.
-
-    Args:
-        stats: (..., 10) statistics summed over a corpus.
-
-    Returns:
-        (...) float64 in [0, 100].
-    """
-    stats = stats.double()
-    matches, totals = stats[..., 2 : 2 + BLEU_ORDER], stats[..., 2 + BLEU_ORDER :]
-    missing = (matches == 0) & (totals > 0)
-    smoothed = 0.5 ** missing.cumsum(-1)  # the k-th order without a match counts 2^-k matches
-    precisions = torch.where(missing, smoothed, matches) / totals.clamp(min=1)
-    score = 100 * _brevity_penalty(stats) * precisions.log().mean(-1).exp()
-    return torch.where((matches > 0).any(-1), score, torch.zeros_like(score))
-
-
 def score_lists(
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
@@ -190,11 +131,7 @@ def score_lists(
         raise ValueError(f"got {len(hyps)} candidate lists for {len(refs)} references")
     if len({len(candidates) for candidates in hyps}) > 1:
         raise ValueError("candidate lists differ in length; pad them with empty strings")
-    width = len(hyps[0]) if hyps else 0
-    stats = torch.tensor(
-        [[bleu_statistics(h, r, tokenize) for h in hs] for hs, r in zip(hyps, refs, strict=True)],
-        dtype=torch.int64,
-    ).view(len(refs), width, BLEU_STATS)
+    stats = list_statistics(hyps, refs, tokenize)
     scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
     if encoder is not None:
         _add_similarity(scores, hyps, refs, encoder, alpha)
@@ -416,10 +353,3 @@ def score_outputs(
         if name != "unknown_pieces"
     }
     return ListScores(**joined, unknown_pieces=sum(part.unknown_pieces for part in parts))
-
-
-def bleu_signature(tokenize: str = "13a") -> str:
-    """sacreBLEU's signature of :func:`corpus_bleu`."""
-    import sacrebleu
-
-    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:exp|version:{sacrebleu.__version__}"

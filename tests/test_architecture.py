@@ -28,10 +28,12 @@ ALLOWED = {
         *("torch", "numpy", "sentencepiece", "safetensors", "tqdm"),
         "py3langid",  # only if asked for
     },
-    "reward": {"encoder", "text", "torch", "numpy", "sacrebleu"},
+    "bleu": {"torch", "numpy", "sacrebleu"},
+    "reward": {"bleu", "encoder", "text", "torch", "numpy", "sacrebleu"},
     "beam": {"torch"},
     "candidates": {"beam", "torch", "fairseq"},
     "scoring": {"candidates", "torch"},
+    "portions": {"candidates", "torch"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
 }
 
