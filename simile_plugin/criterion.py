@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
 import torch
@@ -19,7 +19,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.utils import get_perplexity
 from torch import Tensor, nn
 
-from simile_plugin import compat, risk
+from simile_plugin import compat, guards, risk
 from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 compat.apply()
 
 BEYOND_BLEU = "beyond-bleu"
+# Fields of the configuration that change nothing in what is optimised.
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens", "risk_max_skipped", "risk_length_band"}
 
 
 @dataclass
@@ -164,6 +166,22 @@ class SimileRiskConfig(FairseqDataclass):
         default="13a",
         metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
     )
+    risk_max_skipped: int = field(
+        default=10,
+        metadata={
+            "help": "an update with a NaN or infinite gradient is skipped (counted as skipped); "
+            "more than this many in a row stop training (0: stop at the first, as fairseq does; "
+            "with --fp16 and --amp the loss scale decides)"
+        },
+    )
+    risk_length_band: float = field(
+        default=1.5,
+        metadata={
+            "help": "stop when two validations in a row have a lower cost than the first one while "
+            "the length ratio is more than this factor above the larger, or below the smaller, of "
+            "1 and the first one's: the reward is being gamed (0: never)"
+        },
+    )
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
@@ -204,6 +222,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
+        self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
         self._describe()
 
     def _describe(self) -> None:
@@ -213,6 +232,13 @@ class SimileRiskCriterion(FairseqCriterion):
         logger.info(f"target text: post-process {self.target_text.post_process}")
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def objective(self) -> dict[str, str]:
+        """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
+        names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
+        found = {f"--{n.replace('_', '-')}": str(getattr(self.cfg, n)) for n in names}
+        encoder = self._encoder.module
+        return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}
 
     def forward(
         self, model: nn.Module, sample: dict[str, Any], reduce: bool = True
@@ -232,19 +258,27 @@ class SimileRiskCriterion(FairseqCriterion):
                 model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
             )
 
+        rows = guards.finite_rows(token_lprobs, mean_lprobs, reward, risk_set.mask)
+        token_lprobs, reward = rows.token_lprobs, rows.reward
+        risk_set = RiskSet(risk_set.tokens, rows.members)
         distribution = self.distribution(token_lprobs, risk_set)
         cost = 1.0 - reward.to(distribution)
         sentence_risk = risk.expected_cost(distribution, cost)
+        sentence_risk = sentence_risk + guards.cost_without_members(rows.members)
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, hyps, token_lprobs, scores)
-        smoothed, nll = self.token_loss(token_lprobs[:, 0], mean_lprobs, sample["target"])
+        smoothed, nll = self.token_loss(token_lprobs[:, 0], rows.mean_lprobs, sample["target"])
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
-        loss = (gamma * smoothed + (1 - gamma) * scale * sentence_risk).sum()
+        losses = gamma * smoothed + (1 - gamma) * scale * sentence_risk
+        loss = losses.sum()
         logging_output = {
-            "loss": loss.detach(),
+            "loss": torch.where(rows.references, losses.detach(), 0.0).sum(),
+            "nonfinite": rows.dropped,
+            "unscored": (~rows.references).sum(),
+            "empty": (~rows.members.any(-1)).sum(),
             "nll_loss": nll.sum().detach(),
-            "ntokens": sample["ntokens"],
+            "ntokens": (sample["target"].ne(self.padding_idx).sum(-1) * rows.references).sum(),
             "nsentences": sample["target"].size(0),
             "sample_size": sample["target"].size(0),
             "cost": sentence_risk.detach().sum(),
@@ -343,17 +377,18 @@ class SimileRiskCriterion(FairseqCriterion):
         mask, device = risk_set.mask, risk_set.tokens.device
         reward = reward.to(device)
         deviation = risk.masked_std(reward, mask)
+        worst = guards.cost_without_members(mask).sum()
         statistics = {
             "entropy_q": risk.entropy(distribution).sum(),
             "reward_std": deviation.sum(),
             "zero_std": (deviation <= 1e-6).sum(),
             "candidates": mask.sum(),
-            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum(),
+            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum() + worst,
             "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
         }
         if scores.simile is not None and scores.sim is not None:
             simile, sim = scores.simile.to(device), scores.sim.to(device)
-            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum()
+            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum() + worst
             statistics["sim"] = sim[:, 1].sum()
             statistics["simile"] = simile[:, 1].sum()
         return statistics
@@ -368,8 +403,11 @@ class SimileRiskCriterion(FairseqCriterion):
         sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
         if not sentences:
             return
-        metrics.log_scalar("loss", total["loss"] / total["sample_size"], sentences, round=4)
-        bits = total["nll_loss"] / tokens / math.log(2)
+        # What has no finite reference has no weight; where none has, the loss is infinite.
+        scored = sentences - total.get("unscored", 0)
+        loss = total["loss"] / scored if scored else math.inf
+        metrics.log_scalar("loss", loss, scored, round=4)
+        bits = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
         metrics.log_scalar("nll_loss", bits, tokens, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
         for key in SENTENCE_MEANS:
@@ -405,6 +443,8 @@ SENTENCE_MEANS = (
     "entropy_q",
     "reward_std",
     "zero_std",
+    "nonfinite",
+    "empty",
 )
 
 
@@ -517,6 +557,13 @@ def check_config(cfg: SimileRiskConfig) -> None:
         ),
         ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
         ("--risk-max-tokens", cfg.risk_max_tokens, cfg.risk_max_tokens >= 0, "0 or more"),
+        ("--risk-max-skipped", cfg.risk_max_skipped, cfg.risk_max_skipped >= 0, "0 or more"),
+        (
+            "--risk-length-band",
+            cfg.risk_length_band,
+            cfg.risk_length_band == 0 or cfg.risk_length_band > 1,
+            "0 or a number above 1",
+        ),
         ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
         ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
         ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),
