@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import errno
 import os
 import sys
 import traceback
@@ -15,6 +16,7 @@ import torch
 from simile_plugin import checkpoints, ranks, watch
 
 TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
+NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
 
 
 def apply() -> None:
@@ -160,4 +162,9 @@ def one_line(error: BaseException) -> str | None:
             f"{error.filename}: no such dictionary; expected a folder made by fairseq-preprocess "
             "with dict.SRC.txt and dict.TGT.txt (check DATA, --source-lang and --target-lang)"
         )
+    if isinstance(error, OSError) and error.errno in NO_WRITING and error.filename:
+        path = str(error.filename)
+        if os.path.basename(path) == "dummy":  # fairseq tries whether it can write there
+            path = f"--save-dir {os.path.dirname(path)}"
+        return f"{path}: {error.strerror}; name a folder that can be written, or make room"
     return ranks.explain(error)

@@ -115,19 +115,21 @@ def explain(error: BaseException) -> str | None:
     """One line for a lost rank or a full memory, or None for any other error."""
     if isinstance(error, MemoryError):
         return f"out of memory; {_MEMORY_ADVICE}"
-    if not isinstance(error, RuntimeError):
-        return None
     text = " ".join(str(error).split())
-    if any(words in text for words in OUT_OF_MEMORY):
+    several = torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+    if isinstance(error, KeyboardInterrupt) and several:
+        text = "interrupted, by hand or after --heartbeat-timeout seconds without progress"
+    elif not isinstance(error, RuntimeError):
+        return None
+    elif any(words in text for words in OUT_OF_MEMORY):
         return f"out of memory ({text[:160]}); {_MEMORY_ADVICE}"
-    if any(words in text for words in LOST):
-        rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
-        return (
-            f"rank {rank}: another process of this training ended or does not answer ({text[:120]})"
-            "; its own log says why. Run the same command again: training goes on from "
-            "checkpoint_last.pt"
-        )
-    return None
+    elif not any(words in text for words in LOST):
+        return None
+    rank = torch.distributed.get_rank() if several else 0
+    return (
+        f"rank {rank}: another process of this training ended or does not answer ({text[:120]}); "
+        "its own log says why. Run the same command again: training goes on from checkpoint_last.pt"
+    )
 
 
 _MEMORY_ADVICE = (

@@ -184,10 +184,10 @@ def main(argv: list[str] | None = None) -> int:
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     tiny_encoder(args.work)
-    prepare(args.work, args.work.resolve() / "tiny-encoder")
     compat.allow_fairseq_checkpoints()
     chance, kills, chains, wrong = random.Random(args.seed), 0, 0, 0
     with Trainings(args.work) as trainings:
+        prepare(trainings, args.work.resolve() / "tiny-encoder")
         for variant in VARIANTS:
             started = time.monotonic()
             chain(trainings, variant, f"whole-{variant}", iter([None]))

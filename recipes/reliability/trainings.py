@@ -122,10 +122,11 @@ class Trainings:
         return list(json.loads(self.server.stdout.readline()))
 
 
-def prepare(folder: Path, encoder: Path, train: int = 30, updates: int = 3) -> None:
-    """Make `bin` (a toy bitext of words), `encoder` (a link) and `mle` in the folder."""
+def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int = 3) -> None:
+    """Make `bin` (a toy bitext), `encoder` (a link) and `mle` in the folder of the runs."""
     from recipes.quickstart import toy
 
+    folder = trainings.folder
     sizes = f"--train {train} --valid 6 --test 1 --pairs 1 --words 3 --seed 3"
     assert toy.main(["generate", "--out", str(folder / "toy"), *sizes.split()]) == 0
     # One sentence is longer than the model's positions: training leaves it out.
@@ -144,8 +145,7 @@ def prepare(folder: Path, encoder: Path, train: int = 30, updates: int = 3) -> N
         "preprocess.cli_main()\n"
         f"sys.argv[1:] = {flags.split()!r}\n"
     )
-    with Trainings(folder) as trainings:
-        status = trainings.run(Job(flags, "mle.log", setup=preprocess))
+    status = trainings.run(Job(flags, "mle.log", setup=preprocess))
     assert status == [0], (folder / "mle.log").read_text()[-3000:]
 
 
@@ -156,6 +156,9 @@ def serve() -> None:
         from fairseq.utils import import_user_module
 
         import_user_module(argparse.Namespace(user_dir=f"{ROOT}/user_dir"))
+        # What every run would import again.
+        for name in ("torch._dynamo", "hydra.experimental", "sacrebleu.metrics", "sympy"):
+            importlib.import_module(name)
     for line in sys.stdin:
         request = json.loads(line)
         print(json.dumps(_run_all(request["jobs"], request["timeout"])), flush=True)
