@@ -72,6 +72,18 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+class _Sampling(search.Sampling):
+    """fairseq's sampling, which fails (on a GPU for good) where no token has a probability.
+
+    There the sentence ends; its second scoring is no number, and keeps it out of the risk set.
+    """
+
+    def step(self, step: int, lprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        dead = lprobs.isneginf().all(-1)
+        lprobs[..., self.eos] = lprobs[..., self.eos].masked_fill(dead, 0.0)
+        return super().step(step, lprobs, *args, **kwargs)
+
+
 class CandidateGenerator:
     """Makes risk sets by beam search or, for samples and for decoders of your own, by fairseq's
     SequenceGenerator; no nn.Module, so that fairseq's trainer neither saves, halves nor optimises
@@ -128,7 +140,7 @@ class CandidateGenerator:
         if self._generator is None or self._model is not model:
             options = self.options
             strategy = (
-                search.Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
+                _Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
                 if options.search == "sampling"
                 else search.BeamSearch(self.dictionary)
             )

@@ -16,6 +16,7 @@ import torch
 from simile_plugin import checkpoints, ranks, watch
 
 TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
+TOO_LONG = "--skip-invalid-size-inputs-valid-test"
 NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -167,4 +168,6 @@ def one_line(error: BaseException) -> str | None:
         if os.path.basename(path) == "dummy":  # fairseq tries whether it can write there
             path = f"--save-dir {os.path.dirname(path)}"
         return f"{path}: {error.strerror}; name a folder that can be written, or make room"
+    if TOO_LONG in str(error):
+        return f"a sentence of a validation set is too long for the model: {error}"
     return ranks.explain(error)

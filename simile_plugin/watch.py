@@ -100,8 +100,10 @@ class Watch:
 
 def install() -> None:
     """Hook a watch into fairseq's training; safe to call again, and only risk runs are watched."""
-    from fairseq.trainer import Trainer
+    from fairseq import trainer
 
+    wrap(trainer, "NanDetector", detect_forward_only)
+    Trainer = trainer.Trainer
     wrap(Trainer, "clip_grad_norm", clip_or_skip)
     wrap(Trainer, "_reduce_and_log_stats", log_skipped)
     for module in train_modules():
@@ -126,6 +128,14 @@ def objective_of(trainer: Any) -> dict[str, str] | None:
     """What a risk run optimises, by flag; None for other criteria."""
     objective = getattr(trainer.get_criterion(), "objective", None)
     return None if objective is None else objective()
+
+
+def detect_forward_only(original: Callable[..., Any], model: Any) -> Any:
+    """fairseq's NanDetector: where a run ends in NaN, it runs the model again and names the module.
+
+    Its backward hooks fail on current torch, at an encoder's output, and hide the error itself.
+    """
+    return original(model, backward=False)
 
 
 def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -> Any:

@@ -131,8 +131,9 @@ def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int =
     assert toy.main(["generate", "--out", str(folder / "toy"), *sizes.split()]) == 0
     # One sentence is longer than the model's positions: training leaves it out.
     for language, word in (("xx", "la"), ("en", "the")):
-        path = folder / "toy" / f"train.{language}"
-        path.write_text(path.read_text() + " ".join([word] * 60) + "\n")
+        for split in ("train", "test"):
+            path = folder / "toy" / f"{split}.{language}"
+            path.write_text(path.read_text() + " ".join([word] * 60) + "\n")
     (folder / "encoder").symlink_to(encoder)
     flags = (
         f"{COMMON} {MODEL} --criterion label_smoothed_cross_entropy --lr 1e-2 --batch-size 10 "
@@ -140,8 +141,8 @@ def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int =
     )
     preprocess = (
         "from fairseq_cli import preprocess\n"
-        "sys.argv[1:] = '-s xx -t en --trainpref toy/train --validpref toy/valid --destdir bin "
-        "--joined-dictionary --workers 1'.split()\n"
+        "sys.argv[1:] = '-s xx -t en --trainpref toy/train --validpref toy/valid --testpref toy/test "
+        "--destdir bin --joined-dictionary --workers 1'.split()\n"
         "preprocess.cli_main()\n"
         f"sys.argv[1:] = {flags.split()!r}\n"
     )

@@ -232,3 +232,99 @@ def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
         assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
     assert ranks(trainings, "flags", [{}, {"flags": "--risk-alpha 2"}]) == [1, 1]
     assert "--risk-alpha: rank 0 has 1.0 and rank 1 has 2.0" in errors(trainings, "flags-1.log")[0]
+
+
+# Gradients of the updates in a set become NaN, on the ranks that execute this.
+POISON = """
+import torch
+from fairseq.trainer import Trainer
+from fairseq.optim import fairseq_optimizer
+reduce = fairseq_optimizer.FairseqOptimizer.all_reduce_grads
+def all_reduce_grads(self, module):
+    if Trainer.current.get_num_updates() in {poisoned}:
+        next(module.parameters()).grad.view(-1)[0] = float("nan")
+    reduce(self, module)
+fairseq_optimizer.FairseqOptimizer.all_reduce_grads = all_reduce_grads
+step = Trainer.train_step
+def train_step(self, *args, **kwargs):
+    Trainer.current = self
+    before = [p.detach().clone() for p in self.model.parameters()]
+    out = step(self, *args, **kwargs)
+    same = all(torch.equal(a, b) for a, b in zip(before, self.model.parameters()))
+    print("UPDATE", self.get_num_updates(), "unchanged" if same else "changed", flush=True)
+    return out
+Trainer.train_step = train_step
+"""
+
+
+def updates(trainings: Trainings, log: str) -> list[str]:
+    return re.findall(r"^UPDATE \d+ (\w+)$", read(trainings, log), re.MULTILINE)
+
+
+def test_an_update_with_a_gradient_that_is_no_number_is_skipped(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned={1, 2, 4})
+    status, log = short(trainings, "skips", "--max-update 6 --risk-max-skipped 2", setup)
+    assert status == 0
+    # Adam's momentum must not move the model either
+    wanted = ["changed", "unchanged", "unchanged", "changed", "unchanged", "changed"]
+    assert updates(trainings, log) == wanted
+    assert "update 3: the gradient is NaN or infinite; the update is skipped (2 in a row)" in (
+        read(trainings, log)
+    )
+    found = kills.numbers(trainings.folder / log)
+    assert [found[f"train_inner {n}"]["skipped"] for n in range(1, 7)] == list("011010")
+    state = torch.load(trainings.folder / "skips" / "checkpoint_last.pt")
+    assert all(weight.isfinite().all() for weight in state["model"].values())
+    state = torch.load(trainings.folder / "skips" / "checkpoint_best.pt")
+    assert all(weight.isfinite().all() for weight in state["model"].values())
+
+
+def test_more_in_a_row_than_allowed_stop_the_run_with_advice(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned=set(range(1, 9)))
+    status, log = short(trainings, "stops", "--max-update 6 --risk-max-skipped 2", setup)
+    assert status == 1 and updates(trainings, log) == ["changed", "unchanged", "unchanged"]
+    (error,) = errors(trainings, log)
+    assert "NaN or infinite 3 times in a row (--risk-max-skipped 2): lower --lr or" in error
+
+
+def test_ranks_skip_together(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned={2})
+    clean = POISON.format(poisoned=set())
+    assert ranks(trainings, "skip", [{"setup": clean}, {"setup": setup}]) == [0, 0]
+    found = [updates(trainings, f"skip-{rank}.log") for rank in (0, 1)]
+    assert found[0] == found[1] == ["changed", "changed", "unchanged"] + ["changed"] * 3
+
+
+def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Trainings) -> None:
+    # the validations at updates 0, 1, 2, ... see these costs and length ratios
+    setup = (
+        "from simile_plugin import watch\n"
+        "see = watch.Watch.see\n"
+        "fake = iter([(0.5, 0.9), (0.4, 2.0), (0.4, 1.0), (0.4, 1.6), (0.3, 1.7), (0.2, 2.0)])\n"
+        "watch.Watch.see = lambda self, cost, ratio, band: see(self, *next(fake), band)\n"
+    )
+    more = "--max-update 9 --save-interval-updates 1"
+    status, log = short(trainings, "gamed", more, setup)
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "training stopped: cost fell from 0.5000 to 0.3000 while the length ratio went" in error
+    assert "from 0.90 to 1.70, outside 0.60 to 1.50" in error and "--risk-length-band 0" in error
+    assert read(trainings, log).count("training stops if the next validation finds the same") == 2
+    state = torch.load(trainings.folder / "gamed" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 4
+    assert state["extra_state"][checkpoints.RECORD]["outside"] == 2
+    status, log = short(trainings, "not-gamed", f"{more} --risk-length-band 0", setup=setup[:-1])
+    assert "training stopped" not in read(trainings, log)
+
+
+def test_a_sentence_longer_than_the_models_positions(trainings: Trainings) -> None:
+    # the training set has one of 61 tokens; the model has 40 positions
+    status, log = short(trainings, "long")
+    assert status == 0
+    assert "1 samples have invalid sizes and will be skipped" in read(trainings, log)
+    status, log = short(trainings, "long-valid", "--valid-subset test")
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "--skip-invalid-size-inputs-valid-test" in error
+    more = "--valid-subset test --skip-invalid-size-inputs-valid-test"
+    assert short(trainings, "long-valid", more)[0] == 0
