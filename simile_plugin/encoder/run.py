@@ -48,6 +48,7 @@ from simile_plugin.text import Preprocessing, Segmenter
 RUN, LOG, SENTENCEPIECE = "run.json", "log.jsonl", "sentencepiece.model"
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
+STATE_VERSION = 1  # of the state's format; states without a number are of the first
 LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
 
 
@@ -375,7 +376,8 @@ class RunFolder:
         if not self.writes:
             return
         with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
-            (temporary / STATE_JSON).write_text(json.dumps(values))
+            versioned = {"format_version": STATE_VERSION, **values}
+            (temporary / STATE_JSON).write_text(json.dumps(versioned))
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -385,9 +387,16 @@ class RunFolder:
             return None
         try:
             values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
-            return load((state / STATE_TENSORS).read_bytes()), values
-        except (ValueError, OSError, SafetensorError) as error:
+            tensors = load((state / STATE_TENSORS).read_bytes())
+            version = values.pop("format_version", 1)
+        except (ValueError, OSError, AttributeError, SafetensorError) as error:
             raise ValueError(f"{state}: cannot be read ({error}); add --restart") from error
+        if version > STATE_VERSION:
+            raise ValueError(
+                f"{state}: format_version {version} is newer than {STATE_VERSION}, the newest this "
+                "version reads; update simile-plugin, or add --restart"
+            )
+        return tensors, values
 
     def open_log(self, step: int) -> IO[str]:
         """The log, cut back to what was written up to ``step``, open for more lines."""
