@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -262,6 +262,12 @@ def _identity(options: RunOptions, config: TrainingConfig, data: _Data) -> dict[
     return identity
 
 
+def _defaults() -> dict[str, Any]:
+    """Flags of the identity that have a default, with it."""
+    given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
+    return {field.name.replace("_", "-"): field.default for field in given}
+
+
 @contextlib.contextmanager
 def _board(folder: str | None) -> Iterator[Callable[[str, float, int], object] | None]:
     """TensorBoard's add_scalar(name, value, step), or None if no folder is given."""
@@ -342,8 +348,9 @@ class RunFolder:
             known = json.loads(saved.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{saved}: not valid JSON ({error}); add --restart") from error
+        since = _defaults()  # flags that an older version did not have
         for key, value in json.loads(json.dumps(identity)).items():
-            if known.get(key) != value:
+            if known.get(key, since.get(key)) != value:
                 raise ValueError(
                     f"{self.path} holds an interrupted run with another --{key} "
                     f"({known.get(key)}, now {value}); repeat its flags or add --restart"

@@ -328,3 +328,19 @@ def test_a_sentence_longer_than_the_models_positions(trainings: Trainings) -> No
     assert "--skip-invalid-size-inputs-valid-test" in error
     more = "--valid-subset test --skip-invalid-size-inputs-valid-test"
     assert short(trainings, "long-valid", more)[0] == 0
+
+
+def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
+    formats = Path(__file__).parents[1] / "fixtures" / "formats-1"
+    run = trainings.folder / "first-version"
+    run.mkdir()
+    shutil.copy(formats / "risk_checkpoint.pt", run / "checkpoint_last.pt")
+    heads = "--encoder-attention-heads 1 --decoder-attention-heads 1"
+    parts = ("encoder-embed", "encoder-ffn-embed", "decoder-embed", "decoder-ffn-embed")
+    small = " ".join(f"--{part}-dim 4" for part in parts)
+    flags = f"{RISK} {small} {heads} --simile-encoder {formats / 'encoder'} --save-dir {run.name}"
+    flags = flags.replace("bin -s", f"{formats / 'bin'} -s", 1)
+    assert trainings.run(Job(f"{flags} --max-update 4", "first-version.log")) == [0]
+    log = read(trainings, "first-version.log")
+    assert "Loaded checkpoint first-version/checkpoint_last.pt (epoch 1 @ 3 updates)" in log
+    assert "it goes on with" not in log  # nothing of the objective has changed
