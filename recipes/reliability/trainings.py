@@ -141,8 +141,8 @@ def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int =
     )
     preprocess = (
         "from fairseq_cli import preprocess\n"
-        "sys.argv[1:] = '-s xx -t en --trainpref toy/train --validpref toy/valid --testpref toy/test "
-        "--destdir bin --joined-dictionary --workers 1'.split()\n"
+        "sys.argv[1:] = '-s xx -t en --trainpref toy/train --validpref toy/valid "
+        "--testpref toy/test --destdir bin --joined-dictionary --workers 1'.split()\n"
         "preprocess.cli_main()\n"
         f"sys.argv[1:] = {flags.split()!r}\n"
     )
@@ -226,7 +226,7 @@ def _train(job: dict[str, Any]) -> int:
     try:
         exec(job["setup"], {"sys": sys})
         if job["fault"] and job["fault"]["function"]:
-            _arm(**job["fault"])
+            arm(**job["fault"])
         train.cli_main()
     except SystemExit as stop:
         return int(stop.code or 0) if isinstance(stop.code, int | None) else 1
@@ -236,7 +236,7 @@ def _train(job: dict[str, Any]) -> int:
     return 0
 
 
-def _arm(function: str, call: int, after: bool, signal: int, **_: object) -> None:
+def arm(function: str, call: int, after: bool, signal: int, **_: object) -> None:
     """Wrap a function so that its n-th call strikes this process."""
     module, _, path = function.partition(":")
     owner: Any = importlib.import_module(module)
