@@ -242,7 +242,7 @@ def _remove_stale(target: Path) -> None:
             lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path.suffix == ".old" and not target.exists():
+                if path.suffix == ".old" and path.is_dir() and not target.exists():
                     os.rename(path, target)
                 elif path.is_dir():
                     shutil.rmtree(path)
