@@ -119,8 +119,9 @@ def unwritten(filename: str, error: BaseException) -> WriteError:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):  # torch hides it in its own error
         cause = cause.__context__
-    known = isinstance(cause, OSError) and cause.errno is not None
-    reason = os.strerror(cause.errno) if known else str(error)  # type: ignore[union-attr]
+    reason = str(error)
+    if isinstance(cause, OSError) and cause.errno is not None:
+        reason = os.strerror(cause.errno)
     return WriteError(
         f"{filename}: cannot be written: {reason}; the checkpoints that were there are whole: make "
         "room and run the same command again"

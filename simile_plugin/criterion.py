@@ -46,7 +46,7 @@ compat.apply()
 
 BEYOND_BLEU = "beyond-bleu"
 # Fields of the configuration that change nothing in what is optimised.
-NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens", "risk_max_skipped", "risk_length_band"}
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
 
 
 @dataclass

@@ -16,6 +16,7 @@ LOST = (
     "Connection reset by peer",
     "Broken pipe",
     "Timed out waiting",
+    "Wait timeout",
     "Application timeout caused pair closure",
     "Socket closed",
     "remote process exited",
@@ -32,6 +33,8 @@ def install() -> None:
     from fairseq.trainer import Trainer
 
     wrap(utils, "_infer_torch_distributed_launch_init", launch_on_cpu_too)
+    wrap(utils, "distributed_init", init_with_limit)
+    wrap(Trainer, "__init__", build_with_limit)
     wrap(Trainer, "load_checkpoint", agree_before_loading)
     wrap(Trainer, "train_step", fail_where_memory_ends)
 
@@ -58,9 +61,6 @@ def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any,
     """
     objective = getattr(trainer.get_criterion(), "objective", None)
     if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
-        seconds = trainer.cfg.distributed_training.heartbeat_timeout
-        if seconds > 0:
-            set_timeouts(seconds)
         if objective is not None:
             found: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(found, objective())
@@ -68,17 +68,35 @@ def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any,
     return original(trainer, *args, **kw)
 
 
-def set_timeouts(seconds: int) -> None:
+def init_with_limit(original: Callable[..., Any], cfg: Any) -> Any:
+    """``distributed_init`` with --heartbeat-timeout as the limit of all waiting."""
+    limit_waiting(cfg.distributed_training.heartbeat_timeout)
+    return original(cfg)
+
+
+def build_with_limit(original: Callable[..., None], trainer: Any, cfg: Any, *args: Any) -> None:
+    """``Trainer.__init__``, which makes groups: in processes that fairseq spawned, the first of
+    its steps that we see."""
+    limit_waiting(cfg.distributed_training.heartbeat_timeout)
+    original(trainer, cfg, *args)
+
+
+def limit_waiting(seconds: int) -> None:
     """Give up after ``seconds`` (--heartbeat-timeout) of waiting for another rank.
 
-    fairseq's own timer interrupts Python, which does not run while it waits in a collective call.
+    fairseq's own timer interrupts Python, which does not run while it waits in a collective call;
+    without the flag torch gives up after 30 minutes (gloo) or 10 (NCCL).
     """
-    from fairseq.distributed import utils
     from torch.distributed import distributed_c10d
 
+    if seconds <= 0:
+        return
     limit = datetime.timedelta(seconds=seconds)
-    for group in (None, utils.get_global_group()):
-        distributed_c10d._set_pg_timeout(limit, group)
+    # For groups to come, since new_group does not take its limit from the group that is there.
+    distributed_c10d.default_pg_timeout = limit
+    distributed_c10d.default_pg_nccl_timeout = limit
+    if torch.distributed.is_initialized():
+        distributed_c10d._set_pg_timeout(limit)
 
 
 def check_agreement(objectives: Sequence[dict[str, str]]) -> None:

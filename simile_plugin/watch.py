@@ -110,6 +110,7 @@ def install() -> None:
         wrap(module, "get_valid_stats", judge_validation)
         wrap(module, "should_stop_early", stop_if_told)
         wrap(module, "train", fail_if_stopped)
+        wrap(module, "train", stop_if_done)
 
 
 _current = Watch()
@@ -147,7 +148,7 @@ def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -
     grad_norm = original(trainer, clip_norm)
     common = trainer.cfg.common
     scales_loss = (common.fp16 and not common.bf16) or common.amp
-    limit = getattr(trainer.get_criterion(), "max_skipped", 0)
+    limit = int(getattr(trainer.get_criterion(), "max_skipped", 0))
     if not limit or scales_loss:
         return grad_norm
     watch = watch_of(trainer)
@@ -181,7 +182,7 @@ def log_skipped(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs
     from fairseq.logging import metrics
 
     updating = len(args) > 2 or "grad_norm" in kwargs
-    if updating and getattr(trainer.get_criterion(), "max_skipped", 0):
+    if updating and hasattr(trainer.get_criterion(), "max_skipped"):
         metrics.log_scalar("skipped", float(watch_of(trainer).nonfinite > 0), 1, round=4)
     return original(trainer, *args, **kwargs)
 
@@ -206,6 +207,24 @@ def judge_validation(
 def stop_if_told(original: Callable[..., bool], cfg: Any, valid_loss: float | None) -> bool:
     """fairseq-train's ``should_stop_early``: also true where the watch says so."""
     return bool(_current.stop) or original(cfg, valid_loss)
+
+
+def stop_if_done(
+    original: Callable[..., Any], cfg: Any, trainer: Any, task: Any, epoch_itr: Any
+) -> Any:
+    """fairseq-train's ``train``, unless a run that is started again has nothing left to do.
+
+    fairseq looks for the end after an update only: a run that was killed after its last checkpoint,
+    or had ended, would go one update (or, with --patience, one validation) too far.
+    """
+    updates, patience = trainer.get_num_updates(), cfg.checkpoint.patience
+    early = train_modules()[-1].should_stop_early
+    waited = patience > 0 and getattr(early, "num_runs", 0) >= patience
+    if waited or 0 < cfg.optimization.max_update <= updates:
+        flag = f"--patience {patience}" if waited else f"--max-update {cfg.optimization.max_update}"
+        logger.info(f"nothing left to do after {updates} updates ({flag})")
+        return [None], True
+    return original(cfg, trainer, task, epoch_itr)
 
 
 def fail_if_stopped(original: Callable[..., Any], *args: Any) -> Any:

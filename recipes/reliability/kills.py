@@ -72,7 +72,7 @@ def chain(
     Raises:
         SystemExit: if a run ends by itself with an error.
     """
-    struck = []
+    struck: list[tuple[Fault, str]] = []
     log = trainings.folder / f"{name}.log"
     while True:
         fault = next(faults)
@@ -91,12 +91,14 @@ def last_event(log: Path) -> str:
 
 
 def differences(folder: Path, one: str, other: str) -> list[str]:
-    """Where two finished runs differ, but for times: checkpoints and logged numbers."""
+    """Where a run differs from a whole ``one``, but for times: checkpoints and logged numbers."""
     found = []
     for file in ("checkpoint_last.pt", "checkpoint_best.pt"):
         states = [torch.load(folder / run / file) for run in (one, other)]
         found += compare(plain(states[0]), plain(states[1]), file)
     logs = [numbers(folder / f"{run}.log") for run in (one, other)]
+    for end in {key for key in logs[0] if key.startswith("train ")} - logs[1].keys():
+        del logs[0][end]  # killed between a checkpoint and the line that sums up its epoch
     names = [sorted(p.name for p in (folder / run).iterdir()) for run in (one, other)]
     return found + compare(logs[0], logs[1], "log") + compare(names[0], names[1], "files")
 

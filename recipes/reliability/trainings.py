@@ -231,14 +231,14 @@ def _train(job: dict[str, Any]) -> int:
     except SystemExit as stop:
         return int(stop.code or 0) if isinstance(stop.code, int | None) else 1
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         return 1
     return 0
 
 
-def arm(function: str, call: int, after: bool, signal: int, **_: object) -> None:
+def arm(function: str, call: int, after: bool, signal: int, **_: Any) -> None:
     """Wrap a function so that its n-th call strikes this process."""
-    module, _, path = function.partition(":")
+    module, path = function.split(":")
     owner: Any = importlib.import_module(module)
     *outer, name = path.split(".")
     for part in outer:

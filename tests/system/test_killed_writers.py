@@ -17,7 +17,7 @@ from simile_plugin.encoder.models import Encoder
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
 STEPS = ("os:fsync", "os:replace", "os:rename", "shutil:rmtree", "simile_plugin.files:_exchange")
-Command = Callable[[], object]
+Command = Callable[[], int | None]
 
 
 def in_child(command: Command, function: str, call: int) -> int:
@@ -30,7 +30,7 @@ def in_child(command: Command, function: str, call: int) -> int:
             os.dup2(null, 1)
             os.dup2(null, 2)
             arm(function, call, False, signal.SIGKILL)
-            status = int(command() or 0)
+            status = command() or 0
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

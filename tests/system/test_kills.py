@@ -58,6 +58,22 @@ def test_a_killed_run_ends_as_one_that_nobody_killed(
     assert kills.differences(trainings.folder, f"whole-{variant}", f"killed-{variant}") == []
 
 
+def test_a_run_that_is_done_does_nothing_more(trainings: Trainings) -> None:
+    assert short(trainings, "done")[0] == 0
+    path = trainings.folder / "done" / "checkpoint_last.pt"
+    before = path.read_bytes()
+    status, log = short(trainings, "done")
+    assert status == 0 and path.read_bytes() == before
+    assert "nothing left to do after 2 updates (--max-update 2)" in read(trainings, log)
+    # stopped by --patience: a learning rate of 0 never improves
+    more = "--max-update 9 --save-interval-updates 1 --lr 1e-30 --patience 2"
+    assert short(trainings, "patient", more)[0] == 0
+    assert short(trainings, "patient", more)[0] == 0
+    state = torch.load(trainings.folder / "patient" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 3
+    assert "nothing left to do after 3 updates (--patience 2)" in read(trainings, "patient.log")
+
+
 def test_the_comparison_finds_differences(trainings: Trainings) -> None:
     # 3 updates of the same run, and 3 of one with another seed
     for name, seed in (("seed-7", 7), ("seed-8", 8)):
@@ -124,6 +140,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("may not mount a file system here; test_files.py limits the size of files")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Trainings) -> None:
+    # files may have 200 kB and no more; a checkpoint needs 350
+    setup = (
+        "import resource\n"
+        "from simile_plugin import checkpoints\n"
+        "checkpoints.SECONDS_BETWEEN = 0\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+    )
+    assert short(trainings, "room", "--save-interval-updates 1")[0] == 0
+    run = trainings.folder / "room"
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    more = "--save-interval-updates 1 --max-update 3"
+    status, log = short(trainings, "room", more, setup)
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert error.startswith("room/checkpoint_1_3.pt: cannot be written: File too large; the check")
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert short(trainings, "room", more)[0] == 0
+    state = torch.load(run / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 3
 
 
 def test_a_full_disk_loses_nothing(trainings: Trainings, small_disk: Path) -> None:
@@ -193,7 +231,7 @@ def test_a_rank_that_is_gone_ends_the_other_one(trainings: Trainings, sign: int)
         for run in (name, f"{name}-whole")
     ]
     assert states[0]["optimizer_history"]["num_updates"] == 6
-    assert kills.compare(*states, "checkpoint_last.pt") == []
+    assert kills.compare(states[0], states[1], "checkpoint_last.pt") == []
 
 
 def test_a_rank_out_of_memory_ends_all(trainings: Trainings) -> None:
@@ -230,6 +268,11 @@ def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
     for rank in (0, 1):
         (error,) = errors(trainings, f"encoders-{rank}.log")
         assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
+    limit = "--heartbeat-timeout 3"
+    one, other = {"flags": limit}, {"flags": f"{limit} --simile-encoder none"}
+    assert ranks(trainings, "missing", [one, other]) == [1, 1]
+    assert "none: no such encoder folder" in errors(trainings, "missing-1.log")[0]
+    assert "rank 0: another process of this training" in errors(trainings, "missing-0.log")[0]
     assert ranks(trainings, "flags", [{}, {"flags": "--risk-alpha 2"}]) == [1, 1]
     assert "--risk-alpha: rank 0 has 1.0 and rank 1 has 2.0" in errors(trainings, "flags-1.log")[0]
 
