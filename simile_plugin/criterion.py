@@ -177,9 +177,9 @@ class SimileRiskConfig(FairseqDataclass):
     risk_length_band: float = field(
         default=1.5,
         metadata={
-            "help": "stop when two validations in a row have a lower cost than the first one while "
-            "the length ratio is more than this factor above the larger, or below the smaller, of "
-            "1 and the first one's: the reward is being gamed (0: never)"
+            "help": "stop when two validations in a row have a lower cost than the first one, but "
+            "also a lower BLEU and a length ratio more than this factor above the larger, or below "
+            "the smaller, of 1 and the first one's: the reward is being gamed (0: never)"
         },
     )
     risk_dump: Optional[str] = field(  # noqa: UP045

@@ -37,8 +37,8 @@ class Watch:
     """Counts of one training run, and what it stops for.
 
     Attributes:
-        first: cost and length ratio of the run's first validation.
-        outside: validations in a row with a better cost and lengths outside the band.
+        first: cost, length ratio and BLEU of the run's first validation.
+        outside: validations in a row with a better cost, a worse BLEU and lengths outside the band.
         nonfinite: updates in a row that were skipped.
         stop: why training stops after the current validation, or "".
     """
@@ -56,28 +56,30 @@ class Watch:
         """Go on from :meth:`state`."""
         self.first, self.outside = state.get("first"), int(state.get("outside", 0))
 
-    def see(self, cost: float, length_ratio: float, band: float) -> None:
-        """Judge a validation: is the trained cost falling while lengths leave the band?
+    def see(self, cost: float, length_ratio: float, bleu: float, band: float) -> None:
+        """Judge a validation: does the trained cost fall, and BLEU, while lengths leave the band?
 
         Outside: length_ratio > band * max(1, first) or < min(1, first) / band.
 
         Args:
             cost: expected cost of the trained reward, 0 to 1.
             length_ratio: words of the best candidates over words of the references.
+            bleu: of the best candidates, 0 to 100.
             band: ``--risk-length-band``; 0 judges nothing.
         """
         if self.first is None:
-            self.first = [cost, length_ratio]
-        first_cost, first_ratio = self.first
+            self.first = [cost, length_ratio, bleu]
+        first_cost, first_ratio, first_bleu = self.first
         high, low = band * max(1.0, first_ratio), min(1.0, first_ratio) / band if band else 0.0
-        gamed = bool(band) and cost < first_cost and not low <= length_ratio <= high
+        gamed = bool(band) and cost < first_cost and bleu < first_bleu
+        gamed &= not low <= length_ratio <= high
         self.outside = self.outside + 1 if gamed else 0
         if not gamed:
             return
         found = (
-            f"cost fell from {first_cost:.4f} to {cost:.4f} while the length ratio went from "
-            f"{first_ratio:.2f} to {length_ratio:.2f}, outside {low:.2f} to {high:.2f} "
-            f"(--risk-length-band {band:g})"
+            f"cost fell from {first_cost:.4f} to {cost:.4f}, but so did BLEU, from "
+            f"{first_bleu:.2f} to {bleu:.2f}, and the length ratio went from {first_ratio:.2f} to "
+            f"{length_ratio:.2f}, outside {low:.2f} to {high:.2f} (--risk-length-band {band:g})"
         )
         if self.outside < VALIDATIONS:
             logger.warning(f"{found}; training stops if the next validation finds the same")
@@ -197,10 +199,11 @@ def judge_validation(
     """fairseq-train's ``get_valid_stats``; the first validation set is judged."""
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
     band = getattr(trainer.get_criterion(), "length_band", None)
-    if band is not None and tracking_best and "cost" in found and "length_ratio" in found:
-        cost, ratio = float(found["cost"]), float(found["length_ratio"])
-        if math.isfinite(cost) and math.isfinite(ratio):
-            watch_of(trainer).see(cost, ratio, band)
+    seen = [found.get(key) for key in ("cost", "length_ratio", "bleu")]
+    if band is not None and tracking_best and None not in seen:
+        cost, ratio, bleu = (float(value) for value in seen if value is not None)
+        if all(map(math.isfinite, (cost, ratio, bleu))):
+            watch_of(trainer).see(cost, ratio, bleu, band)
     return found
 
 

@@ -110,6 +110,6 @@ def test_record_of_a_risk_run() -> None:
     checkpoints.check_version(record, "risk_checkpoint.pt")
     watch = Watch()
     watch.restore(record)
-    assert watch.first == [0.8036, 2.2] and watch.outside == 0
+    assert watch.first == [0.8036, 2.2, 0.0] and watch.outside == 0
     with pytest.raises(ValueError, match="format_version 99, newer than 1"):
         checkpoints.check_version(record | {"format_version": 99}, "risk_checkpoint.pt")

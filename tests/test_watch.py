@@ -7,10 +7,13 @@ import pytest
 from simile_plugin.watch import Watch
 
 
-def seen(*validations: tuple[float, float], band: float = 1.5) -> Watch:
+def seen(
+    *validations: tuple[float, float], band: float = 1.5, bleu: tuple[float, ...] = (30, 20)
+) -> Watch:
+    """A watch after validations; BLEU goes through `bleu` and stays at its last value."""
     watch = Watch()
-    for cost, ratio in validations:
-        watch.see(cost, ratio, band)
+    for number, (cost, ratio) in enumerate(validations):
+        watch.see(cost, ratio, bleu[min(number, len(bleu) - 1)], band)
     return watch
 
 
@@ -32,6 +35,7 @@ def seen(*validations: tuple[float, float], band: float = 1.5) -> Watch:
 def test_gaming(validations: list[tuple[float, float]], stops: bool) -> None:
     assert bool(seen(*validations).stop) is stops
     assert seen(*validations, band=0).stop == ""
+    assert seen(*validations, bleu=(30, 30.1)).stop == ""  # longer, and better
 
 
 def test_the_first_sign_is_a_warning_and_the_second_has_advice(
@@ -42,12 +46,12 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
         (
             "simile_plugin.watch",
             logging.WARNING,
-            "cost fell from 0.5000 to 0.4000 while the length ratio went from 1.00 to 1.60, "
-            "outside 0.67 to 1.50 (--risk-length-band 1.5); training stops if the next validation "
-            "finds the same",
+            "cost fell from 0.5000 to 0.4000, but so did BLEU, from 30.00 to 20.00, and the length "
+            "ratio went from 1.00 to 1.60, outside 0.67 to 1.50 (--risk-length-band 1.5); training "
+            "stops if the next validation finds the same",
         )
     ]
-    watch.see(0.4, 1.6, 1.5)
+    watch.see(0.4, 1.6, 20, 1.5)
     for word in ("checkpoint_best.pt", "--mle-weight", "--risk-cost-scale", "--reward half"):
         assert word in watch.stop
 
@@ -56,7 +60,7 @@ def test_a_resumed_run_goes_on_from_what_it_saw() -> None:
     before = seen((0.5, 1.0), (0.4, 1.6))
     after = Watch()
     after.restore(before.state())
-    after.see(0.4, 1.6, 1.5)
+    after.see(0.4, 1.6, 20, 1.5)
     assert after.stop and not before.stop
 
 

@@ -100,6 +100,9 @@ def differences(folder: Path, one: str, other: str) -> list[str]:
     for end in {key for key in logs[0] if key.startswith("train ")} - logs[1].keys():
         del logs[0][end]  # killed between a checkpoint and the line that sums up its epoch
     names = [sorted(p.name for p in (folder / run).iterdir()) for run in (one, other)]
+    if len(names[1]) == len(names[0]) + 1:  # killed before --keep-interval-updates took effect
+        older = (name for name in names[1] if re.fullmatch(r"checkpoint_\d+_9\.pt", name))
+        names[1].remove(next(older, names[1][0]))
     return found + compare(logs[0], logs[1], "log") + compare(names[0], names[1], "files")
 
 

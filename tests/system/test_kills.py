@@ -339,18 +339,19 @@ def test_ranks_skip_together(trainings: Trainings) -> None:
 
 
 def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Trainings) -> None:
-    # the validations at updates 0, 1, 2, ... see these costs and length ratios
+    # the validations at updates 0, 1, 2, ... see these costs, length ratios and BLEU
     setup = (
         "from simile_plugin import watch\n"
         "see = watch.Watch.see\n"
-        "fake = iter([(0.5, 0.9), (0.4, 2.0), (0.4, 1.0), (0.4, 1.6), (0.3, 1.7), (0.2, 2.0)])\n"
-        "watch.Watch.see = lambda self, cost, ratio, band: see(self, *next(fake), band)\n"
+        "fake = iter([(0.5, 0.9, 30), (0.4, 2.0, 20), (0.4, 1.0, 20), (0.4, 1.6, 20), "
+        "(0.3, 1.7, 20), (0.2, 2.0, 20)])\n"
+        "watch.Watch.see = lambda self, *seen: see(self, *next(fake), seen[-1])\n"
     )
     more = "--max-update 9 --save-interval-updates 1"
     status, log = short(trainings, "gamed", more, setup)
     assert status == 1
     (error,) = errors(trainings, log)
-    assert "training stopped: cost fell from 0.5000 to 0.3000 while the length ratio went" in error
+    assert "training stopped: cost fell from 0.5000 to 0.3000, but so did BLEU, from 30.00" in error
     assert "from 0.90 to 1.70, outside 0.60 to 1.50" in error and "--risk-length-band 0" in error
     assert read(trainings, log).count("training stops if the next validation finds the same") == 2
     state = torch.load(trainings.folder / "gamed" / "checkpoint_last.pt")
