@@ -139,6 +139,18 @@ def part_of(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
     return part | {"net_input": net_input}
 
 
+class _Sampling(search.Sampling):
+    """fairseq's sampling, which fails (on a GPU for good) where no token has a probability.
+
+    There the sentence ends; its second scoring is no number, and keeps it out of the risk set.
+    """
+
+    def step(self, step: int, lprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        dead = lprobs.isneginf().all(-1)
+        lprobs[..., self.eos] = lprobs[..., self.eos].masked_fill(dead, 0.0)
+        return super().step(step, lprobs, *args, **kwargs)
+
+
 class CandidateGenerator:
     """Makes risk sets by our own search or, for decoders of your own, by fairseq's
     SequenceGenerator; no nn.Module, so that fairseq's trainer neither saves, halves nor optimises
@@ -231,7 +243,7 @@ class CandidateGenerator:
     def _strategy(self) -> search.Search:
         options = self.options
         if options.search == "sampling":
-            return search.Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
+            return _Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
         if options.diverse_groups > 1:
             return search.DiverseBeamSearch(
                 self.dictionary, options.diverse_groups, options.diverse_strength

@@ -9,7 +9,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -20,7 +20,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.utils import get_perplexity
 from torch import Tensor, nn
 
-from simile_plugin import compat, risk
+from simile_plugin import compat, guards, risk
 from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
@@ -49,6 +49,8 @@ compat.apply()
 
 BEYOND_BLEU = "beyond-bleu"
 GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+# Fields of the configuration that change nothing in what is optimised.
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
 
 
 @dataclass
@@ -188,6 +190,22 @@ class SimileRiskConfig(FairseqDataclass):
         default="13a",
         metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
     )
+    risk_max_skipped: int = field(
+        default=10,
+        metadata={
+            "help": "an update with a NaN or infinite gradient is skipped (counted as skipped); "
+            "more than this many in a row stop training (0: stop at the first, as fairseq does; "
+            "with --fp16 and --amp the loss scale decides)"
+        },
+    )
+    risk_length_band: float = field(
+        default=1.5,
+        metadata={
+            "help": "stop when two validations in a row have a lower cost than the first one, but "
+            "also a lower BLEU and a length ratio more than this factor above the larger, or below "
+            "the smaller, of 1 and the first one's: the reward is being gamed (0: never)"
+        },
+    )
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
@@ -229,6 +247,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens, self.clock.phase)
+        self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
         self._describe()
 
     def _describe(self) -> None:
@@ -238,6 +257,13 @@ class SimileRiskCriterion(FairseqCriterion):
         logger.info(f"target text: post-process {self.target_text.post_process}")
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def objective(self) -> dict[str, str]:
+        """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
+        names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
+        found = {f"--{n.replace('_', '-')}": str(getattr(self.cfg, n)) for n in names}
+        encoder = self._encoder.module
+        return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}
 
     def forward(
         self, model: nn.Module, sample: dict[str, Any], reduce: bool = True
@@ -263,12 +289,16 @@ class SimileRiskCriterion(FairseqCriterion):
             )
             # A GPU is at work on the scores; the reward is computed meanwhile.
             reward = judge()[2][portion.rows].to(token_lprobs)
-            distribution = self.distribution(token_lprobs, part_set)
-            sentence_risk = risk.expected_cost(distribution, 1.0 - reward)
-            token_loss, nll = self.token_loss(token_lprobs[:, 0], mean_lprobs)
+            finite = guards.finite_rows(token_lprobs, mean_lprobs, reward, part_set.mask)
+            part_set = RiskSet(part_set.tokens, finite.members)
+            distribution = self.distribution(finite.token_lprobs, part_set)
+            sentence_risk = risk.expected_cost(distribution, 1.0 - finite.reward)
+            sentence_risk = sentence_risk + guards.cost_without_members(finite.members)
+            token_loss, nll = self.token_loss(finite.token_lprobs[:, 0], finite.mean_lprobs)
             loss = gamma * token_loss / divisors[portion.rows] + (1 - gamma) * scale * sentence_risk
-            values = (token_lprobs, distribution, sentence_risk, nll)
-            return loss.sum(), Scored(*(value.detach() for value in values))
+            values = (finite.token_lprobs, distribution, sentence_risk, nll, loss)
+            checked = (finite.reward, finite.members, finite.references, finite.dropped.view(1))
+            return loss.sum(), Scored(*(value.detach() for value in (*values, *checked)))
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
         self.portions.phase = self.clock.phase
@@ -276,18 +306,23 @@ class SimileRiskCriterion(FairseqCriterion):
             model, sample["net_input"], risk_set.sentence_tokens(self.padding_idx), portion_loss
         )
         scored = Scored(*(torch.cat(values) for values in zip(*found, strict=True)))
-        hyps, scores, reward = judge()
+        risk_set = RiskSet(risk_set.tokens, scored.members)
+        hyps, scores, _ = judge()
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, hyps, scored.token_lprobs, scores)
+        lengths = sample["target"].ne(self.padding_idx).sum(-1)
         logging_output = {
-            "loss": loss.detach(),
+            "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
+            "nonfinite": scored.dropped.sum(),
+            "unscored": (~scored.references).sum(),
+            "empty": (~scored.members.any(-1)).sum(),
             "nll_loss": scored.nll.sum(),
-            "ntokens": sample["ntokens"],
+            "ntokens": (lengths * scored.references).sum(),
             "nsentences": sample["target"].size(0),
             "sample_size": sample["target"].size(0),
             "cost": scored.risk.sum(),
             "distinct": distinct_share(hyps),
-            **self.list_statistics(risk_set, scored.distribution, scores, reward),
+            **self.list_statistics(risk_set, scored.distribution, scores, scored.reward),
             **{f"seconds_{name}": value for name, value in self.clock.seconds.items()},
         }
         return loss, sample["target"].size(0), logging_output
@@ -385,17 +420,18 @@ class SimileRiskCriterion(FairseqCriterion):
         mask, device = risk_set.mask, risk_set.tokens.device
         reward = reward.to(device)
         deviation = risk.masked_std(reward, mask)
+        worst = guards.cost_without_members(mask).sum()
         statistics = {
             "entropy_q": risk.entropy(distribution).sum(),
             "reward_std": deviation.sum(),
             "zero_std": (deviation <= 1e-6).sum(),
             "candidates": mask.sum(),
-            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum(),
+            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum() + worst,
             "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
         }
         if scores.simile is not None and scores.sim is not None:
             simile, sim = scores.simile.to(device), scores.sim.to(device)
-            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum()
+            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum() + worst
             statistics["sim"] = sim[:, 1].sum()
             statistics["simile"] = simile[:, 1].sum()
         return statistics
@@ -410,8 +446,11 @@ class SimileRiskCriterion(FairseqCriterion):
         sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
         if not sentences:
             return
-        metrics.log_scalar("loss", total["loss"] / total["sample_size"], sentences, round=4)
-        bits = total["nll_loss"] / tokens / math.log(2)
+        # What has no finite reference has no weight; where none has, the loss is infinite.
+        scored = sentences - total.get("unscored", 0)
+        loss = total["loss"] / scored if scored else math.inf
+        metrics.log_scalar("loss", loss, scored, round=4)
+        bits = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
         metrics.log_scalar("nll_loss", bits, tokens, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
         for key in SENTENCE_MEANS:
@@ -447,6 +486,8 @@ SENTENCE_MEANS = (
     "entropy_q",
     "reward_std",
     "zero_std",
+    "nonfinite",
+    "empty",
 )
 
 
@@ -461,12 +502,20 @@ class Scored(NamedTuple):
         distribution: (B, 1 + N) Q.
         risk: (B,) expected costs.
         nll: (B,) negative log-likelihood of the references, in nats.
+        loss: (B,) of each sentence.
+        reward, members, references: see guards.FiniteRows.
+        dropped: (1,) rows left out; (P,) of P portions.
     """
 
     token_lprobs: Tensor
     distribution: Tensor
     risk: Tensor
     nll: Tensor
+    loss: Tensor
+    reward: Tensor
+    members: Tensor
+    references: Tensor
+    dropped: Tensor
 
 
 class Stopwatch:
@@ -580,6 +629,13 @@ def check_config(cfg: SimileRiskConfig) -> None:
         ),
         ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
         ("--risk-max-tokens", cfg.risk_max_tokens, cfg.risk_max_tokens >= 0, "0 or more"),
+        ("--risk-max-skipped", cfg.risk_max_skipped, cfg.risk_max_skipped >= 0, "0 or more"),
+        (
+            "--risk-length-band",
+            cfg.risk_length_band,
+            cfg.risk_length_band == 0 or cfg.risk_length_band > 1,
+            "0 or a number above 1",
+        ),
         ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
         ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
         ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),

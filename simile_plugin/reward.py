@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ __all__ = [
     "sentence_bleu",
     "signature",
 ]
+
+logger = logging.getLogger(__name__)
 
 SIMILE_ALPHA = 0.25  # exponent of the length penalty; the paper's value (section 3.2)
 SENTENCES_AT_ONCE = 512
@@ -245,7 +248,8 @@ class Reward:
     Args:
         spec: see :func:`parse_reward`. A user's function is code: it is imported and run. It
             receives ``hyps`` (B lists of N strings, short lists padded with ""), ``refs`` and
-            ``srcs`` (B strings each) and returns B x N finite numbers.
+            ``srcs`` (B strings each) and returns B x N numbers; a candidate that gets no finite
+            one is left out.
 
     Raises:
         ValueError: for a bad spec.
@@ -256,6 +260,7 @@ class Reward:
         parsed = parse_reward(spec)
         self.function = parsed if callable(parsed) else None
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
+        self.warned = False
 
     @property
     def needs_encoder(self) -> bool:
@@ -285,8 +290,11 @@ class Reward:
         Args:
             mask: (B, N) bool, True at real candidates; values elsewhere are set to 0.
 
+        Returns:
+            (B, N) float32, NaN or infinite where the function returned that.
+
         Raises:
-            ValueError: if the result is not B x N finite numbers at the real candidates.
+            ValueError: if the result is not B x N numbers, or finite at no candidate.
         """
         assert self.function is not None
         try:
@@ -303,10 +311,15 @@ class Reward:
         bad = ~torch.isfinite(values) & mask
         if bad.any():
             row, column = (int(i) for i in bad.nonzero()[0])
-            raise ValueError(
+            found = (
                 f"--reward {self.spec}: the function returned {values[row, column].item()} for "
                 f"hypothesis {hyps[row][column]!r}; expected a finite number"
             )
+            if bool((bad == mask).all()):
+                raise ValueError(f"{found}; so it did for all {int(mask.sum())} of the batch")
+            if not self.warned:
+                logger.warning(f"{found}; it is left out, and counted as nonfinite")
+                self.warned = True
         return values.masked_fill(~mask, 0.0)
 
 

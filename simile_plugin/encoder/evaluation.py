@@ -215,7 +215,7 @@ class EncodingSpeed:
 
 
 def measure_speed(
-    encoder: Encoder,
+    encoder: RewardEncoder,
     sentences: Sequence[str],
     total: int = SPEED_SENTENCES,
     batch: int = SPEED_BATCH,

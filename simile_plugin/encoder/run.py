@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,6 +51,7 @@ from simile_plugin.text import Preprocessing
 RUN, LOG = "run.json", "log.jsonl"
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
+STATE_VERSION = 1  # of the state's format; states without a number are of the first
 BEST = "best."  # before the names of the chosen parameters in the state
 Tensors = dict[str, Tensor]  # parameters of an encoder by name
 LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
@@ -282,6 +283,12 @@ def _identity(options: RunOptions, config: TrainingConfig, data: _Data) -> dict[
     return identity
 
 
+def _defaults() -> dict[str, Any]:
+    """Flags of the identity that have a default, with it."""
+    given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
+    return {field.name.replace("_", "-"): field.default for field in given}
+
+
 @contextlib.contextmanager
 def _board(folder: str | None) -> Iterator[Callable[[str, float, int], object] | None]:
     """TensorBoard's add_scalar(name, value, step), or None if no folder is given."""
@@ -360,8 +367,9 @@ class RunFolder:
             known = json.loads(saved.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{saved}: not valid JSON ({error}); add --restart") from error
+        since = _defaults()  # flags that an older version did not have
         for key, value in json.loads(json.dumps(identity)).items():
-            if known.get(key) != value:
+            if known.get(key, since.get(key)) != value:
                 raise ValueError(
                     f"{self.path} holds an interrupted run with another --{key} "
                     f"({known.get(key)}, now {value}); repeat its flags or add --restart"
@@ -394,7 +402,8 @@ class RunFolder:
         if not self.writes:
             return
         with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
-            (temporary / STATE_JSON).write_text(json.dumps(values))
+            versioned = {"format_version": STATE_VERSION, **values}
+            (temporary / STATE_JSON).write_text(json.dumps(versioned))
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -404,9 +413,16 @@ class RunFolder:
             return None
         try:
             values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
-            return load((state / STATE_TENSORS).read_bytes()), values
-        except (ValueError, OSError, SafetensorError) as error:
+            tensors = load((state / STATE_TENSORS).read_bytes())
+            version = values.pop("format_version", 1)
+        except (ValueError, OSError, AttributeError, SafetensorError) as error:
             raise ValueError(f"{state}: cannot be read ({error}); add --restart") from error
+        if version > STATE_VERSION:
+            raise ValueError(
+                f"{state}: format_version {version} is newer than {STATE_VERSION}, the newest this "
+                "version reads; update simile-plugin, or add --restart"
+            )
+        return tensors, values
 
     def open_log(self, step: int) -> IO[str]:
         """The log, cut back to what was written up to ``step``, open for more lines."""
