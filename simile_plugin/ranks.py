@@ -74,11 +74,12 @@ def init_with_limit(original: Callable[..., Any], cfg: Any) -> Any:
     return original(cfg)
 
 
-def build_with_limit(original: Callable[..., None], trainer: Any, cfg: Any, *args: Any) -> None:
-    """``Trainer.__init__``, which makes groups: in processes that fairseq spawned, the first of
-    its steps that we see."""
+def build_with_limit(
+    original: Callable[..., None], trainer: Any, cfg: Any, *args: Any, **kwargs: Any
+) -> None:
+    """``Trainer.__init__``: in processes that fairseq spawned, the first step that we see."""
     limit_waiting(cfg.distributed_training.heartbeat_timeout)
-    original(trainer, cfg, *args)
+    original(trainer, cfg, *args, **kwargs)
 
 
 def limit_waiting(seconds: int) -> None:
