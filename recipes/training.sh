@@ -20,7 +20,9 @@ logged() {
 translate() {
     local out=$1
     shift
-    PYTHONWARNINGS=ignore fairseq-generate "$@" --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
+    # By default fairseq leaves out the last batch where its size is no multiple of 8.
+    PYTHONWARNINGS=ignore fairseq-generate "$@" --required-batch-size-multiple 1 \
+        --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
         tail -n 5 "$out.log" >&2
         die "fairseq-generate failed, see above (all of it: $out.log)"
     }

@@ -1,8 +1,8 @@
 """Cleaning of bitext, and how many pairs are left beside the paper's counts.
 
 corpus.py clean --src de --max-tokens 80 --exclude raw/test.de raw/test.en -- in/train out/train
-corpus.py take --lines 500 --src de -- in/valid out/valid
-corpus.py count --src de --paper paper.tsv RAW-FOLDER
+corpus.py take --lines 500 --src de in/valid out/valid
+corpus.py count --src de --paper paper.tsv --title "The paper's corpora" RAW-FOLDER
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def clean(
 ) -> Iterator[tuple[str, str] | str]:
     """Each pair, normalised, or the word for why it is left out.
 
-    Tokens are words between spaces; a limit of 0 is none; the ratio is the longer side's tokens over
-    the shorter's. `exclude` holds folded sentences: a pair with one of them is left out.
+    Tokens are words between spaces; a limit of 0 is none; the ratio is the longer side's tokens
+    over the shorter's. `exclude` holds folded sentences: a pair with one of them is left out.
     """
     seen = set()
     for pair in pairs:
@@ -114,6 +114,7 @@ def paper_counts(path: str, src: str) -> dict[str, int]:
 def run_count(args: argparse.Namespace) -> None:
     """Print a table of pairs, here and in the paper."""
     paper = paper_counts(args.paper, args.src)
+    print(f"{args.title}.\n")
     print(f"| {args.src}-en | pairs here | pairs in the paper |\n| :--- | ---: | ---: |")
     for split in SPLITS:
         pairs = read_pairs(f"{args.source}/{split}", args.src)
@@ -142,6 +143,7 @@ def main() -> int:
             action.add_argument("--lines", type=int, required=True, help="0: all")
         else:
             action.add_argument("--paper", required=True, help="table of the paper's counts")
+            action.add_argument("--title", required=True, help="what the corpora are")
     args = parser.parse_args()
     try:
         args.run(args)
