@@ -307,24 +307,29 @@ systems() { # SPLIT GAMMA-OF-COST... (as bleu=0.3)
 }
 
 report() { # COSTS GAMMAS SEEDS
-    local SEEDS=$3 measure chosen flags split splits=(test)
+    local SEEDS=$3 measure split chosen known before='' flags splits=(test) results=$WORK/results
     local common=(--ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER")
     [ -z "$AFTER_EPOCH" ] || splits+=(first)
-    mkdir -p "$WORK/results"
+    mkdir -p "$results"
     for measure in bleu sim simile; do
         mapfile -t chosen < <(python "$HERE/results.py" choose --measure "$measure" \
             --scores "$WORK/out/valid" --costs "$1" --gammas "$2" --seeds "$3")
         [ "${#chosen[@]}" -gt 0 ] || die "no gamma could be chosen, see above"
         say "Chosen on validation by $measure: ${chosen[*]}"
         for split in "${splits[@]}"; do
+            if [ "${chosen[*]}" = "$before" ]; then
+                cp "$results/$split.$known.json" "$results/$split.$measure.json"
+                continue
+            fi
             read -ra flags < <(systems "$split" "${chosen[@]}" | xargs)
             simile report "${common[@]}" "${flags[@]}" --only results --json \
-                >"$WORK/results/$split.$measure.json"
+                >"$results/$split.$measure.json"
         done
+        [ "${chosen[*]}" = "$before" ] || known=$measure before=${chosen[*]}
     done
     read -ra flags < <(systems test "${chosen[@]}" | xargs)
-    simile report "${common[@]}" "${flags[@]}" --svg "$WORK/results/curves.svg" \
-        --out "$WORK/results/report.md" --html "$WORK/results/report.html" \
+    simile report "${common[@]}" "${flags[@]}" --svg "$results/curves.svg" \
+        --out "$results/report.md" --html "$results/report.html" \
         --title "WMT 2018 $SRC-en. $(about_data)"
 }
 
