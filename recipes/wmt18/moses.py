@@ -29,6 +29,8 @@ def tokenize(lines: list[str], language: str) -> list[str]:
 
 def train(files: list[str], language: str, model: str, operations: int) -> None:
     """Learn joint BPE; the file appears only when it is whole."""
+    if len(files) != 2:
+        raise ValueError(f"train: got {len(files)} files, expected the two sides of the bitext")
     text = [
         token
         for name, code in zip(files, (language, "en"), strict=True)
