@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -153,10 +154,11 @@ def test_gamma_is_chosen_by_the_mean_over_seeds(tmp_path: Path) -> None:
         for measure in ("bleu", "sim")
     }
     assert chosen == {"bleu": "0.3", "sim": "0.2"}
+    assert results.choose(tmp_path, "half", ["0.3"], ["1"], "bleu") == "0.3"  # no choice
     with pytest.raises(
         ValueError, match=r"simile.0.4.1.json: cannot be read .* train simile.0.4.1"
     ):
-        results.choose(tmp_path, "simile", ["0.4"], ["1"], "bleu")
+        results.choose(tmp_path, "simile", ["0.4", "0.2"], ["1"], "bleu")
 
 
 def system(
@@ -329,6 +331,28 @@ def test_wrong_steps_are_one_line(
     assert done.stderr.startswith("step.sh: error: ") and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
     assert not (tmp_path / "w").exists()
+
+
+def test_steps_side_by_side_have_a_gpu_each(tmp_path: Path) -> None:
+    script = tmp_path / "step.sh"
+    script.write_text(
+        f". '{ROOT}/recipes/common.sh'; . '{ROOT}/recipes/training.sh'\n"
+        "python() { echo 2; }  # GPUs of this machine\n"
+        f"one_gpu '{tmp_path}'\n"
+        'echo "$CUDA_VISIBLE_DEVICES"\n'
+        '[ "$1" = 1 ] || env -u CUDA_VISIBLE_DEVICES bash "$0" $(($1 - 1))\n'
+    )
+
+    def run(steps: int, **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: v for name, v in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        words = ["bash", script, str(steps)]
+        return subprocess.run(words, capture_output=True, text=True, env=kept | variables)
+
+    assert run(2).stdout.split() == ["0", "1"]
+    done = run(3)
+    assert done.stdout.split() == ["0", "1"]
+    assert "step.sh: error: all 2 GPUs are taken by other steps" in done.stderr
+    assert run(1, CUDA_VISIBLE_DEVICES="5").stdout == "5\n"
 
 
 def test_every_step_of_the_grid_exists() -> None:

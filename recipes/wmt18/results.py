@@ -46,6 +46,8 @@ def validation_score(folder: Path, system: str, measure: str) -> float:
 
 def choose(folder: Path, cost: str, gammas: list[str], seeds: list[str], measure: str) -> str:
     """The gamma whose validation score is highest in the mean over the seeds; ties: the first."""
+    if len(gammas) == 1:
+        return gammas[0]
     means = [
         mean([validation_score(folder, f"{cost}.{gamma}.{seed}", measure) for seed in seeds])
         for gamma in gammas

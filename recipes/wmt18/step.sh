@@ -69,6 +69,9 @@ encoder | table) WORK=$TOP ;;
 *) WORK=$TOP/$ARCH/$SRC ;;
 esac
 mkdir -p "$WORK"
+case $DEVICE:$step in
+cuda:encoder | cuda:estimate | cuda:mle | cuda:risk) one_gpu "$TOP" ;;
+esac
 
 # flags_of FILE: what a file of flags holds, one word a line.
 flags_of() {
