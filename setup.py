@@ -39,7 +39,8 @@ setup(
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={
-        "moses": ["sacremoses"],  # --risk-detok moses
+        "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
+        "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
