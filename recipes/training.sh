@@ -20,7 +20,9 @@ logged() {
 translate() {
     local out=$1
     shift
-    PYTHONWARNINGS=ignore fairseq-generate "$@" --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
+    # By default fairseq leaves out the last batch where its size is no multiple of 8.
+    PYTHONWARNINGS=ignore fairseq-generate "$@" --required-batch-size-multiple 1 \
+        --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
         tail -n 5 "$out.log" >&2
         die "fairseq-generate failed, see above (all of it: $out.log)"
     }
@@ -65,6 +67,22 @@ wait_for_all() {
 
 has_gpu() {
     python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'
+}
+
+# one_gpu FOLDER: leave this script and its children one GPU that no other script with FOLDER has, for
+# fairseq takes all that it sees. What has been chosen already (by Slurm, say) stays.
+one_gpu() {
+    local count gpu
+    [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || return 0
+    count=$(python -c 'import torch; print(torch.cuda.device_count())')
+    for ((gpu = 0; gpu < count; gpu++)); do
+        exec 6>"$1/.gpu$gpu.lock" # held until this script and its children have ended
+        if flock -n 6; then
+            export CUDA_VISIBLE_DEVICES=$gpu
+            return
+        fi
+    done
+    die "all $count GPUs are taken by other steps; run fewer at once (snakemake: --resources gpu=$count)"
 }
 
 # multi30k_encoder WORK: the reward encoder that recipes/multi30k/run.sh has made there.

@@ -1,4 +1,5 @@
-"""Beam search with the results of fairseq's SequenceGenerator, for a batch of long n-best lists.
+"""Beam search, diverse beam search and sampling with the results of fairseq's SequenceGenerator,
+for a batch of long n-best lists.
 
 What it leaves out: the encoder's output and the attention over it are the same for all hypotheses
 of a sentence and are never reordered; hypotheses are back pointers until the end, so that neither
@@ -30,6 +31,11 @@ class BeamOptions:
 
     Attributes:
         max_len_a, max_len_b: hypotheses have at most a * source length + b tokens before eos.
+        diverse_groups, diverse_strength: groups of the beam, and what a token costs in nats that
+            earlier groups chose at the same step, once more for each earlier step at which the
+            two groups agreed (Vijayakumar et al. 2016, in fairseq's cumulative variant); 1: none.
+        sampling: draw hypotheses instead of searching; ``topk`` and ``topp`` (-1: off) restrict
+            it to the likeliest tokens.
     """
 
     size: int
@@ -39,6 +45,11 @@ class BeamOptions:
     lenpen: float = 1.0
     temperature: float = 1.0
     unk_penalty: float = 0.0
+    diverse_groups: int = 1
+    diverse_strength: float = 0.5
+    sampling: bool = False
+    topk: int = -1
+    topp: float = -1.0
 
 
 @dataclass
@@ -123,6 +134,8 @@ class _Search:
         ends = torch.full((self.batch, self.size + 1), -1, device=self.device)
         none = torch.full(ends.shape, -torch.inf, device=self.device)
         count = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
+        groups = options.diverse_groups
+        self.agreed = torch.zeros(self.batch, groups, groups, device=self.device)
         self.found = _Found(ends, ends.clone(), none, count)
 
     def run(self) -> Hypotheses:
@@ -132,7 +145,7 @@ class _Search:
         ignored = torch.zeros(self.batch, self.size, dtype=torch.bool, device=self.device)
         for step in range(self.max_len + 1):
             logits = self._logits(last, step)
-            best, tokens, beams = self._candidates(logits, scores, step)
+            best, tokens, beams = self._candidates(logits, scores, rows, step)
             ended = tokens.eq(self.eos) & best.ne(-torch.inf)
             ended[:, : self.size] &= ~ignored
             top = ended[:, : self.size]
@@ -168,10 +181,13 @@ class _Search:
         return logits if self.options.temperature == 1 else logits / self.options.temperature
 
     def _candidates(
-        self, logits: Tensor, scores: Tensor, step: int
+        self, logits: Tensor, scores: Tensor, rows: Tensor, step: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2N best continuations of each sentence: scores, tokens and beams, best first."""
-        vocabulary, options = logits.size(-1), self.options
+        """Continuations of each sentence: scores, tokens and beams, best first.
+
+        A search gives 2N of them, diverse search and sampling N.
+        """
+        options = self.options
         if step == 0:  # all beams of a sentence are equal
             logits, scores = logits[:: self.size], scores[:, :1]
         sums = logits.logsumexp(-1, keepdim=True)
@@ -183,15 +199,65 @@ class _Search:
             logits[:, self.eos] = only
         if step < options.min_len:
             logits[:, self.eos] = -torch.inf
-        width = logits.size(0) // len(scores) * vocabulary
-        wanted = min(2 * self.size, width - 1)
-        best, tokens = block_topk(logits, min(wanted, vocabulary))
-        best = (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-        best = best.view(*scores.shape, -1) + scores.unsqueeze(-1)
-        beams = torch.arange(scores.size(1), device=self.device).view(1, -1, 1).expand_as(best)
-        best, index = best.flatten(1).topk(wanted, dim=1)
-        tokens = tokens.view(len(scores), -1).gather(1, index)
-        return best, tokens, beams.flatten(1).gather(1, index)
+        if options.sampling:
+            return self._drawn(logits - sums, scores)
+        if options.diverse_groups > 1:
+            return self._diverse(logits, sums, scores, rows)
+        return best_continuations(logits, sums, scores, 2 * self.size)
+
+    def _diverse(
+        self, logits: Tensor, sums: Tensor, scores: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Search in each group of beams, after those before it, away from what they chose."""
+        sentences, groups = len(scores), self.options.diverse_groups
+        logits, sums = (values.view(*scores.shape, -1) for values in (logits, sums))
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        for group in range(groups):
+            mine = slice(group, None, groups) if scores.size(1) > 1 else slice(None)
+            part = torch.clone(logits[:, mine], memory_format=torch.contiguous_format)
+            if group:
+                taken = torch.stack([tokens for _, tokens, _ in found], dim=-1)
+                cost = self.options.diverse_strength * (1 + self.agreed[rows, group, :group])
+                cost = cost.unsqueeze(1).expand(taken.shape).reshape(sentences, 1, -1)
+                shape = (-1, part.size(1), -1)
+                places = taken.view(sentences, 1, -1).expand(shape)
+                part.scatter_add_(2, places, -cost.expand(shape))
+            best, tokens, beams = best_continuations(
+                part.flatten(0, 1),
+                sums[:, mine].flatten(0, 1),
+                scores[:, mine],
+                self.size // groups,
+            )
+            found.append((best, tokens, beams * groups + group))
+        best, tokens, beams = (torch.stack(values, dim=2) for values in zip(*found, strict=True))
+        self.agreed[rows] += tokens.unsqueeze(2).eq(tokens.unsqueeze(3)).sum(1)
+        return best.flatten(1), tokens.flatten(1), beams.flatten(1)
+
+    def _drawn(self, lprobs: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One draw for each beam; the score is that of the untruncated distribution."""
+        options, sentences = self.options, len(scores)
+        lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+        # Where no token has a probability the sentence ends: a draw from nothing is an error, on
+        # a GPU for good. Its second scoring is no number either.
+        dead = lprobs.isneginf().all(-1)
+        lprobs[:, self.eos] = lprobs[:, self.eos].masked_fill(dead, 0.0)
+        tokens = None
+        if options.topp > 0:
+            lprobs, tokens = lprobs.sort(descending=True)
+            mass = lprobs.exp().cumsum(-1)
+            # The token that brings the mass to p is the last one.
+            outside = mass.roll(1, dims=-1).ge(options.topp)
+            outside[:, 0] = False
+            width = int((~outside).sum(-1).max())
+            lprobs = lprobs.masked_fill(outside, -torch.inf)[:, :width]
+        elif options.topk > 0:
+            lprobs, tokens = lprobs.topk(min(options.topk, lprobs.size(-1)))
+        draws = self.size * sentences // len(lprobs)
+        index = torch.multinomial(lprobs.exp(), draws, replacement=True)
+        found = lprobs.gather(1, index).view(sentences, -1) + scores
+        drawn = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)
+        beams = torch.arange(self.size, device=self.device).expand(sentences, -1)
+        return found, drawn, beams * (scores.size(1) > 1)
 
     def _unfinished(self, rows: Tensor, step: int) -> Tensor | None:
         """Indices of the sentences without a full list, or None if nothing is to be removed."""
@@ -231,6 +297,30 @@ class _Search:
             tokens[..., step] = torch.where(steps == step, self.eos, ids)
             beams = torch.where(inside, self.parents[step].gather(1, at), beams)
         return Hypotheses(tokens, scores)
+
+
+def best_continuations(
+    logits: Tensor, sums: Tensor, scores: Tensor, wanted: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence's beams, best first.
+
+    Args:
+        logits: (S x beams, V); ``sums``: (S x beams, 1) their log-sum-exp.
+        scores: (S, beams) log-probabilities of the beams so far.
+        wanted: continuations a sentence; there are at most beams x V - 1.
+
+    Returns:
+        (S, wanted) scores, tokens, and beams that they continue.
+    """
+    vocabulary = logits.size(-1)
+    wanted = min(wanted, scores.size(1) * vocabulary - 1)
+    best, tokens = block_topk(logits, min(wanted, vocabulary))
+    best = (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    best = best.view(*scores.shape, -1) + scores.unsqueeze(-1)
+    beams = torch.arange(scores.size(1), device=scores.device).view(1, -1, 1).expand_as(best)
+    best, index = best.flatten(1).topk(wanted, dim=1)
+    tokens = tokens.view(len(scores), -1).gather(1, index)
+    return best, tokens, beams.flatten(1).gather(1, index)
 
 
 def block_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from simile_plugin.beam import BeamOptions, Hypotheses, beam_search
+
+logger = logging.getLogger(__name__)
 
 # Decoders whose steps look at the last token and their own state only: our beam search feeds them.
 # Subclasses count as long as they inherit that step.
@@ -29,12 +32,15 @@ class CandidateOptions:
 
     size: int = 8
     search: str = "beam"
+    diverse_groups: int = 1
+    diverse_strength: float = 0.5
     sampling_topk: int = -1
     sampling_topp: float = -1.0
     temperature: float = 1.0
     lenpen: float = 1.0
     max_len_a: float = 1.5
     max_len_b: int = 10
+    dtype: torch.dtype | None = None
     include_reference: bool = False
     dedupe: bool = True
 
@@ -51,6 +57,15 @@ class RiskSet:
 
     tokens: Tensor
     mask: Tensor
+
+    def part(self, rows: slice) -> RiskSet:
+        """The lists of some sentences."""
+        return RiskSet(self.tokens[rows], self.mask[rows])
+
+    def sentence_tokens(self, pad: int) -> list[int]:
+        """Rows x longest row of each sentence, B numbers."""
+        longest: list[int] = self.tokens.ne(pad).sum(-1).amax(1).tolist()
+        return [self.tokens.size(1) * length for length in longest]
 
 
 def unwrap(model: nn.Module) -> Any:
@@ -72,8 +87,72 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+@contextmanager
+def weights_as(model: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
+    """Within the block the model computes in ``dtype``, on copies of its weights.
+
+    The parameters themselves stay as they are: the gradient, the optimiser and distributed
+    wrappers hold on to them. None: nothing is changed.
+    """
+    if dtype is None:
+        yield
+        return
+    # Plain tensors too: sinusoidal positions take the weights' type and would stay rounded.
+    plain = [(m, {k: v for k, v in vars(m).items() if _is_float(v)}) for m in model.modules()]
+    owned = [
+        (module, name, tensor)
+        for module in model.modules()
+        for group in (module._parameters, module._buffers)
+        for name, tensor in group.items()
+        if _is_float(tensor)
+    ]
+    lower: dict[Tensor, Any] = {}
+    try:
+        for module, name, tensor in owned:
+            if tensor not in lower:
+                copy = tensor.detach().to(dtype)
+                parameter = isinstance(tensor, nn.Parameter)
+                lower[tensor] = nn.Parameter(copy, requires_grad=False) if parameter else copy
+            setattr(module, name, lower[tensor])  # an LSTM notes it in its list of weights, too
+        with torch.autocast(next(model.parameters()).device.type, enabled=False):
+            yield
+    finally:
+        for module, name, tensor in owned:
+            setattr(module, name, tensor)
+        for module, tensors in plain:
+            vars(module).update(tensors)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def part_of(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
+    """Some sentences of a batch, padded as the whole batch is."""
+    size = len(sample["target"])
+
+    def cut(value: Any) -> Any:
+        return value[rows] if isinstance(value, Tensor) and value.shape[:1] == (size,) else value
+
+    net_input = {key: cut(value) for key, value in sample["net_input"].items()}
+    part = {key: cut(value) for key, value in sample.items() if key != "net_input"}
+    return part | {"net_input": net_input}
+
+
+class _Sampling(search.Sampling):
+    """fairseq's sampling, which fails (on a GPU for good) where no token has a probability.
+
+    There the sentence ends; its second scoring is no number, and keeps it out of the risk set.
+    """
+
+    def step(self, step: int, lprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        dead = lprobs.isneginf().all(-1)
+        lprobs[..., self.eos] = lprobs[..., self.eos].masked_fill(dead, 0.0)
+        return super().step(step, lprobs, *args, **kwargs)
+
+
 class CandidateGenerator:
-    """Makes risk sets by beam search or, for samples and for decoders of your own, by fairseq's
+    """Makes risk sets by our own search or, for decoders of your own, by fairseq's
     SequenceGenerator; no nn.Module, so that fairseq's trainer neither saves, halves nor optimises
     what hangs in it.
 
@@ -99,8 +178,8 @@ class CandidateGenerator:
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
-        with torch.no_grad(), evaluation_mode(plain):
-            hypotheses = self._hypotheses(plain, sample, start_token(sample))
+        with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.options.dtype):
+            hypotheses = self._within_memory(plain, sample)
         return build_risk_set(
             sample["target"],
             hypotheses,
@@ -109,29 +188,45 @@ class CandidateGenerator:
             eos=self.dictionary.eos(),
         )
 
+    def _within_memory(self, model: Any, sample: dict[str, Any]) -> Hypotheses:
+        """The lists of a batch; of its halves one after the other where memory runs out."""
+        size = len(sample["target"])
+        try:
+            return self._hypotheses(model, sample, start_token(sample))
+        except torch.OutOfMemoryError:
+            if size == 1:
+                raise
+        # Here, not above: while an exception is handled, its frames hold on to their tensors.
+        logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
+        halves = (slice(0, size // 2), slice(size // 2, size))
+        found = [self._within_memory(model, part_of(sample, half)) for half in halves]
+        return joined(found, self.dictionary.pad())
+
     def _hypotheses(self, model: Any, sample: dict[str, Any], start: int) -> Hypotheses:
         options = self.options
-        if options.search == "beam" and steps_are_known(model.decoder):
+        if steps_are_known(model.decoder):
             beam = BeamOptions(
                 size=options.size,
                 max_len_a=options.max_len_a,
                 max_len_b=options.max_len_b,
                 lenpen=options.lenpen,
                 temperature=options.temperature,
+                diverse_groups=options.diverse_groups,
+                diverse_strength=options.diverse_strength,
+                sampling=options.search == "sampling",
+                topk=options.sampling_topk,
+                topp=options.sampling_topp,
             )
             return beam_search(model, sample, beam, self.dictionary, start)
-        lists = self._generator_for(model).generate([], sample, bos_token=start)
+        # Without the ids, which fairseq's diverse search would take for rows of the batch.
+        batch = {"net_input": sample["net_input"]}
+        lists = self._generator_for(model).generate([], batch, bos_token=start)
         return stack_lists(lists, options.size, sample["target"], self.dictionary.pad())
 
     def _generator_for(self, model: nn.Module) -> SequenceGenerator:
         # SequenceGenerator keeps the model that it was built with and ignores generate's.
         if self._generator is None or self._model is not model:
             options = self.options
-            strategy = (
-                search.Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
-                if options.search == "sampling"
-                else search.BeamSearch(self.dictionary)
-            )
             self._generator = SequenceGenerator(
                 [model],
                 self.dictionary,
@@ -140,10 +235,20 @@ class CandidateGenerator:
                 max_len_b=options.max_len_b,
                 len_penalty=options.lenpen,
                 temperature=options.temperature,
-                search_strategy=strategy,
+                search_strategy=self._strategy(),
             )
             self._model = model
         return self._generator
+
+    def _strategy(self) -> search.Search:
+        options = self.options
+        if options.search == "sampling":
+            return _Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
+        if options.diverse_groups > 1:
+            return search.DiverseBeamSearch(
+                self.dictionary, options.diverse_groups, options.diverse_strength
+            )
+        return search.BeamSearch(self.dictionary)
 
 
 def start_token(sample: dict[str, Any]) -> int:
@@ -175,6 +280,16 @@ def stack_lists(
             tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
             scores[row, column] = hypo["score"]
     return Hypotheses(tokens, scores)
+
+
+def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
+    """The lists of several batches as those of one."""
+    longest = max(part.tokens.size(-1) for part in parts)
+    tokens = [
+        nn.functional.pad(part.tokens, (0, longest - part.tokens.size(-1)), value=pad)
+        for part in parts
+    ]
+    return Hypotheses(torch.cat(tokens), torch.cat([part.scores for part in parts]))
 
 
 def build_risk_set(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import errno
 import os
 import sys
 import traceback
@@ -12,7 +13,11 @@ from typing import Any
 
 import torch
 
+from simile_plugin import checkpoints, ranks, watch
+
 TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
+TOO_LONG = "--skip-invalid-size-inputs-valid-test"
+NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
 
 
 def apply() -> None:
@@ -23,6 +28,9 @@ def apply() -> None:
     allow_fairseq_checkpoints()
     allow_fairseq_broadcasts()
     validate_before_first_update()
+    checkpoints.install()
+    ranks.install()
+    watch.install()
     explain_in_one_line()
 
 
@@ -146,11 +154,20 @@ def one_line(error: BaseException) -> str | None:
     """The line that says what a user did wrong, or None if ``error`` is not a user's mistake."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = bool(frames) and os.path.dirname(__file__) in frames[-1].filename
-    if isinstance(error, ValueError) and ours:
+    if isinstance(error, ValueError | OSError) and ours:
         return str(error)
+    if isinstance(error, FloatingPointError):
+        return f"{error}" if ours else f"{error} For risk training: {watch.ADVICE}"
     if isinstance(error, FileNotFoundError) and "dict." in os.path.basename(error.filename or ""):
         return (
             f"{error.filename}: no such dictionary; expected a folder made by fairseq-preprocess "
             "with dict.SRC.txt and dict.TGT.txt (check DATA, --source-lang and --target-lang)"
         )
-    return None
+    if isinstance(error, OSError) and error.errno in NO_WRITING and error.filename:
+        path = str(error.filename)
+        if os.path.basename(path) == "dummy":  # fairseq tries whether it can write there
+            path = f"--save-dir {os.path.dirname(path)}"
+        return f"{path}: {error.strerror}; name a folder that can be written, or make room"
+    if TOO_LONG in str(error):
+        return f"a sentence of a validation set is too long for the model: {error}"
+    return ranks.explain(error)

@@ -1,6 +1,7 @@
 """The fairseq criterion ``simile_risk``: minimum risk training with a semantic reward."""
 
 # No "from __future__ import annotations": fairseq reads the config's types at run time.
+import functools
 import itertools
 import logging
 import math
@@ -8,8 +9,8 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Optional
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -19,14 +20,16 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.utils import get_perplexity
 from torch import Tensor, nn
 
-from simile_plugin import compat, risk
+from simile_plugin import compat, guards, risk
 from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
     RiskSet,
+    part_of,
     unwrap,
 )
 from simile_plugin.encoder.format import load_encoder
+from simile_plugin.portions import Portion, Portions
 from simile_plugin.reward import (
     SIMILE_ALPHA,
     ListScores,
@@ -45,6 +48,9 @@ logger = logging.getLogger(__name__)
 compat.apply()
 
 BEYOND_BLEU = "beyond-bleu"
+GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+# Fields of the configuration that change nothing in what is optimised.
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
 
 
 @dataclass
@@ -85,6 +91,25 @@ class SimileRiskConfig(FairseqDataclass):
     risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
         default="beam",
         metadata={"help": "candidates from beam search (paper) or by ancestral sampling"},
+    )
+    risk_diverse_groups: int = field(
+        default=1,
+        metadata={
+            "help": "diverse beam search in so many groups, which must divide --risk-candidates "
+            "(1: plain beam search)"
+        },
+    )
+    risk_diverse_strength: float = field(
+        default=0.5,
+        metadata={"help": "what a token costs that an earlier group took, in nats"},
+    )
+    risk_generation_dtype: ChoiceEnum(["model", "bf16", "fp16"]) = field(  # type: ignore[valid-type]
+        default="model",
+        metadata={
+            "help": "make the candidates with a copy of the model in half precision: faster where "
+            "the hardware has it, and the lists may differ from the model's own; scoring, risk "
+            "and gradient stay as they are"
+        },
     )
     risk_sampling_topk: int = field(
         default=-1, metadata={"help": "sample from the k likeliest tokens only (-1: all)"}
@@ -138,8 +163,9 @@ class SimileRiskConfig(FairseqDataclass):
         default=0,
         metadata={
             "help": "score at most this many target tokens (candidates x longest candidate) at "
-            "once and decode the parts again in the backward pass: bounds memory, costs time "
-            "(0: all at once)"
+            "once, with the gradient of as many sentences as fit in between: bounds memory, also "
+            "where --batch-size is large for the sake of the generation (0: all at once, less "
+            "after memory ran out)"
         },
     )
     risk_compat: ChoiceEnum(["none", BEYOND_BLEU]) = field(  # type: ignore[valid-type]
@@ -163,6 +189,22 @@ class SimileRiskConfig(FairseqDataclass):
     risk_bleu_tokenize: str = field(
         default="13a",
         metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
+    )
+    risk_max_skipped: int = field(
+        default=10,
+        metadata={
+            "help": "an update with a NaN or infinite gradient is skipped (counted as skipped); "
+            "more than this many in a row stop training (0: stop at the first, as fairseq does; "
+            "with --fp16 and --amp the loss scale decides)"
+        },
+    )
+    risk_length_band: float = field(
+        default=1.5,
+        metadata={
+            "help": "stop when two validations in a row have a lower cost than the first one, but "
+            "also a lower BLEU and a length ratio more than this factor above the larger, or below "
+            "the smaller, of 1 and the first one's: the reward is being gamed (0: never)"
+        },
     )
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
@@ -204,6 +246,8 @@ class SimileRiskCriterion(FairseqCriterion):
         self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
+        self.portions = Portions(cfg.risk_max_tokens, self.clock.phase)
+        self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
         self._describe()
 
     def _describe(self) -> None:
@@ -213,6 +257,13 @@ class SimileRiskCriterion(FairseqCriterion):
         logger.info(f"target text: post-process {self.target_text.post_process}")
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def objective(self) -> dict[str, str]:
+        """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
+        names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
+        found = {f"--{n.replace('_', '-')}": str(getattr(self.cfg, n)) for n in names}
+        encoder = self._encoder.module
+        return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}
 
     def forward(
         self, model: nn.Module, sample: dict[str, Any], reduce: bool = True
@@ -226,40 +277,66 @@ class SimileRiskCriterion(FairseqCriterion):
         self.clock = Stopwatch()
         with self.clock.phase("generation"):
             risk_set = self.generator(model, sample)
-        hyps, scores, reward = self.judge(sample, risk_set)
-        with self.clock.phase("scoring"):
-            token_lprobs, mean_lprobs = score_rows(
-                model, sample, risk_set, self.padding_idx, self.cfg.risk_max_tokens
-            )
+        with self.clock.phase("text"):  # before the device has anything else to do
+            rows = risk_set.tokens.tolist()
+        judge = functools.cache(lambda: self.judge(sample, risk_set, rows))
+        divisors = self.token_divisors(sample["target"])
 
-        distribution = self.distribution(token_lprobs, risk_set)
-        cost = 1.0 - reward.to(distribution)
-        sentence_risk = risk.expected_cost(distribution, cost)
-        if self.dump is not None:
-            self.write_lists(self.dump, sample, risk_set, hyps, token_lprobs, scores)
-        smoothed, nll = self.token_loss(token_lprobs[:, 0], mean_lprobs, sample["target"])
+        def portion_loss(model: nn.Module, portion: Portion) -> tuple[Tensor, Scored]:
+            part, part_set = part_of(sample, portion.rows), risk_set.part(portion.rows)
+            token_lprobs, mean_lprobs = score_rows(
+                model, part, part_set, self.padding_idx, portion.max_tokens
+            )
+            # A GPU is at work on the scores; the reward is computed meanwhile.
+            reward = judge()[2][portion.rows].to(token_lprobs)
+            finite = guards.finite_rows(token_lprobs, mean_lprobs, reward, part_set.mask)
+            part_set = RiskSet(part_set.tokens, finite.members)
+            distribution = self.distribution(finite.token_lprobs, part_set)
+            sentence_risk = risk.expected_cost(distribution, 1.0 - finite.reward)
+            sentence_risk = sentence_risk + guards.cost_without_members(finite.members)
+            token_loss, nll = self.token_loss(finite.token_lprobs[:, 0], finite.mean_lprobs)
+            loss = gamma * token_loss / divisors[portion.rows] + (1 - gamma) * scale * sentence_risk
+            values = (finite.token_lprobs, distribution, sentence_risk, nll, loss)
+            checked = (finite.reward, finite.members, finite.references, finite.dropped.view(1))
+            return loss.sum(), Scored(*(value.detach() for value in (*values, *checked)))
 
         gamma, scale = self.cfg.mle_weight, 100.0 if self.compat else self.cfg.risk_cost_scale
-        loss = (gamma * smoothed + (1 - gamma) * scale * sentence_risk).sum()
+        self.portions.phase = self.clock.phase
+        loss, found = self.portions(
+            model, sample["net_input"], risk_set.sentence_tokens(self.padding_idx), portion_loss
+        )
+        scored = Scored(*(torch.cat(values) for values in zip(*found, strict=True)))
+        risk_set = RiskSet(risk_set.tokens, scored.members)
+        hyps, scores, _ = judge()
+        if self.dump is not None:
+            self.write_lists(self.dump, sample, risk_set, hyps, scored.token_lprobs, scores)
+        lengths = sample["target"].ne(self.padding_idx).sum(-1)
         logging_output = {
-            "loss": loss.detach(),
-            "nll_loss": nll.sum().detach(),
-            "ntokens": sample["ntokens"],
+            "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
+            "nonfinite": scored.dropped.sum(),
+            "unscored": (~scored.references).sum(),
+            "empty": (~scored.members.any(-1)).sum(),
+            "nll_loss": scored.nll.sum(),
+            "ntokens": (lengths * scored.references).sum(),
             "nsentences": sample["target"].size(0),
             "sample_size": sample["target"].size(0),
-            "cost": sentence_risk.detach().sum(),
+            "cost": scored.risk.sum(),
             "distinct": distinct_share(hyps),
-            **self.list_statistics(risk_set, distribution.detach(), scores, reward),
+            **self.list_statistics(risk_set, scored.distribution, scores, scored.reward),
             **{f"seconds_{name}": value for name, value in self.clock.seconds.items()},
         }
         return loss, sample["target"].size(0), logging_output
 
     def judge(
-        self, sample: dict[str, Any], risk_set: RiskSet
+        self, sample: dict[str, Any], risk_set: RiskSet, rows: list[list[list[int]]]
     ) -> tuple[list[list[str]], ListScores, Tensor]:
-        """Strings, scores and the trained reward of every row (B, 1 + N), reference first."""
+        """Strings, scores and the trained reward of every row (B, 1 + N), reference first.
+
+        Args:
+            rows: the risk set's tokens as lists.
+        """
         with self.clock.phase("text"):
-            hyps = self.texts(risk_set)
+            hyps = self.texts(rows)
         with self.clock.phase("reward"):
             refs = [row[0] for row in hyps]
             encoder = self._encoder.to(risk_set.tokens.device)
@@ -274,9 +351,8 @@ class SimileRiskCriterion(FairseqCriterion):
             )
             return hyps, scores, nn.functional.pad(values, (first, 0))
 
-    def texts(self, risk_set: RiskSet) -> list[list[str]]:
+    def texts(self, rows: list[list[list[int]]]) -> list[list[str]]:
         """Plain strings of every row, reference first: B lists of 1 + N."""
-        rows = risk_set.tokens.tolist()
         refs = self.target_text.strings([row[0] for row in rows], reference=True)
         flat = iter(self.target_text.strings([hyp for row in rows for hyp in row[1:]]))
         return [
@@ -294,29 +370,30 @@ class SimileRiskCriterion(FairseqCriterion):
         scores = risk.candidate_scores(token_lprobs, token_mask, normalize)
         return risk.candidate_distribution(scores, risk_set.mask, self.cfg.risk_alpha)
 
-    def token_loss(
-        self, lprobs: Tensor, mean_lprobs: Tensor, target: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Label-smoothed loss a token and summed negative log-likelihood of each reference.
+    def token_loss(self, lprobs: Tensor, mean_lprobs: Tensor) -> tuple[Tensor, Tensor]:
+        """Label-smoothed loss and negative log-likelihood of each reference, summed over tokens.
 
         fairseq's smoothing: eps / (V - 1) on every wrong token, 1 - eps on the right one.
 
         Args:
             lprobs: (B, T) log-probability of the reference's tokens, 0 at padding.
             mean_lprobs: (B, T) mean log-probability over the vocabulary, 0 at padding.
-            target: (B, T') references, T' <= T.
 
         Returns:
-            (B,) L_TokLS, (B,) negative log-likelihood; both in nats.
+            (B,) smoothed loss, (B,) negative log-likelihood; both in nats.
         """
         entries = len(self.target_text.symbols)
         each = self.cfg.label_smoothing / (entries - 1)
         nll, smooth = -lprobs.sum(-1), -entries * mean_lprobs.sum(-1)
         smoothed = (1 - self.cfg.label_smoothing - each) * nll + each * smooth
+        return smoothed, nll
+
+    def token_divisors(self, target: Tensor) -> Tensor:
+        """What each reference's smoothed loss is divided by to be L_TokLS: its tokens, (B,)."""
         lengths = target.ne(self.padding_idx).sum(-1).clamp(min=1)
         if self.compat:  # the batch's mean over tokens, times its sentences
-            lengths = lengths.sum() / target.size(0)
-        return smoothed / lengths, nll
+            return (lengths.sum() / target.size(0)).expand(target.size(0))
+        return lengths
 
     def write_lists(
         self,
@@ -343,17 +420,18 @@ class SimileRiskCriterion(FairseqCriterion):
         mask, device = risk_set.mask, risk_set.tokens.device
         reward = reward.to(device)
         deviation = risk.masked_std(reward, mask)
+        worst = guards.cost_without_members(mask).sum()
         statistics = {
             "entropy_q": risk.entropy(distribution).sum(),
             "reward_std": deviation.sum(),
             "zero_std": (deviation <= 1e-6).sum(),
             "candidates": mask.sum(),
-            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum(),
+            "cost_bleu": risk.expected_cost(distribution, 1 - scores.bleu.to(device)).sum() + worst,
             "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
         }
         if scores.simile is not None and scores.sim is not None:
             simile, sim = scores.simile.to(device), scores.sim.to(device)
-            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum()
+            statistics["cost_simile"] = risk.expected_cost(distribution, 1 - simile).sum() + worst
             statistics["sim"] = sim[:, 1].sum()
             statistics["simile"] = simile[:, 1].sum()
         return statistics
@@ -368,8 +446,11 @@ class SimileRiskCriterion(FairseqCriterion):
         sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
         if not sentences:
             return
-        metrics.log_scalar("loss", total["loss"] / total["sample_size"], sentences, round=4)
-        bits = total["nll_loss"] / tokens / math.log(2)
+        # What has no finite reference has no weight; where none has, the loss is infinite.
+        scored = sentences - total.get("unscored", 0)
+        loss = total["loss"] / scored if scored else math.inf
+        metrics.log_scalar("loss", loss, scored, round=4)
+        bits = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
         metrics.log_scalar("nll_loss", bits, tokens, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
         for key in SENTENCE_MEANS:
@@ -405,14 +486,41 @@ SENTENCE_MEANS = (
     "entropy_q",
     "reward_std",
     "zero_std",
+    "nonfinite",
+    "empty",
 )
 
 
-PHASES = ("generation", "text", "reward", "scoring")
+PHASES = ("generation", "text", "reward", "scoring", "backward")
+
+
+class Scored(NamedTuple):
+    """What the model says of some sentences; B of them.
+
+    Attributes:
+        token_lprobs: (B, 1 + N, T) log-probabilities of the rows' tokens.
+        distribution: (B, 1 + N) Q.
+        risk: (B,) expected costs.
+        nll: (B,) negative log-likelihood of the references, in nats.
+        loss: (B,) of each sentence.
+        reward, members, references: see guards.FiniteRows.
+        dropped: (1,) rows left out; (P,) of P portions.
+    """
+
+    token_lprobs: Tensor
+    distribution: Tensor
+    risk: Tensor
+    nll: Tensor
+    loss: Tensor
+    reward: Tensor
+    members: Tensor
+    references: Tensor
+    dropped: Tensor
 
 
 class Stopwatch:
-    """Seconds of the phases of one update, by the host's clock.
+    """Seconds of the phases of one update, by the host's clock; a phase within another counts
+    for itself alone.
 
     A GPU works on while the host is ahead of it: what is still running is counted in the phase
     that first waits for a result.
@@ -426,11 +534,12 @@ class Stopwatch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time of the block to a phase."""
-        start = self.now()
+        start, others = self.now(), sum(self.seconds.values())
         try:
             yield
         finally:
-            self.seconds[name] += self.now() - start
+            within = sum(self.seconds.values()) - others
+            self.seconds[name] += self.now() - start - within
 
 
 def peak_gigabytes() -> float:
@@ -471,12 +580,15 @@ def candidate_options(cfg: SimileRiskConfig) -> CandidateOptions:
     return CandidateOptions(
         size=cfg.risk_candidates,
         search=str(cfg.risk_search),
+        diverse_groups=cfg.risk_diverse_groups,
+        diverse_strength=cfg.risk_diverse_strength,
         sampling_topk=cfg.risk_sampling_topk,
         sampling_topp=cfg.risk_sampling_topp,
         temperature=cfg.risk_temperature,
         lenpen=cfg.risk_lenpen,
         max_len_a=cfg.risk_max_len_a,
         max_len_b=cfg.risk_max_len_b,
+        dtype=GENERATION_DTYPES[str(cfg.risk_generation_dtype)],
         include_reference=cfg.risk_include_reference,
         dedupe=not cfg.risk_keep_duplicates,
     )
@@ -517,6 +629,13 @@ def check_config(cfg: SimileRiskConfig) -> None:
         ),
         ("--risk-candidates", cfg.risk_candidates, cfg.risk_candidates >= 1, "at least 1"),
         ("--risk-max-tokens", cfg.risk_max_tokens, cfg.risk_max_tokens >= 0, "0 or more"),
+        ("--risk-max-skipped", cfg.risk_max_skipped, cfg.risk_max_skipped >= 0, "0 or more"),
+        (
+            "--risk-length-band",
+            cfg.risk_length_band,
+            cfg.risk_length_band == 0 or cfg.risk_length_band > 1,
+            "0 or a number above 1",
+        ),
         ("--risk-alpha", cfg.risk_alpha, cfg.risk_alpha > 0, "a number above 0"),
         ("--risk-cost-scale", cfg.risk_cost_scale, cfg.risk_cost_scale > 0, "a number above 0"),
         ("--risk-temperature", cfg.risk_temperature, cfg.risk_temperature > 0, "above 0"),
@@ -524,6 +643,25 @@ def check_config(cfg: SimileRiskConfig) -> None:
     ):
         if not valid:
             raise ValueError(f"{flag}: got {value}, expected {expected}")
+    groups, sampling = cfg.risk_diverse_groups, str(cfg.risk_search) == "sampling"
+    if groups < 1 or cfg.risk_candidates % groups or (groups > 1 and sampling):
+        raise ValueError(
+            f"--risk-diverse-groups: got {groups}, expected a divisor of --risk-candidates "
+            f"{cfg.risk_candidates}, with --risk-search beam"
+        )
+    limits = (cfg.risk_sampling_topk, cfg.risk_sampling_topp)
+    if limits != (-1, -1.0) and not sampling:
+        raise ValueError(
+            "--risk-sampling-topk, --risk-sampling-topp: given with --risk-search beam; expected "
+            "--risk-search sampling"
+        )
+    if limits[0] > 0 and limits[1] > 0:
+        raise ValueError(
+            f"--risk-sampling-topk: got {limits[0]} together with --risk-sampling-topp "
+            f"{limits[1]}; expected one of them"
+        )
+    if limits[1] > 1:
+        raise ValueError(f"--risk-sampling-topp: got {limits[1]}, expected a mass from 0 to 1")
     check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
 
 

@@ -8,27 +8,52 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections import Counter
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from simile_plugin.bleu import (
+    bleu_signature,
+    bleu_statistics,
+    check_tokenizer,
+    corpus_bleu,
+    list_statistics,
+    sentence_bleu,
+)
+
 if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder.models import RewardEncoder
+
+__all__ = [
+    "COMPONENTS",
+    "SIMILE_ALPHA",
+    "ListScores",
+    "Reward",
+    "bleu_signature",
+    "bleu_statistics",
+    "check_tokenizer",
+    "corpus_bleu",
+    "cosine",
+    "length_penalty",
+    "parse_reward",
+    "score_lists",
+    "score_outputs",
+    "sentence_bleu",
+    "signature",
+]
+
+logger = logging.getLogger(__name__)
 
 SIMILE_ALPHA = 0.25  # exponent of the length penalty; the paper's value (section 3.2)
-BLEU_ORDER = 4
 SENTENCES_AT_ONCE = 512
-BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
 COMPONENTS = ("simile", "sim", "bleu")
 
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
-NgramCounts = Counter[tuple[str, ...]]
 
 
 @dataclass
@@ -86,91 +111,10 @@ def cosine(refs: Tensor, hyps: Tensor) -> Tensor:
     return torch.where(norms > 0, dot / norms.clamp(min=1e-30), torch.zeros_like(dot)).clamp(-1, 1)
 
 
-@lru_cache(maxsize=4)
-def _bleu_tokenizer(name: str) -> Callable[[str], str]:
-    from sacrebleu.metrics import BLEU
-
-    return BLEU(tokenize=name).tokenizer
-
-
-def check_tokenizer(name: str, flag: str) -> None:
-    """Raise ValueError, naming the flag, for a tokeniser that sacreBLEU does not know."""
-    from sacrebleu.metrics import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise ValueError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
-
-
-@lru_cache(maxsize=65536)
-def _ngram_counts(sentence: str, tokenize: str) -> tuple[NgramCounts, int]:
-    tokens = _bleu_tokenizer(tokenize)(sentence.rstrip()).split()
-    counts: NgramCounts = Counter()
-    for order in range(1, BLEU_ORDER + 1):
-        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
-    return counts, len(tokens)
-
-
-def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
-    """sacreBLEU's sufficient statistics of one sentence with one reference.
-
-    Returns:
-        sys_len, ref_len, matches of orders 1 to 4, candidates of orders 1 to 4.
-    """
-    hyp_counts, hyp_length = _ngram_counts(hyp, tokenize)
-    ref_counts, ref_length = _ngram_counts(ref, tokenize)
-    matches = [0] * BLEU_ORDER
-    for ngram, count in hyp_counts.items():
-        if ngram in ref_counts:
-            matches[len(ngram) - 1] += min(count, ref_counts[ngram])
-    totals = [max(0, hyp_length - order) for order in range(BLEU_ORDER)]
-    return [hyp_length, ref_length, *matches, *totals]
-
-
-def _brevity_penalty(stats: Tensor) -> Tensor:
-    hyp, ref = stats[..., 0], stats[..., 1]
-    penalty = torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)
-    return torch.where(hyp > 0, penalty, torch.zeros_like(penalty))
-
-
-def sentence_bleu(stats: Tensor) -> Tensor:
-    """Sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
-
-    Args:
-        stats: (..., 10) from :func:`bleu_statistics`.
-
-    Returns:
-        (...) float32 in [0, 1]; 0 where no word matches.
-    """
-    stats = stats.double()
-    added = torch.tensor([0.0] + [1.0] * (BLEU_ORDER - 1), dtype=torch.float64, device=stats.device)
-    matches = stats[..., 2 : 2 + BLEU_ORDER] + added
-    totals = stats[..., 2 + BLEU_ORDER :] + added
-    precisions = (matches / totals.clamp(min=1)).log().mean(-1).exp()  # log 0 = -inf, exp gives 0
-    return (_brevity_penalty(stats) * precisions).float()
-
-
-def corpus_bleu(stats: Tensor) -> Tensor:
-    """Corpus BLEU with sacreBLEU's default exponential smoothing.
-
-    Args:
-        stats: (..., 10) statistics summed over a corpus.
-
-    Returns:
-        (...) float64 in [0, 100].
-    """
-    stats = stats.double()
-    matches, totals = stats[..., 2 : 2 + BLEU_ORDER], stats[..., 2 + BLEU_ORDER :]
-    missing = (matches == 0) & (totals > 0)
-    smoothed = 0.5 ** missing.cumsum(-1)  # the k-th order without a match counts 2^-k matches
-    precisions = torch.where(missing, smoothed, matches) / totals.clamp(min=1)
-    score = 100 * _brevity_penalty(stats) * precisions.log().mean(-1).exp()
-    return torch.where((matches > 0).any(-1), score, torch.zeros_like(score))
-
-
 def score_lists(
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
 ) -> ListScores:
@@ -190,11 +134,7 @@ def score_lists(
         raise ValueError(f"got {len(hyps)} candidate lists for {len(refs)} references")
     if len({len(candidates) for candidates in hyps}) > 1:
         raise ValueError("candidate lists differ in length; pad them with empty strings")
-    width = len(hyps[0]) if hyps else 0
-    stats = torch.tensor(
-        [[bleu_statistics(h, r, tokenize) for h in hs] for hs, r in zip(hyps, refs, strict=True)],
-        dtype=torch.int64,
-    ).view(len(refs), width, BLEU_STATS)
+    stats = list_statistics(hyps, refs, tokenize)
     scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
     if encoder is not None:
         _add_similarity(scores, hyps, refs, encoder, alpha)
@@ -205,19 +145,18 @@ def _add_similarity(
     scores: ListScores,
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder,
+    encoder: RewardEncoder,
     alpha: float,
 ) -> None:
     """Fill in SIM and SIMILE of ``scores``."""
     index: dict[str, int] = {}
     ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
-    pieces = encoder.segmenter.encode(list(index))
-    unknown = [row.count(encoder.segmenter.unk_id) for row in pieces]
+    found = encoder.embed_counted(list(index))
+    unknown = found.unknown.tolist()
     scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
-    vectors = encoder.embed(pieces)
+    vectors, lengths = found.vectors, found.lengths
     device = vectors.device
-    lengths = torch.tensor([encoder.length(row) for row in pieces], device=device)
     ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
     hyp_index = torch.tensor(hyp_rows, dtype=torch.int64, device=device).view(scores.bleu.shape)
     scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
@@ -309,7 +248,8 @@ class Reward:
     Args:
         spec: see :func:`parse_reward`. A user's function is code: it is imported and run. It
             receives ``hyps`` (B lists of N strings, short lists padded with ""), ``refs`` and
-            ``srcs`` (B strings each) and returns B x N finite numbers.
+            ``srcs`` (B strings each) and returns B x N numbers; a candidate that gets no finite
+            one is left out.
 
     Raises:
         ValueError: for a bad spec.
@@ -320,6 +260,7 @@ class Reward:
         parsed = parse_reward(spec)
         self.function = parsed if callable(parsed) else None
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
+        self.warned = False
 
     @property
     def needs_encoder(self) -> bool:
@@ -349,8 +290,11 @@ class Reward:
         Args:
             mask: (B, N) bool, True at real candidates; values elsewhere are set to 0.
 
+        Returns:
+            (B, N) float32, NaN or infinite where the function returned that.
+
         Raises:
-            ValueError: if the result is not B x N finite numbers at the real candidates.
+            ValueError: if the result is not B x N numbers, or finite at no candidate.
         """
         assert self.function is not None
         try:
@@ -367,37 +311,32 @@ class Reward:
         bad = ~torch.isfinite(values) & mask
         if bad.any():
             row, column = (int(i) for i in bad.nonzero()[0])
-            raise ValueError(
+            found = (
                 f"--reward {self.spec}: the function returned {values[row, column].item()} for "
                 f"hypothesis {hyps[row][column]!r}; expected a finite number"
             )
+            if bool((bad == mask).all()):
+                raise ValueError(f"{found}; so it did for all {int(mask.sum())} of the batch")
+            if not self.warned:
+                logger.warning(f"{found}; it is left out, and counted as nonfinite")
+                self.warned = True
         return values.masked_fill(~mask, 0.0)
 
 
-def signature(encoder: Encoder, alpha: float = SIMILE_ALPHA) -> str:
+def signature(encoder: RewardEncoder, alpha: float = SIMILE_ALPHA) -> str:
     """What stands behind a SIM or SIMILE number, in sacreBLEU's manner."""
     from simile_plugin import __version__
 
-    prep = encoder.segmenter.preprocessing
-    text = "+".join(
-        name
-        for name, on in (
-            ("nfkc", prep.nfkc),
-            ("lc", prep.lowercase),
-            ("punct", prep.split_punctuation),
-        )
-        if on
-    )
     return (
-        f"enc:{encoder.fingerprint}|kind:{encoder.config['kind']}|dim:{encoder.config['dim']}|"
-        f"text:{text or 'raw'}|len:pieces|alpha:{alpha:g}|version:{__version__}"
+        f"enc:{encoder.fingerprint}|kind:{encoder.kind}|dim:{encoder.dim}|"
+        f"text:{encoder.text}|len:{encoder.unit}|alpha:{alpha:g}|version:{__version__}"
     )
 
 
 def score_outputs(
     outputs: Sequence[Sequence[str]],
     refs: Sequence[str],
-    encoder: Encoder | None,
+    encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
     progress: Callable[[int], object] | None = None,
@@ -427,10 +366,3 @@ def score_outputs(
         if name != "unknown_pieces"
     }
     return ListScores(**joined, unknown_pieces=sum(part.unknown_pieces for part in parts))
-
-
-def bleu_signature(tokenize: str = "13a") -> str:
-    """sacreBLEU's signature of :func:`corpus_bleu`."""
-    import sacrebleu
-
-    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:exp|version:{sacrebleu.__version__}"

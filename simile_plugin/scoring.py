@@ -7,7 +7,6 @@ slices that are computed again in the backward pass.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +17,6 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.candidates import RiskSet, unwrap
-
-logger = logging.getLogger(__name__)
 
 # Decoders whose last step is known to be a linear projection; their subclasses too, as long as
 # they inherit that step. Any other decoder is asked for its logits.
@@ -302,9 +299,6 @@ def score_rows(
 ) -> tuple[Tensor, Tensor]:
     """Score reference and candidates with gradient: one model call, each source encoded once.
 
-    A pass that runs out of memory is repeated in smaller parts, on this device alone: the others
-    need not know, since no gradient has been exchanged yet.
-
     Args:
         model: fairseq's model, in its distributed wrapper if there is one.
         sample: the batch; left as it is.
@@ -316,27 +310,14 @@ def score_rows(
         (B, 1 + N, T) log-probabilities of the targets, 0 at padding and at candidates outside the
         risk set; (B, T) mean log-probability over the vocabulary at each target of the reference.
         float32, or float64 for a float64 model.
-
-    Raises:
-        torch.OutOfMemoryError: if one row alone does not fit.
     """
     batch, rows, width = risk_set.tokens.shape
     wanted = risk_set.mask.clone()
     wanted[:, 0] = True
     lengths = (risk_set.tokens.ne(pad).sum(-1) * wanted).flatten().tolist()
     tokens = risk_set.tokens.view(batch * rows, width)
-    while True:
-        decoder = _RowDecoder(unwrap(model), tokens, lengths, rows, max_tokens)
-        try:
-            found = _call(model, sample, decoder, pad)
-            break
-        except torch.OutOfMemoryError:
-            largest = max(len(part) * lengths[part[0]] for part in decoder.parts)
-            max_tokens = largest // 2
-            if max_tokens < max(lengths):
-                raise
-        # Here, not above: while an exception is handled, its frames hold on to their tensors.
-        logger.warning(f"out of memory; scoring again with --risk-max-tokens {max_tokens}")
+    decoder = _RowDecoder(unwrap(model), tokens, lengths, rows, max_tokens)
+    found = _call(model, sample, decoder, pad)
     found = found.view(batch, rows, width, 2)
     return found[..., 0], found[:, 0, :, 1]
 

@@ -52,6 +52,12 @@ class Preprocessing:
     nfkc: bool = True
     split_punctuation: bool = True
 
+    @property
+    def signature(self) -> str:
+        """What happens, in the signature of scores."""
+        steps = {"nfkc": self.nfkc, "lc": self.lowercase, "punct": self.split_punctuation}
+        return "+".join(name for name, done in steps.items() if done) or "raw"
+
     def apply(self, sentence: str) -> str:
         """Normalise one sentence; the result has single spaces and no edge spaces."""
         if self.split_punctuation and sentence.isascii():
@@ -85,6 +91,8 @@ class Segmenter:
     Raises:
         ValueError: if the bytes are no sentencepiece model.
     """
+
+    name, unit = "sp", "pieces"  # see encoder.tokens.Tokenizer
 
     def __init__(self, model_proto: bytes, preprocessing: Preprocessing) -> None:
         self.model_proto = model_proto
@@ -124,6 +132,24 @@ class Segmenter:
 
     def __reduce__(self) -> tuple[type[Segmenter], tuple[bytes, Preprocessing]]:
         return Segmenter, (self.model_proto, self.preprocessing)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The sentencepiece model's bytes by the name of its file."""
+        return {"sentencepiece.model": self.model_proto}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of pieces."""
+        return (len(self),)
+
+    def known(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which ids (P,) are not the unknown piece."""
+        return ids != self.unk_id
+
+    def lengths(self, ids: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pieces of each sentence, (U,), unknown ones included."""
+        return np.diff(offsets, append=len(ids))
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""

@@ -1,7 +1,9 @@
-"""Beam search against fairseq's SequenceGenerator: tokens exactly, scores within float error."""
+"""Beam search, diverse beam search and sampling against fairseq's SequenceGenerator: tokens
+exactly, scores within float error."""
 
 import pytest
 import torch
+from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.utils.weight_norm import WeightNorm
 
@@ -38,12 +40,13 @@ def make_peaked_model(arch, task, seed=1):
     return model
 
 
-def stock_lists(model, task, sample, size, options):
+def stock_lists(model, task, sample, size, options, strategy=None):
     names = {"lenpen": "len_penalty"}
     stock = SequenceGenerator(
         [model],
         task.target_dictionary,
         beam_size=size,
+        search_strategy=strategy,
         **{names.get(key, key): value for key, value in options.items()},
     )
     return stock.generate([], sample)
@@ -79,6 +82,71 @@ def test_lists_are_sequence_generators(arch, name):
             check_equal(found, expected, size)
             lengths |= {len(hypo["tokens"]) for hypos in expected for hypo in hypos}
     assert len(lengths) > 1 or name in ("one step", "min_len")
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_diverse_lists_are_sequence_generators(arch, strength):
+    task = make_task()
+    options = {"max_len_a": 1.5, "max_len_b": 6}
+    for seed in range(2):
+        sample = make_sample(task, seed, LENGTHS)
+        model = make_peaked_model(arch, task, seed)
+        for size, groups in ((4, 2), (6, 3), (4, 4)):
+            diverse = {"diverse_groups": groups, "diverse_strength": strength}
+            # fairseq takes the sentences' ids for rows of the batch; ours does not look at them
+            sample["id"] = torch.arange(len(LENGTHS))
+            strategy = search.DiverseBeamSearch(task.target_dictionary, groups, strength)
+            expected = stock_lists(model, task, sample, size, options, strategy)
+            sample["id"] += 1000
+            found = beam_search(
+                model, sample, BeamOptions(size, **options, **diverse), task.target_dictionary, EOS
+            )
+            sample["id"] -= 1000
+            check_equal(found, expected, size)
+
+
+def test_groups_differ_by_what_earlier_ones_took():
+    # one step, two beams in two groups: the second may not repeat the first's token for less
+    # than the strength
+    task = make_task()
+    model = make_model("transformer_tiny", task).eval()
+    with torch.no_grad():
+        weight = model.decoder.output_projection.weight
+        weight.zero_()
+    sample = make_sample(task, lengths=((5, 4),))
+    options = BeamOptions(2, 0.0, 1, diverse_groups=2, diverse_strength=1.0)
+    found = beam_search(model, sample, options, task.target_dictionary, EOS)
+    # every token has probability 1/14, so that the groups take two different ones, and eos
+    assert found.tokens[0, 0, 0] != found.tokens[0, 1, 0]
+    # the second group pays 1 for eos (at step 1), which the first one took: (-2 ln 14 - 1) / 2
+    expected = [-torch.log(torch.tensor(14.0)), -torch.log(torch.tensor(14.0)) - 0.5]
+    assert torch.allclose(found.scores[0], torch.stack(expected))
+
+
+@pytest.mark.parametrize("limits", [{}, {"topk": 4}, {"topp": 0.6}, {"topp": 0.999}])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_samples_are_sequence_generators(arch, limits):
+    task = make_task()
+    options = {"max_len_a": 1.5, "max_len_b": 6, "temperature": 1.5}
+    for seed in range(2):
+        sample = make_sample(task, seed, LENGTHS)
+        model = make_peaked_model(arch, task, seed)
+        for size in (1, 5):
+            strategy = search.Sampling(
+                task.target_dictionary, limits.get("topk", -1), limits.get("topp", -1.0)
+            )
+            torch.manual_seed(seed)
+            expected = stock_lists(model, task, sample, size, options, strategy)
+            torch.manual_seed(seed)
+            found = beam_search(
+                model,
+                sample,
+                BeamOptions(size, **options, **limits, sampling=True),
+                task.target_dictionary,
+                EOS,
+            )
+            check_equal(found, expected, size)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

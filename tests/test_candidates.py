@@ -4,15 +4,18 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
+from simile_plugin import candidates
 from simile_plugin.candidates import (
     CandidateGenerator,
     CandidateOptions,
     build_risk_set,
     evaluation_mode,
+    part_of,
     repeats,
     stack_lists,
     steps_are_known,
     unwrap,
+    weights_as,
 )
 from tests.fairseq_models import make_model, make_sample, make_task
 
@@ -79,10 +82,17 @@ def test_lists_are_sequence_generators(arch):
     assert torch.equal(found.tokens[:, 0, : sample["target"].size(1)], sample["target"])
 
 
-def test_decoders_of_your_own_go_through_fairseqs_generator(monkeypatch):
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"diverse_groups": 3}, {"search": "sampling", "sampling_topk": 5}],
+    ids=["beam", "diverse", "sampling"],
+)
+def test_decoders_of_your_own_go_through_fairseqs_generator(flags, monkeypatch):
     task = make_task()
     model, sample = make_model("transformer_tiny", task), make_sample(task)
-    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))
+    sample["id"] += 99  # fairseq's diverse search would take them for rows of the batch
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, **flags))
+    torch.manual_seed(1)
     ours = generator(model, sample)
 
     class Own(type(model.decoder)):
@@ -94,7 +104,71 @@ def test_decoders_of_your_own_go_through_fairseqs_generator(monkeypatch):
     model.decoder.__class__ = Own
     assert not steps_are_known(model.decoder)
     monkeypatch.setattr("simile_plugin.candidates.beam_search", None)
+    torch.manual_seed(1)
     assert torch.equal(generator(model, sample).tokens, ours.tokens)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_half_precision_lists_are_those_of_a_half_precision_model(arch, dtype):
+    task = make_task()
+    model, sample = make_model(arch, task), make_sample(task)
+    output = model(**sample["net_input"])[0]
+    before = dict(model.named_parameters())
+    found = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, dtype=dtype))(
+        model, sample
+    )
+    for name, parameter in model.named_parameters():
+        assert parameter is before[name] and parameter.dtype == torch.float32
+    assert torch.equal(model(**sample["net_input"])[0], output)
+    model(**sample["net_input"])[0].sum().backward()
+    assert any(p.grad is not None for p in model.parameters())
+    half = make_model(arch, task).to(dtype)
+    own = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))(half, sample)
+    assert torch.equal(found.tokens, own.tokens)
+
+
+def test_weights_come_back_after_an_exception():
+    model = make_model("lstm", make_task(), share_decoder_input_output_embed=True)
+    before = dict(model.named_parameters())
+    with pytest.raises(RuntimeError, match="boom"), weights_as(model, torch.bfloat16):
+        assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+        assert len(list(model.parameters())) == len(before)  # shared ones stay shared
+        raise RuntimeError("boom")
+    assert all(parameter is before[name] for name, parameter in model.named_parameters())
+
+
+def test_out_of_memory_makes_the_lists_in_halves(monkeypatch):
+    task = make_task()
+    model = make_model("transformer_tiny", task)
+    sample = make_sample(task, lengths=((5, 4), (3, 6), (7, 2), (4, 3), (2, 3)))
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))
+    expected = generator(model, sample)
+    whole, sizes, room = candidates.beam_search, [], 2
+
+    def small_device(model, sample, *arguments):
+        sizes.append(len(sample["target"]))
+        if sizes[-1] > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(model, sample, *arguments)
+
+    monkeypatch.setattr(candidates, "beam_search", small_device)
+    found = generator(model, sample)
+    assert sizes == [5, 2, 3, 1, 2]
+    assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.mask, expected.mask)
+    room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        generator(model, sample)
+
+
+def test_part_of_a_batch():
+    sample = make_sample(make_task())
+    part = part_of(sample, slice(1, 3))
+    assert (
+        part["net_input"]["src_tokens"].tolist() == sample["net_input"]["src_tokens"][1:].tolist()
+    )
+    assert part["target"].shape == (2, sample["target"].size(1))
+    assert part["id"].tolist() == sample["id"][1:].tolist()
 
 
 def test_sampling_gives_lists_too():

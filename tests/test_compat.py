@@ -88,3 +88,37 @@ def test_a_second_copy_of_the_trainer_validates_first_too():
         "print(sys.modules['__main__'].train.validates_first)\n"
     )
     assert done.stdout.strip().endswith("True"), done.stderr
+
+
+def test_a_loss_scale_at_its_floor_gets_advice():
+    from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+
+    scaler = DynamicLossScaler(init_scale=2e-4, min_loss_scale=1e-4)
+    scaler.update()
+    with pytest.raises(FloatingPointError) as caught:
+        scaler.check_overflow(float("inf"))
+    line = compat.one_line(caught.value)
+    assert line.startswith("Minimum loss scale reached (0.0001).") and "\n" not in line
+    assert "For risk training: lower --lr or --risk-cost-scale" in line
+
+
+def test_other_damage_than_ours_passes_through(tmp_path):
+    from fairseq import checkpoint_utils
+
+    from simile_plugin import checkpoints
+
+    checkpoints.install()
+
+    class Evil:
+        def __reduce__(self):
+            return (exec, ("raise SystemExit('it ran')",))
+
+    torch.save({"args": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(pickle.UnpicklingError, match="exec"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "evil.pt"))
+    for name, content in (("empty.pt", b""), ("text.pt", b"hello\n" * 50)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name}: cut short or damaged .*copy it again"):
+            checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / name))
+    with pytest.raises(FileNotFoundError):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "none.pt"))

@@ -52,7 +52,7 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    hyps, _, _ = criterion.judge(sample, risk_set)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     expected = 0.0
     for b in range(3):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
@@ -111,7 +111,7 @@ def test_beyond_bleu_objective(make_criterion, task):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    _, scores, _ = criterion.judge(sample, risk_set)
+    _, scores, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
     q = torch.softmax(means.exp(), dim=1)
     seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
@@ -182,7 +182,8 @@ def test_validation_numbers(make_criterion, task, encoder):
     hyps, refs, logs = [], [], []
     for sample in samples:
         model, _, _, log = forward(criterion, sample, training=False)
-        rows, _, _ = criterion.judge(sample, criterion.generator(model, sample))
+        risk_set = criterion.generator(model, sample)
+        rows, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
         refs += [row[0].replace("\ufffd\ufffd", "\ufffd") for row in rows]
         hyps += [row[1] for row in rows]
         logs.append(log)
@@ -218,7 +219,9 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
-    assert int(log["candidates"]) == 0 and float(log["cost"]) == 0
+    assert int(log["candidates"]) == 0 and int(log["empty"]) == 3
+    for key in ("cost", "cost_bleu", "cost_simile"):  # the worst: else it looked like the best
+        assert float(log[key]) == 3
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,14 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
         ({"risk_max_tokens": -1}, "--risk-max-tokens: got -1, expected 0 or more"),
+        ({"risk_diverse_groups": 3}, "--risk-diverse-groups: got 3, expected a divisor of"),
+        ({"risk_diverse_groups": 2, "risk_search": "sampling"}, "with --risk-search beam"),
+        ({"risk_sampling_topk": 5}, "expected --risk-search sampling"),
+        (
+            {"risk_search": "sampling", "risk_sampling_topk": 5, "risk_sampling_topp": 0.9},
+            "--risk-sampling-topk: got 5 together with --risk-sampling-topp 0.9",
+        ),
+        ({"risk_search": "sampling", "risk_sampling_topp": 2.0}, "--risk-sampling-topp: got 2.0"),
         ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),

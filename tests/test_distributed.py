@@ -11,12 +11,16 @@ from fairseq.distributed import LegacyDistributedDataParallel
 
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of
+from tests.test_portions import small_memory
 
 TIMEOUT = 120
 # Equal source lengths: fairseq bounds a candidate's length by the longest source of its batch.
 LENGTHS = ((5, 4), (5, 6), (5, 2), (5, 3), (5, 7))
 # The batches of each rank, two an update (--update-freq 2), the last ones ragged.
 SHARES = ([[0, 1], [2]], [[3], [4]])
+# Where a rank has no sentence left, fairseq gives it a batch that it has seen, without gradient.
+DUMMY = -1
+SHARES_WITH_DUMMY = ([[0, 1], [2]], [[3, 4], [DUMMY, 3]])
 TIMES = ("seconds_",)
 
 
@@ -39,9 +43,13 @@ def update(arch, folder, max_tokens, batches, backend=None):
     for number, rows in enumerate(batches):
         last = number == len(batches) - 1
         with contextlib.nullcontext() if last or not backend else wrapped.no_sync():
-            loss, _, log = criterion(wrapped, rows_of(sample, rows))
+            real = [row for row in rows if row != DUMMY]
+            loss, _, log = criterion(wrapped, rows_of(sample, real))
+            if real != rows:
+                loss *= 0
             loss.backward()
-        logs.append(log)
+        if real == rows:
+            logs.append(log)
     if backend == "legacy_ddp":
         wrapped.all_reduce_grads()
     total = {
@@ -59,18 +67,24 @@ def update(arch, folder, max_tokens, batches, backend=None):
     return grads, {key: value.numpy() for key, value in total.items()}
 
 
-def work(rank, store, answers, backend, *arguments):
+def work(rank, store, answers, backend, shares, tight, *arguments):
     address = f"file://{store}"
     torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-    answers.put((rank, update(*arguments, SHARES[rank], backend)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        failures = small_memory(monkeypatch, backward=30) if tight and rank else []
+        found = update(*arguments, shares[rank], backend)
+        assert len(failures) > 0 if tight and rank else not failures
+    answers.put((rank, found))
     torch.distributed.destroy_process_group()
 
 
-def two_processes(store, backend, *arguments):
+def two_processes(store, backend, shares, tight, *arguments):
     context = multiprocessing.get_context("fork")  # no second import of torch and fairseq
     answers = context.Queue()
     children = [
-        context.Process(target=work, args=(rank, store, answers, backend, *arguments))
+        context.Process(
+            target=work, args=(rank, store, answers, backend, shares, tight, *arguments)
+        )
         for rank in (0, 1)
     ]
     for child in children:
@@ -86,19 +100,23 @@ def two_processes(store, backend, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("arch", "max_tokens", "backend"),
+    ("arch", "max_tokens", "backend", "shares", "tight"),
     [
-        ("transformer_tiny", 0, "pytorch_ddp"),
-        ("transformer_tiny", 20, "legacy_ddp"),
-        ("fconv", 0, "legacy_ddp"),
-        ("lstm", 20, "pytorch_ddp"),
+        ("transformer_tiny", 0, "pytorch_ddp", SHARES, False),
+        ("transformer_tiny", 20, "legacy_ddp", SHARES_WITH_DUMMY, False),
+        ("fconv", 0, "legacy_ddp", SHARES, True),
+        ("lstm", 20, "pytorch_ddp", SHARES, False),
+        ("transformer_tiny", 0, "pytorch_ddp", SHARES_WITH_DUMMY, True),
     ],
 )
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_two_by_b_is_one_by_two_b(arch, max_tokens, backend, encoder_folder, tmp_path):
+def test_two_by_b_is_one_by_two_b(
+    arch, max_tokens, backend, shares, tight, encoder_folder, tmp_path
+):
+    """``tight``: the second process runs out of memory in its backward passes."""
     arguments = arch, str(encoder_folder), max_tokens
     grads, logs = update(*arguments, [[0, 1, 2, 3, 4]])
-    found = two_processes(os.fspath(tmp_path / "store"), backend, *arguments)
+    found = two_processes(os.fspath(tmp_path / "store"), backend, shares, tight, *arguments)
     assert found.keys() == {0, 1}
     for rank_grads, rank_logs in found.values():
         assert rank_logs.keys() == logs.keys()

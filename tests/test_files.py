@@ -1,5 +1,6 @@
 """Reading lines and writing whole files and folders."""
 
+import errno
 import gzip
 import io
 import os
@@ -238,3 +239,96 @@ def test_parallel_files_must_be_of_one_length(tmp_path: Path) -> None:
 def test_only_one_file_can_be_standard_input() -> None:
     with pytest.raises(ValueError, match="^--ref and -i: only one of them can be -"):
         read_parallel([("-", "--ref"), ("-", "-i")])
+
+
+def stale(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name.endswith((".tmp", ".old")))
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    for name in (".out.123.00ff00ff.tmp", ".out.123.00ff00ff.tmp.txt"):
+        (tmp_path / name).write_text("x")
+    for name in ("enc", ".enc.9.deadbeef.old", ".enc.7.0123abcd.tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".enc.7.0123abcd.tmp" / "weights").write_text("half")
+    (tmp_path / ".other.1.00000000.tmp").write_text("of another target")
+    with atomic_write(tmp_path / "out") as stream:
+        stream.write("new")
+    with atomic_folder(tmp_path / "enc") as folder:
+        (folder / "config.json").write_text("new")
+    assert sorted(os.listdir(tmp_path)) == [
+        *(".other.1.00000000.tmp", ".out.123.00ff00ff.tmp.txt", "enc", "out"),
+    ]
+
+
+def test_writers_at_work_are_left_alone(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "out") as slow, atomic_folder(tmp_path / "enc") as slow_folder:
+        (slow_folder / "config.json").write_text("slow")
+        for _ in range(2):
+            with atomic_write(tmp_path / "out") as fast:
+                fast.write("fast")
+            with atomic_folder(tmp_path / "enc") as folder:
+                (folder / "config.json").write_text("fast")
+        assert len(stale(tmp_path)) == 2
+        slow.write("slow")
+    assert (tmp_path / "out").read_text() == "slow"  # whole, the last one to end
+    assert (tmp_path / "enc" / "config.json").read_text() == "slow"
+    assert stale(tmp_path) == []
+
+
+def test_without_locks_nothing_is_taken_for_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    (tmp_path / ".out.123.00ff00ff.tmp").write_text("x")
+    with atomic_write(tmp_path / "out") as stream:
+        stream.write("new")
+    assert sorted(os.listdir(tmp_path)) == [".out.123.00ff00ff.tmp", "out"]
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path, what: str) -> None:
+    """No file may have more than 1,000 bytes: the write fails as on a full disk."""
+    target = tmp_path / "out"
+    code = f"""if True:
+        import resource, sys
+        from pathlib import Path
+        from simile_plugin.files import atomic_folder, atomic_write
+        def write(size):
+            if {what!r} == "file":
+                with atomic_write({str(target)!r}) as stream:
+                    stream.write("x" * size)
+            else:
+                with atomic_folder({str(target)!r}) as folder:
+                    (folder / "config.json").write_text("x" * size)
+        write(10)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write(100_000)
+        except OSError as error:
+            print(error.filename, error.strerror, sep="|")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = "cannot be written: File too large; what was there is unchanged"
+    assert done.stdout == f"{target}|{said}\n"
+    kept = target if what == "file" else target / "config.json"
+    assert kept.read_text() == "x" * 10
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_that_may_not_be_written_names_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    for writer in (atomic_write, atomic_folder):
+        with pytest.raises(OSError, match="cannot be written: Permission denied") as caught:
+            with writer(tmp_path / "out"):
+                pass
+        assert caught.value.filename == str(tmp_path / "out")

@@ -150,9 +150,9 @@ def test_score_outputs_joins_chunks(encoder, monkeypatch):
 
 def test_each_distinct_string_is_encoded_once(encoder, monkeypatch):
     encoded = []
-    original = encoder.segmenter.encode
+    original = encoder.segmenter.encode_flat
     monkeypatch.setattr(
-        encoder.segmenter, "encode", lambda rows: (encoded.extend(rows), original(rows))[1]
+        encoder.segmenter, "encode_flat", lambda rows: (encoded.extend(rows), original(rows))[1]
     )
     score_lists([["a", "b", "a"], ["b", "r", "a"]], ["r", "r"], encoder)
     assert sorted(encoded) == ["a", "b", "r"]
@@ -226,8 +226,8 @@ def test_user_function_receives_strings(user_reward):
     ("body", "message"),
     [
         ("return [[1.0]]", r"the function returned shape \(1, 1\); expected \(1, 2\)"),
-        ("return [[1.0, float('nan')]]", "the function returned nan for hypothesis 'b'"),
-        ("return [[float('inf'), 1.0]]", "the function returned inf for hypothesis 'a'"),
+        ("return [[float('nan')] * 2]", "the function returned nan for hypothesis 'a'.*all 2 of"),
+        ("return [[float('inf')] * 2]", "the function returned inf for hypothesis 'a'.*all 2 of"),
         ("return None", "the function failed"),
         ("raise ValueError('boom')", "the function failed: boom"),
     ],
@@ -236,6 +236,15 @@ def test_bad_user_functions(user_reward, body, message):
     reward = user_reward(body)
     with pytest.raises(ValueError, match=f"--reward my_reward:score: {message}"):
         reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
+
+
+def test_single_values_that_are_no_numbers_are_named_once(user_reward, caplog):
+    reward = user_reward("return [[1.0, float('nan')]]")
+    for _ in range(2):
+        mask = torch.ones(1, 2, dtype=torch.bool)
+        values = reward.from_function([["a", "b"]], ["c"], ["d"], mask)
+        assert values[0, 0] == 1.0 and values[0, 1].isnan()
+    assert caplog.text.count("nan for hypothesis 'b'; expected a finite number; it is left") == 1
 
 
 def test_signature_names_what_counts(encoder):

@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from simile_plugin import risk
+from simile_plugin import risk, risk_dump
+from simile_plugin.analysis import nbest_lists
 from simile_plugin.analysis.nbest_lists import read_nbest_lists
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.reward import score_lists
@@ -39,7 +40,7 @@ def test_lists_of_the_validation_before_training_are_written(dumped, encoder):
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["id"] for record in records] == sample["id"].tolist()  # once: before training
     risk_set = criterion.generator(model, sample)
-    hyps, _, _ = criterion.judge(sample, risk_set)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     sums = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=False)
     for row, record in enumerate(records):
@@ -74,7 +75,7 @@ def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
     dump.write(torch.tensor([8]), ["z"], hyps, mask, torch.zeros(1, 4), scores)
     # BLEU of "a c": precisions 1/2, (0 + 1)/(1 + 1), (0 + 1)/(0 + 1), the same: (1/4)^(1/4)
     assert json.loads(path.read_text(encoding="utf-8")) == {
-        **{"id": 7, "source": "x y", "ref": "a b", "hyps": ["a b", "a c"]},
+        **{"format_version": 1, "id": 7, "source": "x y", "ref": "a b", "hyps": ["a b", "a c"]},
         **{"scores": [-1.0, -2.5], "cost_bleu": [0.0, pytest.approx(1 - 0.25**0.25, abs=1e-6)]},
     }
 
@@ -82,3 +83,25 @@ def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
 def test_a_folder_that_is_missing(tmp_path):
     with pytest.raises(ValueError, match=r"^--risk-dump: .*lists: cannot be written: No such file"):
         RiskDump(str(tmp_path / "no" / "lists"))
+
+
+def test_a_line_that_a_kill_left_unfinished_goes(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    path.write_text('{"format_version": 1, "id": 0}\n{"format_version": 1, "id": 1, "so')
+    RiskDump(str(path)).close()
+    assert path.read_text() == '{"format_version": 1, "id": 0}\n'
+    path.write_text("a file of somebody else\nwithout a line feed")
+    RiskDump(str(path)).close()
+    assert path.read_text() == "a file of somebody else\nwithout a line feed"
+
+
+def test_a_full_disk_is_named(dumped):
+    criterion, model, sample, _ = dumped
+    criterion.dump = RiskDump("/dev/full")
+    criterion.eval()
+    with pytest.raises(ValueError, match="--risk-dump: /dev/full: cannot be written: No space"):
+        criterion(model, sample)
+
+
+def test_reader_and_writer_agree_on_the_version():
+    assert nbest_lists.DUMP_VERSION == risk_dump.FORMAT_VERSION

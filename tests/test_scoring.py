@@ -249,33 +249,6 @@ def test_projection_comes_back_after_an_exception(monkeypatch):
     assert "forward" not in vars(output_projection(model.decoder)[0])
 
 
-def test_out_of_memory_means_smaller_parts(monkeypatch):
-    task = make_task()
-    model, sample = make_model("transformer_tiny", task).double(), make_sample(task)
-    risk_set = make_risk_set(sample)
-    expected = score_rows(model, sample, risk_set, PAD)
-    right = gradients(model, expected)
-    whole, room = scoring.token_lprobs, 20
-
-    def small_device(features, *arguments):
-        if len(features) > room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return whole(features, *arguments)
-
-    said = []
-    monkeypatch.setattr(scoring.logger, "warning", said.append)
-    monkeypatch.setattr(scoring, "token_lprobs", small_device)
-    found = score_rows(model, sample, risk_set, PAD)
-    assert said and "out of memory; scoring again with --risk-max-tokens" in said[0]
-    for value, same in zip(found, expected, strict=True):
-        assert torch.allclose(value, same)
-    for name, gradient in gradients(model, found).items():
-        assert torch.allclose(gradient, right[name]), name
-    room = 2
-    with pytest.raises(torch.OutOfMemoryError):
-        score_rows(model, sample, risk_set, PAD)
-
-
 def test_encoder_output_is_copied_before_it_is_reordered():
     states = [torch.ones(1)]
     given = {"encoder_states": states, "mask": None}

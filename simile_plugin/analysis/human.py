@@ -190,7 +190,13 @@ def read_key(path: str, flag: str = "--key") -> Study:
         content = json.loads("\n".join(read_lines(path, flag)))
     except json.JSONDecodeError as error:
         raise ValueError(f"{expected}: line {error.lineno}: {error.msg}") from error
-    if not isinstance(content, dict) or content.get("format") != KEY_FORMAT:
+    version = content.get("format") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > KEY_FORMAT:
+        raise ValueError(
+            f"{flag}: {path}: format {version} is newer than {KEY_FORMAT}, the newest this version "
+            "reads; update simile-plugin"
+        )
+    if version != KEY_FORMAT:
         raise ValueError(f"{expected} (no format {KEY_FORMAT})")
     try:
         study = _study(content)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from html import escape
 from pathlib import Path
 
@@ -125,6 +126,8 @@ show();
 def write_sheets(study: Study, folder: str) -> list[str]:
     """Write sheet.A.tsv and sheet.A.html for each annotator A; returns their paths.
 
+    A sheet that is there stays: an interrupted call wrote it, and it may hold answers by now.
+
     Raises:
         OSError: if the folder is missing or not writable.
     """
@@ -132,8 +135,9 @@ def write_sheets(study: Study, folder: str) -> list[str]:
     for annotator in range(1, study.settings.annotators + 1):
         for ending, render in (("tsv", render_tsv), ("html", render_form)):
             path = str(Path(folder) / f"sheet.{annotator}.{ending}")
-            with atomic_write(path) as stream:
-                stream.write(render(study, annotator))
+            if not os.path.exists(path):
+                with atomic_write(path) as stream:
+                    stream.write(render(study, annotator))
             paths.append(path)
     return paths
 

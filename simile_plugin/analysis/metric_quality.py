@@ -20,7 +20,7 @@ from simile_plugin.analysis.significance import (
     interval,
     resample_counts,
 )
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import RewardEncoder
 from simile_plugin.files import read_lines
 from simile_plugin.reward import SIMILE_ALPHA
 
@@ -144,7 +144,7 @@ def _find_columns(
 
 
 def metric_scores(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     judgements: Judgements,
     alpha: float = SIMILE_ALPHA,
     meteor: Meteor | None = None,
@@ -242,7 +242,7 @@ def bootstrapped(
 
 
 def evaluate_judgements(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     files: Sequence[Judgements],
     alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,

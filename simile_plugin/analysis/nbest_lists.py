@@ -10,6 +10,7 @@ from typing import Any
 
 from simile_plugin.files import read_lines
 
+DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
 COSTS = ("cost_bleu", "cost_simile")
 REFERENCE_LINE = re.compile(r"T-(\d+)\t(.*)", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"D-(\d+)\t(\S+)\t(.*)", re.DOTALL)
@@ -101,6 +102,12 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
 
 
 def _from_json(content: Any, where: str) -> NbestList:
+    version = content.get("format_version", 1) if isinstance(content, dict) else 1
+    if not isinstance(version, int) or version > DUMP_VERSION:
+        raise ValueError(
+            f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
+            "version reads; update simile-plugin"
+        )
     try:
         hyps = tuple(str(hyp) for hyp in content["hyps"])
         columns = {

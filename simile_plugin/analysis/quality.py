@@ -19,7 +19,7 @@ from simile_plugin.analysis.significance import BOOTSTRAP_RESAMPLES, SEED
 from simile_plugin.analysis.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
 from simile_plugin.analysis.tables import Grid, text_table
 from simile_plugin.encoder.evaluation import StsSet
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import RewardEncoder
 from simile_plugin.reward import SIMILE_ALPHA, bleu_signature, signature
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _plain(value: object) -> object:
 
 
 def analyse_quality(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     folders: Mapping[str, Sequence[StsSet]],
     judged: Sequence[Judgements],
     alpha: float = SIMILE_ALPHA,

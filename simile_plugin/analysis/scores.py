@@ -16,7 +16,7 @@ from simile_plugin.analysis.systems import System
 from simile_plugin.reward import SIMILE_ALPHA, ListScores, corpus_bleu, score_outputs
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder.models import RewardEncoder
 
 LENGTH_RATIO = "length_ratio"
 
@@ -31,7 +31,7 @@ class ScoreSettings:
         tokenize: sacreBLEU tokeniser of BLEU.
     """
 
-    encoder: Encoder | None = None
+    encoder: RewardEncoder | None = None
     alpha: float = SIMILE_ALPHA
     tokenize: str = "13a"
 

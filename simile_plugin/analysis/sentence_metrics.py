@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from simile_plugin.analysis.chrf import CHAR_ORDER, chrf_statistics, corpus_chrf
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import RewardEncoder
 from simile_plugin.reward import SIMILE_ALPHA, bleu_statistics, score_outputs, sentence_bleu
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def load_meteor() -> Meteor | None:
 
 
 def encoder_scores(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     left: Sequence[str],
     right: Sequence[str],
     alpha: float = SIMILE_ALPHA,

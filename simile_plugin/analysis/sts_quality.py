@@ -16,7 +16,7 @@ from simile_plugin.analysis.sentence_metrics import (
 )
 from simile_plugin.analysis.significance import BOOTSTRAP_RESAMPLES, SEED, resample_counts
 from simile_plugin.encoder.evaluation import StsScores, StsSet, correlate_sts
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import RewardEncoder
 from simile_plugin.reward import SIMILE_ALPHA
 
 
@@ -71,7 +71,7 @@ def resampled_correlations(scores: Floats, gold: Floats, counts: Floats) -> Floa
 
 
 def evaluate_sts_metrics(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     folders: Mapping[str, Sequence[StsSet]],
     alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,
@@ -109,7 +109,7 @@ def evaluate_sts_metrics(
 
 
 def _set_scores(
-    encoders: Mapping[str, Encoder], part: StsSet, alpha: float, meteor: Meteor | None
+    encoders: Mapping[str, RewardEncoder], part: StsSet, alpha: float, meteor: Meteor | None
 ) -> dict[str, Floats]:
     similar = encoder_scores(encoders, part.left, part.right, alpha)
     return similar | surface_scores(part.left, part.right, meteor, both=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import importlib
 import os
 import pkgutil
@@ -22,6 +23,8 @@ ORDER = (
     "filter-pairs",
     "train-encoder",
     "eval-encoder",
+    "detect",
+    "mine-bitext",
     "convert-encoder",
     "fairseq-train",
     "score",
@@ -119,8 +122,7 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # Python flushes it once more at exit, which must not fail again
         return 141
     except KeyboardInterrupt:
         return 130
@@ -133,9 +135,16 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
             raise
         named = error.filename is not None and error.strerror is not None
         message = f"{error.filename}: {error.strerror}" if named else str(error)
+        if error.filename is None and error.errno == errno.ENOSPC:
+            message = f"standard output cannot be written: {error.strerror}"
+            _drop_output()  # Python flushes it once more at exit
     except ValueError as error:
         if os.environ.get("SIMILE_TRACEBACK"):
             raise
         message = str(error)
     print(f"simile {command}: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

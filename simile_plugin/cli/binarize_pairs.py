@@ -54,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_text(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tokens",
+        default="sp",
+        help="what sentences are split into: sp (sentencepiece pieces), word, trigram (of "
+        "characters) or ngram (of 2 to 4 characters, which train-encoder --kind charagram reads); "
+        "with + between them for a mixture (default %(default)s)",
+    )
     model = group.add_mutually_exclusive_group()
     model.add_argument(
         "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
@@ -61,18 +68,19 @@ def _add_text(group: argparse._ArgumentGroup) -> None:
     model.add_argument(
         "--vocab-size",
         type=int,
-        default=30_000,
-        metavar="PIECES",
-        help="sentencepiece pieces trained on a sample of the pairs, fewer if the text has not so "
-        "many (default and papers: %(default)s)",
+        metavar="TYPES",
+        help="pieces, words or n-grams of a sample of the pairs, fewer if the text has not so many "
+        "(default and papers: 30000 pieces, 200000 words or n-grams)",
     )
     group.add_argument(
         "--sample-sentences",
         type=int,
         default=1_000_000,
         metavar="N",
-        help="distinct sentences that sentencepiece is trained on, at most; its training takes "
-        "about 2 KB of memory for each (default %(default)s: 2 GB, a few minutes)",
+        help="distinct sentences at most that sentencepiece is trained on, or words are counted "
+        "on; the training of sentencepiece takes about 2 KB of memory for each "
+        "(default %(default)s: 2 GB, "
+        "a few minutes)",
     )
     add_preprocessing(group)
 
@@ -85,13 +93,27 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder.binarized import BinarizeOptions, binarize_pairs, is_binarized
     from simile_plugin.encoder.pairs import BadLines
+    from simile_plugin.encoder.tokens import MIX, TOKENS, types_of
     from simile_plugin.encoder.tsv import Columns, TsvInput
     from simile_plugin.encoder.workers import choose_workers
 
-    for flag in ("vocab_size", "sample_sentences"):
-        if getattr(args, flag) < 1:
-            name = flag.replace("_", "-")
-            raise ValueError(f"--{name}: got {getattr(args, flag)}, expected 1 or more")
+    parts = args.tokens.split(MIX)
+    if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
+        raise ValueError(
+            f"--tokens: got {args.tokens}, expected one of {', '.join(TOKENS)}, or different ones "
+            f"with {MIX} between them"
+        )
+    if args.sentencepiece is not None and "sp" not in parts:
+        raise ValueError(
+            f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
+            "no sentencepiece model; leave one of them out"
+        )
+    if args.vocab_size is None:
+        args.vocab_size = 30_000 if args.tokens == "sp" else 0
+    elif args.vocab_size < 1:
+        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+    if args.sample_sentences < 1:
+        raise ValueError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
     if is_binarized(args.output) and not args.overwrite:
         raise ValueError(
             f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
@@ -100,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
         paths=tuple(args.pairs),
         output=args.output,
         preprocessing=preprocessing_of(args),
+        tokens=args.tokens,
         sentencepiece=args.sentencepiece,
         vocab_size=args.vocab_size,
         sample_sentences=args.sample_sentences,
@@ -118,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(
             f"{args.output}: {manifest['pairs']} pairs, {manifest['tokens']} tokens of "
-            f"{manifest['vocab_size']} pieces as {manifest['dtype']}, {seconds:.0f} s"
+            f"{manifest['vocab_size']} {types_of(args.tokens)} as {manifest['dtype']}, "
+            f"{seconds:.0f} s"
         )
     return 0

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> Encoder:
-    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder.format import load_own_encoder
     from simile_plugin.encoder.published import convert_published, read_published
 
     if Path(args.source).is_dir():
@@ -102,7 +102,7 @@ def _read(args: argparse.Namespace) -> Encoder:
                 raise ValueError(
                     f"{flag}: is for a published .pt, but --from {args.source} is ours"
                 )
-        return load_encoder(args.source)
+        return load_own_encoder(args.source)
     if args.sentencepiece is None:
         raise ValueError(
             f"--sentencepiece: missing; --from {args.source} is no folder, and a published .pt "

@@ -194,7 +194,7 @@ def check_checkpoints() -> Check:
     """A checkpoint as fairseq writes it, with an argparse.Namespace, can be read back."""
     torch: Any = importlib.import_module("torch")
     compat: Any = importlib.import_module("simile_plugin.compat")
-    compat.apply()
+    compat.allow_fairseq_checkpoints()
     utils: Any = importlib.import_module("fairseq.checkpoint_utils")
     state = {
         "args": argparse.Namespace(arch="transformer", task="translation", lr=[0.5]),

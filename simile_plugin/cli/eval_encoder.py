@@ -11,16 +11,24 @@ Correlate encoders, and sentence BLEU (+1 on orders 2 to 4), chrF and METEOR bes
 scores. All numbers are percent. METEOR needs NLTK's WordNet (python -m nltk.downloader wordnet).
 
 --sts DIR: a folder holds STS.input.X.txt (sentence TAB sentence) and STS.gs.X.txt (a score a line,
-empty lines are skipped), one pair of files for each set X. Printed: Pearson for each set, the
+empty lines are skipped), one pair of files for each set X; 2016's STS2016.input.X.txt, 2017's
+cross-lingual tracks, STS-B's sts-dev.csv or sts-test.csv, and a file of sentence TAB sentence TAB
+score are read too. Printed: Pearson for each set, the
 unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the folder;
 Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
 within each set). The second sentence is the reference; sym. is the mean of both directions.
+--hard adds the pairs of all these sets that words decide worst: those with a negation; of the 20%
+(10%) that share most words, by symmetric word error rate, those of gold 0 to 2 (0 to 1); of the 20%
+(10%) that share fewest, those of gold 3 to 5 (4 to 5).
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
 --judgement-columns). Printed: Spearman, Pearson and Kendall's tau-b with the human scores, for each
 file and as the unweighted mean over the files, with 95% bootstrap intervals (segments resampled
 within each file); and the differences of the means, by the same resamples.
+
+--speed FILE: sentences a second, segmentation included, of 128,000 sentences (the lines of FILE,
+repeated) in batches of 128.
 
 Training sentences that stand in an evaluation set make its number meaningless.
 """
@@ -31,6 +39,8 @@ examples:
   simile eval-encoder ENCODER --judgements wmt15.*-en.tsv --json
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
   simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
+  simile eval-encoder ENCODER --sts sts/201[2-6] --hard
+  simile eval-encoder ENCODER --speed sentences.txt
 """
 
 
@@ -45,7 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]ENCODER",
         help="encoder folder; several are compared in one table",
     )
-    parser.add_argument("--sts", nargs="+", metavar="DIR", help="STS folders, one for each year")
+    parser.add_argument(
+        "--sts", nargs="+", metavar="DIR", help="STS folders, one for each year, or files"
+    )
+    parser.add_argument(
+        "--hard", action="store_true", help="also the hard pairs and those with a negation"
+    )
     parser.add_argument(
         "--judgements", nargs="+", metavar="FILE", help="judged segments, one TSV a language pair"
     )
@@ -56,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names in the header, or numbers from 1 (line 1 is then taken for a header, and "
         "skipped, if its score is no number)",
     )
+    parser.add_argument("--speed", metavar="FILE", help="measure the encoding speed on its lines")
     parser.add_argument(
         "--simile-alpha",
         type=float,
@@ -80,12 +96,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate; exit status 0. Errors are raised as ValueError or OSError."""
     import json
+    from dataclasses import asdict
 
+    from simile_plugin.analysis.hard_sts import evaluate_hard, format_hard
     from simile_plugin.analysis.metric_quality import read_judgements
     from simile_plugin.analysis.quality import analyse_quality, format_quality
-    from simile_plugin.encoder.evaluation import read_sts
+    from simile_plugin.encoder.evaluation import measure_speed, read_sts
     from simile_plugin.encoder.format import load_encoder
     from simile_plugin.encoder.models import usable_device
+    from simile_plugin.files import read_lines
 
     _check(args)
     named = _named_encoders(args.encoder)
@@ -93,13 +112,37 @@ def run(args: argparse.Namespace) -> int:
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
     device = usable_device(args.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
+    lines = read_lines(args.speed, "--speed") if args.speed else []
     found = analyse_quality(encoders, folders, judged, args.simile_alpha, args.resamples, args.seed)
+    hard = None
+    if args.hard:
+        sets = [part for parts in folders.values() for part in parts]
+        hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
+    speed = {
+        name: measure_speed(encoder, lines) for name, encoder in encoders.items() if args.speed
+    }
     if args.json:
-        print(json.dumps(found.as_json(), indent=2))
+        report = found.as_json()
+        if hard is not None:
+            report["hard"] = hard.as_json()
+        if speed:
+            report["speed"] = {
+                name: {**asdict(part), "per_second": part.per_second}
+                for name, part in speed.items()
+            }
+        print(json.dumps(report, indent=2))
         return 0
     for name, fingerprint in found.encoders.items():
         print(f"encoder {name} {fingerprint}" if len(encoders) > 1 else f"encoder {fingerprint}")
-    print(format_quality(found, sets=True), end="")
+    if folders or judged:
+        print(format_quality(found, sets=True), end="")
+    if hard is not None:
+        print(f"\n{format_hard(hard)}")
+    for name, part in speed.items():
+        print(
+            f"{name}: {part.per_second:,.0f} sentences a second ({part.sentences:,} in batches of "
+            f"{part.batch}, {part.seconds:.1f} s on {part.device}, {part.threads} threads)"
+        )
     return 0
 
 
@@ -122,8 +165,10 @@ def _check(args: argparse.Namespace) -> None:
     """Raise ValueError for flags that cannot be meant."""
     from simile_plugin.analysis.quality import FEWEST_RESAMPLES
 
-    if not args.sts and not args.judgements:
+    if not args.sts and not args.judgements and not args.speed:
         raise ValueError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
+    if args.hard and not args.sts:
+        raise ValueError("--hard: there is no --sts DIR it could take pairs from")
     if args.judgement_columns and not args.judgements:
         raise ValueError("--judgement-columns: there is no --judgements FILE it could be for")
     if args.resamples < FEWEST_RESAMPLES:

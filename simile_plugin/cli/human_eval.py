@@ -133,9 +133,10 @@ def _sheet(args: argparse.Namespace) -> int:
             "they must be parallel, one sentence a line"
         )
     study = human.draw_study(compared, refs, sources, settings, differ)
-    # The key comes first: sheets without a key would be lost work.
-    with atomic_write(args.key) as stream:
-        stream.write(human.key_text(study))
+    if not _goes_on(args, human.key_text(study)):
+        # The key comes first: sheets without a key would be lost work.
+        with atomic_write(args.key) as stream:
+            stream.write(human.key_text(study))
     os.makedirs(args.out, exist_ok=True)
     human_sheets.write_sheets(study, args.out)
     print(
@@ -153,13 +154,21 @@ def _check_targets(out: str, key: str) -> None:
             f"--key: {key} lies in the folder of the sheets, {out}, which annotators get; "
             "name a place outside of it"
         )
+
+
+def _goes_on(args: argparse.Namespace, key: str) -> bool:
+    """Whether an interrupted call left this very key, and perhaps some sheets, which stay."""
     # A new draw would make answers to the old sheets unreadable for ever.
-    if os.path.exists(key):
+    if os.path.exists(args.key):
+        if Path(args.key).read_bytes() == key.encode("utf-8"):
+            return True
         raise ValueError(
-            f"--key: {key} exists; answers to its sheets need it: name another file, or remove it"
+            f"--key: {args.key} exists; answers to its sheets need it: name another file, or "
+            "remove it"
         )
-    if os.path.isdir(out) and any(name.startswith("sheet.") for name in os.listdir(out)):
-        raise ValueError(f"--out: {out} holds sheets already; name another folder")
+    if os.path.isdir(args.out) and any(n.startswith("sheet.") for n in os.listdir(args.out)):
+        raise ValueError(f"--out: {args.out} holds sheets already; name another folder")
+    return False
 
 
 def _differ(given: str | None, names: list[str]) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """Train the reward encoder from paraphrase pairs.
 
-A sentence becomes the mean of the embeddings of its sentencepiece pieces; training pulls the two
-sides of a pair together and pushes the most similar wrong sentence of a mega-batch away (Wieting
-et al. 2019, "Beyond BLEU", section 3; "Simple and Effective Paraphrastic Similarity from Parallel
-Translations"). The result is a folder for --encoder and `simile score`.
+A sentence becomes the mean of the embeddings of its sentencepiece pieces (other kinds: --kind);
+training pulls the two sides of a pair together and pushes the most similar wrong sentence of a
+mega-batch away (Wieting et al. 2019, "Beyond BLEU", section 3; "Simple and Effective Paraphrastic
+Similarity from Parallel Translations"). The result is a folder for --encoder and `simile score`.
 
 An interrupted run goes on when the same command is given again. A word @FILE is replaced by the
 flags in FILE, one or more a line, # for comments: recipes/encoder/ has those of the papers.
@@ -19,6 +19,22 @@ from typing import Any
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
 
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
+VECTORS = {
+    "sp": "mean of piece embeddings",
+    "word": "mean of word embeddings",
+    "trigram": "mean of embeddings of character trigrams",
+    "charagram": "tanh(b + sum of embeddings of character n-grams, n from 2 to 4)",
+    "lstm": "mean of an LSTM's states",
+    "blstm": "the same in both directions",
+    "gran": "mean of embeddings times a gate that a GRU computes",
+}
+# Where a kind wants other values than the averages do.
+KIND_DEFAULTS = {
+    **{kind: {"lr": 5e-3, "init_std": 1.0} for kind in ("sp", "word", "trigram")},
+    "charagram": {"lr": 1e-3, "init_std": 0.05},
+    **{kind: {"lr": 1e-3, "init_std": 1.0} for kind in ("lstm", "blstm")},
+    "gran": {"lr": 1e-3, "init_std": 0.1},
+}
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
 
 
@@ -46,14 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
     )
+    _add_kind(parser.add_argument_group("encoder"))
     text = parser.add_argument_group("text")
     text.add_argument(
         "--vocab-size",
         type=int,
-        default=8000,
-        metavar="PIECES",
-        help="sentencepiece pieces trained on the pairs, fewer if the text has not so many "
-        "(default %(default)s; papers: 30000 for millions of pairs)",
+        metavar="TYPES",
+        help="pieces, words or n-grams, the most frequent of the pairs; fewer if the text has not "
+        "so many (default: 8000 pieces, papers: 30000 for millions of pairs; 200000 words or "
+        "n-grams, as in the papers)",
     )
     text.add_argument(
         "--sentencepiece", metavar="MODEL", help="use this sentencepiece model, train none"
@@ -61,6 +78,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preprocessing(text)
     _add_training(parser.add_argument_group("training"))
     _add_control(parser.add_argument_group("control"))
+
+
+def _add_kind(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kind",
+        default="sp",
+        help="what makes a vector of a sentence (default %(default)s). "
+        + "; ".join(f"{kind}: {text}" for kind, text in VECTORS.items())
+        + ". Mixtures of those without order: sp+trigram",
+    )
+    group.add_argument(
+        "--mix",
+        default="add",
+        choices=("add", "concat"),
+        help="the vectors of the parts of a mixture, trained together (default %(default)s)",
+    )
+    group.add_argument(
+        "--tokens",
+        choices=("sp", "word", "trigram"),
+        help="what lstm, blstm and gran read: sentencepiece pieces (default for TSV files), words "
+        "or character trigrams",
+    )
+    group.add_argument(
+        "--hidden",
+        type=int,
+        default=0,
+        metavar="SIZE",
+        help="of a recurrent state (default: as --dim)",
+    )
+    group.add_argument(
+        "--combine",
+        default="mean",
+        choices=("mean", "concat"),
+        help="both directions of blstm (default %(default)s)",
+    )
+    group.add_argument(
+        "--scramble",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="shuffle the tokens of a training sentence with this probability, for lstm, blstm and "
+        "gran: the other kinds do not see the order (default %(default)s; Wieting & Gimpel 2018: "
+        "0.3 to 0.5)",
+    )
 
 
 class _Length(argparse.Action):
@@ -160,8 +221,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--lr",
         type=float,
-        default=5e-3,
-        help="Adam's learning rate (default %(default)s; papers: 0.001)",
+        help="Adam's learning rate (default 0.005; 0.001 for charagram, lstm, blstm and gran; "
+        "papers: 0.001)",
     )
     group.add_argument(
         "--lr-schedule",
@@ -172,17 +233,18 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--init-std",
         type=float,
-        default=1.0,
         metavar="STD",
-        help="standard deviation of the initial embeddings; only lr / init-std counts, for the "
-        "loss sees only cosines (default %(default)s, as torch's nn.Embedding)",
+        help="standard deviation of the initial embeddings; of averages only lr / init-std counts, "
+        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.1 for gran, "
+        "0.05 for charagram)",
     )
     group.add_argument(
         "--dropout",
         type=float,
         default=0.0,
         metavar="P",
-        help="drop entries of the piece embeddings (default %(default)s; papers: 0 to 0.3; slower)",
+        help="drop entries of the token embeddings; for gran the same entries of all tokens of a "
+        "sentence (variational dropout) (default %(default)s; papers: 0 to 0.3; slower)",
     )
     group.add_argument(
         "--l2-initial",
@@ -241,21 +303,56 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", action="store_true", help="print config.json at the end")
 
 
+def _tokens(args: argparse.Namespace) -> str:
+    """What the encoder reads: its kind decides, or --tokens, or the binarized pairs."""
+    from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized
+    from simile_plugin.encoder.composers import check_kind, possible_tokens
+
+    try:
+        check_kind(args.kind)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from error
+    possible = possible_tokens(args.kind)
+    if args.tokens is not None and args.tokens not in possible:
+        raise ValueError(
+            f"--tokens: got {args.tokens} with --kind {args.kind}, which reads {possible[0]}; "
+            "leave it out, or use --kind lstm, blstm or gran"
+        )
+    if args.tokens is not None or len(possible) == 1:
+        return args.tokens or possible[0]
+    if len(args.pairs) == 1 and is_binarized(args.pairs[0]):
+        return binarized_segmenter(args.pairs[0]).name
+    return "sp"
+
+
 def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as ValueError or OSError."""
     import json
 
     from simile_plugin.encoder.run import RunOptions, keep_freed_memory, train_encoder
+    from simile_plugin.encoder.tokens import MIX, types_of
     from simile_plugin.encoder.trainer import TrainingConfig
 
-    if args.vocab_size < 1:
+    tokens = _tokens(args)
+    if args.sentencepiece is not None and "sp" not in tokens.split(MIX):
+        raise ValueError(
+            f"--sentencepiece: got {args.sentencepiece}, but the tokens of this encoder are "
+            f"{tokens}; leave it out"
+        )
+    if args.vocab_size is not None and args.vocab_size < 1:
         raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+    if args.vocab_size is None:
+        args.vocab_size = 8000 if tokens == "sp" else 0
+    for name, value in KIND_DEFAULTS[args.kind.partition(MIX)[0]].items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     if args.steps is None and not 0 < args.epochs < 1e6:
         raise ValueError(f"--epochs: got {args.epochs:g}, expected a number above 0")
     options = RunOptions(
         pairs=tuple(args.pairs),
         output=args.output,
         preprocessing=preprocessing_of(args),
+        tokens=tokens,
         vocab_size=args.vocab_size,
         sentencepiece=args.sentencepiece,
         eval_sts=tuple(args.eval_sts),
@@ -288,15 +385,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         facts = encoder.training_facts
         print(
-            f"{args.output}: encoder {encoder.fingerprint}, {len(encoder.segmenter)} pieces x "
-            f"{encoder.dim}, step {facts['chosen_step']}, mean cosine of pairs "
-            f"{facts['pair_cosine']:.3f}, of random sentences {facts['random_cosine']:.3f}, "
-            f"{facts['seconds']:.0f} s"
+            f"{args.output}: encoder {encoder.fingerprint}, {len(encoder.segmenter)} "
+            f"{types_of(encoder.segmenter.name)} x {encoder.dim}, step {facts['chosen_step']}, "
+            f"mean cosine of pairs {facts['pair_cosine']:.3f}, of random sentences "
+            f"{facts['random_cosine']:.3f}, {facts['seconds']:.0f} s"
         )
     return 0
 
 
 _CONFIG_FLAGS = (
+    "kind",
+    "hidden",
+    "combine",
+    "mix",
+    "scramble",
     "dim",
     "batch_size",
     "margin",

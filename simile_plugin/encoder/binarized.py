@@ -24,15 +24,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin import __version__
-from simile_plugin.encoder.pairs import BadLines, Pairs, sentence_hash, train_sentencepiece
+from simile_plugin.encoder.pairs import (
+    BadLines,
+    Pairs,
+    known_only,
+    read_sentencepiece,
+    sentence_hash,
+    train_tokenizer,
+)
+from simile_plugin.encoder.tokens import (
+    MIX,
+    TOKENS,
+    Tokenizer,
+    file_names,
+    load_tokenizer,
+    types_of,
+)
 from simile_plugin.encoder.tsv import FIRST_TWO, Block, Columns, Progress, TsvInput
 from simile_plugin.encoder.workers import ordered_map
 from simile_plugin.files import atomic_folder
 from simile_plugin.text import Preprocessing, Segmenter
 
 FORMAT = "simile binarized pairs"
-FORMAT_VERSION = 1
-MANIFEST, SENTENCEPIECE = "manifest.json", "sentencepiece.model"
+FORMAT_VERSION = 2  # 1 for sentencepiece, which older versions read as well
+MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
 NO_PIECE = "side without a known piece"
 
@@ -69,14 +84,15 @@ class _Done(Preprocessing):
 class BlockSegmenter:
     """Block of lines -> pieces; picklable, so that it can run in another process."""
 
-    model_proto: bytes
+    tokens: str
+    files: dict[str, bytes]
     preprocessing: Preprocessing
     columns: Columns
 
     @cached_property
-    def segmenter(self) -> Segmenter:
+    def segmenter(self) -> Tokenizer:
         """Of preprocessed sentences; made where it is used."""
-        return Segmenter(self.model_proto, _Done(**asdict(self.preprocessing)))
+        return load_tokenizer(self.tokens, self.files, _Done(**asdict(self.preprocessing)))
 
     @property
     def dtype(self) -> str:
@@ -91,17 +107,14 @@ class BlockSegmenter:
         accepted = "".join(
             f"{raw}{end}" for (raw, _), end in zip(sentences, "\t\n" * len(numbers), strict=True)
         )
-        unknown = self.segmenter.unk_id
-        rows = self.segmenter.encode([prepared for _, prepared in sentences])
-        known = [[piece for piece in row if piece != unknown] for row in rows]
-        usable = [bool(a) and bool(b) for a, b in zip(known[::2], known[1::2], strict=True)]
+        ids, lengths = known_only(self.segmenter, [prepared for _, prepared in sentences])
+        usable = (lengths.reshape(-1, 2) > 0).all(1)
         bad += [(n, NO_PIECE) for n, good in zip(numbers, usable, strict=True) if not good]
-        keep = np.repeat(np.array(usable, dtype=bool), 2)
-        kept = [row for row, good in zip(known, keep, strict=True) if good]
+        keep = np.repeat(usable, 2)
         return SegmentedBlock(
             name=block.name,
-            ids=np.array([piece for row in kept for piece in row], dtype=self.dtype),
-            lengths=np.array([len(row) for row in kept], dtype=np.int64),
+            ids=ids[np.repeat(keep, lengths)].astype(self.dtype),
+            lengths=lengths[keep],
             hashes=hashes[keep],
             accepted=accepted.encode(),
             bad=sorted(bad),
@@ -175,14 +188,17 @@ class FolderWriter:
         self.sentences += len(lengths)
         self.tokens += len(ids)
 
-    def finish(self, segmenter: Segmenter, facts: dict[str, Any]) -> dict[str, Any]:
-        """Write sentencepiece.model and manifest.json; returns the manifest."""
-        model = segmenter.model_proto
-        (self.folder / SENTENCEPIECE).write_bytes(model)
-        model_facts = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
+    def finish(self, segmenter: Tokenizer, facts: dict[str, Any]) -> dict[str, Any]:
+        """Write the tokeniser's files and manifest.json; returns the manifest."""
+        models = {}
+        for name, model in segmenter.files.items():
+            (self.folder / name).write_bytes(model)
+            models[name] = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
+        sp = segmenter.name == "sp"
         manifest = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format_version": 1 if sp else FORMAT_VERSION,
+            **({} if sp else {"tokenizer": segmenter.name}),
             "pairs": self.sentences // 2,
             "sentences": self.sentences,
             "tokens": self.tokens,
@@ -190,8 +206,7 @@ class FolderWriter:
             "vocab_size": len(segmenter),
             "preprocessing": asdict(segmenter.preprocessing),
             **facts,
-            "files": {name: file.facts() for name, file in self.files.items()}
-            | {SENTENCEPIECE: model_facts},
+            "files": {name: file.facts() for name, file in self.files.items()} | models,
             "simile_plugin": __version__,
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
@@ -208,11 +223,12 @@ class BinarizeOptions:
         output: folder to write.
         preprocessing: of every sentence before segmentation.
         sentencepiece: path of a model, or None to train one.
-        vocab_size: of the model that is trained, an upper limit.
+        vocab_size: of the tokeniser that is trained, an upper limit; 0 for the papers' sizes.
         sample_sentences: distinct sentences that it is trained on, at most.
         columns: that hold the sentences.
         header: the first line of each file is none of them.
         workers: processes.
+        tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
     """
 
     paths: tuple[str, ...]
@@ -224,6 +240,7 @@ class BinarizeOptions:
     columns: Columns = FIRST_TWO
     header: bool = False
     workers: int = 1
+    tokens: str = "sp"
 
 
 def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
@@ -243,7 +260,9 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
     source = TsvInput(options.paths, options.header)
     with atomic_folder(options.output, marker=MANIFEST) as folder:
         segmenter, origin = _segmenter(options, source, bad.strict)
-        job = BlockSegmenter(segmenter.model_proto, options.preprocessing, options.columns)
+        job = BlockSegmenter(
+            segmenter.name, segmenter.files, options.preprocessing, options.columns
+        )
         writer = FolderWriter(folder, job.dtype)
         digest = hashlib.sha256()
         with Progress("binarizing", source) as progress:
@@ -269,31 +288,21 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
 
 def _segmenter(
     options: BinarizeOptions, source: TsvInput, strict: bool
-) -> tuple[Segmenter, dict[str, Any]]:
-    """The sentencepiece model, given or trained now, and where it is from."""
-    if options.sentencepiece is not None:
-        try:
-            model = Path(options.sentencepiece).read_bytes()
-            return Segmenter(model, options.preprocessing), {"trained": False}
-        except ValueError as error:
-            raise ValueError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """The tokeniser, given or trained now, and where it is from."""
+    given = read_sentencepiece(options.sentencepiece, options.preprocessing)
+    if given is not None and options.tokens == "sp":
+        return Segmenter(given, options.preprocessing), {"trained": False}
     if source.total is None:
         raise ValueError(
             "--vocab-size: standard input or a pipe can be read only once, and training a "
-            "sentencepiece model takes a pass of its own; give --sentencepiece MODEL or a file"
+            "sentencepiece model, or counting words, takes a pass of its own; give "
+            "--sentencepiece MODEL or a file"
         )
     sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
-    _say(
-        f"training a sentencepiece model of up to {options.vocab_size} pieces on "
-        f"{len(sample)} distinct sentences"
+    segmenter = train_tokenizer(
+        options.tokens, sample, options.preprocessing, options.vocab_size, given, _say
     )
-    model = train_sentencepiece(sample, options.preprocessing, options.vocab_size)
-    segmenter = Segmenter(model, options.preprocessing)
-    if len(segmenter) < options.vocab_size:
-        _say(
-            f"the text supports {len(segmenter)} pieces, "
-            f"fewer than --vocab-size {options.vocab_size}"
-        )
     return segmenter, {
         "trained": True,
         "vocab_size_asked": options.vocab_size,
@@ -374,7 +383,8 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
     }
     for name, size in sizes.items():
         _check_file(root / name, size, manifest, verify)
-    _check_file(root / SENTENCEPIECE, None, manifest, True)
+    for name in tokenizer_files(manifest):
+        _check_file(root / name, None, manifest, True)
     offsets = _mapped(root / OFFSETS, "<i8")
     if offsets[0] != 0 or offsets[-1] != manifest["tokens"]:
         raise ValueError(
@@ -390,24 +400,32 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
     )
 
 
-def binarized_segmenter(folder: str | Path) -> Segmenter:
-    """The sentencepiece model and preprocessing that a folder was made with.
+def tokenizer_files(manifest: dict[str, Any]) -> list[str]:
+    """Names of the tokeniser's files."""
+    return file_names(manifest.get("tokenizer", "sp"))
+
+
+def binarized_segmenter(folder: str | Path) -> Tokenizer:
+    """The tokeniser with the preprocessing that a folder was made with.
 
     Raises:
         ValueError: as open_binarized.
     """
     root = Path(folder)
     manifest = read_manifest(root)
-    _check_file(root / SENTENCEPIECE, None, manifest, True)
+    names = tokenizer_files(manifest)
+    for name in names:
+        _check_file(root / name, None, manifest, True)
+    tokens = manifest.get("tokenizer", "sp")
+    preprocessing = Preprocessing(**manifest["preprocessing"])
     try:
-        segmenter = Segmenter(
-            (root / SENTENCEPIECE).read_bytes(), Preprocessing(**manifest["preprocessing"])
-        )
+        files = {name: (root / name).read_bytes() for name in names}
+        segmenter = load_tokenizer(tokens, files, preprocessing)
     except ValueError as error:
-        raise ValueError(f"{root / SENTENCEPIECE}: {error}") from error
+        raise ValueError(f"{root}/{error}") from error
     if len(segmenter) != manifest["vocab_size"]:
         raise ValueError(
-            f"{root / SENTENCEPIECE}: has {len(segmenter)} pieces, but {MANIFEST} says "
+            f"{root / names[0]}: has {len(segmenter)} {types_of(tokens)}, but {MANIFEST} says "
             f"{manifest['vocab_size']}; binarize the pairs again"
         )
     return segmenter
@@ -444,6 +462,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     flags = manifest.get("preprocessing")
     parts = manifest.get("files")
     checks = {
+        "tokenizer": set(str(manifest.get("tokenizer", "sp")).split(MIX)) <= set(TOKENS),
         "sentences": manifest["sentences"] == 2 * manifest["pairs"],
         "dtype": manifest.get("dtype") in ("uint16", "uint32"),
         "digest": isinstance(manifest.get("digest"), str),
@@ -453,7 +472,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         "files": isinstance(parts, dict)
         and all(
             isinstance(parts.get(name), dict) and isinstance(parts[name].get("sha256"), str)
-            for name in (IDS, OFFSETS, HASHES, SENTENCEPIECE)
+            for name in (IDS, OFFSETS, HASHES, *tokenizer_files(manifest))
         ),
     }
     for key, good in checks.items():

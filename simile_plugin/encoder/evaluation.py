@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder.models import Encoder, cosine
+from simile_plugin.encoder.models import RewardEncoder, cosine
 from simile_plugin.files import read_lines
 
-INPUT, GOLD = "STS.input.", "STS.gs."
+INPUT = re.compile(r"(STS(?:20\d\d)?)\.input\.(.+)\.txt")
+
+SPEED_SENTENCES, SPEED_BATCH = 128_000, 128  # of the papers
 
 
 @dataclass(frozen=True)
@@ -51,22 +55,31 @@ class StsScores:
 
 
 def read_sts(folder: str | Path, flag: str = "--sts") -> list[StsSet]:
-    """Read STS.input.X.txt and STS.gs.X.txt of a folder; pairs with an empty gold are skipped.
+    """Read the STS sets of a folder in SemEval's layout, or the one set of a file.
+
+    A folder holds STS.input.X.txt and STS.gs.X.txt (2016: STS2016.input.X.txt), sentence TAB
+    sentence and a score a line; pairs with an empty gold are skipped. A file is STS-B's (genre,
+    file, year, id, score, sentence, sentence) or sentence, sentence, score.
 
     Raises:
         ValueError: naming the file (and line), for a folder without a set, a missing gold file,
             differing line counts, a line without TAB or a gold score that is no number.
     """
     root = Path(folder)
-    inputs = sorted(root.glob(f"{INPUT}*.txt")) if root.is_dir() else []
+    if root.is_file():
+        return [_read_sts_file(root, flag)]
+    found = (INPUT.fullmatch(path.name) for path in root.iterdir()) if root.is_dir() else ()
+    inputs = sorted((match for match in found if match), key=lambda match: match[2])
     if not inputs:
-        raise ValueError(f"{flag}: {root}: no STS.input.*.txt there, expected an STS folder")
-    return [_read_set(path, flag) for path in inputs]
+        raise ValueError(
+            f"{flag}: {root}: no STS.input.*.txt there, expected an STS folder, or an STS-B file"
+        )
+    return [_read_set(root, match, flag) for match in inputs]
 
 
-def _read_set(path: Path, flag: str) -> StsSet:
-    name = path.name[len(INPUT) : -len(".txt")]
-    gold_path = path.with_name(GOLD + name + ".txt")
+def _read_set(root: Path, match: re.Match[str], flag: str) -> StsSet:
+    path, name = root / match[0], match[2]
+    gold_path = root / f"{match[1]}.gs.{name}.txt"
     if not gold_path.is_file():
         raise ValueError(f"{flag}: {path} has no gold scores, expected {gold_path}")
     lines, scores = read_lines(path, flag), read_lines(gold_path, flag)
@@ -82,17 +95,48 @@ def _read_set(path: Path, flag: str) -> StsSet:
         columns = line.split("\t")
         if len(columns) < 2:
             raise ValueError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB sentence")
-        try:
-            value = float(score)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise ValueError(f"{flag}: {gold_path}:{number}: got {score!r}, expected a number")
         left.append(columns[0])
         right.append(columns[1])
-        gold.append(value)
+        gold.append(_gold(score, f"{flag}: {gold_path}:{number}"))
+    return _checked_set(name, left, right, gold, f"{flag}: {gold_path}")
+
+
+def _read_sts_file(path: Path, flag: str) -> StsSet:
+    """STS-B's columns, of which later ones name a licence, or sentence, sentence, score."""
+    left, right, gold = [], [], []
+    for number, line in enumerate(read_lines(path, flag), 1):
+        columns = line.split("\t")
+        if len(columns) >= 7:
+            score, one, other = columns[4:7]
+        elif len(columns) == 3:
+            one, other, score = columns
+        else:
+            raise ValueError(
+                f"{flag}: {path}:{number}: {len(columns)} columns, expected 7 or more as in STS-B "
+                "(the score in the 5th, the sentences in the 6th and 7th), or sentence, sentence, "
+                "score"
+            )
+        left.append(one)
+        right.append(other)
+        gold.append(_gold(score, f"{flag}: {path}:{number}"))
+    return _checked_set(path.stem, left, right, gold, f"{flag}: {path}")
+
+
+def _gold(score: str, where: str) -> float:
+    try:
+        value = float(score)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{where}: got {score!r}, expected a number")
+    return value
+
+
+def _checked_set(
+    name: str, left: list[str], right: list[str], gold: list[float], where: str
+) -> StsSet:
     if len(gold) < 2:
-        raise ValueError(f"{flag}: {gold_path}: {len(gold)} gold scores, expected 2 or more")
+        raise ValueError(f"{where}: {len(gold)} gold scores, expected 2 or more")
     return StsSet(name, left, right, np.array(gold))
 
 
@@ -119,14 +163,14 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def similarities(
-    encoder: Encoder, left: Sequence[str], right: Sequence[str]
+    encoder: RewardEncoder, left: Sequence[str], right: Sequence[str]
 ) -> NDArray[np.float64]:
     """SIM of each pair of sentences, (n,)."""
     sims: torch.Tensor = cosine(encoder.embed_text(left), encoder.embed_text(right))
     return sims.cpu().numpy().astype(np.float64)
 
 
-def evaluate_sts(encoder: Encoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
+def evaluate_sts(encoder: RewardEncoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
     """Correlate SIM with the gold scores of the sets of one folder."""
     sims = [similarities(encoder, part.left, part.right) for part in sets]
     return correlate_sts(folder, sets, sims)
@@ -152,3 +196,44 @@ def correlate_sts(
         pairs=len(every_gold),
         constant=[name for name, value in by_pearson.items() if math.isnan(value)],
     )
+
+
+@dataclass(frozen=True)
+class EncodingSpeed:
+    """How fast an encoder turns text into vectors, segmentation included."""
+
+    sentences: int
+    batch: int
+    seconds: float
+    device: str
+    threads: int
+
+    @property
+    def per_second(self) -> float:
+        """Sentences a second."""
+        return self.sentences / self.seconds
+
+
+def measure_speed(
+    encoder: RewardEncoder,
+    sentences: Sequence[str],
+    total: int = SPEED_SENTENCES,
+    batch: int = SPEED_BATCH,
+) -> EncodingSpeed:
+    """Time ``embed_text`` on the papers' protocol: 128,000 sentences in batches of 128.
+
+    The sentences are repeated, in order, until there are enough; one batch runs untimed before.
+
+    Raises:
+        ValueError: without sentences.
+    """
+    if not sentences:
+        raise ValueError("--speed: the file has no sentences")
+    repeated = [sentences[i % len(sentences)] for i in range(total)]
+    vectors = encoder.embed_text(repeated[:batch])
+    start = time.perf_counter()
+    for first in range(0, total, batch):
+        vectors = encoder.embed_text(repeated[first : first + batch])
+    vectors.cpu()  # waits for a GPU
+    seconds = time.perf_counter() - start
+    return EncodingSpeed(total, batch, seconds, str(vectors.device), torch.get_num_threads())

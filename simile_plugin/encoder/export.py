@@ -20,6 +20,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.torch import save
 from torch import Tensor
 
@@ -57,7 +58,13 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
     Raises:
         ValueError: for an encoder whose segmentation the tokenizer cannot express.
     """
-    tokenizer = tokenizer_json(encoder.segmenter)
+    segmenter = encoder.segmenter
+    if encoder.kind != "sp" or not isinstance(segmenter, Segmenter):
+        raise ValueError(
+            f"is of kind {encoder.kind}; only averages of sentencepiece pieces (kind sp) can be "
+            "exported"
+        )
+    tokenizer = tokenizer_json(segmenter)
     weight = exported_weight(encoder)
     files: dict[str, Any] = {TOKENIZER: tokenizer, MODULES: [STATIC_EMBEDDING]}
     if to == SENTENCE_TRANSFORMERS:
@@ -89,7 +96,7 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
 def exported_weight(encoder: Encoder) -> Tensor:
     """The embeddings with zeros for the unknown piece, which the others count in the mean."""
     weight = encoder.weight.detach().cpu().clone()
-    weight[encoder.segmenter.unk_id] = 0
+    weight[~encoder.segmenter.known(np.arange(len(weight)))] = 0
     return weight.contiguous()
 
 

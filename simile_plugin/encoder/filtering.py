@@ -332,10 +332,10 @@ class BlockFilter:
 
     def _similarities(self, pairs: Sequence[_Candidate]) -> NDArray[np.float64]:
         from simile_plugin.encoder.evaluation import similarities
-        from simile_plugin.encoder.models import Encoder
+        from simile_plugin.encoder.models import RewardEncoder
 
         encoder = self._encoder
-        assert isinstance(encoder, Encoder)
+        assert isinstance(encoder, RewardEncoder)
         return similarities(encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
 
 

@@ -1,4 +1,8 @@
-"""The encoder folder: ``config.json``, ``encoder.safetensors``, ``sentencepiece.model``."""
+"""The encoder folder: ``config.json``, ``encoder.safetensors`` and the tokeniser's file.
+
+That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. A folder of kind "sp"
+is of format version 1, which older versions of simile-plugin read as well; other kinds are of 2.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,19 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from simile_plugin.encoder.models import KIND, Encoder
+from simile_plugin.encoder.composers import check_kind, possible_tokens
+from simile_plugin.encoder.models import EMBEDDINGS, Encoder, RewardEncoder
+from simile_plugin.encoder.sentence_transformer import (
+    SentenceTransformerEncoder,
+    is_sentence_transformer,
+)
+from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
 from simile_plugin.files import atomic_folder
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.text import Preprocessing
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
-SENTENCEPIECE = "sentencepiece.model"
-TENSOR = "embeddings"
 
 
 def save_encoder(
@@ -29,22 +37,22 @@ def save_encoder(
 
     Args:
         folder: target; replaced if it exists.
-        encoder: weights, sentencepiece model, preprocessing and training facts.
+        encoder: weights, tokeniser, preprocessing and training facts.
         extra_files: name -> bytes, written beside the three parts (a training log, say).
     """
-    config = {"format_version": FORMAT_VERSION, **encoder.config}
-    weight = encoder.weight.detach().cpu().contiguous()
+    version = 1 if encoder.kind == "sp" else FORMAT_VERSION
+    config = {"format_version": version, **encoder.config}
+    tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
     with atomic_folder(folder) as temporary:
         target = Path(temporary)
         (target / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        (target / WEIGHTS).write_bytes(save({TENSOR: weight}))
-        (target / SENTENCEPIECE).write_bytes(encoder.segmenter.model_proto)
-        for name, content in (extra_files or {}).items():
+        (target / WEIGHTS).write_bytes(save(tensors))
+        for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)
 
 
-def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
-    """Read an encoder folder and check its parts against each other.
+def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> RewardEncoder:
+    """Read an encoder folder, or a sentence-transformers model in a local folder.
 
     Raises:
         ValueError: naming folder and file, if a part is missing, unreadable, of a newer format,
@@ -56,23 +64,39 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Enco
             f"{root}: no such encoder folder; make one with `simile train-encoder`, "
             "or give the folder that holds config.json"
         )
-    for name in (CONFIG, WEIGHTS, SENTENCEPIECE):
-        if not (root / name).is_file():
-            raise ValueError(f"{root}: {name} is missing from the encoder folder")
+    if is_sentence_transformer(root):
+        return SentenceTransformerEncoder(root, device)
+    return load_own_encoder(root, device)
+
+
+def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
+    """Read an encoder folder of ours and check its parts against each other.
+
+    Raises:
+        ValueError: as load_encoder.
+    """
+    root = Path(folder)
+    _check_there(root, CONFIG)
     config = _read_config(root / CONFIG)
+    names = file_names(config["tokens"])
+    for name in (WEIGHTS, *names):
+        _check_there(root, name)
     preprocessing = _read_preprocessing(root / CONFIG, config["preprocessing"])
     try:
-        segmenter = Segmenter((root / SENTENCEPIECE).read_bytes(), preprocessing)
+        files = {name: (root / name).read_bytes() for name in names}
+        segmenter = load_tokenizer(config["tokens"], files, preprocessing)
     except ValueError as error:
-        raise ValueError(f"{root / SENTENCEPIECE}: {error}") from error
+        raise ValueError(f"{root}/{error}") from error
     if len(segmenter) != config["vocab_size"]:
         raise ValueError(
-            f"{root / SENTENCEPIECE}: has {len(segmenter)} pieces, but {CONFIG} says "
-            f"vocab_size {config['vocab_size']}; the parts are of different encoders"
+            f"{root / names[0]}: has {len(segmenter)} {types_of(segmenter.name)}, but {CONFIG} "
+            f"says vocab_size {config['vocab_size']}; the parts are of different encoders"
         )
-    weight = _read_weight(root / WEIGHTS, (config["vocab_size"], config["dim"]))
+    tensors = _read_tensors(root / WEIGHTS, (config["vocab_size"], config["embedding_dim"]))
     try:
-        encoder = Encoder(weight, segmenter, config.get("training"))
+        encoder = Encoder.of_tensors(
+            tensors, segmenter, config["kind"], config["composer"], config.get("training")
+        )
     except ValueError as error:
         raise ValueError(f"{root / WEIGHTS}: {error}") from error
     if encoder.fingerprint != config["fingerprint"]:
@@ -81,6 +105,11 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Enco
             f"{encoder.fingerprint}; a part was changed or is of another encoder"
         )
     return encoder.to(device)
+
+
+def _check_there(root: Path, name: str) -> None:
+    if not (root / name).is_file():
+        raise ValueError(f"{root}: {name} is missing from the encoder folder")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -103,13 +132,26 @@ def _read_config(path: Path) -> dict[str, Any]:
         "preprocessing": dict,
         "fingerprint": str,
     }
-    for key, kind in expected.items():
-        if not isinstance(config.get(key), kind):
-            raise ValueError(f"{path}: {key}: got {config.get(key)!r}, expected {kind.__name__}")
+    kind = config.get("kind")
+    try:
+        check_kind(str(kind))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if kind != "sp":
+        expected |= {"tokens": str, "embedding_dim": int, "composer": dict}
+    for key, of_type in expected.items():
+        if not isinstance(config.get(key), of_type):
+            raise ValueError(f"{path}: {key}: got {config.get(key)!r}, expected {of_type.__name__}")
     if not isinstance(config.get("training", {}), dict):
         raise ValueError(f"{path}: training: got {config['training']!r}, expected dict")
-    if config["kind"] != KIND:
-        raise ValueError(f"{path}: kind: got {config['kind']!r}, expected {KIND!r}")
+    # What format version 1 leaves out.
+    config = {"tokens": "sp", "embedding_dim": config["dim"], "composer": {}, **config}
+    possible = possible_tokens(str(kind))
+    if config["tokens"] not in possible:
+        raise ValueError(
+            f"{path}: tokens: got {config['tokens']!r}, expected {' or '.join(possible)} "
+            f"for kind {kind}"
+        )
     return config
 
 
@@ -124,17 +166,15 @@ def _read_preprocessing(path: Path, found: dict[str, Any]) -> Preprocessing:
     return Preprocessing(**found)
 
 
-def _read_weight(path: Path, shape: tuple[int, int]) -> torch.Tensor:
-    """The embedding table, checked against the config's shape."""
+def _read_tensors(path: Path, shape: tuple[int, int]) -> dict[str, torch.Tensor]:
+    """All tensors; the embedding table is checked against the config's shape."""
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:
         raise ValueError(f"{path}: truncated or not a safetensors file ({error})") from error
-    if TENSOR not in tensors:
-        raise ValueError(f"{path}: no tensor named {TENSOR!r}, found {sorted(tensors)}")
-    if tuple(tensors[TENSOR].shape) != shape:
+    if EMBEDDINGS in tensors and tuple(tensors[EMBEDDINGS].shape) != shape:
         raise ValueError(
-            f"{path}: {TENSOR} is {tuple(tensors[TENSOR].shape)}, but {CONFIG} says "
+            f"{path}: {EMBEDDINGS} is {tuple(tensors[EMBEDDINGS].shape)}, but {CONFIG} says "
             f"{shape} (vocab_size, dim); the parts are of different encoders"
         )
-    return tensors[TENSOR]
+    return tensors

@@ -1,11 +1,11 @@
-"""The reward encoder: a sentence is the mean of its subword embeddings."""
+"""The reward encoder: tokens of a sentence, their embeddings, and what makes a vector of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -14,9 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.text import Segmenter
+from simile_plugin.encoder.composers import (
+    BagComposer,
+    Composer,
+    SequenceComposer,
+    make_composer,
+)
+from simile_plugin.encoder.tokens import Tokenizer, types_of
 
-KIND = "sp"  # averaged sentencepiece embeddings: the only kind so far
+AT_ONCE = 1024  # sentences that go through a recurrent layer together
+EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
 
 
 def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
@@ -60,23 +67,84 @@ def usable_device(name: str) -> torch.device:
     return device
 
 
-class Encoder(torch.nn.Module):
-    """g(s) = mean of the embeddings of the known pieces of s (Wieting et al. 2019, section 3).
+@dataclass(frozen=True)
+class Embedded:
+    """What there is to know of U sentences.
 
-    Unknown pieces are left out of the mean, and a sentence without a known piece is the zero
-    vector, whose cosine with anything is 0.
+    Attributes:
+        vectors: (U, D) float32.
+        lengths: (U,) int64, in the length penalty; unknown tokens are counted.
+        tokens, unknown: (U,) int64, tokens of each sentence, and those that are not known.
+    """
+
+    vectors: Tensor
+    lengths: Tensor
+    tokens: Tensor
+    unknown: Tensor
+
+
+class RewardEncoder(torch.nn.Module):
+    """What is used of any encoder as reward: sentences -> vectors and lengths.
+
+    Attributes:
+        kind: what it is, in the signature of scores.
+        unit: what the length penalty counts.
+        text: what happens to a sentence first, in the signature.
+        training_facts: saved beside the weights.
+    """
+
+    kind: str
+    unit: str
+    text: str
+    training_facts: dict[str, Any]
+
+    @property
+    def dim(self) -> int:
+        """Length D of a sentence vector."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits over all that decides the vectors."""
+        raise NotImplementedError
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Facts as in `config.json` of an encoder folder."""
+        raise NotImplementedError
+
+    def embed_counted(self, sentences: Sequence[str]) -> Embedded:
+        """Sentence vectors, lengths and unknown tokens, without gradient."""
+        raise NotImplementedError
+
+    def embed_text(self, sentences: Sequence[str]) -> Tensor:
+        """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
+        return self.embed_counted(sentences).vectors
+
+
+class Encoder(RewardEncoder):
+    """g(s) = composer(embeddings of the known tokens of s).
+
+    By default the mean of the embeddings of pieces (Wieting et al. 2019, section 3). Unknown
+    tokens are left out, and a sentence without a known token is the zero vector, whose cosine with
+    anything is 0.
 
     Args:
-        weight: (V, D) float32, one row per piece.
-        segmenter: sentence -> pieces; V is its size.
+        weight: (V, E) float32, one row per token.
+        segmenter: sentence -> tokens; V is its size.
         training: facts about the training, saved beside the weights.
+        composer: embeddings -> vector. Default: their mean.
 
     Raises:
-        ValueError: if weight is not (len(segmenter), D) float32 and finite.
+        ValueError: if weight is not (len(segmenter), E) float32, or a parameter is not finite.
     """
 
     def __init__(
-        self, weight: Tensor, segmenter: Segmenter, training: dict[str, Any] | None = None
+        self,
+        weight: Tensor,
+        segmenter: Tokenizer,
+        training: dict[str, Any] | None = None,
+        composer: Composer | None = None,
     ) -> None:
         super().__init__()
         if weight.dim() != 2 or weight.dtype != torch.float32 or weight.shape[1] < 1:
@@ -85,30 +153,81 @@ class Encoder(torch.nn.Module):
                 "expected (pieces, dimensions) float32"
             )
         if weight.shape[0] != len(segmenter):
+            model = "sentencepiece model" if segmenter.name == "sp" else "vocabulary"
             raise ValueError(
                 f"embeddings have {weight.shape[0]} rows, "
-                f"but the sentencepiece model has {len(segmenter)} pieces"
+                f"but the {model} has {len(segmenter)} {types_of(segmenter.name)}"
             )
-        if not bool(torch.isfinite(weight).all()):
-            raise ValueError("embeddings hold NaN or infinite values")
         self.weight = torch.nn.Parameter(weight)
         self.segmenter = segmenter
+        kind, dim = segmenter.name, int(weight.shape[1])
+        self.composer = make_composer(kind, dim) if composer is None else composer
+        self.kind = self.composer.kind
+        self.unit = segmenter.unit
+        self.text = segmenter.preprocessing.signature
         self.training_facts = dict(training or {})
+        for name, parameter in self.tensors().items():
+            if not bool(torch.isfinite(parameter).all()):
+                raise ValueError(f"{name} hold NaN or infinite values")
+
+    @classmethod
+    def of_tensors(
+        cls,
+        tensors: Mapping[str, Tensor],
+        segmenter: Tokenizer,
+        kind: str,
+        settings: dict[str, Any] | None = None,
+        training: dict[str, Any] | None = None,
+    ) -> Encoder:
+        """Make an encoder from what `tensors` gives.
+
+        Args:
+            settings: of make_composer.
+
+        Raises:
+            ValueError: naming a tensor that is missing, too many, or of another shape.
+        """
+        if EMBEDDINGS not in tensors:
+            raise ValueError(f"no tensor named {EMBEDDINGS!r}, found {sorted(tensors)}")
+        weight = tensors[EMBEDDINGS]
+        composer = make_composer(kind, int(weight.shape[-1]), settings, segmenter.sizes)
+        expected = {COMPOSER + name: part for name, part in composer.state_dict().items()}
+        shapes = {name: tuple(part.shape) for name, part in expected.items()}
+        found = {name: tuple(part.shape) for name, part in tensors.items() if name != EMBEDDINGS}
+        if found != shapes:
+            raise ValueError(f"tensors of the {kind} layer: got {found}, expected {shapes}")
+        composer.load_state_dict({name: tensors[COMPOSER + name] for name in composer.state_dict()})
+        return cls(weight, segmenter, training, composer)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All parameters by name, detached: the embeddings first."""
+        named = {COMPOSER + name: part for name, part in self.composer.state_dict().items()}
+        return {EMBEDDINGS: self.weight.detach(), **named}
 
     @property
     def dim(self) -> int:
         """Length D of a sentence vector."""
-        return int(self.weight.shape[1])
+        return self.composer.dim
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
-        """Mean embeddings (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
-        return F.embedding_bag(
-            ids, self.weight, offsets, mode="mean", padding_idx=self.segmenter.unk_id
-        )
+        """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
+        known = torch.from_numpy(self.segmenter.known(ids.cpu().numpy())).to(ids.device)
+        before = F.pad(known.cumsum(0), (1, 0))
+        starts, kept = before[offsets], ids[known]
+        if isinstance(self.composer, SequenceComposer):
+            distinct, rows = torch.unique(kept, return_inverse=True)
+            states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
+            return states
+        # Taking the unknown pieces out first is twice as fast as padding_idx.
+        bags = self.composer.bags(kept, starts)
+        means = F.embedding_bag(kept, self.weight, bags, mode="mean")
+        lengths = torch.diff(bags, append=bags.new_tensor([len(kept)]))
+        vectors: Tensor = self.composer(means, lengths)
+        return vectors
 
     @torch.no_grad()
     def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
-        """Sentence vectors (U, D) float32 of rows of piece ids, without gradient."""
+        """Sentence vectors (U, D) float32 of rows of token ids, without gradient."""
         return self._embed_flat(*flatten(pieces, self.weight.device))
 
     @torch.no_grad()
@@ -117,36 +236,68 @@ class Encoder(torch.nn.Module):
         ids, offsets = map(torch.from_numpy, self.segmenter.encode_flat(sentences))
         return self._embed_flat(ids.to(self.weight.device), offsets.to(self.weight.device))
 
+    @torch.no_grad()
+    def embed_counted(self, sentences: Sequence[str]) -> Embedded:
+        """Sentence vectors as embed_text gives them, with lengths and unknown tokens."""
+        ids, offsets = self.segmenter.encode_flat(sentences)
+        tokens = np.diff(offsets, append=len(ids))
+        before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
+        unknown = before[offsets + tokens] - before[offsets]
+        counts = self.segmenter.lengths(ids, offsets), tokens, unknown
+        device = self.weight.device
+        vectors = self._embed_flat(*(torch.from_numpy(part).to(device) for part in (ids, offsets)))
+        return Embedded(vectors, *(torch.from_numpy(part).to(device) for part in counts))
+
     def _embed_flat(self, ids: Tensor, offsets: Tensor) -> Tensor:
         if not len(offsets):
             return torch.zeros(0, self.dim, device=self.weight.device)
-        # As forward does it; taking the unknown pieces out first is twice as fast as padding_idx.
-        known = ids != self.segmenter.unk_id
-        before = F.pad(known.cumsum(0), (1, 0))
-        return F.embedding_bag(ids[known], self.weight, before[offsets], mode="mean")
+        if isinstance(self.composer, BagComposer) or len(offsets) <= AT_ONCE:
+            return self(ids, offsets)
+        ends = torch.cat([offsets[1:], offsets.new_tensor([len(ids)])])
+        parts = []
+        for start in range(0, len(offsets), AT_ONCE):
+            some = offsets[start : start + AT_ONCE]
+            end = int(ends[min(start + AT_ONCE, len(ends)) - 1])
+            parts.append(self(ids[int(some[0]) : end], some - some[0]))
+        return torch.cat(parts)
 
     def length(self, pieces: Sequence[int]) -> int:
-        """Length of a sentence in the length penalty: its pieces, unknown ones included."""
-        return len(pieces)
+        """Length of a sentence in the length penalty, unknown tokens included; see `unit`."""
+        return int(self.segmenter.lengths(np.array(pieces, dtype=np.int64), np.zeros(1, int))[0])
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits of sha256 over weights, sentencepiece model, preprocessing and kind."""
+        """12 hex digits of sha256 over parameters, tokeniser, preprocessing and kind."""
         digest = hashlib.sha256()
-        identity = {"kind": KIND, "preprocessing": asdict(self.segmenter.preprocessing)}
+        identity: dict[str, Any] = {
+            "kind": self.kind,
+            "preprocessing": asdict(self.segmenter.preprocessing),
+        }
+        if self.kind != "sp":  # whose fingerprints are older than the other kinds
+            identity |= {"tokens": self.segmenter.name, "composer": self.composer.settings}
         digest.update(json.dumps(identity, sort_keys=True).encode())
-        digest.update(self.segmenter.model_proto)
-        weight = self.weight.detach().cpu().contiguous().numpy()
-        digest.update(weight.astype("<f4", copy=False).tobytes())
+        for content in self.segmenter.files.values():
+            digest.update(content)
+        for tensor in self.tensors().values():
+            values = tensor.cpu().contiguous().numpy()
+            digest.update(values.astype("<f4", copy=False).tobytes())
         return digest.hexdigest()[:12]
 
     @property
     def config(self) -> dict[str, Any]:
         """What ``config.json`` of the encoder folder says, without the format version."""
+        more: dict[str, Any] = {}
+        if self.kind != "sp":
+            more = {
+                "tokens": self.segmenter.name,
+                "embedding_dim": int(self.weight.shape[1]),
+                "composer": self.composer.settings,
+            }
         return {
-            "kind": KIND,
+            "kind": self.kind,
             "dim": self.dim,
             "vocab_size": len(self.segmenter),
+            **more,
             "preprocessing": asdict(self.segmenter.preprocessing),
             "fingerprint": self.fingerprint,
             "training": self.training_facts,

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from simile_plugin.encoder.tokens import (
+    MIX,
+    Ints,
+    Tokenizer,
+    count_vocabulary,
+    file_names,
+    load_tokenizer,
+    types_of,
+)
 from simile_plugin.encoder.tsv import TsvInput
 from simile_plugin.text import Preprocessing, Segmenter
 
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
 CHUNK = 20_000  # sentences segmented at once
+DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_000}  # the papers'
 
 
 @dataclass
@@ -176,34 +187,96 @@ def read_pairs(
     )
 
 
-def segment_pairs(text: TextPairs, segmenter: Segmenter) -> tuple[Pairs, int]:
-    """Segment each distinct sentence once; unknown pieces are left out, as in the encoder's mean.
+def known_only(segmenter: Tokenizer, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+    """Known tokens of all sentences one after the other (P,), and how many each has (U,)."""
+    ids, offsets = segmenter.encode_flat(sentences)
+    known = segmenter.known(ids)
+    before = np.concatenate([[0], np.cumsum(known)])
+    return ids[known], np.diff(before[np.append(offsets, len(ids))])
+
+
+def segment_pairs(text: TextPairs, segmenter: Tokenizer) -> tuple[Pairs, int]:
+    """Segment each distinct sentence once; unknown tokens are left out, as in the encoder's mean.
 
     Returns:
-        the pairs, and how many were dropped because a side has no known piece.
+        the pairs, and how many were dropped because a side has no known token.
 
     Raises:
         ValueError: if no pair is left.
     """
     dtype = np.uint16 if len(segmenter) <= np.iinfo(np.uint16).max + 1 else np.int32
-    unknown = segmenter.unk_id
-    chunks = []
-    lengths = np.zeros(len(text.sentences) + 1, dtype=np.int64)
+    chunks, lengths = [], [np.zeros(0, dtype=np.int64)]
     for start in range(0, len(text.sentences), CHUNK):
-        pieces = segmenter.encode(text.sentences[start : start + CHUNK])
-        known = [[piece for piece in row if piece != unknown] for row in pieces]
-        lengths[start + 1 : start + 1 + len(known)] = [len(row) for row in known]
-        chunks.append(np.array([piece for row in known for piece in row], dtype=dtype))
-    usable = lengths[1:] > 0
-    keep: NDArray[np.bool_] = usable[text.rows[:, 0]] & usable[text.rows[:, 1]]
+        ids, counts = known_only(segmenter, text.sentences[start : start + CHUNK])
+        chunks.append(ids.astype(dtype))
+        lengths.append(counts)
+    each = np.concatenate(lengths)
+    keep: NDArray[np.bool_] = (each[text.rows] > 0).all(1)
     if not keep.any():
+        flag = "--sentencepiece" if segmenter.name == "sp" else "--kind"
         raise ValueError(
-            f"--sentencepiece: none of the {len(keep)} pairs has a known piece on both sides; "
-            "the model is of other text"
+            f"{flag}: none of the {len(keep)} pairs has a known {types_of(segmenter.name)[:-1]} "
+            "on both sides; the model is of other text"
         )
-    offsets = np.cumsum(lengths)
+    offsets = np.concatenate([[0], np.cumsum(each)])
     pairs = Pairs(np.concatenate(chunks), offsets, text.hashes, text.rows[keep], text.digest)
     return pairs, int((~keep).sum())
+
+
+def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes | None:
+    """The model of --sentencepiece, if there is one.
+
+    Raises:
+        ValueError: naming the flag, if it is none.
+    """
+    if path is None:
+        return None
+    content = Path(path).read_bytes()
+    try:
+        Segmenter(content, preprocessing)
+    except ValueError as error:
+        raise ValueError(f"--sentencepiece: {path}: {error}") from error
+    return content
+
+
+def train_tokenizer(
+    name: str,
+    sentences: Sequence[str],
+    preprocessing: Preprocessing,
+    vocab_size: int,
+    given: bytes | None,
+    say: Callable[[str], object],
+) -> Tokenizer:
+    """A tokeniser of at most ``vocab_size`` tokens, made for the given text.
+
+    Args:
+        name: one of tokens.TOKENS, or several with + between them.
+        vocab_size: of each part; 0 for the papers' sizes.
+        given: a sentencepiece model to use instead of training one, or None.
+        say: is told in a line what is done.
+
+    Raises:
+        ValueError: if the text has none, or sentencepiece cannot train.
+    """
+    files = {}
+    for part, file in zip(name.split(MIX), file_names(name), strict=True):
+        size = vocab_size or DEFAULT_SIZE[part]
+        if part == "sp" and given is not None:
+            files[file] = given
+            continue
+        doing = (
+            f"training a sentencepiece model of up to {size} pieces"
+            if part == "sp"
+            else f"counting {types_of(part)}, keeping up to {size},"
+        )
+        say(f"{doing} on {len(sentences)} distinct sentences")
+        make = train_sentencepiece if part == "sp" else partial(count_vocabulary, part)
+        files[file] = make(sentences, preprocessing, size)
+        found = len(load_tokenizer(part, {file_names(part)[0]: files[file]}, preprocessing))
+        if found < size:
+            asked = f", fewer than --vocab-size {size}" if vocab_size else ""
+            say(f"the text supports {found} {types_of(part)}{asked}")
+    return load_tokenizer(name, files, preprocessing)
 
 
 def train_sentencepiece(

@@ -12,10 +12,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -25,29 +26,34 @@ import simile_plugin
 from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized, open_binarized
 from simile_plugin.encoder.evaluation import StsScores, evaluate_sts, read_sts
 from simile_plugin.encoder.format import save_encoder
-from simile_plugin.encoder.models import Encoder, usable_device
+from simile_plugin.encoder.learners import rank_and_world
+from simile_plugin.encoder.models import EMBEDDINGS, Encoder, usable_device
 from simile_plugin.encoder.pairs import (
     BadLines,
     Pairs,
     TextPairs,
     read_pairs,
+    read_sentencepiece,
     segment_pairs,
-    train_sentencepiece,
+    train_tokenizer,
 )
+from simile_plugin.encoder.tokens import Tokenizer, file_names, load_tokenizer, types_of
 from simile_plugin.encoder.trainer import (
     COLLAPSE_ADVICE,
     StepStats,
     Trainer,
     TrainingConfig,
     embeddings_collapsed,
-    rank_and_world,
 )
 from simile_plugin.files import atomic_folder, atomic_write, check_replaceable
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.text import Preprocessing
 
-RUN, LOG, SENTENCEPIECE = "run.json", "log.jsonl", "sentencepiece.model"
+RUN, LOG = "run.json", "log.jsonl"
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
+STATE_VERSION = 1  # of the state's format; states without a number are of the first
+BEST = "best."  # before the names of the chosen parameters in the state
+Tensors = dict[str, Tensor]  # parameters of an encoder by name
 LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
 
 
@@ -59,7 +65,7 @@ class RunOptions:
         pairs: TSV files, "-" for standard input; or one folder of binarize_pairs.
         output: the encoder folder to write.
         preprocessing: of every sentence before segmentation.
-        vocab_size: of the sentencepiece model that is trained; an upper limit.
+        vocab_size: of the tokeniser that is trained, an upper limit; 0 for the papers' sizes.
         sentencepiece: path of a model to use instead, or None.
         eval_sts: STS folders that choose the checkpoint by their mean Pearson.
         strict: a bad line ends the run.
@@ -67,6 +73,7 @@ class RunOptions:
         restart: forget the state of an interrupted run.
         device: torch device.
         tensorboard: folder for TensorBoard, or None.
+        tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
     """
 
     pairs: tuple[str, ...]
@@ -80,6 +87,7 @@ class RunOptions:
     restart: bool = False
     device: str = "cpu"
     tensorboard: str | None = None
+    tokens: str = "sp"
 
     @property
     def binarized(self) -> bool:
@@ -129,17 +137,19 @@ def _train_encoder(
         folder.open(_identity(options, config, data), options.restart)
         pairs, segmenter = data.ready(folder)
 
-        def evaluate(weight: Tensor) -> dict[str, StsScores]:
-            encoder = Encoder(weight.detach().clone(), segmenter)
+        def evaluate(tensors: Tensors) -> dict[str, StsScores]:
+            copies = {name: part.detach().clone() for name, part in tensors.items()}
+            encoder = Encoder.of_tensors(copies, segmenter, config.kind, config.composer)
             return {path: evaluate_sts(encoder, path, sets) for path, sets in sts.items()}
 
-        trainer = Trainer(config, pairs, len(segmenter), device)
+        trainer = Trainer(config, pairs, segmenter.sizes, device)
         with _board(options.tensorboard if rank == 0 else None) as board:
-            weight, result = TrainingRun(trainer, folder, evaluate, board).run()
+            tensors, result = TrainingRun(trainer, folder, evaluate, board).run()
         if rank > 0:
             return None
-        weight = weight.clone()
-        weight[segmenter.unk_id] = 0  # never trained, and left out of every mean
+        tensors = {name: part.detach().cpu().clone() for name, part in tensors.items()}
+        unknown = ~segmenter.known(np.arange(len(segmenter)))
+        tensors[EMBEDDINGS][torch.from_numpy(unknown)] = 0  # never trained, and left out
         facts = {
             **data.facts,
             "pairs": len(pairs),
@@ -148,7 +158,9 @@ def _train_encoder(
             "simile_plugin": simile_plugin.__version__,
             "torch": torch.__version__,
         }
-        encoder = Encoder(weight.cpu(), segmenter, {**facts, **result})
+        encoder = Encoder.of_tensors(
+            tensors, segmenter, config.kind, config.composer, {**facts, **result}
+        )
         save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
         folder.remove()
         return encoder
@@ -200,7 +212,7 @@ class _Data:
     pairs_read: int
     digest: str
     facts: dict[str, Any]
-    ready: Callable[[RunFolder], tuple[Pairs, Segmenter]]
+    ready: Callable[[RunFolder], tuple[Pairs, Tokenizer]]
 
 
 def _binarized_data(options: RunOptions) -> _Data:
@@ -211,7 +223,13 @@ def _binarized_data(options: RunOptions) -> _Data:
             "leave the flag out, or give TSV files"
         )
     pairs, segmenter = open_binarized(folder), binarized_segmenter(folder)
-    say(f"{len(pairs)} binarized pairs, {len(segmenter)} pieces")
+    if segmenter.name != options.tokens:
+        raise ValueError(
+            f"{folder}: holds {types_of(segmenter.name)}, "
+            f"expected {types_of(options.tokens)}; binarize the pairs again with --tokens "
+            f"{options.tokens}, or train an encoder of {types_of(segmenter.name)}"
+        )
+    say(f"{len(pairs)} binarized pairs, {len(segmenter)} {types_of(segmenter.name)}")
     facts = {"data": pairs.digest, "sentencepiece": "of the binarized pairs"}
     return _Data(len(pairs), pairs.digest, facts, lambda _: (pairs, segmenter))
 
@@ -239,11 +257,14 @@ def _text_data(options: RunOptions) -> _Data:
         "sentencepiece": "given" if options.sentencepiece else "trained on the pairs",
     }
 
-    def ready(folder: RunFolder) -> tuple[Pairs, Segmenter]:
+    def ready(folder: RunFolder) -> tuple[Pairs, Tokenizer]:
         segmenter = _segmenter(options, text, folder)
         pairs, dropped = segment_pairs(text, segmenter)
         if dropped:
-            say(f"warning: {dropped} pairs dropped: a side has no piece of the model")
+            say(
+                f"warning: {dropped} pairs dropped: a side has no {types_of(segmenter.name)[:-1]} "
+                "of the model"
+            )
         return pairs, segmenter
 
     return _Data(len(text.rows), text.digest, facts, ready)
@@ -255,10 +276,17 @@ def _identity(options: RunOptions, config: TrainingConfig, data: _Data) -> dict[
     identity["pairs"] = data.digest
     identity["eval-sts"] = list(options.eval_sts)
     if not options.binarized:
+        identity["tokens"] = options.tokens
         identity["vocab-size"] = options.vocab_size
         identity["sentencepiece"] = options.sentencepiece
         identity["preprocessing"] = asdict(options.preprocessing)
     return identity
+
+
+def _defaults() -> dict[str, Any]:
+    """Flags of the identity that have a default, with it."""
+    given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
+    return {field.name.replace("_", "-"): field.default for field in given}
 
 
 @contextlib.contextmanager
@@ -278,25 +306,23 @@ def _board(folder: str | None) -> Iterator[Callable[[str, float, int], object] |
         yield writer.add_scalar
 
 
-def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Segmenter:
-    """The sentencepiece model: given, or of the interrupted run, or trained now."""
-    if options.sentencepiece is not None:
-        try:
-            return Segmenter(Path(options.sentencepiece).read_bytes(), options.preprocessing)
-        except ValueError as error:
-            raise ValueError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
-    saved = folder.path / SENTENCEPIECE
-    if not saved.is_file():
-        say(f"training a sentencepiece model of up to {options.vocab_size} pieces")
-        model = train_sentencepiece(text.sentences, options.preprocessing, options.vocab_size)
-        with atomic_write(saved, "wb") as stream:
-            stream.write(model)
-    segmenter = Segmenter(saved.read_bytes(), options.preprocessing)
-    if len(segmenter) < options.vocab_size:
-        say(
-            f"the text supports {len(segmenter)} pieces, "
-            f"fewer than --vocab-size {options.vocab_size}"
-        )
+def _segmenter(options: RunOptions, text: TextPairs, folder: RunFolder) -> Tokenizer:
+    """The tokeniser: given, or of the interrupted run, or trained now."""
+    saved = {name: folder.path / name for name in file_names(options.tokens)}
+    if all(path.is_file() for path in saved.values()):
+        files = {name: path.read_bytes() for name, path in saved.items()}
+        return load_tokenizer(options.tokens, files, options.preprocessing)
+    segmenter = train_tokenizer(
+        options.tokens,
+        text.sentences,
+        options.preprocessing,
+        options.vocab_size,
+        read_sentencepiece(options.sentencepiece, options.preprocessing),
+        say,
+    )
+    for name, content in segmenter.files.items():
+        with atomic_write(saved[name], "wb") as stream:
+            stream.write(content)
     return segmenter
 
 
@@ -341,8 +367,9 @@ class RunFolder:
             known = json.loads(saved.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{saved}: not valid JSON ({error}); add --restart") from error
+        since = _defaults()  # flags that an older version did not have
         for key, value in json.loads(json.dumps(identity)).items():
-            if known.get(key) != value:
+            if known.get(key, since.get(key)) != value:
                 raise ValueError(
                     f"{self.path} holds an interrupted run with another --{key} "
                     f"({known.get(key)}, now {value}); repeat its flags or add --restart"
@@ -375,7 +402,8 @@ class RunFolder:
         if not self.writes:
             return
         with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
-            (temporary / STATE_JSON).write_text(json.dumps(values))
+            versioned = {"format_version": STATE_VERSION, **values}
+            (temporary / STATE_JSON).write_text(json.dumps(versioned))
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -385,9 +413,16 @@ class RunFolder:
             return None
         try:
             values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
-            return load((state / STATE_TENSORS).read_bytes()), values
-        except (ValueError, OSError, SafetensorError) as error:
+            tensors = load((state / STATE_TENSORS).read_bytes())
+            version = values.pop("format_version", 1)
+        except (ValueError, OSError, AttributeError, SafetensorError) as error:
             raise ValueError(f"{state}: cannot be read ({error}); add --restart") from error
+        if version > STATE_VERSION:
+            raise ValueError(
+                f"{state}: format_version {version} is newer than {STATE_VERSION}, the newest this "
+                "version reads; update simile-plugin, or add --restart"
+            )
+        return tensors, values
 
     def open_log(self, step: int) -> IO[str]:
         """The log, cut back to what was written up to ``step``, open for more lines."""
@@ -421,7 +456,7 @@ class TrainingRun:
     Args:
         trainer: fresh.
         folder: opened; a state in it is gone on from.
-        evaluate: embeddings -> scores of each STS folder; empty where none is given.
+        evaluate: parameters -> scores of each STS folder; empty where none is given.
         board: TensorBoard's add_scalar(name, value, step), or None.
     """
 
@@ -429,7 +464,7 @@ class TrainingRun:
         self,
         trainer: Trainer,
         folder: RunFolder,
-        evaluate: Callable[[Tensor], dict[str, StsScores]],
+        evaluate: Callable[[Tensors], dict[str, StsScores]],
         board: Callable[[str, float, int], object] | None = None,
     ) -> None:
         self.trainer = trainer
@@ -438,20 +473,20 @@ class TrainingRun:
         self.board = board
         self.best_score: float | None = None
         self.best_step = 0
-        self.best_weight: Tensor | None = None
+        self.best: Tensors | None = None
         self.warned = False
         self.seconds_before = 0.0
         self.started = self.window_started = time.perf_counter()
         self._resume()
 
-    def run(self) -> tuple[Tensor, dict[str, Any]]:
+    def run(self) -> tuple[Tensors, dict[str, Any]]:
         """Train to the last step.
 
         Returns:
-            the chosen embeddings, and facts about the training.
+            the chosen parameters, and facts about the training.
 
         Raises:
-            ValueError: if the chosen embeddings are collapsed.
+            ValueError: if the chosen encoder is collapsed.
         """
         config, trainer = self.trainer.config, self.trainer
         window: list[Tensor] = []
@@ -509,26 +544,28 @@ class TrainingRun:
 
     def _evaluate(self, log: IO[str]) -> None:
         """Log the STS scores; remember the weights if they are the best so far."""
-        weight = self.trainer.weight  # read by all processes: it brings all rows up to date
-        scores = self.evaluate(weight) if self.folder.writes else {}
+        tensors = self.trainer.tensors()  # by all processes: it brings all rows up to date
+        scores = self.evaluate(tensors) if self.folder.writes else {}
         if not scores:
             return
         mean = sum(part.mean_pearson for part in scores.values()) / len(scores)
         if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
             self.best_score, self.best_step = mean, self.trainer.step
-            self.best_weight = weight.clone()
+            self.best = {name: part.clone() for name, part in tensors.items()}
         if self.board is not None:
             for path, part in scores.items():
                 self.board(f"sts/{Path(path).name}", part.mean_pearson, self.trainer.step)
         pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
         _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
 
-    def _finish(self) -> tuple[Tensor, dict[str, Any]]:
+    def _finish(self) -> tuple[Tensors, dict[str, Any]]:
         facts: dict[str, Any] = {"chosen_step": self.trainer.step}
-        if self.best_weight is not None:
+        if self.best is not None:
             facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
-        chosen = self.trainer.weight if self.best_weight is None else self.best_weight
-        positive, random = self.trainer.mean_cosines(chosen)
+        if self.best is not None:
+            self.trainer.learner.load_tensors(self.best)
+        chosen = self.trainer.tensors()
+        positive, random = self.trainer.mean_cosines()
         facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}
         facts["seconds"] = round(self._seconds(), 1)
         if embeddings_collapsed(positive, random):
@@ -546,8 +583,8 @@ class TrainingRun:
 
     def _save_state(self) -> None:
         tensors, values = self.trainer.state()
-        if self.best_weight is not None:
-            tensors["best"] = self.best_weight.cpu()
+        for name, part in (self.best or {}).items():
+            tensors[BEST + name] = part.cpu()
         values |= {"best_score": self.best_score, "best_step": self.best_step}
         values |= {"warned": self.warned, "seconds": self._seconds()}
         self.folder.save_state(tensors, values)
@@ -557,7 +594,8 @@ class TrainingRun:
         if saved is None:
             return
         tensors, values = saved
-        self.best_weight = tensors.pop("best", None)
+        best = [name for name in tensors if name.startswith(BEST)]
+        self.best = {name.removeprefix(BEST): tensors.pop(name) for name in best} or None
         self.best_score, self.best_step = values["best_score"], values["best_step"]
         self.warned, self.seconds_before = values["warned"], values["seconds"]
         self.trainer.load_state(tensors, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder.adam import RowAdam
+from simile_plugin.encoder.composers import COMBINE, MIXTURES, RECURRENT, check_kind
+from simile_plugin.encoder.learners import Gradient, Learner, rank_and_world
 from simile_plugin.encoder.mining import (
     POOLS,
     hardest_negatives,
     random_negatives,
     sharing_pairs,
 )
+from simile_plugin.encoder.models import EMBEDDINGS
 from simile_plugin.encoder.pairs import Pairs
+from simile_plugin.encoder.tokens import MIX
 
 SCHEDULES = ("linear", "constant")
 OBJECTIVES = ("margin", "mnr")
@@ -51,7 +54,13 @@ class TrainingConfig:
         lr_schedule: "linear" to 0 at the last step, or "constant".
         init_std: standard deviation of the initial embeddings; the loss sees only cosines, so
             lr / init_std is what decides how fast they turn.
-        dropout: probability of dropping an entry of a piece embedding.
+        dropout: probability of dropping an entry of a token's embedding; for kind "gran" the same
+            entries of all tokens of a sentence.
+        kind: of encoder, see composers.KINDS.
+        hidden: size of a recurrent state, 0 for dim.
+        combine: of both directions of kind "blstm".
+        mix: "add" or "concat" the vectors of the parts of a mixture.
+        scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
         objective: "margin" loss, or "mnr", the multiple-negatives ranking loss.
         scale: inverse temperature of mnr.
         negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
@@ -75,6 +84,11 @@ class TrainingConfig:
     lr_schedule: str = "linear"
     init_std: float = 1.0
     dropout: float = 0.0
+    kind: str = "sp"
+    hidden: int = 0
+    combine: str = "mean"
+    mix: str = "add"
+    scramble: float = 0.0
     objective: str = "margin"
     scale: float = 20.0
     negatives: str = "max"
@@ -89,7 +103,7 @@ class TrainingConfig:
         """Raise ValueError naming the flag of a value out of range."""
         for name in ("steps", "dim", "batch_size", "megabatch", "megabatch_anneal", "log_every"):
             _check(name, getattr(self, name), getattr(self, name) >= 1, "1 or more")
-        for name in ("eval_every", "save_every", "seed"):
+        for name in ("eval_every", "save_every", "seed", "hidden"):
             _check(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("lr", "init_std", "scale"):
             value = getattr(self, name)
@@ -102,9 +116,47 @@ class TrainingConfig:
             ("lr_schedule", SCHEDULES),
             ("objective", OBJECTIVES),
             ("negatives", NEGATIVES),
+            ("combine", COMBINE),
+            ("mix", MIXTURES),
         ):
             value = getattr(self, name)
             _check(name, value, value in choices, " or ".join(choices))
+
+        _check("scramble", self.scramble, 0 <= self.scramble <= 1, "a probability")
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        """Raise ValueError for a wrong kind, and for settings that it does not have."""
+        try:
+            check_kind(self.kind)
+        except ValueError as error:
+            raise ValueError(f"--{error}") from error
+        if self.mix != "add" and MIX not in self.kind:
+            raise ValueError(
+                f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "
+                "+ between them, or no --mix"
+            )
+        for name, kinds in (
+            ("hidden", RECURRENT),
+            ("scramble", RECURRENT),
+            ("combine", ("blstm",)),
+        ):
+            set_here = getattr(self, name) != getattr(TrainingConfig, name)
+            if set_here and self.kind not in kinds:
+                raise ValueError(
+                    f"--{name}: got {getattr(self, name)}, which a {self.kind} encoder has no use "
+                    f"for; expected --kind {' or '.join(kinds)}, or no --{name}"
+                )
+
+    @property
+    def composer(self) -> dict[str, Any]:
+        """Settings of make_composer."""
+        if MIX in self.kind:
+            return {"mix": self.mix}
+        settings: dict[str, Any] = {"hidden": self.hidden or self.dim}
+        if self.kind == "blstm":
+            settings["combine"] = self.combine
+        return settings if self.kind in RECURRENT else {}
 
     def lr_at(self, step: int) -> float:
         """Adam's learning rate at a step, counted from 0."""
@@ -206,56 +258,6 @@ def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, T
     return torch.stack(stats).detach(), vectors.grad
 
 
-@dataclass(frozen=True)
-class Bags:
-    """Sentences of a minibatch as bags of pieces, by sentence and by piece.
-
-    Attributes:
-        ids: (P,) int64 pieces of all sentences, one after the other.
-        starts: (U,) int64 start of each sentence; none is empty.
-        rows: (R,) distinct pieces, rising.
-        members: (P,) int64 the sentences that each of rows stands in, row after row.
-        row_starts: (R,) int64 start of each row in members.
-    """
-
-    ids: Tensor
-    starts: Tensor
-    rows: NDArray[np.integer]
-    members: Tensor
-    row_starts: Tensor
-
-    @classmethod
-    def of(
-        cls, pairs: Pairs, sentences: NDArray[np.integer], device: torch.device | str = "cpu"
-    ) -> Bags:
-        """The bags of some sentences of the training pairs."""
-        ids, starts = pairs.bags(sentences)
-        # 16-bit keys are sorted by radix, seven times faster than 64-bit ones.
-        order = np.argsort(ids.astype(pairs.ids.dtype), kind="stable")
-        ordered = ids[order]
-        row_starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        lengths = np.diff(starts, append=len(ids))
-        sentence_of = np.repeat(np.arange(len(starts)), lengths)
-        tensors = (ids, starts, sentence_of[order], row_starts)
-        on_device = [torch.from_numpy(values).to(device) for values in tensors]
-        return cls(on_device[0], on_device[1], ordered[row_starts], *on_device[2:])
-
-    def means(self, weight: Tensor) -> Tensor:
-        """Mean embedding (U, D) of each sentence."""
-        return F.embedding_bag(self.ids, weight, self.starts, mode="mean")
-
-    def gradient(self, of_means: Tensor) -> Tensor:
-        """Gradient (R, D) of the rows, from that of the means (U, D).
-
-        The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
-        sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
-        that several times faster than its backward.
-        """
-        lengths = torch.diff(self.starts, append=self.starts.new_tensor([len(self.ids)]))
-        scaled = of_means / lengths[:, None]
-        return F.embedding_bag(self.members, scaled, self.row_starts, mode="sum")
-
-
 @dataclass
 class StepStats:
     """What minibatches looked like, on average.
@@ -293,7 +295,7 @@ class Trainer:
     Args:
         config: see there.
         pairs: training pairs.
-        vocab_size: V, rows of the embedding table.
+        vocab_size: V, rows of the embedding table; of a mixture those of each part.
         device: where weights and minibatches live.
         initial: (V, D) embeddings to begin with, instead of random ones.
 
@@ -306,7 +308,7 @@ class Trainer:
         self,
         config: TrainingConfig,
         pairs: Pairs,
-        vocab_size: int,
+        vocab_size: int | Sequence[int],
         device: torch.device | str = "cpu",
         initial: Tensor | None = None,
     ) -> None:
@@ -319,28 +321,13 @@ class Trainer:
                 f"--batch-size: got {config.batch_size}, which {self.world} processes cannot share "
                 "equally; use a multiple of their number"
             )
-        table = self._first_table(vocab_size) if initial is None else initial.clone()
-        if table.shape != (vocab_size, config.dim):
-            raise ValueError(
-                f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
-                f"{config.dim}): pieces and --dim"
-            )
-        table = table.to(self.device)
-        self.initial = table.clone() if config.l2_initial > 0 else None
-        # A graphics card moves the whole table faster than it gathers rows.
-        dense = self.device.type != "cpu"
-        self.adam = RowAdam(table, config.lr_at, config.steps, dense)
-        self.dropout_generator = torch.Generator(self.device)
+        sizes = (vocab_size,) if isinstance(vocab_size, int) else vocab_size
+        self.learner = Learner(config, pairs, sizes, self.device, initial)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
         self.order = self._shuffled(0)
         self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
-
-    def _first_table(self, vocab_size: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.config.seed)
-        table = torch.randn(vocab_size, self.config.dim, generator=generator)
-        return table * self.config.init_std
 
     def _shuffled(self, epoch: int) -> NDArray[np.integer]:
         order = np.arange(len(self.pairs), dtype=np.uint32)
@@ -350,7 +337,11 @@ class Trainer:
     @property
     def weight(self) -> Tensor:
         """Embeddings (V, D) after the last step."""
-        return self.adam.read()
+        return self.tensors()[EMBEDDINGS]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All parameters after the last step, as Encoder.tensors names them."""
+        return self.learner.tensors()
 
     @property
     def megabatch(self) -> int:
@@ -374,66 +365,34 @@ class Trainer:
         own = batch[self.rank :: self.world]
         share = len(own) / len(batch)
         if len(own):
-            rows, gradient, stats = self._gradient(own)
+            gradient, stats = self._gradient(own)
         else:  # fewer pairs than processes
-            rows, gradient = np.zeros(0, dtype=np.int64), torch.zeros(0, self.config.dim)
-            stats = torch.zeros(5)
+            gradient, stats = self.learner.no_gradient(), torch.zeros(5, device=self.device)
         if self.world > 1:
-            rows, gradient = sum_of_rows(rows, gradient * share)
+            gradient = gradient.summed(share)
             stats = stats * share
             torch.distributed.all_reduce(stats)
-            self.adam.read(rows)  # those of the other processes too
-        if self.initial is None:
-            self.adam.step(rows, gradient)
-        else:
-            full = (self.adam.read() - self.initial) * self.config.l2_initial
-            full[torch.from_numpy(rows).to(self.device)] += gradient
-            self.adam.dense_step(full)
+        self.learner.step(gradient)
         self.step += 1
         return stats
 
-    def _gradient(self, batch: NDArray[np.int64]) -> tuple[NDArray[np.integer], Tensor, Tensor]:
-        """Distinct pieces of a minibatch (R,), their gradient (R, D), and the values of StepStats.
+    def _gradient(self, batch: NDArray[np.int64]) -> tuple[Gradient, Tensor]:
+        """Gradient of a minibatch, and the values of StepStats.
 
         Args:
             batch: (b, 4) s, t, t', s' as sentences, -1 for none.
         """
         ranking = self.config.objective == "mnr"
         used = batch[:, :2] if ranking else np.maximum(batch, 0)
-        bags = Bags.of(self.pairs, used.T.ravel(), self.device)
-        table = self.adam.read(bags.rows)
-        if self.config.dropout > 0:
-            vectors, backward = self._means_with_dropout(bags, table)
-        else:
-            vectors, backward = bags.means(table), bags.gradient
+        draw = [self.config.seed, self.step, self.rank]
+        vectors, backward = self.learner.forward(used.T.ravel(), draw)
         if ranking:
             keys = torch.from_numpy(self._keys(used)).to(self.device)
             stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
         else:
             found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
             stats, of_vectors = margin_step(vectors, found, self.config.margin)
-        return bags.rows, backward(of_vectors), stats
-
-    def _means_with_dropout(
-        self, bags: Bags, table: Tensor
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Means of piece embeddings with entries dropped; every occurrence has its own mask."""
-        keep = 1 - self.config.dropout
-        # Seeded anew at every step and process, so that no state of it has to be kept.
-        draw = np.random.default_rng([self.config.seed, self.step, self.rank])
-        self.dropout_generator.manual_seed(int(draw.integers(1 << 62)))
-        mask = torch.empty(len(bags.ids), table.shape[1], device=self.device)
-        mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
-        lengths = torch.diff(bags.starts, append=bags.starts.new_tensor([len(bags.ids)]))
-        means = torch.segment_reduce(table[bags.ids] * mask, "mean", lengths=lengths, axis=0)
-
-        def gradient(of_means: Tensor) -> Tensor:
-            of_pieces = torch.repeat_interleave(of_means / lengths[:, None], lengths, dim=0) * mask
-            rows = torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
-            result = torch.zeros(len(rows), table.shape[1], device=self.device)
-            return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
-
-        return means, gradient
+        return backward(of_vectors), stats
 
     def _keys(self, sentences: NDArray[np.integer]) -> NDArray[np.int64]:
         # 64-bit hashes as int64: only their equality counts.
@@ -499,8 +458,7 @@ class Trainer:
     def _hardest(
         self, rows: NDArray[np.integer], keys: Tensor, only: Tensor
     ) -> tuple[Tensor, Tensor]:
-        bags = Bags.of(self.pairs, rows.T.ravel(), self.device)
-        left, right = bags.means(self.adam.read(bags.rows)).chunk(2)
+        left, right = self.learner.embed(rows.T.ravel()).chunk(2)
         return hardest_negatives(
             left,
             right,
@@ -511,75 +469,23 @@ class Trainer:
         )
 
     @torch.no_grad()
-    def mean_cosines(self, weight: Tensor, sample: int = 2000) -> tuple[float, float]:
+    def mean_cosines(self, sample: int = 2000) -> tuple[float, float]:
         """Mean cosine of training pairs, and of sentences of different pairs, over a sample."""
         rows = self.pairs.pair_rows(self._shuffled(0)[:sample])
-        bags = Bags.of(self.pairs, rows.T.ravel(), self.device)
-        left, right = F.normalize(bags.means(weight.to(self.device)), dim=1).chunk(2)
+        left, right = F.normalize(self.learner.embed(rows.T.ravel()), dim=1).chunk(2)
         positive, random = (left * right).sum(1), (left * right.roll(-1, 0)).sum(1)
         return float(positive.mean()), float(random.mean())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values from which load_state goes on bit for bit (on the CPU)."""
-        tensors = {f"adam.{name}": value for name, value in self.adam.state().items()}
-        tensors["queue"] = torch.from_numpy(self.queue)
-        if self.initial is not None:
-            tensors["initial"] = self.initial
+        tensors = {**self.learner.state(), "queue": torch.from_numpy(self.queue)}
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
     def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
         """Go on from what state() gave."""
-        self.adam.load_state(
-            {
-                name.removeprefix("adam."): value.to(self.device)
-                for name, value in tensors.items()
-                if name.startswith("adam.")
-            }
-        )
-        if self.initial is not None:
-            self.initial.copy_(tensors["initial"])
+        self.learner.load_state(tensors)
         self.queue = tensors["queue"].numpy().copy()
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)
-
-
-def rank_and_world() -> tuple[int, int]:
-    """Number of this process, and how many there are (torchrun), (0, 1) for one alone."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 0, 1
-    return distributed.get_rank(), distributed.get_world_size()
-
-
-def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np.integer], Tensor]:
-    """Sum over processes of gradients of some rows each, the same on all of them to the bit.
-
-    Args:
-        rows: (R,) distinct rows of this process.
-        gradient: (R, D).
-
-    Returns:
-        the distinct rows of all processes, rising, and the sum of their gradients.
-    """
-    distributed, world = torch.distributed, torch.distributed.get_world_size()
-    device = gradient.device
-    sizes = torch.zeros(world, dtype=torch.int64, device=device)
-    sizes[distributed.get_rank()] = len(rows)
-    distributed.all_reduce(sizes)
-    longest = int(sizes.max())
-    padded_rows = torch.full((longest,), -1, dtype=torch.int64, device=device)
-    padded_rows[: len(rows)] = torch.from_numpy(rows.astype(np.int64)).to(device)
-    padded = F.pad(gradient, (0, 0, 0, longest - len(rows)))
-    all_rows = [torch.empty_like(padded_rows) for _ in range(world)]
-    all_gradients = [torch.empty_like(padded) for _ in range(world)]
-    distributed.all_gather(all_rows, padded_rows)
-    distributed.all_gather(all_gradients, padded)
-    given = torch.cat(all_rows)
-    kept = given >= 0
-    distinct, place = torch.unique(given[kept], return_inverse=True)
-    total = torch.zeros(len(distinct), gradient.shape[1], device=device)
-    # In the order of the processes: float sums depend on it.
-    total.index_add_(0, place, torch.cat(all_gradients)[kept])
-    return distinct.cpu().numpy(), total

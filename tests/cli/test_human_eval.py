@@ -50,6 +50,24 @@ def test_from_sheets_to_means(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert "B - A" in capsys.readouterr().out
 
 
+def test_an_interrupted_call_goes_on(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [*SHEET, "--out", "sheets", "--key", "key.json"]
+    assert main(command) == 0
+    names = sorted(path.name for path in (files / "sheets").iterdir())
+    whole = {name: (files / "sheets" / name).read_bytes() for name in names}
+    # killed after the key and one sheet, whose annotator has begun
+    for name in names[1:]:
+        (files / "sheets" / name).unlink()
+    begun = whole[names[0]] + b"answers"
+    (files / "sheets" / names[0]).write_bytes(begun)
+    assert main(command) == 0
+    found = {name: (files / "sheets" / name).read_bytes() for name in names}
+    assert found == whole | {names[0]: begun}
+    capsys.readouterr()
+    assert main([*command, "--seed", "9"]) == 2  # another draw
+    assert "--key: key.json exists" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -146,3 +146,16 @@ def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit, match="2"):
         cli.main(["doctor", "--js"])
     assert "unrecognized arguments: --js" in capsys.readouterr().err
+
+
+def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one line\n")
+    code = "import sys; from simile_plugin.cli import main; sys.exit(main())"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "score", "-r", "a.txt", "-i", "a.txt"],
+            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    said = "simile score: error: standard output cannot be written: No space left on device\n"
+    assert done.stderr.endswith(said) and done.stderr.count("rror") == 1

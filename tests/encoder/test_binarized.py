@@ -358,7 +358,7 @@ def test_offsets_are_looked_at_even_unverified(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": 2}, "format_version 2 is newer than 1, .* update simile-plugin"),
+        ({"format_version": 3}, "format_version 3 is newer than 2, .* update simile-plugin"),
         ({"format_version": "1"}, "format_version 1 is newer"),
         ({"format": "other"}, "is no manifest of binarized pairs"),
         ({"pairs": 31}, "sentences: got 60, which no version has written"),

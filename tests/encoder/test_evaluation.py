@@ -1,6 +1,7 @@
 """Correlations by hand, and STS folders as they come."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from simile_plugin.encoder.evaluation import (
     evaluate_sts,
+    measure_speed,
     pearson,
     ranks,
     read_sts,
@@ -142,3 +144,64 @@ def test_a_line_without_tab(tmp_path: Path) -> None:
     (tmp_path / "STS.input.x.txt").write_text("a\tb\nno tab here\na\tb\na\tb\n")
     with pytest.raises(ValueError, match="STS.input.x.txt:2: no TAB"):
         read_sts(tmp_path)
+
+
+def test_names_of_2016_and_of_the_cross_lingual_tracks(tmp_path: Path) -> None:
+    rows = "the red house\ta house\tsource one\nsnow on the line\tthe museum\tsource two\n"
+    (tmp_path / "STS2016.input.answer-answer.txt").write_text(rows)
+    (tmp_path / "STS2016.gs.answer-answer.txt").write_text("4\n0\n")
+    write_set(
+        tmp_path, "track4a.es-en", [("la casa", "the house"), ("la nieve", "a bus")], "5\n0\n"
+    )
+    first, second = read_sts(tmp_path)
+    assert (first.name, second.name) == ("answer-answer", "track4a.es-en")
+    assert first.right == ["a house", "the museum"]
+    assert second.left == ["la casa", "la nieve"]
+
+
+def test_sts_b_and_three_columns(tmp_path: Path) -> None:
+    benchmark = tmp_path / "sts-dev.csv"
+    row = "main-news\theadlines\t2013\t{}\t{}\t{}\t{}{}\n"
+    benchmark.write_text(
+        row.format("0001", "4.25", 'a "quoted ferry', "a boat", "")
+        + row.format("0002", "0.5", "snow", "the baker", "\tsome licence\tanother")
+    )
+    (part,) = read_sts(benchmark)
+    assert (part.name, part.left) == ("sts-dev", ['a "quoted ferry', "snow"])
+    assert (part.right, part.gold.tolist()) == (["a boat", "the baker"], [4.25, 0.5])
+    plain = tmp_path / "hard-pos.txt"
+    plain.write_text("a ferry\ta boat\t4.5\nthe map\ta chart\t5\n")
+    (part,) = read_sts(plain)
+    assert (part.right, part.gold.tolist()) == (["a boat", "a chart"], [4.5, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\t1\nc\td\n", "set.tsv:2: 2 columns, expected 7 or more as in STS-B"),
+        ("a\tb\t1\nc\td\tinf\n", "set.tsv:2: got 'inf', expected a number"),
+        ("a\tb\t1\n", "set.tsv: 1 gold scores, expected 2 or more"),
+        ("", "set.tsv: 0 gold scores"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "set.tsv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_sts(tmp_path / "set.tsv")
+
+
+def test_speed_encodes_as_many_sentences_as_it_says(encoder: Encoder) -> None:
+    batches: list[int] = []
+
+    class Counting(Encoder):
+        def embed_text(self, sentences: Sequence[str]) -> torch.Tensor:
+            batches.append(len(sentences))
+            return super().embed_text(sentences)
+
+    counting = Counting(encoder.weight.detach(), encoder.segmenter)
+    found = measure_speed(counting, ["the red house", "snow", "a map"], total=10, batch=4)
+    assert batches == [4, 4, 4, 2]  # the first is not timed
+    assert (found.sentences, found.batch, found.device) == (10, 4, "cpu")
+    assert found.per_second == pytest.approx(10 / found.seconds)
+    with pytest.raises(ValueError, match="--speed: the file has no sentences"):
+        measure_speed(counting, [])

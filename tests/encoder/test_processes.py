@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder.learners import sum_of_rows
 from simile_plugin.encoder.pairs import Pairs
-from simile_plugin.encoder.trainer import Trainer, TrainingConfig, sum_of_rows
+from simile_plugin.encoder.trainer import Trainer, TrainingConfig
 
 VOCAB = 40
 SETUP: dict[str, Any] = {

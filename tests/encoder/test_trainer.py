@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.encoder.adam import DENSE_STEPS
+from simile_plugin.encoder.learners import Bags
 from simile_plugin.encoder.pairs import Pairs
 from simile_plugin.encoder.trainer import (
-    Bags,
     StepStats,
     Trainer,
     TrainingConfig,
@@ -263,7 +263,7 @@ def test_going_on_from_a_state_changes_nothing(pairs: Pairs, stop: int, dropout:
 def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
     trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
     bags = Bags.of(pairs, np.arange(60))
-    vectors, _ = trainer._means_with_dropout(bags, torch.ones(VOCAB, 8))
+    vectors, _ = trainer.learner.means_with_dropout(bags, torch.ones(VOCAB, 8), [1, 0, 0])
     # Five pieces of ones, each entry 0 or 1 / 0.5: sums of five of them over five.
     assert set((vectors * 5 / 2).round(decimals=4).flatten().tolist()) <= set(range(6))
     assert float(vectors.mean()) == pytest.approx(1, abs=0.05)
@@ -274,7 +274,7 @@ def test_dropout_trains_with_the_gradient_of_what_was_kept(pairs: Pairs) -> None
     trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
     bags = Bags.of(pairs, np.array([0, 7]))
     weight = torch.randn(VOCAB, 8, dtype=torch.float32, requires_grad=True)
-    vectors, backward = trainer._means_with_dropout(bags, weight)
+    vectors, backward = trainer.learner.means_with_dropout(bags, weight, [1, 0, 0])
     of_means = torch.randn(2, 8)
     vectors.backward(of_means)
     assert weight.grad is not None
@@ -295,14 +295,14 @@ def test_a_collapse_is_seen(make_pairs: Callable[..., Pairs]) -> None:
     assert stats.loss == pytest.approx(2 * 0.4, abs=0.05)
     assert stats.random > 0.95
     assert stats.collapsed(trainer.config)
-    assert embeddings_collapsed(*trainer.mean_cosines(trainer.weight.detach()))
+    assert embeddings_collapsed(*trainer.mean_cosines())
 
 
 def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pairs]) -> None:
     pairs = make_pairs(2000, 600, shared=2, filler=6)
     trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=3, megabatch_anneal=100)
     assert not stats.collapsed(trainer.config)
-    positive, random = trainer.mean_cosines(trainer.weight.detach())
+    positive, random = trainer.mean_cosines()
     assert positive > random + 0.3
     assert not embeddings_collapsed(positive, random)
 
@@ -359,7 +359,7 @@ def test_l2_by_hand(make_pairs: Callable[..., Pairs]) -> None:
     trainer = Trainer(
         config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
     )
-    trainer.adam.weight += 1
+    trainer.learner.adam.weight += 1
     trainer.train_step()
     torch.testing.assert_close(trainer.weight, before + 1 - 5e-3)
 

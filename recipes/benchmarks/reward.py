@@ -1,0 +1,185 @@
+"""Hypotheses a second of the reward and its peers; called by reward.sh, which says what it does."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from recipes.benchmarks.encoder_text import make_encoder, texts
+from simile_plugin.analysis.tables import markdown_table
+from simile_plugin.encoder.export import SENTENCE_TRANSFORMERS, export_encoder
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.reward import ListScores, _add_similarity, score_lists
+
+Batch = tuple[list[list[str]], list[str]]
+Score = Callable[[Batch], object]
+
+
+class NoWordNet:
+    """Stands in for WordNet's data: no word has a synonym."""
+
+    def synsets(self, word: str) -> list[object]:
+        """Nothing."""
+        return []
+
+
+def make_batches(
+    sentences: list[str], count: int, size: int, candidates: int, rng: random.Random
+) -> list[Batch]:
+    """References and, as candidates, the same with two other words of the texts each."""
+    words = [word for sentence in sentences for word in sentence.split()]
+
+    def changed(sentence: str) -> str:
+        parts = sentence.split()
+        for place in rng.sample(range(len(parts)), min(2, len(parts))):
+            parts[place] = rng.choice(words)
+        return " ".join(parts)
+
+    batches = []
+    for start in range(0, count * size, size):
+        refs = sentences[start : start + size]
+        batches.append(([[changed(ref) for _ in range(candidates)] for ref in refs], refs))
+    return batches
+
+
+def open_ours(encoder: Encoder) -> dict[str, Score]:
+    """What the criterion calls, and its two halves."""
+
+    def simile(batch: Batch) -> None:
+        shape = (len(batch[1]), len(batch[0][0]))
+        scores = ListScores(bleu_stats=torch.zeros(*shape, 10), bleu=torch.zeros(shape))
+        _add_similarity(scores, *batch, encoder, 0.25)
+
+    return {
+        "ours: SIMILE": simile,
+        "ours: SIMILE and sentence BLEU": lambda batch: score_lists(*batch, encoder),
+        "ours: sentence BLEU": lambda batch: score_lists(*batch, None),
+    }
+
+
+def each_pair(score: Callable[[str, str], object]) -> Score:
+    """Score a batch one hypothesis at a time."""
+
+    def run(batch: Batch) -> None:
+        for hyps, ref in zip(*batch, strict=True):
+            for hyp in hyps:
+                score(hyp, ref)
+
+    return run
+
+
+def open_sacrebleu() -> Score:
+    """sacreBLEU's function for one sentence."""
+    library = importlib.import_module("sacrebleu")
+    return each_pair(lambda hyp, ref: library.sentence_bleu(hyp, [ref]))
+
+
+def open_meteor(wordnet: bool) -> Score:
+    """NLTK's METEOR of tokens split at spaces."""
+    library = importlib.import_module("nltk.translate.meteor_score")
+    settings = {} if wordnet else {"wordnet": NoWordNet()}
+    return each_pair(
+        lambda hyp, ref: library.single_meteor_score(ref.split(), hyp.split(), **settings)
+    )
+
+
+def has_wordnet() -> bool:
+    """Whether NLTK finds WordNet's data on this machine."""
+    corpus = importlib.import_module("nltk.corpus").wordnet
+    try:
+        corpus.synsets("heron")
+    except LookupError:
+        return False
+    return True
+
+
+def open_static_embedding(folder: Path) -> Score:
+    """sentence-transformers' StaticEmbedding on distinct strings, and cosines."""
+    # fairseq brings torchaudio along, which may not fit the torch that is there.
+    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
+    library = importlib.import_module("sentence_transformers")
+    model = library.SentenceTransformer(str(folder), device="cpu")
+
+    def run(batch: Batch) -> None:
+        hyps, refs = batch
+        rows = {text: row for row, text in enumerate({*refs, *(h for hs in hyps for h in hs)})}
+        vectors = model.encode(
+            list(rows), batch_size=1024, show_progress_bar=False, convert_to_tensor=True
+        )
+        left = vectors[[rows[ref] for ref in refs for _ in hyps[0]]]
+        right = vectors[[rows[hyp] for row in hyps for hyp in row]]
+        torch.cosine_similarity(left, right)
+
+    return run
+
+
+def measure(systems: dict[str, Score], rounds: list[list[Batch]]) -> dict[str, float]:
+    """Least CPU seconds of a round, in turns; the first round only warms up."""
+    found = dict.fromkeys(systems, float("inf"))
+    for number, batches in enumerate(rounds):
+        for name, score in systems.items():
+            start = time.process_time()
+            for batch in batches:
+                score(batch)
+            if number:
+                found[name] = min(found[name], time.process_time() - start)
+    return found
+
+
+def main() -> None:
+    """Time, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--work", type=Path, required=True, help="folder for the exported encoder")
+    add("--encoder", default="", help="encoder folder; default: pieces trained on the texts")
+    add("--sentences", type=int, default=64, help="B (default 64)")
+    add("--candidates", type=int, default=8, help="N (default 8)")
+    add("--batches", type=int, default=4, help="batches a round (default 4)")
+    add("--rounds", type=int, default=5, help="rounds, each of other sentences (default 5)")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    wanted = (1 + args.rounds) * args.batches * args.sentences
+    found, _, source = texts(max(wanted, 10_000))
+    folder = Path(args.encoder) if args.encoder else args.work / "encoder"
+    if not (folder / "config.json").is_file():
+        make_encoder(folder, found)
+    encoder = load_encoder(folder)
+    export_encoder(encoder, args.work / SENTENCE_TRANSFORMERS, SENTENCE_TRANSFORMERS)
+    synonyms = has_wordnet()
+    meteor = "METEOR (NLTK)" if synonyms else "METEOR (NLTK, without WordNet's data)"
+    systems = open_ours(encoder) | {
+        "sacrebleu.sentence_bleu": open_sacrebleu(),
+        meteor: open_meteor(synonyms),
+        "StaticEmbedding (sentence-transformers)": open_static_embedding(
+            args.work / SENTENCE_TRANSFORMERS
+        ),
+    }
+    size = args.batches * args.sentences
+    rounds = [
+        make_batches(found[i * size :], args.batches, args.sentences, args.candidates,
+                     random.Random(i))
+        for i in range(1 + args.rounds)
+    ]  # fmt: skip
+    times = measure(systems, rounds)
+    hypotheses, first = size * args.candidates, times["ours: SIMILE"]
+    both = times["ours: SIMILE and sentence BLEU"]
+    grid = [["", "hypotheses/s", "SIMILE is faster by", "with BLEU beside it"]]
+    for name, seconds in times.items():
+        ratios = [] if name.startswith("ours") else [seconds / first, seconds / both]
+        cells = [f"{ratio:.1f}" for ratio in ratios] or ["", ""]
+        grid.append([name, f"{hypotheses / seconds:,.0f}", *cells])
+    words = sum(len(sentence.split()) for sentence in found) / len(found)
+    print(f"{args.sentences} x {args.candidates} ({source}, {words:.1f} words a sentence)")
+    print(markdown_table(grid))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Which language is the best to learn from? Similarity of English against shared pieces.
+
+    python language_choice.py LANGUAGE=ENCODER=FOREIGN,ENGLISH ... --sts DIR...
+
+After Wieting et al. 2019, "Simple and Effective Paraphrastic Similarity from Parallel
+Translations", section 4.2: for each language one encoder was trained on its bitext with English
+(the same amount of it). Printed: the encoder's mean Pearson on the English STS folders, how many
+pieces the two sides of the bitext share, and Spearman's rank correlation of the two over the
+languages. The overlap of a sentence pair is |S & T| / |S | T| of its sets of pieces, and the mean
+over the pairs is taken; this measure is ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from simile_plugin.encoder.evaluation import evaluate_sts, read_sts, spearman
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.files import read_parallel
+
+MOST_FOR_EXACT = 8  # 8! orders
+
+
+def piece_overlap(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> float:
+    """Mean of |S & T| / |S | T| over sentence pairs, in [0, 1]; pairs without pieces are left out.
+
+    Raises:
+        ValueError: if no pair has a piece.
+    """
+    shares = []
+    for left, right in pairs:
+        one, other = set(left), set(right)
+        if one | other:
+            shares.append(len(one & other) / len(one | other))
+    if not shares:
+        raise ValueError("the bitext has no piece")
+    return sum(shares) / len(shares)
+
+
+def exact_p(x: np.ndarray, y: np.ndarray) -> float:
+    """Two-sided p of Spearman's correlation: the share of all orders of y at least as extreme."""
+    found = abs(spearman(x, y)) - 1e-9
+    orders = itertools.permutations(y)
+    extreme = [abs(spearman(x, np.array(order))) >= found for order in orders]
+    return sum(extreme) / len(extreme)
+
+
+def main() -> int:
+    """Read the flags, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("language", nargs="+", metavar="LANGUAGE=ENCODER=FOREIGN,ENGLISH")
+    parser.add_argument("--sts", nargs="+", required=True, metavar="DIR")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    try:
+        report = compare(args.language, args.sts)
+    except (ValueError, OSError) as error:
+        print(f"language_choice.py: error: {error}", file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(report, indent=2))
+        return 0
+    print(f"{'language':<10}{'STS':>7}{'shared pieces':>15}")
+    for name, row in report["languages"].items():
+        print(f"{name:<10}{row['sts']:7.1f}{row['overlap']:15.3f}")
+    p = "" if report["p"] is None else f", p = {report['p']:.3f} (exact, two-sided)"
+    print(f"Spearman over {len(report['languages'])} languages: {report['spearman']:.2f}{p}")
+    return 0
+
+
+def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
+    """Figures of each language and their correlation.
+
+    Raises:
+        ValueError: for a malformed or repeated language, or fewer than three.
+    """
+    sets = {folder: read_sts(folder) for folder in folders}
+    languages: dict[str, dict[str, float]] = {}
+    for spec in specs:
+        parts = spec.split("=")
+        files = parts[2].split(",") if len(parts) == 3 else []
+        if len(files) != 2 or parts[0] in languages:
+            raise ValueError(
+                f"LANGUAGE: got {spec!r}, expected LANGUAGE=ENCODER=FOREIGN,ENGLISH, each "
+                "language once"
+            )
+        encoder = load_encoder(parts[1])
+        foreign, english = read_parallel([(files[0], "FOREIGN"), (files[1], "ENGLISH")])
+        encode = encoder.segmenter.encode
+        overlap = piece_overlap(zip(encode(foreign), encode(english), strict=True))
+        years = [evaluate_sts(encoder, name, part).mean_pearson for name, part in sets.items()]
+        languages[parts[0]] = {"sts": sum(years) / len(years), "overlap": overlap}
+    if len(languages) < 3:
+        raise ValueError(f"LANGUAGE: got {len(languages)} languages, expected 3 or more")
+    x = np.array([row["overlap"] for row in languages.values()])
+    y = np.array([row["sts"] for row in languages.values()])
+    correlation = spearman(x, y)
+    exact = len(x) <= MOST_FOR_EXACT and not math.isnan(correlation)
+    p = exact_p(x, y) if exact else None
+    return {"languages": languages, "spearman": correlation, "p": p, "sts": list(folders)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

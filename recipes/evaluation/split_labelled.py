@@ -1,0 +1,65 @@
+"""Split labelled pairs into training and test parts that share no sentence.
+
+    python split_labelled.py LABELLED --output PREFIX [--test-share 0.5] [--seed 1]
+
+For languages of which there is nothing but one labelled file: PREFIX.pairs.tsv, the paraphrases of
+the training part, trains an encoder; PREFIX.train.tsv and PREFIX.test.tsv are for simile detect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import numpy as np
+
+from simile_plugin.encoder.detection import (
+    DetectionSet,
+    group_folds,
+    read_detection,
+    shared_sentence_groups,
+)
+from simile_plugin.files import atomic_write
+
+PARTS = 20  # a test share is a number of twentieths
+
+
+def split(pairs: DetectionSet, test_share: float, seed: int) -> np.ndarray:
+    """Mask (n,) of the test pairs; pairs that share a sentence are on one side."""
+    folds = group_folds(shared_sentence_groups(pairs.left, pairs.right), PARTS, seed)
+    return folds < round(test_share * PARTS)
+
+
+def main() -> int:
+    """Read the flags, write the three files."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("labelled", metavar="LABELLED", help="as for simile detect")
+    parser.add_argument("--output", required=True, metavar="PREFIX")
+    parser.add_argument("--test-share", type=float, default=0.5, metavar="SHARE")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    try:
+        if not 1 <= round(args.test_share * PARTS) < PARTS:
+            raise ValueError(f"--test-share: got {args.test_share}, expected 0.05 to 0.95")
+        pairs = read_detection(args.labelled, "LABELLED")
+        test = split(pairs, args.test_share, args.seed)
+        rows = list(zip(pairs.left, pairs.right, pairs.labels, test, strict=True))
+        for name, side in (("train", False), ("test", True)):
+            with atomic_write(f"{args.output}.{name}.tsv") as stream:
+                stream.writelines(
+                    f"{one}\t{other}\t{int(label)}\n"
+                    for one, other, label, is_test in rows
+                    if is_test == side
+                )
+        with atomic_write(f"{args.output}.pairs.tsv") as stream:
+            stream.writelines(
+                f"{one}\t{other}\n" for one, other, label, is_test in rows if label and not is_test
+            )
+    except (ValueError, OSError) as error:
+        print(f"split_labelled.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

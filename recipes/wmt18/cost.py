@@ -1,0 +1,115 @@
+"""What the experiment of one language would take, from the logs of its first updates.
+
+cost.py --mle estimate.mle.log --mle-flags config/fconv/mle.flags \\
+    --risk estimate.risk.log --risk-flags config/fconv/risk.flags --trainings 18
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+UPDATE = re.compile(
+    r"train_inner \| epoch \d+: +\d+ / (?P<epoch>\d+) .*\bnum_updates=(?P<updates>\d+), "
+    r".*\bwall=(?P<wall>[0-9.]+)"
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured: seconds an update, updates an epoch."""
+
+    seconds: float
+    epoch: int
+
+
+def measured(log: str) -> Speed:
+    """Seconds an update between the first and the last progress line of a log.
+
+    The first lines hold the start, which is not counted.
+
+    Raises:
+        ValueError: where there are fewer than two such lines.
+    """
+    lines = [
+        match for match in map(UPDATE.search, Path(log).read_text("utf-8").splitlines()) if match
+    ]
+    if len(lines) < 2:
+        raise ValueError(f"{log}: {len(lines)} progress lines, expected two or more")
+    first, last = lines[0], lines[-1]
+    updates = int(last["updates"]) - int(first["updates"])
+    return Speed((float(last["wall"]) - float(first["wall"])) / updates, int(last["epoch"]))
+
+
+def planned_updates(flags: str, epoch: int) -> int:
+    """Updates that a file of flags asks for.
+
+    With --force-anneal F and --stop-min-lr: F - 1 epochs at the full rate, then one at each smaller
+    rate that is above the smallest. --max-epoch and --max-update bound it.
+
+    Raises:
+        ValueError: where nothing bounds it.
+    """
+    words = shlex.split(Path(flags).read_text("utf-8"), comments=True)
+    value = {word: words[place + 1] for place, word in enumerate(words[:-1])}
+    bounds = []
+    if "--force-anneal" in value:
+        rate, epochs = float(value["--lr"]), int(value["--force-anneal"]) - 1
+        while (rate := rate * float(value["--lr-shrink"])) > float(value["--stop-min-lr"]):
+            epochs += 1
+        bounds.append(epochs * epoch)
+    if "--max-epoch" in value:
+        bounds.append(int(value["--max-epoch"]) * epoch)
+    if "--max-update" in value:
+        bounds.append(int(value["--max-update"]))
+    if not bounds:
+        raise ValueError(f"{flags}: no --force-anneal, --max-epoch or --max-update")
+    return min(bounds)
+
+
+def report(args: argparse.Namespace) -> str:
+    """A table of hours, and their sum."""
+    rows, total = [], 0.0
+    for name, log, flags, count in (
+        ("MLE", args.mle, args.mle_flags, 1),
+        ("risk", args.risk, args.risk_flags, args.trainings),
+    ):
+        speed = measured(log)
+        updates = planned_updates(flags, speed.epoch)
+        hours = count * updates * speed.seconds / 3600
+        total += hours
+        rows.append(
+            f"| {name} | {count} | {updates:,} | {math.ceil(updates / speed.epoch)} "
+            f"| {speed.seconds:.3f} | {hours:,.1f} |"
+        )
+    head = "| training | runs | updates each | epochs each | seconds an update | hours together |"
+    return "\n".join(
+        [head, "| :--- | ---: | ---: | ---: | ---: | ---: |", *rows, "", f"Together {total:,.1f} h "
+        "on one device like this one, without validation and translation."]
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Parse and run; exit status 2 and one line for bad input."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for flag in ("--mle", "--risk", "--mle-flags", "--risk-flags"):
+        parser.add_argument(flag, required=True, metavar="FILE")
+    parser.add_argument("--trainings", type=int, required=True, help="risk trainings of a language")
+    args = parser.parse_args()
+    try:
+        print(report(args))
+    except (ValueError, OSError) as error:
+        print(f"cost.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,196 @@
+"""Choice of gamma on validation, and one table of all languages.
+
+results.py choose --measure bleu --scores out/valid --costs "bleu half" --gammas "0.2 0.3" --seeds 1
+results.py table --title "The paper's corpora" de=work/wmt18/fconv/de tr=work/wmt18/fconv/tr
+
+`choose` reads COST.GAMMA.SEED.json as simile score --json prints it, and prints COST=GAMMA for the
+gamma of the highest mean over the seeds. `table` reads results/{test,first}.{bleu,sim,simile}.json
+as simile report --json prints them: of each measure, the systems that were chosen by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+MEASURES = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE"}
+SIGNIFICANT = 0.05
+WALL = re.compile(r"\bwall=([0-9.]+)")
+
+
+def mean(values: list[float]) -> float:
+    """Arithmetic mean."""
+    return sum(values) / len(values)
+
+
+def validation_score(folder: Path, system: str, measure: str) -> float:
+    """One measure (0 to 100) of a system's validation translations.
+
+    Raises:
+        ValueError: where there is no such file, or no such measure in it.
+    """
+    path = folder / f"{system}.json"
+    try:
+        scores = json.loads(path.read_text("utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); train {system} first") from error
+    for score in scores:
+        if score["name"] == MEASURES[measure]:
+            return float(score["score"])
+    raise ValueError(f"{path}: has no {MEASURES[measure]}")
+
+
+def choose(folder: Path, cost: str, gammas: list[str], seeds: list[str], measure: str) -> str:
+    """The gamma whose validation score is highest in the mean over the seeds; ties: the first."""
+    if len(gammas) == 1:
+        return gammas[0]
+    means = [
+        mean([validation_score(folder, f"{cost}.{gamma}.{seed}", measure) for seed in seeds])
+        for gamma in gammas
+    ]
+    return gammas[means.index(max(means))]
+
+
+def read_results(folder: Path, split: str, measure: str) -> dict[str, Any]:
+    """What simile report --json said of the systems chosen by a measure.
+
+    Raises:
+        ValueError: where the step `report` has not been run.
+    """
+    path = folder / "results" / f"{split}.{measure}.json"
+    try:
+        results: dict[str, Any] = json.loads(path.read_text("utf-8"))["results"]
+    except (OSError, json.JSONDecodeError, KeyError) as error:
+        raise ValueError(f"{path}: cannot be read; run the step report first") from error
+    return results
+
+
+def daggers(against: list[dict[str, Any]]) -> str:
+    """‡ where better than MLE, † where better than BLEU, p < 0.05, as the paper marks them."""
+    better = {
+        test["baseline"]
+        for test in against
+        if test["difference"] > 0 and test["p_value"] < SIGNIFICANT
+    }
+    return ("‡" if "MLE" in better else "") + ("†" if "BLEU" in better else "")
+
+
+def gamma_of(system: dict[str, Any]) -> str:
+    """The gamma in the name of a system's first file, COST.GAMMA.SEED.txt; MLE has none."""
+    match = re.fullmatch(r"\w+\.([0-9.]+)\.\d+\.txt", Path(system["files"][0]).name)
+    return match[1] if match else ""
+
+
+def hours(folder: Path, system: dict[str, Any]) -> str:
+    """Hours of training a seed, from the last `wall=` of each log; empty where none is logged."""
+    walls = []
+    for file in system["files"]:
+        log = folder / "logs" / f"{Path(file).stem}.log"
+        found = WALL.findall(log.read_text("utf-8", "replace")) if log.exists() else []
+        walls += [float(found[-1]) / 3600] if found else []
+    return f"{mean(walls):.2f}" if walls else ""
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """A table whose first row is the head; the first column is on the left."""
+    lines = [rows[0], [":---"] + ["---:"] * (len(rows[0]) - 1), *rows[1:]]
+    return "".join("| " + " | ".join(row) + " |\n" for row in lines)
+
+
+def score_table(folders: dict[str, Path], split: str) -> str:
+    """Systems by language and measure, the paper's layout."""
+    head, columns = ["Model"], []
+    for language, folder in folders.items():
+        for measure, name in MEASURES.items():
+            head.append(f"{language}-en {name}")
+            columns.append((measure, read_results(folder, split, measure)["systems"]))
+    rows = [head]
+    for place, system in enumerate(columns[0][1]):
+        cells = [system["name"]]
+        for measure, systems in columns:
+            score = systems[place]["scores"][measure]
+            cells.append(f"{score['value']:.2f} {daggers(score['against'])}".strip())
+        rows.append(cells)
+    return markdown(rows)
+
+
+def detail_table(language: str, folder: Path) -> str:
+    """Every seed of every system: scores, p-values, gamma and hours."""
+    rows = [["System", "Measure", "gamma", "Mean", "Seeds", "over MLE", "over BLEU", "Hours"]]
+    for measure, name in MEASURES.items():
+        for system in read_results(folder, "test", measure)["systems"]:
+            score = system["scores"][measure]
+            tests = {test["baseline"]: test for test in score["against"]}
+            cells = [
+                f"{tests[base]['difference']:+.2f} (p {tests[base]['p_value']:.3f})"
+                if base in tests
+                else ""
+                for base in ("MLE", "BLEU")
+            ]
+            seeds = ", ".join(f"{value:.2f}" for value in score["seeds"])
+            row = [system["name"], name, gamma_of(system), f"{score['value']:.2f}", seeds]
+            rows.append([*row, *cells, hours(folder, system)])
+    return f"### {language}-en\n\n" + markdown(rows)
+
+
+def render(title: str, folders: dict[str, Path]) -> str:
+    """The whole page."""
+    results = read_results(next(iter(folders.values())), "test", "bleu")
+    test, first = results["test"], list[str]()
+    if all((folder / "results" / "first.bleu.json").exists() for folder in folders.values()):
+        first = ["\n## Test, after one epoch of risk training\n", score_table(folders, "first")]
+    parts = [
+        f"# {title}\n",
+        "## Test, newstest2018\n",
+        score_table(folders, "test"),
+        f"‡ better than MLE, † better than BLEU: p < {SIGNIFICANT}, paired {test['kind']}, "
+        f"{test['resamples']:,} resamples. gamma of each column was chosen on validation by the "
+        "measure of that column.\n",
+        *(f"{name}: `{signature}`" for name, signature in results["signatures"].items()),
+        *first,
+        "\n## Seeds, tests and hours\n",
+        *(detail_table(language, folder) for language, folder in folders.items()),
+        *(
+            (folder / "counts.md").read_text("utf-8")
+            for folder in folders.values()
+            if (folder / "counts.md").exists()
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Parse and run; exit status 2 and one line for bad input."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    choice = actions.add_parser("choose")
+    choice.add_argument("--measure", choices=list(MEASURES), required=True)
+    choice.add_argument("--scores", type=Path, required=True, help="folder of the JSON files")
+    for flag in ("--costs", "--gammas", "--seeds"):
+        choice.add_argument(flag, type=str.split, required=True, help="separated by spaces")
+    table = actions.add_parser("table")
+    table.add_argument("--title", required=True)
+    table.add_argument("folders", nargs="+", help="LANGUAGE=FOLDER")
+    args = parser.parse_args()
+    try:
+        if args.action == "choose":
+            for cost in args.costs:
+                gamma = choose(args.scores, cost, args.gammas, args.seeds, args.measure)
+                print(f"{cost}={gamma}")
+        else:
+            named = (folder.split("=", 1) for folder in args.folders)
+            print(render(args.title, {name: Path(path) for name, path in named}), end="")
+    except (ValueError, OSError) as error:
+        print(f"results.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,282 @@
+"""`simile mine-bitext`: find translations in two texts, and measure how well that goes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.bitext import Corpus, Neighbours
+    from simile_plugin.encoder.models import Encoder
+
+HELP = "find translations in two texts by an encoder of both languages; F1 against gold pairs"
+
+DESCRIPTION = """\
+Find sentences that are translations of each other, by an encoder trained on both languages
+(Artetxe and Schwenk 2019). A pair's score is its cosine a against the neighbourhood b, the mean
+cosine of each side with its k nearest sentences of the other language: ratio a / b, distance
+a - b, or absolute a. The search is exact and needs memory for the vectors and one small block.
+
+Texts are in the layout of the BUCC shared task, id TAB sentence; identical sentences of one text
+count as one. Three uses:
+
+  --gold: the pairs (source id TAB target id) that should be found; the threshold with the best F1
+      on them is printed, as is that F1, which is optimistic: it was tuned on these very pairs.
+      With --test-source, --test-target and --test-gold that threshold is applied to a second set.
+  --threshold: no gold pairs; what scores at least this much is written to --output.
+  --aligned: plain texts of sentences, where line i translates line i: how often the nearest
+      sentence of the other language is the right one (the Tatoeba protocol), both ways.
+"""
+
+EPILOG = """\
+examples:
+  simile mine-bitext ENCODER --source de-en.training.de --target de-en.training.en \\
+      --gold de-en.training.gold --margin ratio distance absolute
+  simile mine-bitext ENCODER --source news.de --target news.en --threshold 1.06 --output pairs.tsv
+  simile mine-bitext ENCODER --source test.de --target test.en --aligned
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile mine-bitext`."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("encoder", metavar="ENCODER", help="encoder folder")
+    for flag, text in (("source", "id TAB sentence, one language"), ("target", "the other")):
+        parser.add_argument(f"--{flag}", required=True, metavar="FILE", help=text)
+    use = parser.add_mutually_exclusive_group(required=True)
+    use.add_argument("--gold", metavar="FILE", help="source id TAB target id; tunes the threshold")
+    use.add_argument("--threshold", type=float, metavar="SCORE", help="mine without gold pairs")
+    use.add_argument("--aligned", action="store_true", help="line i translates line i; no ids")
+    for name in ("source", "target", "gold"):
+        parser.add_argument(
+            f"--test-{name}", metavar="FILE", help=f"--{name} of the set to test on"
+        )
+    parser.add_argument(
+        "-k",
+        "--neighbours",
+        type=int,
+        default=4,
+        metavar="K",
+        help="nearest sentences that make the neighbourhood (default and paper: %(default)s)",
+    )
+    parser.add_argument(
+        "--margin",
+        nargs="+",
+        choices=("ratio", "distance", "absolute"),
+        default=["ratio"],
+        metavar="MARGIN",
+        help="ratio (default), distance, absolute; several are compared",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=("max", "intersection", "forward", "backward"),
+        default="max",
+        help="max (default): best pairs first, each sentence used once; forward, backward: the "
+        "best partner of each source or target sentence; intersection: both agree",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the mined pairs, best first: score, ids and sentences, by TABs (those of the "
+        "test set if there is one)",
+    )
+    parser.add_argument("--device", default="cpu", help="torch device (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Mine or measure; exit status 0. Errors are raised as ValueError or OSError."""
+    import json
+
+    from simile_plugin.encoder.bitext import read_corpus
+    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder.models import usable_device
+
+    _check(args)
+    if args.aligned:
+        return _retrieve(args)
+    source, target = read_corpus(args.source, "--source"), read_corpus(args.target, "--target")
+    sets = _read_sets(args, source, target)
+    device = usable_device(args.device)
+    encoder = load_encoder(args.encoder, device)
+    report: dict[str, Any] = {
+        "encoder": encoder.fingerprint,
+        "neighbours": args.neighbours,
+        "strategy": args.strategy,
+    }
+    pairs = [_neighbours(args, encoder, one, other) for one, other, _ in sets]
+    if args.gold:
+        report |= _evaluate(args, sets, pairs)
+    if args.output:
+        report["written"] = _write(args, sets[-1], pairs[-1], report)
+    if args.json:
+        print(json.dumps(_plain(report), indent=2))
+    else:
+        _print(args, sets, report)
+    return 0
+
+
+Set = tuple["Corpus", "Corpus", "set[tuple[int, int]]"]
+Found = tuple["Neighbours", "Neighbours"]
+
+
+def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list[Set]:
+    """The texts to mine, then those to test on: source, target, gold pairs."""
+    from simile_plugin.encoder.bitext import read_corpus, read_gold
+
+    sets = [
+        (source, target, read_gold(args.gold, "--gold", source, target) if args.gold else set())
+    ]
+    if args.test_gold:
+        one = read_corpus(args.test_source, "--test-source")
+        other = read_corpus(args.test_target, "--test-target")
+        sets.append((one, other, read_gold(args.test_gold, "--test-gold", one, other)))
+    return sets
+
+
+def _neighbours(args: argparse.Namespace, encoder: Encoder, one: Corpus, other: Corpus) -> Found:
+    return _search(args, encoder, one.sentences, other.sentences)
+
+
+def _search(
+    args: argparse.Namespace, encoder: Encoder, source: list[str], target: list[str]
+) -> Found:
+    """Embed both texts and find the nearest neighbours both ways."""
+    import sys
+
+    from tqdm import tqdm
+
+    from simile_plugin.encoder.bitext import embed_all, nearest
+
+    total = len(source) + len(target)
+    with tqdm(total=total, unit=" sentences", disable=not sys.stderr.isatty(), leave=False) as bar:
+        x = embed_all(encoder.embed_text, source, bar.update)
+        y = embed_all(encoder.embed_text, target, bar.update)
+    for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
+        if not bool(vectors.any()):
+            raise ValueError(
+                f"{flag}: {path}: the encoder knows no piece of any sentence; was it trained on "
+                "this language and script?"
+            )
+    options = {"unit": " pairs", "unit_scale": True, "leave": False}
+    with tqdm(total=len(x) * len(y), disable=not sys.stderr.isatty(), **options) as bar:
+        return nearest(x, y, args.neighbours, device=args.device, progress=bar.update)
+
+
+def _evaluate(args: argparse.Namespace, sets: list[Set], pairs: list[Found]) -> dict[str, Any]:
+    """Margin -> threshold and F1 on the gold pairs it was tuned on, and on the test set."""
+    from dataclasses import asdict
+
+    from simile_plugin.encoder.bitext import evaluate_mining, propose, tune_threshold
+
+    tuned, tested = {}, {}
+    for margin in args.margin:
+        proposed = [propose(*found, margin, args.strategy) for found in pairs]
+        threshold = tune_threshold(proposed[0], sets[0][2])
+        tuned[margin] = asdict(evaluate_mining(proposed[0], sets[0][2], threshold))
+        if len(sets) > 1:
+            tested[margin] = asdict(evaluate_mining(proposed[1], sets[1][2], threshold))
+    return {"tuned_on_these_gold_pairs": tuned, **({"test": tested} if tested else {})}
+
+
+def _write(args: argparse.Namespace, texts: Set, found: Found, report: dict[str, Any]) -> int:
+    """Write the pairs from the threshold on; how many they are."""
+    from simile_plugin.encoder.bitext import propose
+    from simile_plugin.files import atomic_write
+
+    margin = args.margin[0]
+    threshold = args.threshold
+    if args.gold:
+        threshold = report["tuned_on_these_gold_pairs"][margin]["threshold"]
+    source, target, _ = texts
+    pairs = propose(*found, margin, args.strategy)
+    written = 0
+    with atomic_write(args.output) as stream:
+        for i, j, score in zip(pairs.source, pairs.target, pairs.scores, strict=True):
+            if score < threshold:
+                break
+            ids = f"{source.ids[i]}\t{target.ids[j]}"
+            stream.write(f"{score:.6f}\t{ids}\t{source.sentences[i]}\t{target.sentences[j]}\n")
+            written += 1
+    return written
+
+
+def _retrieve(args: argparse.Namespace) -> int:
+    """Accuracy of the nearest sentence in aligned texts."""
+    import json
+    from dataclasses import asdict
+
+    from simile_plugin.encoder.bitext import retrieval_accuracy
+    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder.models import usable_device
+    from simile_plugin.files import read_parallel
+
+    source, target = read_parallel([(args.source, "--source"), (args.target, "--target")])
+    if not source:
+        raise ValueError(f"--source: {args.source} is empty, expected a sentence a line")
+    encoder = load_encoder(args.encoder, usable_device(args.device))
+    found = retrieval_accuracy(source, target, *_search(args, encoder, source, target))
+    if args.json:
+        report = {"encoder": encoder.fingerprint, **asdict(found), "mean": found.mean}
+        print(json.dumps(report, indent=2))
+        return 0
+    print(f"encoder {encoder.fingerprint}")
+    print(f"the nearest of {found.sentences} sentences by cosine is the translation, or a copy of")
+    print("it, in percent of the sentences:\n")
+    print(f"source to target  {found.forward:5.1f}")
+    print(f"target to source  {found.backward:5.1f}")
+    print(f"mean              {found.mean:5.1f}")
+    return 0
+
+
+def _print(args: argparse.Namespace, sets: list[Set], report: dict[str, Any]) -> None:
+    print(f"encoder {report['encoder']}; k = {args.neighbours}, strategy {args.strategy}")
+    for name, (source, target, gold) in zip(("training", "test"), sets, strict=False):
+        counts = f"{len(source)} x {len(target)} distinct sentences"
+        print(f"{name}: {counts}, {len(gold)} gold pairs" if gold else f"texts: {counts}")
+    for key, title in (
+        ("tuned_on_these_gold_pairs", "training (threshold tuned on these gold pairs: optimistic)"),
+        ("test", "test (threshold of the training set)"),
+    ):
+        if key not in report:
+            continue
+        print(f"\n{title}\n{'margin':<10}{'threshold':>10}{'precision':>11}{'recall':>8}{'F1':>7}")
+        for margin, row in report[key].items():
+            numbers = f"{row['precision']:11.1f}{row['recall']:8.1f}{row['f1']:7.1f}"
+            print(f"{margin:<10}{row['threshold']:10.4f}{numbers}")
+    if args.output:
+        print(f"\n{report['written']} pairs written to {args.output}")
+
+
+def _plain(value: Any) -> Any:
+    """NaN is no JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and value != value else value
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise ValueError for flags that cannot be meant."""
+    import math
+
+    if args.neighbours < 1:
+        raise ValueError(f"--neighbours: got {args.neighbours}, expected 1 or more")
+    if len(set(args.margin)) < len(args.margin):
+        raise ValueError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
+    if args.threshold is not None:
+        if not math.isfinite(args.threshold):
+            raise ValueError(f"--threshold: got {args.threshold}, expected a finite number")
+        if not args.output:
+            raise ValueError("--threshold: needs --output FILE for the mined pairs")
+        if len(args.margin) > 1:
+            raise ValueError("--threshold: is of one margin; give --margin one name")
+    given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
+    if given and (len(given) < 3 or not args.gold):
+        raise ValueError(
+            f"--test-{given[0]}: a test set needs --test-source, --test-target and --test-gold, "
+            "and --gold to tune the threshold"
+        )
+    if args.aligned and args.output:
+        raise ValueError("--aligned: only measures and writes no --output")

@@ -1,0 +1,463 @@
+"""What an encoder splits sentences into: sentencepiece pieces, words, or character n-grams.
+
+All have one interface, `Tokenizer`. Ids of words and n-grams begin at 1; 0 is the unknown one,
+which counts in the length of a sentence and is left out of its vector. Several tokenisers side by
+side, for mixtures of encoders, are one tokeniser too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simile_plugin.text import Preprocessing, Segmenter
+
+Ints = NDArray[np.int64]
+
+NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's
+TOKENS = ("sp", "word", *NGRAM_ORDERS)
+SENTENCEPIECE = "sentencepiece.model"
+TYPES = {"sp": "pieces", "word": "words", "trigram": "trigrams", "ngram": "n-grams"}
+VOCABULARY = "vocabulary.json"
+MIX = "+"  # between the parts of a mixture
+CHUNK = 20_000  # sentences counted at once
+PAD = " "  # stands before and after a sentence whose n-grams are taken
+MAX_WORDS = 1 << 18  # raw words that are remembered
+SEPARATOR = "\0"  # stands between sentences; preprocessing makes a space of it inside one
+
+
+class Tokenizer(Protocol):
+    """Sentences -> ids of tokens.
+
+    Attributes:
+        name: one of TOKENS, or several with + between them.
+        unit: what `lengths` counts, for the length penalty.
+        preprocessing: applied to each sentence first.
+        sizes: number of ids of each part of a mixture; one number for all others.
+    """
+
+    name: str
+    unit: str
+    preprocessing: Preprocessing
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Name -> content of its files, from which load_tokenizer makes it again."""
+
+    def __len__(self) -> int:
+        """Number of ids."""
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of each sentence, unknown ones included."""
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), and where each sentence begins among them, (U,)."""
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Lengths (U,) in the length penalty of sentences as encode_flat gives them."""
+
+
+class _Vocabulary:
+    """What words and n-grams share: the file, and rows from flat ids."""
+
+    name: str
+    unit: str
+    unk_id = 0
+
+    def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
+        self.types = list(types)
+        self.preprocessing = preprocessing
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """`vocabulary.json`: kind of token, and all of them in the order of their ids from 1."""
+        return {VOCABULARY: _vocabulary_json(self.name, self.types)}
+
+    def __len__(self) -> int:
+        return 1 + len(self.types)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of ids."""
+        return (len(self),)
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+        return ids != self.unk_id
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), and where each sentence begins among them, (U,)."""
+        raise NotImplementedError
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of each sentence, unknown ones included."""
+        return _as_rows(*self.encode_flat(sentences))
+
+
+class WordTokenizer(_Vocabulary):
+    """The words of the preprocessed sentence; with --split-punctuation marks are words, too.
+
+    Args:
+        types: the known words, distinct.
+        preprocessing: applied to each sentence first; it must do the same to each word alone.
+    """
+
+    name, unit = "word", "words"
+
+    def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
+        super().__init__(types, preprocessing)
+        self._id = {word: number for number, word in enumerate(self.types, 1)}
+        self._rows: dict[str, tuple[int, ...]] = {}
+
+    def __reduce__(self) -> tuple[type[WordTokenizer], tuple[list[str], Preprocessing]]:
+        return WordTokenizer, (self.types, self.preprocessing)
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), and where each sentence begins among them, (U,)."""
+        rows = [self._row(sentence) for sentence in sentences]
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+        return ids, np.cumsum(lengths) - lengths
+
+    def _row(self, sentence: str) -> list[int]:
+        row: list[int] = []
+        for raw in sentence.split():
+            known = self._rows.get(raw)
+            row += self._learn(raw) if known is None else known
+        return row
+
+    def _learn(self, raw: str) -> tuple[int, ...]:
+        if len(self._rows) >= MAX_WORDS:
+            self._rows = {}
+        words = self.preprocessing.apply(raw).split()
+        found = self._rows[raw] = tuple(self._id.get(word, self.unk_id) for word in words)
+        return found
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Words of each sentence, (U,)."""
+        return np.diff(offsets, append=len(ids))
+
+
+class NgramTokenizer(_Vocabulary):
+    """Character n-grams over the preprocessed sentence with a space before and after it.
+
+    Its length counts characters, spaces included: a sentence of L characters has L trigrams, and
+    (L + 1) + L + (L - 1) n-grams of 2 to 4 characters.
+
+    Args:
+        name: "trigram" or "ngram", see NGRAM_ORDERS.
+        types: the known n-grams, distinct.
+        preprocessing: applied to each sentence first.
+
+    Raises:
+        ValueError: for an n-gram of a wrong length, or too many different characters.
+    """
+
+    unit = "characters"
+
+    def __init__(self, name: str, types: Sequence[str], preprocessing: Preprocessing) -> None:
+        super().__init__(types, preprocessing)
+        self.name = name
+        self.orders = NGRAM_ORDERS[name]
+        wrong = [text for text in self.types if len(text) not in self.orders]
+        if wrong:
+            raise ValueError(f"got {wrong[0]!r}, expected n-grams of {self.orders} characters")
+        self._coder = _NgramCoder(_codepoints(self.types), self.orders)
+        self._known = {}
+        lengths = np.fromiter(map(len, self.types), np.int64, count=len(self.types))
+        for order in self.orders:
+            numbers = np.flatnonzero(lengths == order)
+            points = _codepoints([self.types[number] for number in numbers])
+            codes = self._coder.codes(points, order)[::order]
+            by_code = np.argsort(codes)
+            self._known[order] = codes[by_code], numbers[by_code] + 1
+
+    def __reduce__(self) -> tuple[type[NgramTokenizer], tuple[str, list[str], Preprocessing]]:
+        return NgramTokenizer, (self.name, self.types, self.preprocessing)
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), by sentence and order of n-gram, and where each sentence begins, (U,)."""
+        points, lengths = _padded_codepoints(map(self.preprocessing.apply, sentences))
+        counts = np.array([_ngrams(lengths, order) for order in self.orders])
+        totals = counts.sum(0)
+        offsets = np.cumsum(totals) - totals
+        ids = np.zeros(int(totals.sum()), dtype=np.int64)
+        done = np.zeros_like(totals)
+        for order, count in zip(self.orders, counts, strict=True):
+            codes = self._coder.codes(points, order)[_within(lengths, count)]
+            ids[_ranges(offsets + done, count)] = self._look_up(codes, order)
+            done += count
+        return ids, offsets
+
+    def _look_up(self, codes: NDArray[np.uint64], order: int) -> Ints:
+        known, ids = self._known[order]
+        if not len(known):
+            return np.zeros(len(codes), dtype=np.int64)
+        place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+        return np.where(known[place] == codes, ids[place], self.unk_id)
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Characters of each preprocessed sentence, (U,)."""
+        return np.diff(offsets, append=len(ids)) // len(self.orders)
+
+
+class MixedTokenizer:
+    """Several tokenisers side by side: the tokens of the first one, those of the second, ...
+
+    The ids of a part follow those of the parts before it. The length of a sentence is that of the
+    first part.
+
+    Args:
+        parts: of different kinds, with the same preprocessing.
+    """
+
+    def __init__(self, parts: Sequence[Tokenizer]) -> None:
+        self.parts = list(parts)
+        self.name = MIX.join(part.name for part in parts)
+        self.unit = parts[0].unit
+        self.preprocessing = parts[0].preprocessing
+        self.bounds = np.cumsum([0, *self.sizes])
+
+    def __reduce__(self) -> tuple[type[MixedTokenizer], tuple[list[Tokenizer]]]:
+        return MixedTokenizer, (self.parts,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of ids of each part."""
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files of all parts, with the part's number before their names."""
+        return {
+            f"{number}.{name}": content
+            for number, part in enumerate(self.parts)
+            for name, content in part.files.items()
+        }
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of each sentence, unknown ones included."""
+        return _as_rows(*self.encode_flat(sentences))
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,), and where each sentence begins among them, (U,)."""
+        found = [part.encode_flat(sentences) for part in self.parts]
+        counts = np.array([np.diff(offsets, append=len(ids)) for ids, offsets in found])
+        totals = counts.sum(0)
+        offsets = np.cumsum(totals) - totals
+        result = np.empty(int(totals.sum()), dtype=np.int64)
+        done = np.zeros_like(totals)
+        for (ids, _), count, bound in zip(found, counts, self.bounds[:-1], strict=True):
+            result[_ranges(offsets + done, count)] = ids + bound
+            done += count
+        return result, offsets
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Which ids (P,) are no unknown token."""
+        result = np.ones(len(ids), dtype=bool)
+        for part, begin, end in zip(self.parts, self.bounds[:-1], self.bounds[1:], strict=True):
+            within = (ids >= begin) & (ids < end)
+            result[within] = part.known(ids[within] - begin)
+        return result
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Lengths (U,) of the first part."""
+        before = np.concatenate([[0], np.cumsum(ids < self.bounds[1])])
+        own = ids[ids < self.bounds[1]]
+        return self.parts[0].lengths(own, before[offsets])
+
+
+def _as_rows(ids: Ints, offsets: Ints) -> list[list[int]]:
+    flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
+    return [flat[start:end] for start, end in pairwise(ends)]
+
+
+def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:
+    """Code points of all texts, one after the other."""
+    joined = "".join(texts)
+    return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+def _padded_codepoints(prepared: Iterable[str]) -> tuple[NDArray[np.uint32], Ints]:
+    """Code points of padded sentences, and how many each has; an empty sentence has none."""
+    padded = [f"{PAD}{sentence}{PAD}" if sentence else "" for sentence in prepared]
+    lengths = np.fromiter(map(len, padded), dtype=np.int64, count=len(padded))
+    return _codepoints(padded), lengths
+
+
+def _ngrams(lengths: Ints, order: int) -> Ints:
+    """Number of n-grams of sentences of so many code points."""
+    return np.maximum(lengths - order + 1, 0)
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """starts[0], starts[0] + 1, ... (counts[0] of them), starts[1], ..."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+
+
+def _within(lengths: Ints, counts: Ints) -> Ints:
+    """Positions of the n-grams that lie within a sentence."""
+    return _ranges(np.cumsum(lengths) - lengths, counts)
+
+
+class _NgramCoder:
+    """n-grams <-> 64-bit integers: the numbers of their characters, from 1, side by side.
+
+    Args:
+        points: code points that are known; any other one has number 0.
+        orders: of the n-grams.
+    """
+
+    def __init__(self, points: NDArray[np.uint32], orders: Sequence[int]) -> None:
+        self.bits = 64 // max(orders)
+        self.alphabet = np.unique(points)
+        if len(self.alphabet) >= 1 << self.bits:
+            raise ValueError(
+                f"got {len(self.alphabet)} different characters, expected fewer than "
+                f"{1 << self.bits} for n-grams of up to {max(orders)}"
+            )
+        self._number = np.zeros(0x110000, dtype=np.uint64)
+        self._number[self.alphabet] = np.arange(1, len(self.alphabet) + 1, dtype=np.uint64)
+
+    def codes(self, points: NDArray[np.uint32], order: int) -> NDArray[np.uint64]:
+        """Code of the n-gram that begins at each code point, but for the last n - 1."""
+        numbers = self._number[points]
+        count = max(0, len(numbers) - order + 1)
+        codes = np.zeros(count, dtype=np.uint64)
+        for position in range(order):
+            codes = (codes << np.uint64(self.bits)) | numbers[position : position + count]
+        return codes
+
+    def text(self, code: int, order: int) -> str:
+        """The n-gram of a code."""
+        mask = (1 << self.bits) - 1
+        digits = [(code >> (self.bits * position)) & mask for position in range(order)]
+        return "".join(chr(self.alphabet[digit - 1]) for digit in reversed(digits))
+
+
+def _vocabulary_json(name: str, types: list[str]) -> bytes:
+    return (json.dumps({"tokens": name, "types": types}, ensure_ascii=False) + "\n").encode()
+
+
+def file_names(name: str) -> list[str]:
+    """Names of the files of a kind of tokeniser, those of a mixture in the order of its parts."""
+    files = [SENTENCEPIECE if part == "sp" else VOCABULARY for part in name.split(MIX)]
+    if len(files) == 1:
+        return files
+    return [f"{number}.{file}" for number, file in enumerate(files)]
+
+
+def load_tokenizer(
+    name: str, files: Mapping[str, bytes], preprocessing: Preprocessing
+) -> Tokenizer:
+    """Make a tokeniser from its files.
+
+    Args:
+        name: see Tokenizer.
+        files: content of each of file_names.
+
+    Raises:
+        ValueError: naming the file, if one is not of that kind, or is damaged.
+    """
+    parts = []
+    for kind, file in zip(name.split(MIX), file_names(name), strict=True):
+        try:
+            parts.append(_load_part(kind, files[file], preprocessing))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+    return parts[0] if len(parts) == 1 else MixedTokenizer(parts)
+
+
+def _load_part(name: str, content: bytes, preprocessing: Preprocessing) -> Tokenizer:
+    if name == "sp":
+        return Segmenter(content, preprocessing)
+    try:
+        found = json.loads(content)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(found, dict) or found.get("tokens") != name:
+        kind = found.get("tokens") if isinstance(found, dict) else type(found).__name__
+        raise ValueError(f"tokens: got {kind!r}, expected {name!r}")
+    types = found.get("types")
+    if not isinstance(types, list) or not all(isinstance(text, str) and text for text in types):
+        raise ValueError("types: expected a list of strings that are not empty")
+    if not types:
+        raise ValueError("types: the vocabulary is empty; nothing could be known")
+    if len(set(types)) < len(types):
+        raise ValueError(f"types: {len(types) - len(set(types))} of them stand there twice")
+    if name == "word":
+        return WordTokenizer(types, preprocessing)
+    return NgramTokenizer(name, types, preprocessing)
+
+
+def types_of(name: str) -> str:
+    """What the ids of a tokeniser stand for, for messages."""
+    return " and ".join(TYPES[part] for part in name.split(MIX))
+
+
+def count_vocabulary(
+    name: str, sentences: Sequence[str], preprocessing: Preprocessing, vocab_size: int
+) -> bytes:
+    """`vocabulary.json` of the most frequent words or n-grams; of equals the smaller text wins.
+
+    Args:
+        name: "word", "trigram" or "ngram".
+        vocab_size: ids, the unknown one among them; an upper limit.
+
+    Raises:
+        ValueError: if nothing is left to know.
+    """
+    if name == "word":
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            counts.update(preprocessing.apply(sentence).split())
+        found = list(counts.items())
+    else:
+        found = list(_count_ngrams(name, sentences, preprocessing))
+    found.sort(key=lambda item: (-item[1], item[0]))
+    types = [text for text, _ in found[: vocab_size - 1]]
+    if not types:
+        raise ValueError(
+            f"--vocab-size {vocab_size}: the vocabulary is empty ({len(sentences)} sentences with "
+            f"{len(found)} different {name}s); give more text or a larger size"
+        )
+    return _vocabulary_json(name, types)
+
+
+def _count_ngrams(
+    name: str, sentences: Sequence[str], preprocessing: Preprocessing
+) -> Iterator[tuple[str, int]]:
+    def chunks() -> Iterator[tuple[NDArray[np.uint32], Ints]]:
+        rest = iter(sentences)
+        while chunk := list(islice(rest, CHUNK)):
+            yield _padded_codepoints(map(preprocessing.apply, chunk))
+
+    alphabet = [np.zeros(0, dtype=np.uint32), *(np.unique(points) for points, _ in chunks())]
+    coder = _NgramCoder(np.concatenate(alphabet), NGRAM_ORDERS[name])
+    counts: dict[int, Counter[int]] = {order: Counter() for order in NGRAM_ORDERS[name]}
+    for points, lengths in chunks():
+        for order, counted in counts.items():
+            codes = coder.codes(points, order)[_within(lengths, _ngrams(lengths, order))]
+            distinct, number = np.unique(codes, return_counts=True)
+            for code, times in zip(distinct.tolist(), number.tolist(), strict=True):
+                counted[code] += times
+    for order, counted in counts.items():
+        for code, times in counted.items():
+            yield coder.text(code, order), times

@@ -1,0 +1,193 @@
+"""simile detect, simile mine-bitext and the new flags of simile eval-encoder, as commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.cli import main
+from tests.encoder.test_evaluation import PAIRS, write_set
+
+LEFT = [
+    "the grey heron waits",
+    "two boys skip stones",
+    "an old ferry crosses",
+    "nobody told the baker",
+    "she folded the map",
+    "our train was late",
+    "the museum opens",
+    "he paid for tickets",
+]
+RIGHT = [f"{line} today" for line in LEFT]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    return captured.out
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    return error
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    rows = [f"{a}\t{b}\t1" for a, b in zip(LEFT, RIGHT, strict=True)]
+    rows += [f"{a} now\t{b} again\t0" for a, b in zip(LEFT, RIGHT[1:] + RIGHT[:1], strict=True)]
+    path = tmp_path / "labelled.tsv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def bucc(tmp_path: Path) -> list[object]:
+    for name, lines in (("source", LEFT), ("target", [*reversed(RIGHT)])):
+        text = "".join(f"{name}-{i}\t{line}\n" for i, line in enumerate(lines))
+        (tmp_path / name).write_text(text)
+    (tmp_path / "gold").write_text("".join(f"source-{i}\ttarget-{7 - i}\n" for i in range(6)))
+    return ["--source", tmp_path / "source", "--target", tmp_path / "target"]
+
+
+# --- detect ---
+
+
+def test_detection_with_a_test_file_and_by_folds(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path
+) -> None:
+    flags = ("--train", labelled, "--seeds", 2, "--epochs", 2, "--resamples", 40)
+    out = run(capsys, "detect", encoder_folder, *flags, "--test", labelled)
+    assert f"trained on {labelled}, tested on {labelled}" in out
+    assert "all paraphrases           50.0" in out
+    assert "mean of 2 seeds" in out
+    found = json.loads(run(capsys, "detect", encoder_folder, *flags, "--folds", 4, "--json"))
+    assert found["protocol"].startswith("4-fold cross-validation")
+    assert len(found["perceptron"]) == 2
+    assert found["auc"] > 90  # the paraphrases share all but one word
+    assert found["majority"] == 50
+
+
+def test_detection_refuses_what_cannot_be_meant(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path, tmp_path: Path
+) -> None:
+    one_class = tmp_path / "one"
+    one_class.write_text("a\tb\t1\nc\td\t1\n")
+    start = ("detect", encoder_folder, "--train")
+    assert "every one of its 2 pairs is a paraphrase" in fails(capsys, *start, one_class)
+    assert "--folds: got 1, expected 2" in fails(capsys, *start, labelled, "--folds", 1)
+    assert "--folds: 99 folds" in fails(capsys, *start, labelled, "--folds", 99)
+    error = fails(capsys, *start, labelled, "--negative-to", 3)
+    assert "--negative-to: got 3, expected less than --positive-from 3" in error
+
+
+# --- mine-bitext ---
+
+
+def test_mining_tunes_on_gold_and_tests_elsewhere(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold"
+    output = tmp_path / "mined.tsv"
+    command = [
+        "mine-bitext",
+        encoder_folder,
+        *bucc,
+        "--gold",
+        gold,
+        "--margin",
+        "ratio",
+        "absolute",
+    ]
+    test = [f"--test-{str(flag)[2:]}" if str(flag)[:2] == "--" else flag for flag in bucc]
+    out = run(capsys, *command, *test, "--test-gold", gold, "--output", output)
+    assert "threshold tuned on these gold pairs: optimistic" in out
+    assert "8 x 8 distinct sentences, 6 gold pairs" in out
+    found = json.loads(run(capsys, *command, *test, "--test-gold", gold, "--json"))
+    assert found["test"] == found["tuned_on_these_gold_pairs"]  # the same texts
+    assert found["test"]["ratio"]["recall"] == 100
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    assert len(rows) == found["test"]["ratio"]["mined"]
+    assert [float(row[0]) for row in rows] == sorted((float(row[0]) for row in rows), reverse=True)
+    # The bare command, without a test set, mines the same texts.
+    run(capsys, *command, "--output", tmp_path / "again.tsv")
+    assert (tmp_path / "again.tsv").read_text() == output.read_text()
+
+
+def test_mining_with_a_threshold(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
+) -> None:
+    output = tmp_path / "mined.tsv"
+    flags = ["--margin", "absolute", "--threshold", "0.5", "--output", output]
+    out = run(capsys, "mine-bitext", encoder_folder, *bucc, *flags)
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    assert f"{len(rows)} pairs written" in out
+    assert all(float(row[0]) >= 0.5 for row in rows)
+    assert ["source-0", "target-7", LEFT[0], RIGHT[0]] in [row[1:] for row in rows]
+
+
+def test_retrieval_of_aligned_lines(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "s").write_text("\n".join(LEFT) + "\n")
+    (tmp_path / "t").write_text("\n".join(RIGHT) + "\n")
+    texts = ("--source", tmp_path / "s", "--target", tmp_path / "t", "--aligned")
+    out = run(capsys, "mine-bitext", encoder_folder, *texts)
+    assert "source to target  100.0" in out
+    found = json.loads(run(capsys, "mine-bitext", encoder_folder, *texts, "--json"))
+    assert (found["forward"], found["backward"], found["sentences"]) == (100, 100, 8)
+    (tmp_path / "t").write_text("\n".join(RIGHT[1:]) + "\n")
+    assert "has 8 lines but" in fails(capsys, "mine-bitext", encoder_folder, *texts)
+
+
+def test_mining_refuses_what_cannot_be_meant(
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold"
+    start = ["mine-bitext", encoder_folder, *bucc]
+    assert "needs --output" in fails(capsys, *start, "--threshold", 1)
+    error = fails(capsys, *start, "--gold", gold, "--test-gold", gold)
+    assert "a test set needs --test-source, --test-target and --test-gold" in error
+    gold.write_text("source-0\ttarget-0\n")
+    wrong = [*start, "--gold", gold, "--margin", "absolute"]
+    assert "none of the 1 gold pairs is among" in fails(capsys, *wrong)
+    foreign = tmp_path / "foreign"
+    foreign.write_text("a\tдождь идёт\nb\tснег\n")
+    error = fails(
+        capsys,
+        *("mine-bitext", encoder_folder, "--source", foreign, "--target", tmp_path / "target"),
+        *("--threshold", 1, "--output", tmp_path / "o"),
+    )
+    assert "the encoder knows no piece of any sentence" in error
+    assert not (tmp_path / "o").exists()
+
+
+# --- eval-encoder ---
+
+
+def test_hard_pairs_and_speed(
+    capsys: pytest.CaptureFixture[str],
+    encoder_folder: Path,
+    tmp_path: Path,
+) -> None:
+    write_set(tmp_path, "own", PAIRS, "5\n0.5\n4\n1\n")
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the red house\nsnow on the line\n")
+    flags = ("--sts", tmp_path, "--hard", "--resamples", 40, "--speed", lines)
+    out = run(capsys, "eval-encoder", encoder_folder, *flags)
+    assert "all distinct pairs      4" in out
+    assert "sentences a second (" in out
+    found = json.loads(run(capsys, "eval-encoder", encoder_folder, *flags, "--json"))
+    assert found["hard"]["pairs"] == {"all distinct pairs": 4}
+    sim = found["hard"]["pearson"]["all distinct pairs"]["SIM"]
+    assert sim == pytest.approx(found["sts"][0]["pearson"]["own"])
+    speed = found["speed"]["enc"]
+    assert (speed["sentences"], speed["batch"]) == (128_000, 128)
+    alone = run(capsys, "eval-encoder", encoder_folder, "--speed", lines)
+    assert "Metric quality" not in alone
+    assert "--hard: there is no --sts" in fails(
+        capsys, "eval-encoder", encoder_folder, "--hard", "--speed", lines
+    )

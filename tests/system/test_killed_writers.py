@@ -1,0 +1,164 @@
+"""Commands that are killed at every step of writing: what stands there is all old or all new."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from recipes.reliability.trainings import arm
+from simile_plugin import files
+from simile_plugin.cli import main
+from simile_plugin.encoder.format import load_encoder, save_encoder
+from simile_plugin.encoder.models import Encoder
+
+FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
+STEPS = ("os:fsync", "os:replace", "os:rename", "shutil:rmtree", "simile_plugin.files:_exchange")
+Command = Callable[[], int | None]
+
+
+def in_child(command: Command, function: str, call: int) -> int:
+    """Exit status of a process that is killed at a call; 0 if it makes fewer calls."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            arm(function, call, False, signal.SIGKILL)
+            status = command() or 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def content(path: Path) -> dict[str, bytes] | None:
+    """Every byte of a file or folder, or None if there is none."""
+    if path.is_dir():
+        return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    return {"": path.read_bytes()} if path.exists() else None
+
+
+def kill_everywhere(old: Command, new: Command, targets: list[Path]) -> Iterator[list]:
+    """Write the old version, be killed while writing the new one; the contents after each kill.
+
+    Asserts that each target is whole, and that the command then succeeds and leaves nothing else.
+    """
+    old()
+    before = [content(target) for target in targets]
+    new()
+    after = [content(target) for target in targets]
+    assert before != after
+    names = sorted(os.listdir(targets[0].parent))
+    for function in STEPS:
+        call = 1
+        while True:
+            for target in targets:
+                shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+            old()
+            status = in_child(new, function, call)
+            assert status in (0, -signal.SIGKILL)
+            if status == 0:
+                break
+            found = [content(target) for target in targets]
+            for one, whole in zip(found, zip(before, after, strict=True), strict=True):
+                assert one in whole, f"half written at call {call} of {function}"
+            new()
+            assert [content(target) for target in targets] == after
+            assert sorted(os.listdir(targets[0].parent)) == names, "something was left"
+            yield found
+            call += 1
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = (FORMATS / "pairs.tsv").read_text().splitlines()
+    for name, kept in (("old.tsv", lines[:5]), ("new.tsv", lines)):
+        Path(name).write_text("".join(f"{line}\n" for line in kept))
+    for place, name in enumerate(("ref", "a")):
+        column = [line.split("\t")[place] for line in lines]
+        Path(f"{name}.txt").write_text("".join(f"{line}\n" for line in column))
+    Path("b.txt").write_text(Path("ref.txt").read_text().upper())
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_encoder_folder(exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not exchange:  # as on network file systems
+        monkeypatch.setattr(files, "_exchange", lambda a, b: False)
+    first = load_encoder(FORMATS / "encoder")
+    second = Encoder(torch.flip(first.weight, (0,)), first.segmenter)
+    kills = 0
+    target = Path("out", "encoder")
+    target.parent.mkdir()
+    if exchange:
+        for _ in kill_everywhere(
+            lambda: save_encoder(target, first), lambda: save_encoder(target, second), [target]
+        ):
+            kills += 1
+        assert kills > 6
+        return
+    # Two renames: between them the folder has its old content under a hidden name, ...
+    save_encoder(target, first)
+    old = content(target)
+    status = in_child(lambda: save_encoder(target, second), "os:rename", 2)
+    assert status == -signal.SIGKILL and not target.exists()
+    # ... and whoever writes there next puts it back first, also if that one fails.
+    with pytest.raises(KeyboardInterrupt), files.atomic_folder(target):
+        raise KeyboardInterrupt
+    assert content(target) == old
+    assert os.listdir("out") == ["encoder"]
+
+
+def test_binarized_pairs() -> None:
+    def write(name: str) -> int:
+        model = str(FORMATS / "encoder" / "sentencepiece.model")
+        command = ["binarize-pairs", name, "--sentencepiece", model, "--output", "out/pairs"]
+        return main([*command, "--overwrite"])
+
+    Path("out").mkdir()
+    found = list(kill_everywhere(lambda: write("old.tsv"), lambda: write("new.tsv"), [
+        Path("out/pairs")
+    ]))  # fmt: skip
+    assert len(found) > 8
+
+
+def test_filtered_pairs() -> None:
+    def write(name: str) -> int:
+        return main(["filter-pairs", name, "--output", "out/pairs.tsv", "--max-overlap", "1"])
+
+    Path("out").mkdir()
+    target = Path("out/pairs.tsv")
+    assert list(kill_everywhere(lambda: write("old.tsv"), lambda: write("new.tsv"), [target]))
+
+
+def test_report() -> None:
+    def write(system: str) -> int:
+        pages = ["--html", "out/page.html", "--out", "out/table.md", "--date", "2020-01-01"]
+        systems = ["--sys", f"one={system}", "--sys", "two=ref.txt"]
+        return main(["report", "--ref", "ref.txt", *systems, "--only", "results", *pages])
+
+    Path("out").mkdir()
+    targets = [Path("out/page.html"), Path("out/table.md")]
+    assert len(list(kill_everywhere(lambda: write("a.txt"), lambda: write("b.txt"), targets))) >= 4
+
+
+def test_sheets_for_people() -> None:
+    command = "human-eval sheet --ref ref.txt --sys A=a.txt --sys B=b.txt --sentences 3"
+    command += " --annotators 2 --min-tokens 1 --out out/sheets --key out/key.json"
+    targets = [
+        Path("out/sheets/sheet.1.tsv"),
+        Path("out/sheets/sheet.2.html"),
+        Path("out/key.json"),
+    ]
+    Path("out/sheets").mkdir(parents=True)
+
+    def start() -> None:
+        shutil.rmtree("out")
+        Path("out/sheets").mkdir(parents=True)
+
+    assert len(list(kill_everywhere(start, lambda: main(command.split()), targets))) >= 15

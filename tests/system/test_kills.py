@@ -1,0 +1,390 @@
+"""Trainings that are killed, or meet a full disk or a damaged file, by fairseq's own command."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from recipes.reliability import kills
+from recipes.reliability.trainings import RISK, Fault, Job, Trainings
+from simile_plugin import checkpoints
+
+
+def read(trainings: Trainings, name: str) -> str:
+    return (trainings.folder / name).read_text()
+
+
+def errors(trainings: Trainings, name: str) -> list[str]:
+    """The errors of one line in a log, which has no traceback then."""
+    log = read(trainings, name)
+    found = re.findall(r"^(?:\[rank\d\]: )?fairseq-train: error: (.*)$", log, re.MULTILINE)
+    assert not found or "Traceback" not in log
+    return found
+
+
+@pytest.mark.parametrize(
+    ("variant", "faults"),
+    [
+        # in the second epoch, whose batches fairseq would draw anew; amid a save; validating
+        (
+            "beam",
+            [
+                Fault(function="fairseq.trainer:Trainer.train_step", call=5),
+                Fault(function="shutil:copyfileobj", call=1),
+                Fault(function="fairseq_cli.train:validate", call=1, after=True),
+            ],
+        ),
+        (
+            "sampling",
+            [
+                Fault(function="os:replace", call=2),
+                Fault(function="simile_plugin.criterion:SimileRiskCriterion.judge", call=3),
+            ],
+        ),
+    ],
+)
+def test_a_killed_run_ends_as_one_that_nobody_killed(
+    trainings: Trainings, variant: str, faults: list[Fault]
+) -> None:
+    kills.chain(trainings, variant, f"whole-{variant}", iter([None]))
+    struck = kills.chain(trainings, variant, f"killed-{variant}", iter([*faults, None]))
+    assert len(struck) == len(faults)
+    assert kills.differences(trainings.folder, f"whole-{variant}", f"killed-{variant}") == []
+
+
+def test_a_run_that_is_done_does_nothing_more(trainings: Trainings) -> None:
+    assert short(trainings, "done")[0] == 0
+    path = trainings.folder / "done" / "checkpoint_last.pt"
+    before = path.read_bytes()
+    status, log = short(trainings, "done")
+    assert status == 0 and path.read_bytes() == before
+    assert "nothing left to do after 2 updates (--max-update 2)" in read(trainings, log)
+    # stopped by --patience: a learning rate of 0 never improves
+    more = "--max-update 9 --save-interval-updates 1 --lr 1e-30 --patience 2"
+    assert short(trainings, "patient", more)[0] == 0
+    assert short(trainings, "patient", more)[0] == 0
+    state = torch.load(trainings.folder / "patient" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 3
+    assert "nothing left to do after 3 updates (--patience 2)" in read(trainings, "patient.log")
+
+
+def test_the_comparison_finds_differences(trainings: Trainings) -> None:
+    # 3 updates of the same run, and 3 of one with another seed
+    for name, seed in (("seed-7", 7), ("seed-8", 8)):
+        flags = f"{RISK} --max-update 3 --seed {seed} --save-dir {name}"
+        assert trainings.run(Job(flags, f"{name}.log")) == [0]
+    found = kills.differences(trainings.folder, "seed-7", "seed-8")
+    assert any("encoder.embed_tokens.weight" in line for line in found)
+    assert any(line.startswith("log/train_inner 2/loss") for line in found)
+
+
+def short(trainings: Trainings, name: str, more: str = "", setup: str = "", **environment: str):
+    flags = f"{RISK} --save-dir {name} --max-update 2 {more}"
+    log = f"{name.split('/')[-1]}.log"
+    return trainings.run(Job(flags, log, setup=setup, environment=environment))[0], log
+
+
+def test_a_checkpoint_that_is_cut_short_is_named_with_what_to_do(trainings: Trainings) -> None:
+    assert short(trainings, "cut", "--save-interval-updates 1")[0] == 0
+    path = trainings.folder / "cut" / "checkpoint_last.pt"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    status, log = short(trainings, "cut", "--max-update 3")
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "cut/checkpoint_last.pt: cut short or damaged" in error
+    command = "cp cut/checkpoint_1_2.pt cut/checkpoint_last.pt"
+    assert f"the newest whole one is cut/checkpoint_1_2.pt: {command}, and run again" in error
+    subprocess.run(command.split(), cwd=trainings.folder, check=True)
+    assert short(trainings, "cut", "--max-update 3")[0] == 0
+
+
+def test_a_run_of_a_newer_version_is_refused(trainings: Trainings) -> None:
+    assert short(trainings, "newer")[0] == 0
+    path = trainings.folder / "newer" / "checkpoint_last.pt"
+    state = torch.load(path)
+    record = state["extra_state"][checkpoints.RECORD]
+    assert record["format_version"] == 1 and record["objective"]["--reward"] == "simile"
+    record |= {"format_version": 2, "simile_plugin": "9.0"}
+    torch.save(state, path)
+    status, log = short(trainings, "newer", "--max-update 3")
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "newer/checkpoint_last.pt: its simile_risk record has format_version 2, newer" in error
+    assert "update simile-plugin (the file was written by 9.0" in error
+
+
+def test_a_resumed_run_says_what_was_changed(trainings: Trainings) -> None:
+    assert short(trainings, "changed")[0] == 0
+    status, log = short(trainings, "changed", "--max-update 3 --reward bleu")
+    assert status == 0
+    assert "--reward: the run in changed/checkpoint_last.pt had simile, it goes on with bleu" in (
+        read(trainings, log)
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for one checkpoint and a half."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    if not mounted:
+        pytest.skip("may not mount a file system here; test_files.py limits the size of files")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Trainings) -> None:
+    # files may have 200 kB and no more; a checkpoint needs 350
+    setup = (
+        "import resource\n"
+        "from simile_plugin import checkpoints\n"
+        "checkpoints.SECONDS_BETWEEN = 0\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+    )
+    assert short(trainings, "room", "--save-interval-updates 1")[0] == 0
+    run = trainings.folder / "room"
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    more = "--save-interval-updates 1 --max-update 3"
+    status, log = short(trainings, "room", more, setup)
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert error.startswith("room/checkpoint_1_3.pt: cannot be written: File too large; the check")
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert short(trainings, "room", more)[0] == 0
+    state = torch.load(run / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 3
+
+
+def test_a_full_disk_loses_nothing(trainings: Trainings, small_disk: Path) -> None:
+    run = small_disk / "run"
+    setup = "from simile_plugin import checkpoints\ncheckpoints.SECONDS_BETWEEN = 0\n"
+    status, log = short(trainings, str(run), "--save-interval-updates 1", setup)
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "cannot be written: No space left on device; the checkpoints that were" in error
+    assert [path.name for path in run.iterdir()] == ["checkpoint_1_1.pt"]
+    assert torch.load(run / "checkpoint_1_1.pt")["extra_state"]["train_iterator"]
+    # somebody makes room: the same command goes on
+    subprocess.run(["mount", "-o", "remount,size=9m", str(small_disk)], check=True)
+    assert short(trainings, str(run), "--save-interval-updates 1", setup)[0] == 0
+    assert torch.load(run / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
+
+
+def test_a_read_only_folder_is_named(trainings: Trainings, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    status, log = short(trainings, str(small_disk))
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert error.startswith(f"--save-dir {small_disk}: Read-only file system; name a folder")
+
+
+def ranks(trainings: Trainings, name: str, jobs: list[dict]) -> list[int]:
+    """Two ranks by fairseq's own flags; each item changes one rank."""
+    store = trainings.folder / f"{name}.store"
+    common = (
+        f"{RISK} --save-dir {name} --max-update 6 --save-interval-updates 2 --cpu "
+        f"--distributed-world-size 2 --distributed-init-method file://{store} "
+        "--distributed-backend gloo --distributed-no-spawn --ddp-backend legacy_ddp"
+    )
+    made = [
+        Job(
+            f"{common} --distributed-rank {rank} {job.get('flags', '')}",
+            f"{name}-{rank}.log",
+            job.get("fault"),
+            setup=job.get("setup", ""),
+        )
+        for rank, job in enumerate(jobs)
+    ]
+    statuses = trainings.run(*made, timeout=60)
+    store.unlink(missing_ok=True)
+    return statuses
+
+
+STEP = "fairseq.trainer:Trainer.train_step"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_is_gone_ends_the_other_one(trainings: Trainings, sign: int) -> None:
+    name = f"gone-{sign}"
+    fault = Fault(signal=sign, function=STEP, call=4)
+    limit = "--heartbeat-timeout 8" if sign == signal.SIGSTOP else ""
+    statuses = ranks(trainings, name, [{"flags": limit}, {"flags": limit, "fault": fault}])
+    assert statuses == [1, -signal.SIGKILL]  # a stopped rank is killed after the other's end
+    (error,) = errors(trainings, f"{name}-0.log")
+    assert "rank 0: another process of this training ended or does not answer" in error
+    assert "Run the same command again" in error
+    assert ranks(trainings, name, [{}, {}]) == [0, 0]
+    log = read(trainings, f"{name}-0.log")
+    assert f"Loaded checkpoint {name}/checkpoint_last.pt (epoch 1 @ 2 updates)" in log
+    assert ranks(trainings, f"{name}-whole", [{}, {}]) == [0, 0]
+    states = [
+        kills.plain(torch.load(trainings.folder / run / "checkpoint_last.pt"))
+        for run in (name, f"{name}-whole")
+    ]
+    assert states[0]["optimizer_history"]["num_updates"] == 6
+    assert kills.compare(states[0], states[1], "checkpoint_last.pt") == []
+
+
+def test_a_rank_out_of_memory_ends_all(trainings: Trainings) -> None:
+    setup = (
+        "import torch\n"
+        "from fairseq.tasks.translation import TranslationTask\n"
+        "step = TranslationTask.train_step\n"
+        "def train_step(*args, **kwargs):\n"
+        "    if kwargs['update_num'] == 3:\n"
+        "        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB')\n"
+        "    return step(*args, **kwargs)\n"
+        "TranslationTask.train_step = train_step\n"
+    )
+    assert ranks(trainings, "full", [{}, {"setup": setup}]) == [1, 1]
+    (error,) = errors(trainings, "full-1.log")
+    assert "out of memory (CUDA out of memory. Tried" in error and "--risk-max-tokens" in error
+    (error,) = errors(trainings, "full-0.log")
+    assert "rank 0: another process of this training ended" in error
+
+
+def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
+    trainings: Trainings, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(os.path.realpath(trainings.folder / "encoder"), other)
+    from simile_plugin.encoder.format import load_encoder, save_encoder
+    from simile_plugin.encoder.models import Encoder
+
+    found = load_encoder(other)
+    save_encoder(other, Encoder(found.weight.flip(0), found.segmenter))
+    names = [found.fingerprint, load_encoder(other).fingerprint]
+    flags = {"flags": f"--simile-encoder {other}"}
+    assert ranks(trainings, "encoders", [{}, flags]) == [1, 1]
+    for rank in (0, 1):
+        (error,) = errors(trainings, f"encoders-{rank}.log")
+        assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
+    limit = "--heartbeat-timeout 8"
+    flags = {"flags": f"{limit} --simile-encoder none"}
+    assert ranks(trainings, "missing", [{"flags": limit}, flags]) == [1, 1]
+    assert "none: no such encoder folder" in errors(trainings, "missing-1.log")[0]
+    assert "rank 0: another process of this training" in errors(trainings, "missing-0.log")[0]
+    assert ranks(trainings, "flags", [{}, {"flags": "--risk-alpha 2"}]) == [1, 1]
+    assert "--risk-alpha: rank 0 has 1.0 and rank 1 has 2.0" in errors(trainings, "flags-1.log")[0]
+
+
+# Gradients of the updates in a set become NaN, on the ranks that execute this.
+POISON = """
+import torch
+from fairseq.trainer import Trainer
+from fairseq.optim import fairseq_optimizer
+reduce = fairseq_optimizer.FairseqOptimizer.all_reduce_grads
+def all_reduce_grads(self, module):
+    if Trainer.current.get_num_updates() in {poisoned}:
+        next(module.parameters()).grad.view(-1)[0] = float("nan")
+    reduce(self, module)
+fairseq_optimizer.FairseqOptimizer.all_reduce_grads = all_reduce_grads
+step = Trainer.train_step
+def train_step(self, *args, **kwargs):
+    Trainer.current = self
+    before = [p.detach().clone() for p in self.model.parameters()]
+    out = step(self, *args, **kwargs)
+    same = all(torch.equal(a, b) for a, b in zip(before, self.model.parameters()))
+    print("UPDATE", self.get_num_updates(), "unchanged" if same else "changed", flush=True)
+    return out
+Trainer.train_step = train_step
+"""
+
+
+def updates(trainings: Trainings, log: str) -> list[str]:
+    return re.findall(r"^UPDATE \d+ (\w+)$", read(trainings, log), re.MULTILINE)
+
+
+def test_an_update_with_a_gradient_that_is_no_number_is_skipped(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned={1, 2, 4})
+    status, log = short(trainings, "skips", "--max-update 6 --risk-max-skipped 2", setup)
+    assert status == 0
+    # Adam's momentum must not move the model either
+    wanted = ["changed", "unchanged", "unchanged", "changed", "unchanged", "changed"]
+    assert updates(trainings, log) == wanted
+    assert "update 3: the gradient is NaN or infinite; the update is skipped (2 in a row)" in (
+        read(trainings, log)
+    )
+    found = kills.numbers(trainings.folder / log)
+    assert [found[f"train_inner {n}"]["skipped"] for n in range(1, 7)] == list("011010")
+    state = torch.load(trainings.folder / "skips" / "checkpoint_last.pt")
+    assert all(weight.isfinite().all() for weight in state["model"].values())
+    state = torch.load(trainings.folder / "skips" / "checkpoint_best.pt")
+    assert all(weight.isfinite().all() for weight in state["model"].values())
+
+
+def test_more_in_a_row_than_allowed_stop_the_run_with_advice(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned=set(range(1, 9)))
+    status, log = short(trainings, "stops", "--max-update 6 --risk-max-skipped 2", setup)
+    assert status == 1 and updates(trainings, log) == ["changed", "unchanged", "unchanged"]
+    (error,) = errors(trainings, log)
+    assert "NaN or infinite 3 times in a row (--risk-max-skipped 2): lower --lr or" in error
+
+
+def test_ranks_skip_together(trainings: Trainings) -> None:
+    setup = POISON.format(poisoned={2})
+    clean = POISON.format(poisoned=set())
+    assert ranks(trainings, "skip", [{"setup": clean}, {"setup": setup}]) == [0, 0]
+    found = [updates(trainings, f"skip-{rank}.log") for rank in (0, 1)]
+    assert found[0] == found[1] == ["changed", "changed", "unchanged"] + ["changed"] * 3
+
+
+def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Trainings) -> None:
+    # the validations at updates 0, 1, 2, ... see these costs, length ratios and BLEU
+    setup = (
+        "from simile_plugin import watch\n"
+        "see = watch.Watch.see\n"
+        "fake = iter([(0.5, 0.9, 30), (0.4, 2.0, 20), (0.4, 1.0, 20), (0.4, 1.6, 20), "
+        "(0.3, 1.7, 20), (0.2, 2.0, 20)])\n"
+        "watch.Watch.see = lambda self, *seen: see(self, *next(fake), seen[-1])\n"
+    )
+    more = "--max-update 9 --save-interval-updates 1"
+    status, log = short(trainings, "gamed", more, setup)
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "training stopped: cost fell from 0.5000 to 0.3000, but so did BLEU, from 30.00" in error
+    assert "from 0.90 to 1.70, outside 0.60 to 1.50" in error and "--risk-length-band 0" in error
+    assert read(trainings, log).count("training stops if the next validation finds the same") == 2
+    state = torch.load(trainings.folder / "gamed" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 4
+    assert state["extra_state"][checkpoints.RECORD]["outside"] == 2
+    status, log = short(trainings, "not-gamed", f"{more} --risk-length-band 0", setup=setup[:-1])
+    assert "training stopped" not in read(trainings, log)
+
+
+def test_a_sentence_longer_than_the_models_positions(trainings: Trainings) -> None:
+    # the training set has one of 61 tokens; the model has 40 positions
+    status, log = short(trainings, "long")
+    assert status == 0
+    assert "1 samples have invalid sizes and will be skipped" in read(trainings, log)
+    status, log = short(trainings, "long-valid", "--valid-subset test")
+    assert status == 1
+    (error,) = errors(trainings, log)
+    assert "--skip-invalid-size-inputs-valid-test" in error
+    more = "--valid-subset test --skip-invalid-size-inputs-valid-test"
+    assert short(trainings, "long-valid", more)[0] == 0
+
+
+def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
+    formats = Path(__file__).parents[1] / "fixtures" / "formats-1"
+    run = trainings.folder / "first-version"
+    run.mkdir()
+    shutil.copy(formats / "risk_checkpoint.pt", run / "checkpoint_last.pt")
+    heads = "--encoder-attention-heads 1 --decoder-attention-heads 1"
+    parts = ("encoder-embed", "encoder-ffn-embed", "decoder-embed", "decoder-ffn-embed")
+    small = " ".join(f"--{part}-dim 4" for part in parts)
+    flags = f"{RISK} {small} {heads} --simile-encoder {formats / 'encoder'} --save-dir {run.name}"
+    flags = flags.replace("bin -s", f"{formats / 'bin'} -s", 1)
+    assert trainings.run(Job(f"{flags} --max-update 4", "first-version.log")) == [0]
+    log = read(trainings, "first-version.log")
+    assert "Loaded checkpoint first-version/checkpoint_last.pt (epoch 1 @ 3 updates)" in log
+    assert "it goes on with" not in log  # nothing of the objective has changed

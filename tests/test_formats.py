@@ -1,0 +1,115 @@
+"""Files of each released format are read, and files of a newer one are refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from simile_plugin import checkpoints, compat
+from simile_plugin.analysis.human import read_key
+from simile_plugin.analysis.nbest_lists import read_nbest_lists
+from simile_plugin.cli import main
+from simile_plugin.encoder.binarized import binarized_segmenter, open_binarized
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.watch import Watch
+
+FIRST = Path(__file__).parent / "fixtures" / "formats-1"
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copytree(FIRST, tmp_path / "formats"))
+
+
+def newer(path: Path, key: str = "format_version") -> None:
+    content = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(content | {key: 99}), "utf-8")
+
+
+def test_encoder() -> None:
+    encoder = load_encoder(FIRST / "encoder")
+    assert encoder.fingerprint == "690df5b9de6a" and encoder.dim == 4
+    vector = encoder.embed_text(["salt in the soup"])[0].tolist()
+    assert vector == pytest.approx([0.151562, -0.042682, 0.129644, -0.532672], abs=1e-5)
+
+
+def test_newer_encoder(first: Path) -> None:
+    newer(first / "encoder" / "config.json")
+    with pytest.raises(ValueError, match=r"config.json: format_version 99 is newer.*update simile"):
+        load_encoder(first / "encoder")
+
+
+def test_binarized_pairs() -> None:
+    pairs, segmenter = open_binarized(FIRST / "pairs.bin"), binarized_segmenter(FIRST / "pairs.bin")
+    assert (len(pairs), len(segmenter)) == (8, 60)
+
+
+def test_newer_binarized_pairs(first: Path) -> None:
+    newer(first / "pairs.bin" / "manifest.json")
+    with pytest.raises(ValueError, match="format_version 99 is newer.*update simile-plugin"):
+        open_binarized(first / "pairs.bin")
+
+
+TRAINING = "--vocab-size 60 --dim 4 --steps 6 --batch-size 4 --seed 1 --save-every 2 --log-every 1"
+
+
+def train(folder: Path) -> int:
+    (folder / "interrupted").rename(folder / "again.training")
+    command = ["train-encoder", str(folder / "pairs.tsv"), "--output", str(folder / "again")]
+    return main([*command, *TRAINING.split()])
+
+
+def test_interrupted_training_goes_on(first: Path) -> None:
+    # flags that a version lacked count as their defaults
+    path = first / "interrupted" / "run.json"
+    known = json.loads(path.read_text())
+    del known["mine-per-process"]
+    path.write_text(json.dumps(known))
+    assert train(first) == 0
+    found = load_encoder(first / "again")
+    # the encoder of the same training without an interruption
+    assert torch.allclose(found.weight, load_encoder(FIRST / "encoder").weight, atol=1e-6)
+    steps = [json.loads(line)["step"] for line in (first / "again/training.jsonl").open()]
+    assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_newer_state_of_a_training(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newer(first / "interrupted" / "state" / "state.json")
+    assert train(first) == 2
+    assert "format_version 99 is newer than 1" in (error := capsys.readouterr().err)
+    assert error.strip().endswith("update simile-plugin, or add --restart")
+
+
+def test_lists_of_the_criterion(tmp_path: Path) -> None:
+    found = read_nbest_lists(str(FIRST / "lists.jsonl"), "--nbest-lists")
+    assert [len(one.hyps) for one in found] == [3] * 6
+    assert all(set(one.costs) == {"cost_bleu", "cost_simile"} for one in found)
+    text = (FIRST / "lists.jsonl").read_text("utf-8")
+    old = tmp_path / "lists.jsonl"
+    old.write_text(text.replace('"format_version": 1, ', ""), "utf-8")
+    assert read_nbest_lists(str(old), "--nbest-lists") == found
+    old.write_text(text.replace('"format_version": 1', '"format_version": 99', 1), "utf-8")
+    with pytest.raises(ValueError, match=r"lists.jsonl:1: format_version 99 is newer than 1"):
+        read_nbest_lists(str(old), "--nbest-lists")
+
+
+def test_key_of_a_study(first: Path) -> None:
+    assert read_key(str(FIRST / "key.json")).fingerprint == "075d01e5ab9a"
+    newer(first / "key.json", "format")
+    with pytest.raises(ValueError, match=r"key.json: format 99 is newer than 1.*update simile"):
+        read_key(str(first / "key.json"))
+
+
+def test_record_of_a_risk_run() -> None:
+    compat.allow_fairseq_checkpoints()
+    state = torch.load(FIRST / "risk_checkpoint.pt")
+    record = state["extra_state"][checkpoints.RECORD]
+    checkpoints.check_version(record, "risk_checkpoint.pt")
+    watch = Watch()
+    watch.restore(record)
+    assert watch.first == [0.8036, 2.2, 0.0] and watch.outside == 0
+    with pytest.raises(ValueError, match="format_version 99, newer than 1"):
+        checkpoints.check_version(record | {"format_version": 99}, "risk_checkpoint.pt")

@@ -1,0 +1,368 @@
+"""recipes/wmt18: cleaning, archives, choice of gamma, tables, cost, architecture and schedule."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
+
+from recipes.wmt18 import archives, corpus, cost, results
+from simile_plugin import architectures
+
+ROOT = Path(__file__).parents[1]
+RECIPE = ROOT / "recipes" / "wmt18"
+CONFIGS = sorted(path.name for path in (RECIPE / "config").iterdir())
+
+
+def flags(path: Path) -> dict[str, str]:
+    """Each flag of a file and the word after it."""
+    words = shlex.split(path.read_text("utf-8"), comments=True)
+    return dict(zip(words, [*words[1:], ""], strict=True))
+
+
+# --- corpus.py
+
+
+def test_cleaning_says_why_a_pair_is_left_out() -> None:
+    pairs = [
+        ("Zwei  Hähne\u200b krähen .", "Two cocks crow ."),
+        ("", "Nothing"),
+        ("ein zwei drei vier fünf sechs", "one two three four five six"),
+        ("ein zwei drei vier fünf", "one"),
+        ("Wer weiß?", "Who knows?"),
+        ("Zwei Hähne krähen .", "Two cocks crow ."),
+    ]
+    found = list(corpus.clean(pairs, 5, 4, frozenset({"whoknows"}), dedup=True))
+    assert found == [
+        ("Zwei Hähne krähen .", "Two cocks crow ."),
+        *("empty", "too long", "odd lengths", "in valid or test", "duplicate"),
+    ]
+    # without limits only empty sides go
+    assert len([pair for pair in corpus.clean(pairs) if isinstance(pair, tuple)]) == 5
+
+
+def test_the_first_pairs_in_place(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "t")
+    corpus.write_pairs(prefix, "de", [("a", "b"), ("c", "d"), ("e", "f")])
+    corpus.run_take(argparse.Namespace(source=prefix, target=prefix, src="de", lines=2))
+    assert corpus.read_pairs(prefix, "de") == [("a", "b"), ("c", "d")]
+    corpus.run_take(argparse.Namespace(source=prefix, target=prefix, src="de", lines=0))
+    assert len(corpus.read_pairs(prefix, "de")) == 2
+
+
+def test_unequal_sides_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "t.de").write_text("a\nb\n")
+    (tmp_path / "t.en").write_text("a\n")
+    done = subprocess.run(
+        [sys.executable, RECIPE / "corpus.py", "clean", "--src", "de", tmp_path / "t", "out"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("corpus.py: error: ") and len(done.stderr.splitlines()) == 1
+    assert "t.de" in done.stderr and "2" in done.stderr and "1" in done.stderr
+
+
+def test_counts_stand_beside_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for split in ("train", "valid", "test"):
+        corpus.write_pairs(str(tmp_path / split), "tr", [("x", "y")])
+    paper = str(RECIPE / "paper.tsv")
+    corpus.run_count(argparse.Namespace(paper=paper, src="tr", source=str(tmp_path), title="T"))
+    assert "| train | 1 | 207,678 |" in capsys.readouterr().out
+
+
+# --- sources.tsv, archives.py
+
+
+def test_every_corpus_is_in_the_table() -> None:
+    rows = [line.split("\t") for line in (RECIPE / "sources.tsv").read_text().splitlines()]
+    assert {len(row) for row in rows} == {8}
+    for origin in ("paper", "stand-in"):
+        for src in ("cs", "de", "ru", "tr"):
+            assert {row[2] for row in rows if row[:2] == [origin, src]} == {
+                *("train", "valid", "test")
+            }
+    for row in rows[1:]:
+        assert re.fullmatch(r"-|sha256:[0-9a-f]{64}", row[6])
+        if row[4].startswith("sacrebleu:"):
+            url, checksum, place = archives.address(row[4].split(":")[1])
+            assert url.startswith("http") and re.fullmatch("md5:[0-9a-f]{32}", checksum)
+            assert place.parent.name == "raw"
+
+
+def test_validation_never_trains() -> None:
+    rows = [line.split("\t") for line in (RECIPE / "sources.tsv").read_text().splitlines()]
+    for src in ("cs", "de", "ru", "tr"):
+        train = {row[3] for row in rows if row[:3] == ["stand-in", src, "train"]}
+        held_out = {row[3] for row in rows if row[1] == src and row[2] in ("valid", "test")}
+        assert not train & held_out - {"newstest2016"}  # the paper's validation, not the stand-in's
+
+
+def test_a_member_of_either_archive(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as tar:
+        for language in ("de", "en"):
+            member = tarfile.TarInfo(f"folder/nc.de-en.{language}")
+            member.size = 3
+            tar.addfile(member, io.BytesIO(f"{language}\n".encode()))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.writestr("one/sim.pt", "1")
+        packed.writestr("two/sim.pt", "2")
+        packed.writestr("nc.de-en.de", "zip\n")
+    archives.extract(str(tmp_path / "a.tgz"), "folder/nc.de-en.de", str(tmp_path / "out.de"))
+    assert (tmp_path / "out.de").read_text() == "de\n"
+    archives.extract(str(tmp_path / "a.zip"), "nc.de-en.de", str(tmp_path / "out.de"))
+    assert (tmp_path / "out.de").read_text() == "zip\n"
+    with pytest.raises(ValueError, match="2 members end with sim.pt; expected one"):
+        archives.extract(str(tmp_path / "a.zip"), "sim.pt", str(tmp_path / "sim.pt"))
+    (tmp_path / "a.tgz").write_bytes((tmp_path / "a.tgz").read_bytes()[:60])
+    with pytest.raises(ValueError, match="damaged archive"):
+        archives.extract(str(tmp_path / "a.tgz"), "folder/nc.de-en.de", str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
+# --- results.py
+
+
+def write_scores(folder: Path, system: str, **values: float) -> None:
+    scores = [{"name": name.upper(), "score": value} for name, value in values.items()]
+    (folder / f"{system}.json").write_text(json.dumps(scores))
+
+
+def test_gamma_is_chosen_by_the_mean_over_seeds(tmp_path: Path) -> None:
+    # BLEU: 0.2 has (20 + 24) / 2 = 22, 0.3 has (23 + 23) / 2 = 23. SIM: 71 beats 70.
+    write_scores(tmp_path, "simile.0.2.1", bleu=20, sim=71)
+    write_scores(tmp_path, "simile.0.2.2", bleu=24, sim=71)
+    write_scores(tmp_path, "simile.0.3.1", bleu=23, sim=70)
+    write_scores(tmp_path, "simile.0.3.2", bleu=23, sim=70)
+    chosen = {
+        measure: results.choose(tmp_path, "simile", ["0.2", "0.3"], ["1", "2"], measure)
+        for measure in ("bleu", "sim")
+    }
+    assert chosen == {"bleu": "0.3", "sim": "0.2"}
+    assert results.choose(tmp_path, "half", ["0.3"], ["1"], "bleu") == "0.3"  # no choice
+    with pytest.raises(
+        ValueError, match=r"simile.0.4.1.json: cannot be read .* train simile.0.4.1"
+    ):
+        results.choose(tmp_path, "simile", ["0.4", "0.2"], ["1"], "bleu")
+
+
+def system(
+    name: str, file: str, value: float, *against: tuple[str, float, float]
+) -> dict[str, Any]:
+    score = {
+        "value": value,
+        "seeds": [value],
+        "against": [
+            {"baseline": base, "difference": difference, "p_value": p}
+            for base, difference, p in against
+        ],
+    }
+    return {"name": name, "files": [file], "scores": dict.fromkeys(results.MEASURES, score)}
+
+
+def write_report(folder: Path) -> None:
+    systems = [
+        system("MLE", "out/mle.txt", 20.0),
+        system("BLEU", "out/bleu.0.3.1.txt", 21.0, ("MLE", 1.0, 0.01)),
+        system("SIMILE", "out/simile.0.2.1.txt", 21.6, ("MLE", 1.6, 0.001), ("BLEU", 0.6, 0.2)),
+    ]
+    report = {
+        "results": {
+            "systems": systems,
+            "signatures": {"BLEU": "tok:13a"},
+            "test": {"kind": "bootstrap", "resamples": 1000},
+        }
+    }
+    for part in ("results", "logs"):
+        (folder / part).mkdir(parents=True)
+    for measure in results.MEASURES:
+        (folder / "results" / f"test.{measure}.json").write_text(json.dumps(report))
+    (folder / "logs/simile.0.2.1.log").write_text("wall=1000\nwall=5400.0, x")
+    (folder / "counts.md").write_text("Stand-in.\n")
+
+
+def test_one_table_of_all_languages(tmp_path: Path) -> None:
+    for src in ("de", "tr"):
+        write_report(tmp_path / src)
+    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert page.startswith("# A stand-in\n")
+    assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in page
+    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in page
+    assert "| BLEU | 21.00 ‡ |" in page
+    assert (
+        "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in page
+    )
+    assert "after one epoch" not in page
+    for measure in results.MEASURES:
+        for src in ("de", "tr"):
+            folder = tmp_path / src / "results"
+            (folder / f"first.{measure}.json").write_text(
+                (folder / f"test.{measure}.json").read_text()
+            )
+    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert page.index("after one epoch") < page.index("## Seeds")
+    with pytest.raises(ValueError, match="run the step report first"):
+        results.render("T", {"ru": tmp_path / "ru"})
+
+
+# --- cost.py
+
+
+def log_of(path: Path, seconds: float, epoch: int) -> str:
+    path.write_text(
+        "".join(
+            f"2026 | INFO | train_inner | epoch 001:  {update:5} / {epoch} loss=9, "
+            f"num_updates={update}, lr=0.25, train_wall=1, wall={20 + seconds * update:.2f}\n"
+            for update in (10, 20, 100)
+        )
+    )
+    return str(path)
+
+
+def test_cost_of_the_paper(tmp_path: Path) -> None:
+    # 200 epochs at 0.25, then 0.025, 0.0025 and 0.00025: 203 epochs of 1,000 updates; risk 10 + 3.
+    updates = {
+        kind: cost.planned_updates(str(RECIPE / f"config/fconv/{kind}.flags"), 1000)
+        for kind in ("mle", "risk")
+    }
+    assert updates == {"mle": 203_000, "risk": 13_000}
+    args = argparse.Namespace(
+        mle=log_of(tmp_path / "mle.log", 0.05, 1000),
+        risk=log_of(tmp_path / "risk.log", 0.6, 2000),
+        mle_flags=str(RECIPE / "config/fconv/mle.flags"),
+        risk_flags=str(RECIPE / "config/fconv/risk.flags"),
+        trainings=18,
+    )
+    page = cost.report(args)
+    # 203,000 x 0.05 s = 2.8 h; 18 x 26,000 x 0.6 s = 78.0 h
+    assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in page
+    assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in page
+    assert "Together 80.8 h" in page
+
+
+def test_cost_needs_a_log(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("nothing\n")
+    with pytest.raises(ValueError, match="0 progress lines, expected two or more"):
+        cost.measured(str(tmp_path / "log"))
+
+
+# --- architecture, schedule, configurations
+
+
+def test_the_papers_architecture() -> None:
+    assert architectures.fconv_beyond_bleu
+    args = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY["fconv_beyond_bleu"](args)
+    assert eval(args.encoder_layers) == [(256, 3)] * 4
+    assert eval(args.decoder_layers) == [(256, 3)] * 3
+    assert args.encoder_embed_dim == args.decoder_embed_dim == args.decoder_out_embed_dim == 256
+
+
+@pytest.mark.parametrize(("kind", "full"), [("mle", 200), ("risk", 10)])
+def test_the_papers_schedule(kind: str, full: int) -> None:
+    found = flags(RECIPE / f"config/fconv/{kind}.flags")
+    rate, smallest = float(found["--lr"]), float(found["--stop-min-lr"])
+    scheduler = FixedLRSchedule.__new__(FixedLRSchedule)
+    scheduler.cfg = SimpleNamespace(
+        force_anneal=int(found["--force-anneal"]), lr_shrink=float(found["--lr-shrink"]), lr=[rate]
+    )
+    rates, epoch = [], 1
+    while scheduler.get_next_lr(epoch) > smallest:  # fairseq stops where the rate is no larger
+        rates.append(scheduler.get_next_lr(epoch))
+        epoch += 1
+    assert rates[:full] == [0.25] * full
+    assert rates[full:] == pytest.approx([0.025, 0.0025, 0.00025])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_configurations_are_whole(name: str) -> None:
+    folder = RECIPE / "config" / name
+    assert {path.name for path in folder.iterdir()} == {"settings.env", "mle.flags", "risk.flags"}
+    mle, risk = flags(folder / "mle.flags"), flags(folder / "risk.flags")
+    assert mle["--arch"] == risk["--arch"]
+    assert mle["--criterion"] == "label_smoothed_cross_entropy"
+    assert risk["--criterion"] == "simile_risk"
+    # fairseq leaves out the last batch where its size is no multiple of this
+    assert mle["--required-batch-size-multiple"] == risk["--required-batch-size-multiple"] == "1"
+    names = re.findall(r"^([A-Z_]+)=", (folder / "settings.env").read_text(), re.M)
+    assert names == [
+        *("LINES", "WORDS", "RATIO", "VALID", "TEST", "PIECES", "SEGMENT"),
+        *("RISK_CHECKPOINT", "AFTER_EPOCH"),
+    ]
+    cost.planned_updates(str(folder / "mle.flags"), 100)
+    cost.planned_updates(str(folder / "risk.flags"), 100)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "message"),
+    [
+        (["train", "de"], {}, "got step 'train', see --help"),
+        (["mle", "fr"], {}, "mle: got SRC 'fr', expected cs, de, ru or tr"),
+        (["risk", "de", "bleu"], {}, "risk: got 2 arguments, expected 4"),
+        (["mle", "de"], {"ARCH": "rnn"}, "ARCH: got 'rnn', expected one of: cpu fconv modern tiny"),
+        (["data", "de"], {"SIMILE_DATA": "/nowhere"}, "SIMILE_DATA: got '/nowhere', expected"),
+    ],
+)
+def test_wrong_steps_are_one_line(
+    words: list[str], variables: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        ["bash", RECIPE / "step.sh", *words],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "WORK": str(tmp_path / "w"), **variables},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("step.sh: error: ") and len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+    assert not (tmp_path / "w").exists()
+
+
+def test_steps_side_by_side_have_a_gpu_each(tmp_path: Path) -> None:
+    script = tmp_path / "step.sh"
+    script.write_text(
+        f". '{ROOT}/recipes/common.sh'; . '{ROOT}/recipes/training.sh'\n"
+        "python() { echo 2; }  # GPUs of this machine\n"
+        f"one_gpu '{tmp_path}'\n"
+        'echo "$CUDA_VISIBLE_DEVICES"\n'
+        '[ "$1" = 1 ] || env -u CUDA_VISIBLE_DEVICES bash "$0" $(($1 - 1))\n'
+    )
+
+    def run(steps: int, **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: v for name, v in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        words = ["bash", script, str(steps)]
+        return subprocess.run(words, capture_output=True, text=True, env=kept | variables)
+
+    assert run(2).stdout.split() == ["0", "1"]
+    done = run(3)
+    assert done.stdout.split() == ["0", "1"]
+    assert "step.sh: error: all 2 GPUs are taken by other steps" in done.stderr
+    assert run(1, CUDA_VISIBLE_DEVICES="5").stdout == "5\n"
+
+
+def test_every_step_of_the_grid_exists() -> None:
+    """The Snakefile's commands are steps that step.sh knows, with as many arguments."""
+    rules = (RECIPE / "Snakefile").read_text()
+    used = re.findall(r'\{STEP\} (\w+)((?: [^"]+)?)"', rules)
+    assert {name for name, _ in used} == {
+        *("encoder", "data", "bin", "estimate", "mle", "risk", "report", "table")
+    }
+    for name, arguments in used:
+        expected = {"encoder": 0, "data": 1, "bin": 1, "mle": 1, "table": 1, "risk": 4}
+        lists = 2 if name in ("estimate", "report") else expected[name]  # {LISTS} is three
+        assert len(re.findall(r"\{+[^{}]+\}+", arguments)) == lists, name
