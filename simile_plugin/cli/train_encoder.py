@@ -208,9 +208,10 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--objective",
         default="margin",
-        choices=("margin", "mnr"),
+        choices=("margin", "mnr", "contrastive"),
         help="margin: the papers' hinge with mined negatives (default); mnr: multiple-negatives "
-        "ranking, a softmax over the minibatch, without mining",
+        "ranking, a softmax over the minibatch, without mining; contrastive: squared distances of "
+        "pairs, and of negatives within the margin (Opusparcus' paper: with --negatives rand)",
     )
     group.add_argument(
         "--scale",

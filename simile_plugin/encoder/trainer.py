@@ -26,7 +26,7 @@ from simile_plugin.encoder.pairs import Pairs
 from simile_plugin.encoder.tokens import MIX
 
 SCHEDULES = ("linear", "constant")
-OBJECTIVES = ("margin", "mnr")
+OBJECTIVES = ("margin", "mnr", "contrastive")
 NEGATIVES = ("max", "mix", "rand")
 # Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
 COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
@@ -61,7 +61,8 @@ class TrainingConfig:
         combine: of both directions of kind "blstm".
         mix: "add" or "concat" the vectors of the parts of a mixture.
         scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
-        objective: "margin" loss, or "mnr", the multiple-negatives ranking loss.
+        objective: "margin" loss, "mnr", the multiple-negatives ranking loss, or "contrastive", the
+            squared distances of Sjöblom et al. 2018.
         scale: inverse temperature of mnr.
         negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
             "mix" one or the other, evenly.
@@ -258,12 +259,41 @@ def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, T
     return torch.stack(stats).detach(), vectors.grad
 
 
+def contrastive_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """Paraphrases pulled together, negatives pushed apart up to a margin, by squared distances.
+
+    Mean over pairs of d(s, t)^2 + (max(0, m - d(s, t'))^2 + max(0, m - d(t, s'))^2) / 2 with
+    d = 1 - cos (after Sjöblom et al. 2018, who pair at random: --negatives rand). Their printed
+    loss has the label the other way round, which would push paraphrases apart; this is their text.
+
+    Args:
+        vectors, found, margin: as for margin_step.
+
+    Returns:
+        the values of StepStats (5,), and the gradient (4 * B, D). Active is the share of negatives
+        within the margin.
+    """
+    vectors = vectors.detach().requires_grad_()
+    with torch.enable_grad():
+        left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
+        positive = (left * right).sum(1)
+        negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+        within = (margin - 1 + negative).clamp(min=0) * found
+        loss = ((1 - positive) ** 2).mean() + (within**2).sum(1).mean() / 2
+        loss.backward()
+    assert vectors.grad is not None
+    count = found.sum().clamp(min=1)
+    means = (within > 0).sum() / count, positive.mean(), (negative * found).sum() / count
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    return torch.stack([loss, *means, neighbours]).detach(), vectors.grad
+
+
 @dataclass
 class StepStats:
     """What minibatches looked like, on average.
 
     Attributes:
-        loss: mean over pairs of the sum of both hinges; 2 * margin when all cosines are equal.
+        loss: of the objective; the margin loss is 2 * margin when all cosines are equal.
         active: share of hinges above 0.
         positive, negative, random: mean cosine of the pairs, of the mined negatives, and of
             sentences of neighbouring pairs, which have nothing to do with each other.
@@ -277,7 +307,7 @@ class StepStats:
 
     def collapsed(self, config: TrainingConfig) -> bool:
         """Every cosine is near 1, and the margin loss near what equal cosines give."""
-        stuck = config.objective == "mnr" or self.loss > COLLAPSED_LOSS * 2 * config.margin
+        stuck = config.objective != "margin" or self.loss > COLLAPSED_LOSS * 2 * config.margin
         return stuck and embeddings_collapsed(self.positive, self.random)
 
 
@@ -391,7 +421,8 @@ class Trainer:
             stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
         else:
             found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
-            stats, of_vectors = margin_step(vectors, found, self.config.margin)
+            step = margin_step if self.config.objective == "margin" else contrastive_step
+            stats, of_vectors = step(vectors, found, self.config.margin)
         return backward(of_vectors), stats
 
     def _keys(self, sentences: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from simile_plugin.encoder.trainer import (
     StepStats,
     Trainer,
     TrainingConfig,
+    contrastive_step,
     embeddings_collapsed,
     margin_loss,
     margin_step,
@@ -112,6 +113,32 @@ def test_ranking_loss_is_that_of_a_slow_loop() -> None:
     stats, gradient = ranking_step(vectors, torch.tensor(keys), 7.0)
     assert stats[0] == pytest.approx(loss.item())
     torch.testing.assert_close(gradient, vectors.grad)
+
+
+def test_contrastive_loss_by_hand() -> None:
+    # s = (1, 0), t = (3, 4)/5, t' = (0, 2), s' = (4, 3)/5: d(s, t) = 1 - 3/5, d(s, t') = 1,
+    # d(t, s') = 1 - 24/25. Margin 1/2: t' is outside of it, s' inside.
+    vectors = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [4.0, 3.0]])
+    found = torch.ones(1, 2, dtype=torch.bool)
+    stats, _ = contrastive_step(vectors, found, 0.5)
+    loss = (2 / 5) ** 2 + (0 + (0.5 - 1 / 25) ** 2) / 2
+    assert stats.tolist() == pytest.approx([loss, 1 / 2, 3 / 5, (0 + 24 / 25) / 2, 3 / 5])
+    stats, gradient = contrastive_step(vectors, torch.tensor([[True, False]]), 0.5)
+    assert stats[0] == pytest.approx((2 / 5) ** 2)
+    assert gradient[2:].abs().sum() == 0  # no gradient enters a negative that does not exist
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_contrastive_loss_pulls_paraphrases_and_pushes_negatives(which: int) -> None:
+    """The text of the paper, not its printed loss."""
+    vectors = torch.tensor([[1.0, 0.2], [1.0, 0.9], [1.0, -0.4], [1.0, 1.5]])
+    found = torch.ones(1, 2, dtype=torch.bool)
+    _, gradient = contrastive_step(vectors, found, 0.9)
+    before, (after_positive, after_negative) = cosines(vectors), cosines(vectors - 0.01 * gradient)
+    if which == 0:
+        assert after_positive > before[0]
+    else:
+        assert after_negative.sum() < before[1].sum()
 
 
 def test_ranking_loss_by_hand() -> None:
