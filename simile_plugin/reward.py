@@ -66,9 +66,11 @@ class ListScores:
         sim: (B, N) cosine in [-1, 1], or None without an encoder.
         simile: (B, N) LP^alpha * SIM, or None without an encoder.
         length_penalty: (B, N) LP in [0, 1], or None without an encoder.
-        hyp_pieces: (B, N) encoder pieces of each candidate, or None without an encoder.
-        ref_pieces: (B,) encoder pieces of each reference, or None without an encoder.
-        unknown_pieces: pieces of all scored strings that the encoder does not know.
+        hyp_pieces: (B, N) length of each candidate in the encoder's unit (pieces, words,
+            characters), or None without an encoder.
+        ref_pieces: (B,) length of each reference, or None without an encoder.
+        unknown_pieces: tokens of all scored strings that the encoder does not know.
+        tokens: all their tokens; not the lengths where those count something else.
     """
 
     bleu_stats: Tensor
@@ -79,6 +81,12 @@ class ListScores:
     hyp_pieces: Tensor | None = None
     ref_pieces: Tensor | None = None
     unknown_pieces: int = 0
+    tokens: int = 0
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of the tokens that the encoder does not know, in [0, 1]."""
+        return self.unknown_pieces / max(1, self.tokens)
 
 
 def length_penalty(ref_lengths: Tensor, hyp_lengths: Tensor) -> Tensor:
@@ -153,8 +161,9 @@ def _add_similarity(
     ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
     found = encoder.embed_counted(list(index))
-    unknown = found.unknown.tolist()
+    unknown, tokens = found.unknown.tolist(), found.tokens.tolist()
     scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
+    scores.tokens = sum(tokens[i] for rows in (ref_rows, *hyp_rows) for i in rows)
     vectors, lengths = found.vectors, found.lengths
     device = vectors.device
     ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
@@ -363,6 +372,10 @@ def score_outputs(
     joined: dict[str, Any] = {
         name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
         for name, value in vars(parts[0]).items()
-        if name != "unknown_pieces"
+        if name not in ("unknown_pieces", "tokens")
     }
-    return ListScores(**joined, unknown_pieces=sum(part.unknown_pieces for part in parts))
+    return ListScores(
+        **joined,
+        unknown_pieces=sum(part.unknown_pieces for part in parts),
+        tokens=sum(part.tokens for part in parts),
+    )

@@ -105,7 +105,7 @@ def score_systems(
         if chrf_counts is not None:
             own["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
         metrics.append(own)
-    return ScoredSystems(metrics, _unknown_share(scores))
+    return ScoredSystems(metrics, scores.unknown_share)
 
 
 def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
@@ -141,10 +141,3 @@ def _check_finite(scores: ListScores, files: Sequence[str]) -> None:
             f"{files[output]}:{sentence + 1}: SIMILE is not a finite number; "
             "check the encoder by simile eval-encoder"
         )
-
-
-def _unknown_share(scores: ListScores) -> float:
-    if scores.hyp_pieces is None or scores.ref_pieces is None:
-        return 0.0
-    pieces = int(scores.hyp_pieces.sum()) + int(scores.ref_pieces.sum())
-    return scores.unknown_pieces / max(1, pieces)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from simile_plugin.encoder.models import RewardEncoder
+
+SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
 DESCRIPTION = """\
@@ -113,10 +118,14 @@ def run(args: argparse.Namespace) -> int:
     device = usable_device(args.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
     lines = read_lines(args.speed, "--speed") if args.speed else []
+    sets = [part for parts in folders.values() for part in parts]
+    sentences = [text for part in sets for text in (*part.left, *part.right)]
+    sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
+    for name, encoder in encoders.items():
+        warn_of_unknown(name, encoder, sentences)
     found = analyse_quality(encoders, folders, judged, args.simile_alpha, args.resamples, args.seed)
     hard = None
     if args.hard:
-        sets = [part for parts in folders.values() for part in parts]
         hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
     speed = {
         name: measure_speed(encoder, lines) for name, encoder in encoders.items() if args.speed
@@ -144,6 +153,22 @@ def run(args: argparse.Namespace) -> int:
             f"{part.batch}, {part.seconds:.1f} s on {part.device}, {part.threads} threads)"
         )
     return 0
+
+
+def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:
+    """Say so when much of the text is outside an encoder's vocabulary, judged by a sample."""
+    import sys
+
+    step = max(1, len(sentences) // SAMPLE)
+    found = encoder.embed_counted(sentences[::step])
+    unknown, tokens = int(found.unknown.sum()), int(found.tokens.sum())
+    if unknown > 0.05 * tokens:
+        print(
+            f"simile eval-encoder: warning: {name}: {unknown / tokens:.0%} of the tokens of "
+            f"{len(found.unknown)} sentences are unknown to it and count as nothing; is it an "
+            "encoder of this language and script?",
+            file=sys.stderr,
+        )
 
 
 def _named_encoders(specs: list[str]) -> dict[str, str]:

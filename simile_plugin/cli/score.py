@@ -94,13 +94,10 @@ def run(args: argparse.Namespace) -> int:
 
 def warn_of_unknown(scores: ListScores) -> None:
     """Say so when much of the text is outside the encoder's vocabulary."""
-    if scores.hyp_pieces is None or scores.ref_pieces is None:
-        return
-    pieces = int(scores.hyp_pieces.sum() + scores.ref_pieces.sum())
-    share = scores.unknown_pieces / max(1, pieces)
-    if share > 0.05:
+    if scores.unknown_share > 0.05:
         print(
-            f"simile score: warning: {share:.0%} of the pieces are unknown to the encoder and "
+            f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
+            f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
             "count as nothing in SIM; is it an encoder of this language and script?",
             file=sys.stderr,
         )

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from simile_plugin.cli import main
-from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.format import load_encoder, load_own_encoder
 from simile_plugin.encoder.run import RunFolder
 from tests.encoder.test_processes import free_port
 
@@ -478,3 +478,85 @@ for _ in range(20):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, "it had ended"
 sys.exit(main(sys.argv[1:]))
 """
+
+
+def test_a_recurrent_kind_keeps_its_best_checkpoint(
+    tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--kind", "gran"]
+    command += ["--tokens", "word", "--scramble", "0.3", "--dropout", "0.1", "--lr", "0.02"]
+    assert main([*command, "--steps", "40", "--eval-sts", str(sts), "--eval-every", "10"]) == 0
+    assert " 41 words x 16, step " in capsys.readouterr().out
+    facts = load_encoder(out).training_facts
+    assert facts["flags"]["kind"] == "gran" and facts["flags"]["scramble"] == 0.3
+    assert main(["eval-encoder", str(out), "--sts", str(sts), "--json"]) == 0
+    (part,) = json.loads(capsys.readouterr().out)["sts"]
+    assert part["mean_pearson"] == pytest.approx(facts["chosen_sts_pearson"], abs=1e-3)
+
+
+def test_binarized_pairs_carry_their_tokens(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, mixed = tmp_path / "words", tmp_path / "mixed"
+    binarize = ["binarize-pairs", str(tsv), "--vocab-size", "120", "--workers", "1"]
+    assert main([*binarize, "--tokens", "word", "--output", str(folder)]) == 0
+    assert main([*binarize, "--tokens", "sp+trigram", "--output", str(mixed)]) == 0
+    train = ["--steps", "3", *SMALL, "--seed", "5"]
+    for kind, source in (("word", folder), ("lstm", folder), ("sp+trigram", mixed)):
+        first, second = tmp_path / f"{kind}1", tmp_path / f"{kind}2"
+        command = ["train-encoder", "--kind", kind, *train]
+        assert main([*command, str(source), "--output", str(first)]) == 0
+        text = [*command, str(tsv), "--vocab-size", "120", "--output", str(second)]
+        assert main([*text, *(["--tokens", "word"] if kind == "lstm" else [])]) == 0
+        one, two = load_own_encoder(first), load_own_encoder(second)
+        assert one.segmenter.files == two.segmenter.files
+        assert one.kind == two.kind == kind
+    capsys.readouterr()
+    message = error_of(capsys, "train-encoder", folder, *train, "--output", tmp_path / "no")
+    assert f"{folder}: holds words, expected pieces; binarize the pairs again" in message
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--kind", "elmo"], "--kind: got 'elmo', expected one of sp, word, trigram"),
+        (["--kind", "sp+lstm"], "expected a mixture of different ones of sp, word"),
+        (
+            ["--kind", "word", "--tokens", "sp"],
+            "--tokens: got sp with --kind word, which reads word",
+        ),
+        (["--kind", "word", "--sentencepiece", "m"], "--sentencepiece: got m, but the tokens of"),
+        (["--scramble", "0.5"], "--scramble: got 0.5, which a sp encoder has no use for"),
+        (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
+    ],
+)
+def test_flags_of_kinds(
+    flags: list[str], message: str, tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train-encoder", tsv, "--output", tmp_path / "enc", *flags]
+    assert message in error_of(capsys, *command)
+
+
+@pytest.mark.parametrize("tokens", ["letter", "sp+sp"])
+def test_wrong_tokens(
+    tokens: str, tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = error_of(
+        capsys, "binarize-pairs", tsv, "--tokens", tokens, "--output", tmp_path / "x"
+    )
+    assert f"--tokens: got {tokens}, expected one of sp, word, trigram, ngram, or diff" in message
+
+
+def test_another_script_is_pointed_out(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, folder = tmp_path / "enc", tmp_path / "STS"
+    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "3"]
+    assert main([*command, "--kind", "trigram"]) == 0
+    folder.mkdir()
+    (folder / "STS.input.x.txt").write_text("ели шумят\tшум елей\nдождь\tснег\n")
+    (folder / "STS.gs.x.txt").write_text("4\n1\n")
+    capsys.readouterr()
+    assert main(["eval-encoder", str(out), "--sts", str(folder), "--resamples", "100"]) == 0
+    assert "warning: enc: 100% of the tokens of 4 sentences are unknown" in capsys.readouterr().err

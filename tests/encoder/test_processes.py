@@ -66,8 +66,14 @@ def pairs(make_pairs: Callable[..., Pairs]) -> Pairs:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"pool": "all"}, {"negatives": "mix"}, {"l2_initial": 0.1}],
-    ids=["max", "all", "mix", "l2"],
+    [
+        {},
+        {"pool": "all"},
+        {"negatives": "mix"},
+        {"l2_initial": 0.1},
+        {"kind": "blstm", "hidden": 4},
+    ],
+    ids=["max", "all", "mix", "l2", "blstm"],
 )
 def test_two_processes_train_what_one_does(
     pairs: Pairs, tmp_path: Path, changes: dict[str, Any]
