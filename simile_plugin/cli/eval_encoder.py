@@ -119,7 +119,9 @@ def run(args: argparse.Namespace) -> int:
         sets = [part for parts in folders.values() for part in parts]
         hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
     speed = {
-        name: measure_speed(encoder, lines) for name, encoder in encoders.items() if args.speed
+        name: measure_speed(encoder.embed_text, lines)
+        for name, encoder in encoders.items()
+        if args.speed
     }
     if args.json:
         report = found.as_json()
