@@ -79,7 +79,8 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
     """Figures of each language and their correlation.
 
     Raises:
-        ValueError: for a malformed or repeated language, or fewer than three.
+        ValueError: for a malformed or repeated language, an encoder without pieces, or fewer than
+            three languages.
     """
     sets = {folder: read_sts(folder) for folder in folders}
     languages: dict[str, dict[str, float]] = {}
@@ -93,8 +94,12 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
             )
         encoder = load_encoder(parts[1])
         foreign, english = read_parallel([(files[0], "FOREIGN"), (files[1], "ENGLISH")])
-        encode = encoder.segmenter.encode
-        overlap = piece_overlap(zip(encode(foreign), encode(english), strict=True))
+        segmenter = getattr(encoder, "segmenter", None)
+        if segmenter is None:
+            raise ValueError(f"LANGUAGE: {parts[1]} has no pieces of one vocabulary to be shared")
+        overlap = piece_overlap(
+            zip(segmenter.encode(foreign), segmenter.encode(english), strict=True)
+        )
         years = [evaluate_sts(encoder, name, part).mean_pearson for name, part in sets.items()]
         languages[parts[0]] = {"sts": sum(years) / len(years), "overlap": overlap}
     if len(languages) < 3:

@@ -128,7 +128,9 @@ def run(args: argparse.Namespace) -> int:
     if args.hard:
         hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
     speed = {
-        name: measure_speed(encoder, lines) for name, encoder in encoders.items() if args.speed
+        name: measure_speed(encoder.embed_text, lines)
+        for name, encoder in encoders.items()
+        if args.speed
     }
     if args.json:
         report = found.as_json()

@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder.bitext import Corpus, Neighbours
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder.bitext import Corpus, Embed, Neighbours
 
 HELP = "find translations in two texts by an encoder of both languages; F1 against gold pairs"
 
@@ -106,7 +105,9 @@ def run(args: argparse.Namespace) -> int:
         "neighbours": args.neighbours,
         "strategy": args.strategy,
     }
-    pairs = [_neighbours(args, encoder, one, other) for one, other, _ in sets]
+    pairs = [
+        _search(args, encoder.embed_text, one.sentences, other.sentences) for one, other, _ in sets
+    ]
     if args.gold:
         report |= _evaluate(args, sets, pairs)
     if args.output:
@@ -136,13 +137,7 @@ def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list
     return sets
 
 
-def _neighbours(args: argparse.Namespace, encoder: Encoder, one: Corpus, other: Corpus) -> Found:
-    return _search(args, encoder, one.sentences, other.sentences)
-
-
-def _search(
-    args: argparse.Namespace, encoder: Encoder, source: list[str], target: list[str]
-) -> Found:
+def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: list[str]) -> Found:
     """Embed both texts and find the nearest neighbours both ways."""
     import sys
 
@@ -152,8 +147,8 @@ def _search(
 
     total = len(source) + len(target)
     with tqdm(total=total, unit=" sentences", disable=not sys.stderr.isatty(), leave=False) as bar:
-        x = embed_all(encoder.embed_text, source, bar.update)
-        y = embed_all(encoder.embed_text, target, bar.update)
+        x = embed_all(embed, source, bar.update)
+        y = embed_all(embed, target, bar.update)
     for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
         if not bool(vectors.any()):
             raise ValueError(
@@ -217,7 +212,7 @@ def _retrieve(args: argparse.Namespace) -> int:
     if not source:
         raise ValueError(f"--source: {args.source} is empty, expected a sentence a line")
     encoder = load_encoder(args.encoder, usable_device(args.device))
-    found = retrieval_accuracy(source, target, *_search(args, encoder, source, target))
+    found = retrieval_accuracy(source, target, *_search(args, encoder.embed_text, source, target))
     if args.json:
         report = {"encoder": encoder.fingerprint, **asdict(found), "mean": found.mean}
         print(json.dumps(report, indent=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -215,12 +215,12 @@ class EncodingSpeed:
 
 
 def measure_speed(
-    encoder: RewardEncoder,
+    embed: Callable[[Sequence[str]], torch.Tensor],
     sentences: Sequence[str],
     total: int = SPEED_SENTENCES,
     batch: int = SPEED_BATCH,
 ) -> EncodingSpeed:
-    """Time ``embed_text`` on the papers' protocol: 128,000 sentences in batches of 128.
+    """Time an encoder's ``embed_text`` on the papers' protocol: 128,000 sentences, 128 at a time.
 
     The sentences are repeated, in order, until there are enough; one batch runs untimed before.
 
@@ -230,10 +230,10 @@ def measure_speed(
     if not sentences:
         raise ValueError("--speed: the file has no sentences")
     repeated = [sentences[i % len(sentences)] for i in range(total)]
-    vectors = encoder.embed_text(repeated[:batch])
+    vectors = embed(repeated[:batch])
     start = time.perf_counter()
     for first in range(0, total, batch):
-        vectors = encoder.embed_text(repeated[first : first + batch])
+        vectors = embed(repeated[first : first + batch])
     vectors.cpu()  # waits for a GPU
     seconds = time.perf_counter() - start
     return EncodingSpeed(total, batch, seconds, str(vectors.device), torch.get_num_threads())
