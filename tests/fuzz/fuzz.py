@@ -11,13 +11,15 @@ tests/fuzz/crashes as TARGET.WHAT, where test_fuzz.py keeps it.
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 
 def fuzz(name: str, flags: list[str]) -> None:
@@ -25,21 +27,19 @@ def fuzz(name: str, flags: list[str]) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["simile_plugin"]):
-        from tests.fuzz.targets import SEEDS, one_input
+        targets = importlib.import_module("targets")
 
     corpus = Path(tempfile.mkdtemp(prefix=f"corpus.{name}."))
-    for number, seed in enumerate(SEEDS.get(name, [])):
+    for number, seed in enumerate(targets.SEEDS.get(name, [])):
         (corpus / str(number)).write_bytes(seed)
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], lambda data: one_input(name, data))
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], lambda data: targets.one_input(name, data))
     atheris.Fuzz()
 
 
 def fuzz_all(seconds: int) -> int:
     """Every target for so long, each in its process; the number that crashed."""
-    from tests.fuzz.targets import TARGETS
-
     crashed = 0
-    for name in TARGETS:
+    for name in importlib.import_module("targets").TARGETS:
         limits = [f"-max_total_time={seconds}", "-max_len=512", "-timeout=60"]
         command = [sys.executable, __file__, name, *limits]
         done = subprocess.run(command, capture_output=True, text=True)
