@@ -23,7 +23,9 @@ def mutated(name: str, seed: int) -> bytes:
     data = bytearray(rng.choice(SEEDS.get(name, [b"\0"])))
     for _ in range(rng.randint(0, 4)):
         place = rng.randint(0, len(data))
-        what = rng.choice([b"", b"\0", b"\n", b"\t", b'"', b"9" * 30, b"\xff", b"nan", data[place:]])
+        what = rng.choice(
+            [b"", b"\0", b"\n", b"\t", b'"', b"9" * 30, b"\xff", b"nan", data[place:]]
+        )
         data[place : place + rng.randint(0, 3)] = what
     return bytes(data)
 
