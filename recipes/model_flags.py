@@ -30,7 +30,7 @@ def saved_arguments(path: str) -> argparse.Namespace:
     """
     compat.allow_fairseq_checkpoints()
     try:
-        state = torch.load(path, map_location="cpu", mmap=True)
+        state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except Exception as error:
@@ -61,8 +61,14 @@ def model_flags(arguments: argparse.Namespace) -> list[str]:
 
 
 def flag_of(action: argparse.Action, value: Any) -> str:
-    """One flag as the command line writes it."""
+    """One flag as the command line writes it.
+
+    Raises:
+        ValueError: for a value of several lines.
+    """
     name = action.option_strings[-1]
+    if len(str(value).splitlines()) > 1:  # would be read as one more flag: --user-dir, say
+        raise ValueError(f"{name}: got {str(value)[:200]!r}; expected one line")
     return name if action.nargs == 0 else f"{name}={value}"
 
 

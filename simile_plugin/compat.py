@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import atexit
 import errno
+import importlib
 import os
+import pickle
 import sys
 import traceback
 from types import TracebackType
@@ -14,10 +16,12 @@ from typing import Any
 import torch
 
 from simile_plugin import checkpoints, ranks, watch
+from simile_plugin.literal import evaluate
 
 TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
 TOO_LONG = "--skip-invalid-size-inputs-valid-test"
 NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
+UNSAFE_VARIABLE = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
 def apply() -> None:
@@ -26,6 +30,7 @@ def apply() -> None:
     Safe to call again; touches nothing outside this process.
     """
     allow_fairseq_checkpoints()
+    evaluate_literals_only()
     allow_fairseq_broadcasts()
     validate_before_first_update()
     checkpoints.install()
@@ -39,9 +44,14 @@ def allow_fairseq_checkpoints() -> None:
 
     torch >= 2.6 loads tensors and plain containers only. fairseq's checkpoints also hold the
     parsed command line (argparse.Namespace) and, where a task logged arrays (``--eval-bleu``),
-    numpy arrays in the meters. These types cannot run code when they are built.
+    numpy arrays in the meters. These types cannot run code when they are built. The variable
+    TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD, a common way around torch's refusal, would let any file run
+    anything; it is not needed here and is taken out of this process's environment.
     """
     import numpy
+
+    if os.environ.pop(UNSAFE_VARIABLE, None) is not None:
+        print(f"{UNSAFE_VARIABLE} is not needed and has been unset", file=sys.stderr)
 
     multiarray = getattr(numpy, "_core", None) or numpy.core  # renamed in numpy 2
     reconstruct = multiarray.multiarray._reconstruct
@@ -59,6 +69,19 @@ def allow_fairseq_checkpoints() -> None:
             (scalar, "numpy.core.multiarray.scalar"),
         ]
     )
+
+
+def evaluate_literals_only() -> None:
+    """Make fairseq read settings such as fconv's ``[(512, 3)] * 4`` without running them.
+
+    A checkpoint names its architecture and holds the settings as strings, and fairseq-generate
+    builds the model by ``eval`` of some of them: a file of tensors and plain containers could run
+    anything. Every module of fairseq gets a reader of literals under the name ``eval``.
+    """
+    importlib.import_module("fairseq.models")  # imports all of them
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairseq."):
+            vars(module)["eval"] = evaluate  # found before the built-in one
 
 
 def allow_fairseq_broadcasts() -> None:
@@ -152,6 +175,8 @@ def explain_in_one_line() -> None:
 
 def one_line(error: BaseException) -> str | None:
     """The line that says what a user did wrong, or None if ``error`` is not a user's mistake."""
+    if isinstance(error, pickle.UnpicklingError):
+        return refused_checkpoint(error)
     frames = traceback.extract_tb(error.__traceback__)
     ours = bool(frames) and os.path.dirname(__file__) in frames[-1].filename
     if isinstance(error, ValueError | OSError) and ours:
@@ -171,3 +196,18 @@ def one_line(error: BaseException) -> str | None:
     if TOO_LONG in str(error):
         return f"a sentence of a validation set is too long for the model: {error}"
     return ranks.explain(error)
+
+
+def refused_checkpoint(error: pickle.UnpicklingError) -> str:
+    """What was refused in which checkpoint; torch's own advice is to switch the check off."""
+    trace, path = error.__traceback__, "checkpoint"
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "load_checkpoint_to_cpu":
+            path = str(trace.tb_frame.f_locals.get("path", path))
+        trace = trace.tb_next
+    named = [f" ({line.strip()[:160]})" for line in str(error).splitlines() if "GLOBAL" in line]
+    return (
+        f"{path}: not read: it is damaged, or holds more than tensors, plain containers, settings "
+        f"and numpy arrays, which could run anything{''.join(named[:1])}; get the file from whom "
+        "you trust, or have them save it again with fairseq"
+    )

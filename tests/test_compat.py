@@ -2,6 +2,7 @@
 
 import argparse
 import pickle
+import re
 import subprocess
 import sys
 
@@ -122,3 +123,77 @@ def test_other_damage_than_ours_passes_through(tmp_path):
             checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / name))
     with pytest.raises(FileNotFoundError):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "none.pt"))
+
+
+class Runs:
+    """Pickled as a call that makes a file."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return (open, (str(self.trace), "w"))
+
+
+def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path):
+    torch.save({"args": Runs(tmp_path / "ran")}, tmp_path / "evil.pt")
+    code = (
+        "from simile_plugin import compat\n"
+        "compat.apply()\n"
+        "from fairseq import checkpoint_utils\n"
+        f"checkpoint_utils.load_checkpoint_to_cpu({str(tmp_path / 'evil.pt')!r})\n"
+    )
+    done = run_python(f"import os; os.environ[{compat.UNSAFE_VARIABLE!r}] = '1'\n" + code)
+    assert not (tmp_path / "ran").exists()
+    assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is not needed and has been unset" in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert re.search(r"error: .*evil.pt: not read: .* could run anything .*GLOBAL.*open", line)
+    assert "weights_only" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_settings_of_a_checkpoint_are_not_run(tmp_path):
+    from fairseq import utils
+    from fairseq.models import fconv
+
+    from tests.fairseq_models import make_model, make_task
+
+    compat.evaluate_literals_only()
+    trace = tmp_path / "ran"
+    payload = f"[(16, 3)] if open({str(trace)!r}, 'w') else []"
+    for name in ("encoder_layers", "decoder_layers", "decoder_attention"):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            make_model("fconv", make_task(), **{name: payload})
+    for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool, fconv.eval):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            read(payload)
+    assert not trace.exists()
+    assert utils.eval_bool(None, default=True) is True and utils.eval_bool("False") is False
+    assert utils.eval_str_list("[1, 2]", int) == [1, 2]
+    assert fconv.eval("[(16, 3)] * 2") == [(16, 3), (16, 3)]
+
+
+def test_every_module_of_fairseq_reads_literals_only():
+    done = run_python(
+        "import re, sys\n"
+        "from pathlib import Path\n"
+        "from simile_plugin import compat, literal\n"
+        "compat.apply()\n"
+        "import fairseq.optim, fairseq.tasks\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    file = getattr(module, '__file__', None)\n"
+        "    if name.startswith('fairseq.') and file:\n"
+        "        if re.search(r'(?<![\\w.])eval\\(', Path(file).read_text(encoding='utf-8')):\n"
+        "            print(name, vars(module)['eval'] is literal.evaluate)\n"
+    )
+    found = dict(line.split() for line in done.stdout.splitlines() if line.count(" ") == 1)
+    assert set(found.values()) == {"True"}
+    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq.models.hubert.hubert"} <= set(found)
+
+
+def test_a_setting_of_two_lines_is_no_second_flag():
+    from recipes.model_flags import flag_of
+
+    action = argparse.ArgumentParser().add_argument("--encoder-layers")
+    assert flag_of(action, "[(16, 3)]") == "--encoder-layers=[(16, 3)]"
+    with pytest.raises(ValueError, match="--encoder-layers: got .*expected one line"):
+        flag_of(action, "1\n--user-dir=elsewhere")

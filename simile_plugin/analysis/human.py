@@ -190,6 +190,8 @@ def read_key(path: str, flag: str = "--key") -> Study:
         content = json.loads("\n".join(read_lines(path, flag)))
     except json.JSONDecodeError as error:
         raise ValueError(f"{expected}: line {error.lineno}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(str(error) if flag in str(error) else f"{expected}: {error}") from error
     version = content.get("format") if isinstance(content, dict) else None
     if isinstance(version, int) and version > KEY_FORMAT:
         raise ValueError(
@@ -200,7 +202,7 @@ def read_key(path: str, flag: str = "--key") -> Study:
         raise ValueError(f"{expected} (no format {KEY_FORMAT})")
     try:
         study = _study(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{expected}: {type(error).__name__}: {error}") from error
     if study.fingerprint != content.get("study"):
         raise ValueError(

@@ -157,7 +157,10 @@ def _columns(lines: Sequence[str], path: str, flag: str) -> tuple[str, int, int]
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+    try:
+        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+    except csv.Error:  # a cell of more than 131,072 characters
+        return []
 
 
 def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +44,7 @@ def read_validations(path: str, flag: str, subset: str = "valid") -> Validations
     found: Validations = {}
     for line in lines:
         numbers = _json_numbers(line, subset) or _simple_numbers(line, subset)
-        if UPDATE not in numbers:
+        if not math.isfinite(numbers.get(UPDATE, math.nan)):
             continue
         update = int(numbers.pop(UPDATE))
         found = {earlier: kept for earlier, kept in found.items() if earlier < update}
@@ -59,7 +60,7 @@ def _json_numbers(line: str, subset: str) -> dict[str, float]:
         return {}
     try:
         content = json.loads(line[start:])
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, 5,000 brackets
         return {}
     prefix = f"{subset}_"
     pairs = {k.removeprefix(prefix): v for k, v in content.items() if k.startswith(prefix)}
@@ -80,7 +81,7 @@ def _numbers(pairs: dict[str, Any]) -> dict[str, float]:
     for key, value in pairs.items():
         try:
             found[key.strip()] = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return found
 

@@ -12,8 +12,8 @@ from simile_plugin.files import read_lines
 
 DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
 COSTS = ("cost_bleu", "cost_simile")
-REFERENCE_LINE = re.compile(r"T-(\d+)\t(.*)", re.DOTALL)
-CANDIDATE_LINE = re.compile(r"D-(\d+)\t(\S+)\t(.*)", re.DOTALL)
+REFERENCE_LINE = re.compile(r"T-(\d{1,18})\t(.*)", re.DOTALL)
+CANDIDATE_LINE = re.compile(r"D-(\d{1,18})\t(\S+)\t(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,11 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
             continue
         try:
             content = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
-            raise ValueError(f"{flag}: {path}:{number}: not JSON: {error.msg}") from error
+            reason = getattr(error, "msg", str(error))
+            raise ValueError(f"{flag}: {path}:{number}: not JSON: {reason}") from error
         # A start that was interrupted and repeated wrote the same sentences again: the last counts.
         one = _from_json(content, f"{flag}: {path}:{number}")
         found[one.sentence] = one
@@ -109,15 +110,15 @@ def _from_json(content: Any, where: str) -> NbestList:
             "version reads; update simile-plugin"
         )
     try:
-        hyps = tuple(str(hyp) for hyp in content["hyps"])
+        hyps, ref = _strings(content["hyps"]), _strings([content["ref"]])[0]
         columns = {
             key: tuple(float(number) for number in content[key])
             for key in ("scores", *COSTS)
             if key in content
         }
         scores = columns.pop("scores")
-        found = NbestList(int(content["id"]), str(content["ref"]), hyps, scores, columns)
-    except (KeyError, TypeError, ValueError) as error:
+        found = NbestList(int(content["id"]), ref, hyps, scores, columns)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{where}: expected id, ref, hyps, scores, cost_bleu and perhaps cost_simile "
             f"({type(error).__name__}: {error})"
@@ -129,6 +130,15 @@ def _from_json(content: Any, where: str) -> NbestList:
                 "one for each of hyps"
             )
     return found
+
+
+def _strings(values: Any) -> tuple[str, ...]:
+    """Sentences; half a surrogate pair, which JSON can hold, is no text."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"got {str(values)[:80]!r} for sentences")
+    for value in values:
+        value.encode()
+    return tuple(values)
 
 
 def _number(text: str) -> float | None:

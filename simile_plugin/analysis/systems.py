@@ -138,7 +138,7 @@ def read_column(title: str, path: str, systems: Sequence[System]) -> dict[str, t
         values = named[system.name]
         try:
             numbers = tuple(float(value) for value in values)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = ()
         if len(numbers) not in {1, len(system.outputs)} or not all(map(math.isfinite, numbers)):
             raise ValueError(
@@ -154,6 +154,8 @@ def _json_column(flag: str, path: str, lines: Sequence[str]) -> dict[str, list[A
         content = json.loads("\n".join(lines))
     except json.JSONDecodeError as error:
         raise ValueError(f"{flag}: {path}:{error.lineno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{flag}: {path}: not JSON: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f'{flag}: {path}: expected {{"system": number, ...}}')
     return {name: v if isinstance(v, list) else [v] for name, v in content.items()}

@@ -50,6 +50,7 @@ FORMAT_VERSION = 2  # 1 for sentencepiece, which older versions read as well
 MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
 NO_PIECE = "side without a known piece"
+OFFSETS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -391,13 +392,36 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
             f"{root / OFFSETS}: runs from {offsets[0]} to {offsets[-1]}, expected 0 to "
             f"{manifest['tokens']}; binarize the pairs again"
         )
+    ids = _mapped(root / IDS, np.dtype(manifest["dtype"]).newbyteorder("<"))
+    if verify:
+        _check_numbers(root, ids, offsets, manifest["vocab_size"])
     return Pairs(
-        ids=_mapped(root / IDS, np.dtype(manifest["dtype"]).newbyteorder("<")),
+        ids=ids,
         offsets=offsets,
         hashes=_mapped(root / HASHES, "<u8"),
         rows=None,
         digest=manifest["digest"],
     )
+
+
+def _check_numbers(
+    root: Path, ids: NDArray[np.integer], offsets: NDArray[np.int64], vocab_size: int
+) -> None:
+    """A manifest can agree with files that no version has written: look at what they say."""
+    largest = int(ids.max())
+    if largest >= vocab_size:
+        raise ValueError(
+            f"{root / IDS}: got piece {largest}, expected pieces below {vocab_size} "
+            f"(vocab_size of {MANIFEST}); binarize the pairs again"
+        )
+    for start in range(0, len(offsets) - 1, OFFSETS_AT_ONCE):
+        rising = np.diff(offsets[start : start + OFFSETS_AT_ONCE + 1]) > 0
+        if not rising.all():
+            sentence = start + int(rising.argmin())
+            raise ValueError(
+                f"{root / OFFSETS}: sentence {sentence} runs from {offsets[sentence]} to "
+                f"{offsets[sentence + 1]}; binarize the pairs again"
+            )
 
 
 def tokenizer_files(manifest: dict[str, Any]) -> list[str]:
@@ -445,7 +469,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"{path}: is no manifest of binarized pairs (format: {FORMAT!r})")

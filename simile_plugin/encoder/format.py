@@ -116,7 +116,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     """``config.json`` with every key that is needed, of the right type."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(config, dict) or not isinstance(config.get("format_version"), int):
         raise ValueError(f"{path}: no format_version; this is no encoder's config.json")

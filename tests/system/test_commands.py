@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 import torch
 
 from simile_plugin import compat
+from tests.system.test_no_network import blocked
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -28,14 +31,16 @@ MODEL = [
 
 
 def run(program, *arguments, check=True):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [BIN / program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=600,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        tried = Path(folder) / "network"
+        done = subprocess.run(
+            [BIN / program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env={**blocked(tried), "PYTHONWARNINGS": "ignore"},
+            timeout=600,
+        )
+        assert not tried.exists(), tried.read_text()
     if check:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done
@@ -188,6 +193,44 @@ def test_bad_input_is_one_line(world, tmp_path):
         last = done.stderr.strip().splitlines()[-1]
         assert message in last and last.startswith("fairseq-train: error: ")
         assert "Traceback" not in done.stderr
+
+
+class Runs:
+    """Pickled as a call that makes a file."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return (open, (str(self.trace), "w"))
+
+
+def test_a_checkpoint_cannot_run_code(world, tmp_path):
+    compat.allow_fairseq_checkpoints()
+    state = torch.load(world / "mle/checkpoint_last.pt", weights_only=True)
+    pickled, evaluated, trace = tmp_path / "pickled.pt", tmp_path / "eval.pt", tmp_path / "ran"
+    torch.save({**state, "extra_state": Runs(trace)}, pickled)
+    # Plain strings, which fairseq's fconv would run when the model is built.
+    payload = f"[(16, 3)] if open({str(trace)!r}, 'w') else []"
+    fconv = {"_name": "fconv", "arch": "fconv", "encoder_layers": payload}
+    model = Namespace(**{**vars(state["cfg"]["model"]), **fconv})
+    torch.save({**state, "cfg": {**state["cfg"], "model": model}}, evaluated)
+    refused = "pickled.pt: not read: it is damaged, or holds more than tensors"
+    restore = [*risk_flags(world)[:4], "--restore-file", pickled, "--reset-optimizer"]
+    generate = ["fairseq-generate", world / "bin", "--user-dir", ROOT / "user_dir"]
+    generate += ["--gen-subset", "valid", "--num-workers", "0", "--path"]
+    for done, message in [
+        (
+            train(world / "bin", tmp_path / "a", *risk_flags(world)[:5], pickled, check=False),
+            refused,
+        ),
+        (train(world / "bin", tmp_path / "b", *restore, check=False), refused),
+        (run(*generate, pickled, check=False), refused),
+        (run(*generate, evaluated, check=False), 'got "[(16, 3)] if open('),
+    ]:
+        last = done.stderr.strip().splitlines()[-1]
+        assert done.returncode == 1 and message in last, done.stderr[-2000:]
+        assert "Traceback" not in done.stderr and not trace.exists()
 
 
 def test_help_shows_the_flags_of_the_criterion():

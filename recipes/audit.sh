@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# recipes/audit.sh: ask the advisory database about every version in constraints.txt.
+# Needs a network: pip-audit (put into .venv-audit) asks the PyPI and OSV services, which have no
+# copy that could be shipped. Status: 0 nothing known, 1 advisories found (they are listed) or the
+# services cannot be reached (pip-audit says so). Further arguments go to pip-audit: --fix, --format.
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+show_help "$@"
+venv=$ROOT/.venv-audit
+python=${SIMILE_PYTHON:-python3}
+if ! [ -x "$venv/bin/pip-audit" ]; then
+    say "Installing pip-audit into $venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install -q pip-audit || die "pip-audit could not be installed"
+fi
+say "Auditing $(grep -c '==' "$ROOT/constraints.txt") versions of constraints.txt"
+# --no-deps: the list is complete. Nothing of it is installed.
+"$venv/bin/pip-audit" --no-deps --disable-pip -r "$ROOT/constraints.txt" "$@"
