@@ -37,8 +37,9 @@ PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model
     --finetune-from-model "$checkpoint" --save-dir "$save_dir" \
     --criterion simile_risk --reward simile --simile-encoder "$encoder" \
     --optimizer adam --adam-betas "(0.9, 0.98)" --lr 1e-4 --lr-scheduler fixed --clip-norm 5 \
-    --batch-size 30 --max-epoch 10 --validate-interval-updates 500 --save-interval-updates 500 \
-    --keep-interval-updates 3 --no-epoch-checkpoints --patience 10 \
+    --batch-size 30 --required-batch-size-multiple 1 --max-epoch 10 \
+    --validate-interval-updates 500 --save-interval-updates 500 --keep-interval-updates 3 \
+    --no-epoch-checkpoints --patience 10 \
     --best-checkpoint-metric bleu --maximize-best-checkpoint-metric "$@" 2>&1 |
     tee -a "$save_dir/train.log"
 say "Best checkpoint by validation BLEU: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
