@@ -19,7 +19,7 @@ from simile_plugin.analysis.sentence_metrics import Floats
 from simile_plugin.analysis.sts_quality import StsQuality, evaluate_sts_metrics
 from simile_plugin.analysis.tables import text_table
 from simile_plugin.encoder.evaluation import StsSet, correlate_sts
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.models import RewardEncoder
 
 NEGATION = re.compile(r"\bnot\b|n['’]t\b|\bcannot\b", re.IGNORECASE)
 OVERLAP = "1 - SWER"
@@ -137,7 +137,7 @@ class HardQuality:
 
 
 def evaluate_hard(
-    encoders: Mapping[str, Encoder],
+    encoders: Mapping[str, RewardEncoder],
     sets: Sequence[StsSet],
     alpha: float,
     resamples: int,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simile_plugin.encoder.evaluation import EncodingSpeed
     from simile_plugin.encoder.models import RewardEncoder
-
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.analysis.hard_sts import evaluate_hard, format_hard
     from simile_plugin.analysis.metric_quality import read_judgements
     from simile_plugin.analysis.quality import analyse_quality, format_quality
-    from simile_plugin.encoder.evaluation import measure_speed, read_sts
+    from simile_plugin.encoder.evaluation import read_sts
     from simile_plugin.encoder.format import load_encoder
     from simile_plugin.encoder.models import usable_device
     from simile_plugin.files import read_lines
@@ -127,11 +128,7 @@ def run(args: argparse.Namespace) -> int:
     hard = None
     if args.hard:
         hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
-    speed = {
-        name: measure_speed(encoder.embed_text, lines)
-        for name, encoder in encoders.items()
-        if args.speed
-    }
+    speed = _speeds(encoders, lines) if args.speed else {}
     if args.json:
         report = found.as_json()
         if hard is not None:
@@ -152,7 +149,8 @@ def run(args: argparse.Namespace) -> int:
     for name, part in speed.items():
         print(
             f"{name}: {part.per_second:,.0f} sentences a second ({part.sentences:,} in batches of "
-            f"{part.batch}, {part.seconds:.1f} s on {part.device}, {part.threads} threads)"
+            f"{part.batch}, {part.seconds:.1f} s, CPU {part.cpu_seconds:.1f} s, on {part.device}, "
+            f"threads: {part.threads})"
         )
     return 0
 
@@ -171,6 +169,22 @@ def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> 
             "encoder of this language and script?",
             file=sys.stderr,
         )
+
+
+def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str, EncodingSpeed]:
+    """Encoding speed of each encoder."""
+    import sys
+
+    from tqdm import tqdm
+
+    from simile_plugin.encoder.evaluation import SPEED_SENTENCES, measure_speed
+
+    found = {}
+    for name, encoder in encoders.items():
+        quiet = not sys.stderr.isatty()
+        with tqdm(total=SPEED_SENTENCES, unit=" sentences", disable=quiet, leave=False) as bar:
+            found[name] = measure_speed(encoder.embed_text, lines, progress=bar.update)
+    return found
 
 
 def _named_encoders(specs: list[str]) -> dict[str, str]:

@@ -286,7 +286,7 @@ def _identity(options: RunOptions, config: TrainingConfig, data: _Data) -> dict[
 def _defaults() -> dict[str, Any]:
     """Flags of the identity that have a default, with it."""
     given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
-    return {field.name.replace("_", "-"): field.default for field in given}
+    return {"tokens": "sp"} | {f.name.replace("_", "-"): f.default for f in given}
 
 
 @contextlib.contextmanager
