@@ -242,3 +242,21 @@ def test_signature_names_what_counts(encoder):
     found = signature(encoder, 0.25)
     assert f"enc:{encoder.fingerprint}" in found
     assert "alpha:0.25" in found and "len:pieces" in found and "text:nfkc+lc+punct" in found
+
+
+def test_defaults_are_the_papers(encoder):
+    refs, hyps = ["the grey heron waits"], [["the heron"]]
+    scores = score_lists(hyps, refs, encoder)
+    expected = scores.length_penalty**0.25 * scores.sim
+    assert scores.simile.item() == pytest.approx(expected.item())
+    assert 0 < scores.length_penalty.item() < 1
+    joined = score_outputs([[hyps[0][0]]], refs, encoder)
+    assert joined.simile.item() == pytest.approx(expected.item())
+
+
+def test_tokenizers_are_sacrebleus():
+    reward_module.check_tokenizer("intl", "--tokenize")
+    with pytest.raises(ValueError, match=r"^--tok: got 'none13', expected one of .*13a"):
+        reward_module.check_tokenizer("none13", "--tok")
+    spaced = bleu_statistics("a , b", "a, b", tokenize="none")
+    assert spaced[:3] == [3, 2, 1] and bleu_statistics("a , b", "a, b")[:3] == [3, 3, 3]
