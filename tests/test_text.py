@@ -97,3 +97,11 @@ def test_segmenter_refuses_other_bytes():
     for junk in (b"", b"no model"):
         with pytest.raises(ValueError, match="not a sentencepiece model"):
             Segmenter(junk, Preprocessing())
+
+
+def test_unknown_words_share_no_word_mark(spm_proto):
+    segmenter = Segmenter(spm_proto, Preprocessing())
+    unknown = segmenter.unk_id
+    assert segmenter.encode(["\u4e2d\u6587"]) == [[unknown, unknown]]
+    (mixed,) = segmenter.encode(["\u4e2d the heron"])
+    assert unknown in mixed and len(set(mixed)) > 2

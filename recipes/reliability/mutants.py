@@ -1,6 +1,6 @@
 """Mutation testing: change one operator, number or statement of a module; do its tests notice?
 
-    python recipes/reliability/mutants.py               # all modules below; about an hour of one core
+    python recipes/reliability/mutants.py               # all modules; about half an hour
     python recipes/reliability/mutants.py risk --list   # the mutants of one module
 
 Each mutant is compiled in memory and tested in a forked process; no file is changed. A mutant is
@@ -251,7 +251,7 @@ def justified() -> dict[str, str]:
         return {}
     lines = JUSTIFIED.read_text(encoding="utf-8").split("\n")
     rows = [line.rsplit("\t", 1) for line in lines if line and not line.startswith("#")]
-    return {key: reason for key, reason in rows}
+    return dict(rows)  # type: ignore[arg-type]
 
 
 def examine(module: str, part: tuple[int, int], log: Path | None) -> list[Mutant]:

@@ -230,7 +230,7 @@ EXPECTED = (ValueError, OSError)  # what commands print as one line
 
 
 def one_input(name: str, data: bytes) -> bool:
-    """Give a target an input; whether it was accepted. Anything but a refusal in one line raises."""
+    """Give a target an input; whether it was accepted. All but a refusal raises."""
     try:
         TARGETS[name](data)
     except EXPECTED as error:

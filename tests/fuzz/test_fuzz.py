@@ -1,4 +1,4 @@
-"""A short run of every fuzz target on random bytes and mutated seeds, and all crashes of the past."""
+"""A short run of every fuzz target on random bytes and changed seeds, and all past crashes."""
 
 import random
 from pathlib import Path
