@@ -345,7 +345,7 @@ def test_steps_side_by_side_have_a_gpu_each(tmp_path: Path) -> None:
 
     def run(steps: int, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: v for name, v in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        words = ["bash", script, str(steps)]
+        words = ["bash", str(script), str(steps)]
         return subprocess.run(words, capture_output=True, text=True, env=kept | variables)
 
     assert run(2).stdout.split() == ["0", "1"]

@@ -71,7 +71,7 @@ def address(name: str) -> tuple[str, str, Path]:
     from sacrebleu.dataset import DATASETS
 
     dataset = DATASETS.get(name)
-    if dataset is None or len(dataset.data) != 1 or not dataset.md5:
+    if dataset is None or not dataset.data or len(dataset.data) != 1 or not dataset.md5:
         raise ValueError(f"{name}: not a test set of one archive in this version of sacreBLEU")
     url = dataset.data[0]
     return url, f"md5:{dataset.md5[0]}", Path(dataset._rawdir, dataset._get_tarball_filename(url))

@@ -81,7 +81,7 @@ def write_pairs(prefix: str, src: str, pairs: list[tuple[str, str]]) -> None:
 
 def run_clean(args: argparse.Namespace) -> None:
     """Clean one corpus and print what was left out."""
-    excluded = set()
+    excluded = set[str]()
     for name in args.exclude:
         excluded.update(fold(line) for line in read_lines(name, "--exclude"))
     pairs, reasons = [], dict[str, int]()

@@ -148,8 +148,8 @@ def render(title: str, folders: dict[str, Path]) -> str:
         "## Test, newstest2018\n",
         score_table(folders, "test"),
         f"‡ better than MLE, † better than BLEU: p < {SIGNIFICANT}, paired {test['kind']}, "
-        f"{test['resamples']:,} resamples. gamma of each column was chosen on validation by the "
-        "measure of that column.\n",
+        f"{test['resamples']:,} resamples. Where several gammas were trained, that of each "
+        "column was chosen on validation by the measure of the column.\n",
         *(f"{name}: `{signature}`" for name, signature in results["signatures"].items()),
         *first,
         "\n## Seeds, tests and hours\n",
