@@ -32,7 +32,7 @@ VECTORS = {
 KIND_DEFAULTS = {
     **{kind: {"lr": 5e-3, "init_std": 1.0} for kind in ("sp", "word", "trigram")},
     "charagram": {"lr": 1e-3, "init_std": 0.05},
-    **{kind: {"lr": 1e-3, "init_std": 1.0} for kind in ("lstm", "blstm")},
+    **{kind: {"lr": 3e-3, "init_std": 0.3} for kind in ("lstm", "blstm")},
     "gran": {"lr": 1e-3, "init_std": 0.1},
 }
 EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
@@ -105,7 +105,8 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=0,
         metavar="SIZE",
-        help="of a recurrent state (default: as --dim)",
+        help="of a recurrent state (default: as --dim; papers: 150 for both directions of blstm, side "
+        "by side)",
     )
     group.add_argument(
         "--combine",
@@ -119,8 +120,8 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
         default=0.0,
         metavar="P",
         help="shuffle the tokens of a training sentence with this probability, for lstm, blstm and "
-        "gran: the other kinds do not see the order (default %(default)s; Wieting & Gimpel 2018: "
-        "0.3 to 0.5)",
+        "gran: the other kinds do not see the order (default %(default)s; Wieting et al. 2019, "
+        "Simple and Effective: 0.3)",
     )
 
 
@@ -222,8 +223,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--lr",
         type=float,
-        help="Adam's learning rate (default 0.005; 0.001 for charagram, lstm, blstm and gran; "
-        "papers: 0.001)",
+        help="Adam's learning rate (default 0.005; 0.003 for lstm and blstm, 0.001 for "
+        "charagram and gran; papers: 0.001)",
     )
     group.add_argument(
         "--lr-schedule",
@@ -236,8 +237,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         type=float,
         metavar="STD",
         help="standard deviation of the initial embeddings; of averages only lr / init-std counts, "
-        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.1 for gran, "
-        "0.05 for charagram)",
+        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.3 for lstm "
+        "and blstm, 0.1 for gran, 0.05 for charagram)",
     )
     group.add_argument(
         "--dropout",

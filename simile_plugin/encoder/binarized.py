@@ -109,7 +109,7 @@ class BlockSegmenter:
             f"{raw}{end}" for (raw, _), end in zip(sentences, "\t\n" * len(numbers), strict=True)
         )
         ids, lengths = known_only(self.segmenter, [prepared for _, prepared in sentences])
-        usable = (lengths.reshape(-1, 2) > 0).all(1)
+        usable = np.asarray((lengths.reshape(-1, 2) > 0).all(1))
         bad += [(n, NO_PIECE) for n, good in zip(numbers, usable, strict=True) if not good]
         keep = np.repeat(usable, 2)
         return SegmentedBlock(

@@ -79,7 +79,7 @@ class BagComposer(Composer):
 
 
 class Charagram(BagComposer):
-    """g(s) = tanh(b + sum of the embeddings of all n-grams) (Wieting et al. 2016, eq. 1)."""
+    """g(s) = tanh(b + sum of the embeddings of all n-grams) (Wieting et al. 2016)."""
 
     def __init__(self, dim: int) -> None:
         super().__init__("charagram", dim)
@@ -222,10 +222,10 @@ class LstmAverage(SequenceComposer):
 
 
 class Gran(SequenceComposer):
-    """Gated recurrent averaging network (Wieting & Gimpel 2017, eq. 1; Sjoblom et al. 2018).
+    """Gated recurrent averaging network (Wieting & Gimpel 2017; Sjöblom et al. 2018).
 
     g(s) = mean over t of x_t * sigmoid(W_x x_t + W_h h_t + b), with h_t the state of a GRU over the
-    embeddings x_t.
+    embeddings x_t, as in the second paper; the first has an LSTM.
 
     Args:
         dim: of the embeddings, and of a sentence vector.
@@ -262,6 +262,12 @@ def reversal(sizes: list[int]) -> Tensor:
     )
 
 
+def _weights(rnn: nn.RNNBase, suffix: str = "") -> list[Tensor]:
+    """Of tokens and of the state, and both biases."""
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    return [getattr(rnn, name + suffix) for name in names]
+
+
 def run_lstm(
     rnn: nn.LSTM, table: Tensor, rows: Tensor, sizes: list[int], suffix: str = ""
 ) -> Tensor:
@@ -274,10 +280,7 @@ def run_lstm(
         table, rows, sizes: see SequenceComposer.steps.
         suffix: of the parameters' names, "_reverse" for those of the other direction.
     """
-    from_token, from_state, bias, other = (
-        getattr(rnn, name + suffix)
-        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    )
+    from_token, from_state, bias, other = _weights(rnn, suffix)
     state = cell = table.new_zeros(sizes[0], rnn.hidden_size)
     states = []
     of_tokens = F.embedding(rows, F.linear(table, from_token, bias + other))
@@ -293,12 +296,13 @@ def run_lstm(
 
 def run_gru(rnn: nn.GRU, table: Tensor, rows: Tensor, sizes: list[int]) -> Tensor:
     """States (P, H), as torch's own GRU gives them, of tokens time by time; see run_lstm."""
+    from_token, from_state, bias, other = _weights(rnn)
     state = table.new_zeros(sizes[0], rnn.hidden_size)
     states = []
-    of_tokens = F.embedding(rows, F.linear(table, rnn.weight_ih_l0, rnn.bias_ih_l0))
+    of_tokens = F.embedding(rows, F.linear(table, from_token, bias))
     for of_token in of_tokens.split(sizes):
         state = state[: len(of_token)]
-        of_state = F.linear(state, rnn.weight_hh_l0, rnn.bias_hh_l0)
+        of_state = F.linear(state, from_state, other)
         reset, update, new = of_token.chunk(3, 1)
         reset_state, update_state, new_state = of_state.chunk(3, 1)
         new = torch.tanh(new + torch.sigmoid(reset + reset_state) * new_state)

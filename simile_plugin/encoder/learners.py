@@ -92,8 +92,10 @@ class Bags:
         ids, starts = pairs.bags(sentences)
         if split is not None:
             starts = split(torch.from_numpy(ids), torch.from_numpy(starts)).numpy()
-        # 16-bit keys are sorted by radix, seven times faster than 64-bit ones.
-        order = np.argsort(ids.astype(pairs.ids.dtype), kind="stable")
+        # 16-bit keys are sorted by radix, four times faster than wider ones.
+        order = np.argsort(ids.astype(np.uint16), kind="stable")
+        if pairs.ids.dtype.itemsize > 2:
+            order = order[np.argsort((ids[order] >> 16).astype(np.uint16), kind="stable")]
         ordered = ids[order]
         row_starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         lengths = np.diff(starts, append=len(ids))

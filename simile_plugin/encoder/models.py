@@ -219,6 +219,7 @@ class Encoder(RewardEncoder):
             states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
             return states
         # Taking the unknown pieces out first is twice as fast as padding_idx.
+        assert isinstance(self.composer, BagComposer)
         bags = self.composer.bags(kept, starts)
         means = F.embedding_bag(kept, self.weight, bags, mode="mean")
         lengths = torch.diff(bags, append=bags.new_tensor([len(kept)]))

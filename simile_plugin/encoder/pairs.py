@@ -211,7 +211,7 @@ def segment_pairs(text: TextPairs, segmenter: Tokenizer) -> tuple[Pairs, int]:
         chunks.append(ids.astype(dtype))
         lengths.append(counts)
     each = np.concatenate(lengths)
-    keep: NDArray[np.bool_] = (each[text.rows] > 0).all(1)
+    keep = np.asarray((each[text.rows] > 0).all(1))
     if not keep.any():
         flag = "--sentencepiece" if segmenter.name == "sp" else "--kind"
         raise ValueError(

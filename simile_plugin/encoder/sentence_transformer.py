@@ -103,6 +103,7 @@ class SentenceTransformerEncoder(RewardEncoder):
         device = self.model.device
         rows = self._tokens(list(sentences))
         unknown_id = getattr(self.model.tokenizer, "unk_token_id", None)
+        unknown_id = -1 if unknown_id is None else int(unknown_id)
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
         unknown = torch.tensor([row.count(unknown_id) for row in rows], device=device)
         vectors = torch.zeros(len(rows), self.dim, device=device)

@@ -15,6 +15,11 @@ def with_rows(encoder: Encoder, rows: dict[int, list[float]]) -> Encoder:
     return Encoder(weight, encoder.segmenter)
 
 
+def unknown_id(encoder: Encoder) -> int:
+    assert isinstance(encoder.segmenter, Segmenter)
+    return encoder.segmenter.unk_id
+
+
 def test_a_sentence_is_the_mean_of_its_pieces(encoder: Encoder) -> None:
     model = with_rows(encoder, {10: [1.0, 2.0], 11: [3.0, -4.0], 12: [2.0, 8.0]})
     vectors = model.embed([[10, 11], [10, 11, 12], [12, 12, 10]])
@@ -27,7 +32,7 @@ def test_a_sentence_is_the_mean_of_its_pieces(encoder: Encoder) -> None:
 
 
 def test_unknown_pieces_count_for_length_but_not_for_the_mean(encoder: Encoder) -> None:
-    unk = encoder.segmenter.unk_id
+    unk = unknown_id(encoder)
     model = with_rows(encoder, {10: [1.0, 2.0], unk: [100.0, 100.0]})
     vectors = model.embed([[10, unk], [unk, unk], [], [10]])
     assert vectors.tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
@@ -44,7 +49,7 @@ def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
         "the red house",
     ]
     rows = encoder.segmenter.encode(sentences)
-    assert encoder.segmenter.unk_id in rows[2]
+    assert unknown_id(encoder) in rows[2]
     for _ in range(3):
         torch.testing.assert_close(encoder.embed_text(sentences), encoder.embed(rows))
     torch.testing.assert_close(encoder.embed(rows), encoder(*flatten(rows, "cpu")).detach())
@@ -53,7 +58,7 @@ def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
 
 
 def test_piece_zero_is_a_piece_like_any_other(encoder: Encoder) -> None:
-    unk = encoder.segmenter.unk_id
+    unk = unknown_id(encoder)
     piece = 0 if unk != 0 else 1
     model = with_rows(encoder, {piece: [5.0, -5.0]})
     assert model.embed([[piece]]).tolist() == [[5.0, -5.0]]
@@ -86,7 +91,7 @@ def test_embedding_takes_no_gradient_and_forward_does(encoder: Encoder) -> None:
 
 def test_fingerprint_depends_on_every_part(encoder: Encoder) -> None:
     weight = encoder.weight.detach()
-    proto = encoder.segmenter.model_proto
+    (proto,) = encoder.segmenter.files.values()
     same = Encoder(weight.clone(), Segmenter(proto, Preprocessing()), {"note": "not a part"})
     assert same.fingerprint == encoder.fingerprint
     assert len(same.fingerprint) == 12
