@@ -104,7 +104,7 @@ def weights_as(model: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
         for module in model.modules()
         for group in (module._parameters, module._buffers)
         for name, tensor in group.items()
-        if _is_float(tensor)
+        if tensor is not None and _is_float(tensor)
     ]
     lower: dict[Tensor, Any] = {}
     try:

@@ -139,7 +139,7 @@ class _Work:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.found: list[Any] = []
         self.device = next(model.parameters()).device.type
-        self.autocast = {
+        self.autocast: dict[str, Any] = {
             "device_type": self.device,
             "enabled": torch.is_autocast_enabled(self.device),
             "dtype": torch.get_autocast_dtype(self.device),

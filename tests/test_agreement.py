@@ -43,7 +43,8 @@ def test_training_validation_score_report_and_oracle_agree(
             sample = make_sample(task, seed, lengths)
             _, _, log = criterion(model, sample)
             criterion.reduce_metrics([log])
-            rows, _, values = criterion.judge(sample, criterion.generator(model, sample))
+            found = criterion.generator(model, sample)
+            rows, _, values = criterion.judge(sample, found, found.tokens.tolist())
             refs += [row[0] for row in rows]
             hyps += [row[1] for row in rows]
             trained += values[:, 1].tolist()

@@ -12,7 +12,7 @@ from simile_plugin.analysis.human import read_key
 from simile_plugin.analysis.nbest_lists import read_nbest_lists
 from simile_plugin.cli import main
 from simile_plugin.encoder.binarized import binarized_segmenter, open_binarized
-from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.format import load_own_encoder
 from simile_plugin.watch import Watch
 
 FIRST = Path(__file__).parent / "fixtures" / "formats-1"
@@ -30,7 +30,7 @@ def newer(path: Path, key: str = "format_version") -> None:
 
 
 def test_encoder() -> None:
-    encoder = load_encoder(FIRST / "encoder")
+    encoder = load_own_encoder(FIRST / "encoder")
     assert encoder.fingerprint == "690df5b9de6a" and encoder.dim == 4
     vector = encoder.embed_text(["salt in the soup"])[0].tolist()
     assert vector == pytest.approx([0.151562, -0.042682, 0.129644, -0.532672], abs=1e-5)
@@ -39,7 +39,7 @@ def test_encoder() -> None:
 def test_newer_encoder(first: Path) -> None:
     newer(first / "encoder" / "config.json")
     with pytest.raises(ValueError, match=r"config.json: format_version 99 is newer.*update simile"):
-        load_encoder(first / "encoder")
+        load_own_encoder(first / "encoder")
 
 
 def test_binarized_pairs() -> None:
@@ -69,9 +69,9 @@ def test_interrupted_training_goes_on(first: Path) -> None:
     del known["mine-per-process"]
     path.write_text(json.dumps(known))
     assert train(first) == 0
-    found = load_encoder(first / "again")
+    found = load_own_encoder(first / "again")
     # the encoder of the same training without an interruption
-    assert torch.allclose(found.weight, load_encoder(FIRST / "encoder").weight, atol=1e-6)
+    assert torch.allclose(found.weight, load_own_encoder(FIRST / "encoder").weight, atol=1e-6)
     steps = [json.loads(line)["step"] for line in (first / "again/training.jsonl").open()]
     assert steps == [1, 2, 3, 4, 5, 6]
 

@@ -15,7 +15,7 @@ import torch
 from recipes.benchmarks.encoder_text import make_encoder, texts
 from simile_plugin.analysis.tables import markdown_table
 from simile_plugin.encoder.export import SENTENCE_TRANSFORMERS, export_encoder
-from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.format import load_own_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.reward import ListScores, _add_similarity, score_lists
 
@@ -151,7 +151,7 @@ def main() -> None:
     folder = Path(args.encoder) if args.encoder else args.work / "encoder"
     if not (folder / "config.json").is_file():
         make_encoder(folder, found)
-    encoder = load_encoder(folder)
+    encoder = load_own_encoder(folder)
     export_encoder(encoder, args.work / SENTENCE_TRANSFORMERS, SENTENCE_TRANSFORMERS)
     synonyms = has_wordnet()
     meteor = "METEOR (NLTK)" if synonyms else "METEOR (NLTK, without WordNet's data)"

@@ -251,7 +251,7 @@ def justified() -> dict[str, str]:
         return {}
     lines = JUSTIFIED.read_text(encoding="utf-8").split("\n")
     rows = [line.rsplit("\t", 1) for line in lines if line and not line.startswith("#")]
-    return dict(rows)  # type: ignore[arg-type]
+    return dict(rows)
 
 
 def examine(module: str, part: tuple[int, int], log: Path | None) -> list[Mutant]:

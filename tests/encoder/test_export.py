@@ -48,6 +48,7 @@ def test_folders(encoder: Encoder, tmp_path: Path) -> None:
     export_encoder(encoder, tmp_path / "st", SENTENCE_TRANSFORMERS)
     export_encoder(encoder, tmp_path / "m2v", MODEL2VEC)
     expected = encoder.weight.detach().clone()
+    assert isinstance(encoder.segmenter, Segmenter)
     expected[encoder.segmenter.unk_id] = 0
     for folder, name in (("st", "embedding.weight"), ("m2v", "embeddings")):
         tensors = load_file(tmp_path / folder / "model.safetensors")
@@ -65,6 +66,7 @@ def test_folders(encoder: Encoder, tmp_path: Path) -> None:
 
 
 def test_silent_pieces_cannot_match_text(encoder: Encoder) -> None:
+    assert isinstance(encoder.segmenter, Segmenter)
     rows = tokenizer_json(encoder.segmenter)["model"]["vocab"]
     assert [row[0] for row in rows[:3]] == [
         2 * SPACE_MARK + name for name in ("<unk>", "<s>", "</s>")

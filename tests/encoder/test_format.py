@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from simile_plugin.encoder.format import load_encoder, save_encoder
+from simile_plugin.encoder.format import load_encoder, load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.text import Segmenter
 
@@ -19,7 +19,7 @@ CONFIG, WEIGHTS, PIECES = "config.json", "encoder.safetensors", "sentencepiece.m
 def test_round_trip(encoder: Encoder, tmp_path: Path) -> None:
     encoder = Encoder(encoder.weight.detach(), encoder.segmenter, {"data": "0123", "pairs": 5})
     save_encoder(tmp_path / "enc", encoder, {"training.jsonl": b"{}\n"})
-    loaded = load_encoder(tmp_path / "enc")
+    loaded = load_own_encoder(tmp_path / "enc")
     assert torch.equal(loaded.weight, encoder.weight)
     assert loaded.config == encoder.config
     assert loaded.training_facts == {"data": "0123", "pairs": 5}

@@ -12,7 +12,7 @@ import torch
 from recipes.reliability.trainings import arm
 from simile_plugin import files
 from simile_plugin.cli import main
-from simile_plugin.encoder.format import load_encoder, save_encoder
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
@@ -90,7 +90,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_encoder_folder(exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not exchange:  # as on network file systems
         monkeypatch.setattr(files, "_exchange", lambda a, b: False)
-    first = load_encoder(FORMATS / "encoder")
+    first = load_own_encoder(FORMATS / "encoder")
     second = Encoder(torch.flip(first.weight, (0,)), first.segmenter)
     kills = 0
     target = Path("out", "encoder")

@@ -257,12 +257,12 @@ def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(os.path.realpath(trainings.folder / "encoder"), other)
-    from simile_plugin.encoder.format import load_encoder, save_encoder
+    from simile_plugin.encoder.format import load_own_encoder, save_encoder
     from simile_plugin.encoder.models import Encoder
 
-    found = load_encoder(other)
+    found = load_own_encoder(other)
     save_encoder(other, Encoder(found.weight.flip(0), found.segmenter))
-    names = [found.fingerprint, load_encoder(other).fingerprint]
+    names = [found.fingerprint, load_own_encoder(other).fingerprint]
     flags = {"flags": f"--simile-encoder {other}"}
     assert ranks(trainings, "encoders", [{}, flags]) == [1, 1]
     for rank in (0, 1):
