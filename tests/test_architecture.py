@@ -32,7 +32,8 @@ ALLOWED = {
     "reward": {"bleu", "encoder", "text", "torch", "numpy", "sacrebleu"},
     "beam": {"torch"},
     "candidates": {"beam", "torch", "fairseq"},
-    "scoring": {"candidates", "torch"},
+    "prefixes": {"torch", "numpy"},
+    "scoring": {"candidates", "prefixes", "torch", "numpy"},
     "portions": {"candidates", "torch"},
     "compat": {"torch", "numpy", "fairseq", "fairseq_cli"},
 }
