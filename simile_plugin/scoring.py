@@ -1,22 +1,24 @@
 """The second scoring of a risk set: with gradient, in one model call, without full logits.
 
 fairseq's way keeps B x N x T x V log-probabilities in float32 for the backward pass. Here each
-source is encoded once, padding is never projected to the vocabulary, and the projection runs in
-slices that are computed again in the backward pass.
+source is encoded once, a prefix that several rows share is decoded once (by transformers), padding
+is never projected to the vocabulary, and the projection runs in slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.candidates import RiskSet, unwrap
+from simile_plugin.prefixes import attention_mask, prefix_tree
 
 # Decoders whose last step is known to be a linear projection; their subclasses too, as long as
 # they inherit that step. Any other decoder is asked for its logits.
@@ -26,6 +28,14 @@ KNOWN_DECODERS = {
     "fairseq.models.lstm",
     "fairseq.models.transformer.transformer_decoder",
 }
+# Decoders whose rows may be laid out as trees: what they do with an attention mask is known.
+TREE_DECODERS = {
+    "fairseq.models.transformer.transformer_decoder",
+    "fairseq.modules.transformer_layer",
+}
+# A tree is decoded where it has at most this share of its rows' tokens, and where its attention
+# masks have at most so many entries.
+TREE_SHARE, TREE_MASK = 0.8, 2**26
 # Logits alive at once: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller ones lose.
 SLICE_LOGITS = 2**22
 # Softmax values that the forward pass keeps: 2^26 are 256 MiB in float32. More are computed again.
@@ -50,10 +60,11 @@ def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tens
 
 
 class _TokenLogits(torch.autograd.Function):
-    """log p of each target and log sum_v exp of its logits, in slices of K positions.
+    """log p of targets and log sum_v exp of the logits, in slices of K positions.
 
     With p = softmax(logits): d(log p_t) = onehot - p and d(logsumexp) = p. The backward pass needs
-    p of one slice at a time: kept if it is small, else computed again.
+    p of one slice at a time: kept if it is small, else computed again. The targets of position k
+    are those from starts[k] to starts[k + 1].
     """
 
     @staticmethod
@@ -63,42 +74,45 @@ class _TokenLogits(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
+        positions: Tensor,
+        starts: Sequence[int],
         keep: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(features.dtype, torch.float32)
         lprobs = features.new_empty(len(targets), dtype=exact)
-        sums = torch.empty_like(lprobs)
+        sums = features.new_empty(len(features), dtype=exact)
         kept = []
-        for part in _slices(len(targets), len(weight)):
+        for part in _slices(len(features), len(weight)):
             logits = nn.functional.linear(features[part], weight, bias)
-            on_targets = logits.gather(-1, targets[part].unsqueeze(-1)).to(exact)
             normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
-            found = normalized.gather(-1, targets[part].unsqueeze(-1))
-            lprobs[part], sums[part] = found.squeeze(-1), (on_targets - found).squeeze(-1)
+            sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
+            some = slice(starts[part.start], starts[part.stop])
+            lprobs[some] = normalized[positions[some] - part.start, targets[some]]
             if keep:
                 kept.append(normalized)
-        ctx.save_for_backward(features, weight, bias, targets, sums, *kept)
+        ctx.save_for_backward(features, weight, bias, targets, positions, sums, *kept)
+        ctx.starts = starts
         return lprobs, sums
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
-        features, weight, bias, targets, sums, *kept = ctx.saved_tensors
+    def backward(ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
+        features, weight, bias, targets, positions, sums, *kept = ctx.saved_tensors
         grad_features = torch.empty_like(features)
         # Slices are summed up in float32 also where the model is half precision.
         grad_weight = torch.zeros_like(weight, dtype=sums.dtype)
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=sums.dtype)
-        on_all = (grad_sums - grad_lprobs).unsqueeze(-1)
-        for number, part in enumerate(_slices(len(targets), len(weight))):
+        on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1).unsqueeze(-1)
+        for number, part in enumerate(_slices(len(features), len(weight))):
             if kept:
                 grad = kept[number].exp()
             else:
                 grad = nn.functional.linear(features[part], weight, bias).to(sums.dtype)
                 grad.sub_(sums[part].unsqueeze(-1)).exp_()
             grad.mul_(on_all[part])
-            grad.scatter_add_(1, targets[part].unsqueeze(-1), grad_lprobs[part].unsqueeze(-1))
+            some = slice(ctx.starts[part.start], ctx.starts[part.stop])
+            where = (positions[some] - part.start, targets[some])
+            grad.index_put_(where, grad_lprobs[some], accumulate=True)
             if grad_bias is not None:
                 grad_bias += grad.sum(0)
             grad = grad.to(features.dtype)
@@ -108,37 +122,46 @@ class _TokenLogits(torch.autograd.Function):
             else:
                 grad_weight += grad.t() @ features[part]
         grad_bias = None if grad_bias is None else grad_bias.to(weight.dtype)
-        return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None
+        return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None, None, None
 
 
 def _slices(positions: int, vocabulary: int) -> Iterator[slice]:
     step = max(1, SLICE_LOGITS // vocabulary)
     for start in range(0, positions, step):
-        yield slice(start, start + step)
+        yield slice(start, min(start + step, positions))
 
 
 def token_lprobs(
-    features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    positions: Tensor | None = None,
+    starts: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
 
     Args:
         features: (K, D) decoder output.
         weight: (V, D) output embedding; ``bias``: (V,) or None.
-        targets: (K,) ids.
+        targets: (E,) ids.
+        positions: (E,) position of each target, in order, and ``starts``: where each position's
+            targets begin, the end last. Without them E = K: one target each.
 
     Returns:
-        (K,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
+        (E,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
         label smoothing needs); float32, or float64 for a float64 model.
     """
+    if positions is None or starts is None:
+        positions, starts = torch.arange(len(targets)).to(targets), range(len(targets) + 1)
     device = features.device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         features, weight = features.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     with torch.autocast(device, enabled=False):
-        keep = len(targets) * len(weight) <= KEPT_LOGITS
-        lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, keep)
+        keep = len(features) * len(weight) <= KEPT_LOGITS
+        lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, positions, starts, keep)
         # The mean of the logits is the logit of the mean output vector: D numbers, not V.
         means = features.to(sums.dtype) @ weight.mean(0, dtype=sums.dtype)
         if bias is not None:
@@ -290,6 +313,126 @@ class _RowDecoder:
         return lprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), lprobs.mean(-1)
 
 
+class _TreeDecoder:
+    """As :class:`_RowDecoder`, with each prefix that rows of a sentence share decoded once.
+
+    A sentence is one sequence of nodes, each of which attends to its own prefixes. Under dropout
+    the rows that share a prefix share its masks.
+    """
+
+    def __init__(
+        self, model: Any, tokens: Tensor, lengths: list[int], sentence_rows: int, max_tokens: int
+    ) -> None:
+        self.model, self.tokens, self.sentence_rows = model, tokens, sentence_rows
+        blocks = tokens.view(-1, sentence_rows, tokens.size(1))
+        self.lengths = np.asarray(lengths).reshape(blocks.shape[:2])
+        self.tree = prefix_tree(blocks, self.lengths)
+        self.counts = self.tree.counts.tolist()
+        self.parts = plan_parts(self.counts, max_tokens)
+        padded = sum(len(part) * self.counts[part[0]] for part in self.parts)
+        self.again = 0 < max_tokens < padded
+        self.forward = model.decoder.forward
+        self.heads = model.decoder.layers[0].self_attn.num_heads
+
+    def pays(self, max_tokens: int) -> bool:
+        """Whether it is less work than row by row, and within the bounds on memory."""
+        few = sum(self.counts) <= TREE_SHARE * int(self.lengths.sum())
+        largest = max(len(part) * self.counts[part[0]] ** 2 for part in self.parts)
+        fits = not max_tokens or max(self.counts) <= max_tokens
+        return few and fits and self.heads * largest <= TREE_MASK
+
+    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Tensor:
+        """Log-probabilities (R x T, 2): of each target, and their mean over the vocabulary."""
+        values, places = [], []
+        for part in self.parts:
+            edges = self.tree.edges(part)
+            arguments = (previous, encoder_out, part, edges, kwargs)
+            if self.again:
+                values.append(checkpoint(self._part, *arguments, use_reentrant=False))
+            else:
+                values.append(self._part(*arguments))
+            places.append(edges[0])
+        found = torch.cat(values)
+        index = torch.from_numpy(np.concatenate(places)).to(found.device)
+        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found)
+
+    def _part(
+        self,
+        previous: Tensor,
+        encoder_out: Any,
+        part: list[int],
+        edges: tuple[Any, Any, list[int]],
+        kwargs: Any,
+    ) -> Tensor:
+        decoder, device, tree = self.model.decoder, self.tokens.device, self.tree
+        longest = self.counts[part[0]]
+        chosen = torch.tensor(part).to(device)
+        sources = self.model.encoder.reorder_encoder_out(copied(encoder_out), chosen)
+        depth = torch.from_numpy(tree.depth[part, :longest]).to(device)
+        rows = torch.from_numpy(tree.row[part, :longest]).to(device)
+        width = previous.size(1)
+        inputs = previous.flatten()[
+            ((chosen.unsqueeze(1) * self.sentence_rows) + rows) * width + depth
+        ]
+        _, method, holder = output_projection(decoder) or (None, "", None)
+        assert holder is not None and method
+        allowed = tree.ancestors(part, longest)
+        mask: list[Tensor] = []
+
+        def future_mask(states: Tensor) -> Tensor:
+            if not mask:
+                mask.append(attention_mask(allowed, self.heads, states))
+            return mask[0]
+
+        with ExitStack() as stack:
+            stack.enter_context(replaced(decoder, "buffered_future_mask", future_mask))
+            if decoder.embed_positions is not None:
+                line = inputs[:1, :1].expand(1, width)
+                table = decoder.embed_positions(line)[0]
+                found = nn.functional.embedding(depth, table)
+                stack.enter_context(
+                    replaced(decoder.embed_positions, "forward", lambda *_, **__: found)
+                )
+            features = self.forward(
+                inputs,
+                encoder_out=sources,
+                **kwargs | {"features_only": True, "alignment_layer": -1},
+            )[0]
+        real = [i * longest + k for i, row in enumerate(part) for k in range(self.counts[row])]
+        features = features.reshape(-1, features.size(-1))
+        features = features.index_select(0, torch.tensor(real).to(device))
+        places, nodes, starts = edges
+        targets = self.tokens.flatten()[torch.from_numpy(places).to(device)]
+        positions = torch.from_numpy(nodes).to(device)
+        weight, bias = holder.weight, getattr(holder, "bias", None)
+        lprobs, means = token_lprobs(features, weight, bias, targets, positions, starts)
+        return torch.stack([lprobs, means.index_select(0, positions)], dim=-1)
+
+
+def takes_trees(decoder: Any) -> bool:
+    """Whether prefixes may be laid out as trees: fairseq's transformer decoder and its layers."""
+    if output_projection(decoder) is None or getattr(decoder, "cross_self_attention", True):
+        return False
+    names = ("forward", "extract_features", "extract_features_scriptable", "buffered_future_mask")
+    steps = [getattr(type(decoder), name, None) for name in names]
+    steps += [getattr(type(layer), "forward", None) for layer in decoder.layers]
+    if not {getattr(step, "__module__", "") for step in steps} <= TREE_DECODERS:
+        return False
+    return len({layer.self_attn.num_heads for layer in decoder.layers}) == 1
+
+
+def row_decoder(
+    model: Any, tokens: Tensor, lengths: list[int], sentence_rows: int, max_tokens: int
+) -> _RowDecoder | _TreeDecoder:
+    """What decodes the rows with the least work."""
+    arguments = (model, tokens, lengths, sentence_rows, max_tokens)
+    if takes_trees(model.decoder):
+        tree = _TreeDecoder(*arguments)
+        if tree.pays(max_tokens):
+            return tree
+    return _RowDecoder(*arguments)
+
+
 def score_rows(
     model: nn.Module,
     sample: dict[str, Any],
@@ -316,13 +459,15 @@ def score_rows(
     wanted[:, 0] = True
     lengths = (risk_set.tokens.ne(pad).sum(-1) * wanted).flatten().tolist()
     tokens = risk_set.tokens.view(batch * rows, width)
-    decoder = _RowDecoder(unwrap(model), tokens, lengths, rows, max_tokens)
+    decoder = row_decoder(unwrap(model), tokens, lengths, rows, max_tokens)
     found = _call(model, sample, decoder, pad)
     found = found.view(batch, rows, width, 2)
     return found[..., 0], found[:, 0, :, 1]
 
 
-def _call(model: nn.Module, sample: dict[str, Any], decoder: _RowDecoder, pad: int) -> Tensor:
+def _call(
+    model: nn.Module, sample: dict[str, Any], decoder: _RowDecoder | _TreeDecoder, pad: int
+) -> Tensor:
     net_input = dict(sample["net_input"])
     start = net_input["prev_output_tokens"][:, :1].repeat_interleave(decoder.sentence_rows, 0)
     net_input["prev_output_tokens"] = teacher_forcing_input(decoder.tokens, start.squeeze(1), pad)

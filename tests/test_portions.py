@@ -49,11 +49,11 @@ def small_memory(monkeypatch, forward=10**9, backward=10**9, only=lambda: True):
 
     class Small(project):
         @staticmethod
-        def forward(ctx, features, weight, bias, targets, keep):
+        def forward(ctx, features, weight, bias, targets, *others):
             if len(targets) > forward and only():
                 failures.append(len(targets))
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
-            return project.forward(ctx, features, weight, bias, targets, keep)
+            return project.forward(ctx, features, weight, bias, targets, *others)
 
         @staticmethod
         def backward(ctx, *gradients):

@@ -32,6 +32,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor, nn
 
+from simile_plugin.analysis.curves_figure import FILE_STYLE
+from simile_plugin.analysis.svg import COLORS, DASHES, MARKERS
 from simile_plugin.candidates import (
     CandidateOptions,
     build_risk_set,
@@ -247,6 +249,11 @@ def load_task(args: argparse.Namespace) -> Any:
         required_seq_len_multiple=1,
     )
     task = TranslationTask.setup_task(config)
+    for word in range(len(task.target_dictionary), args.vocabulary):
+        for dictionary in {
+            id(d): d for d in (task.source_dictionary, task.target_dictionary)
+        }.values():
+            dictionary.add_symbol(f"unused{word}")
     task.load_dataset("train")
     return task
 
@@ -334,6 +341,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--updates", type=int, default=3, help="batches, each timed once a side (default 3)")
     add("--max-len", type=int, default=0, help="fixed bound on candidate length, in tokens")
     add("--max-tokens", type=int, default=0, help="--risk-max-tokens of our side")
+    add("--vocabulary", type=int, default=0, help="add unused words to a vocabulary of this size")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--no-memory", action="store_true", help="do not measure memory")
     add("--json", type=Path, help="write the figures here too")
@@ -344,21 +352,27 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def plot(results: dict[int, Any], path: Path) -> None:
     """Time and peak memory of an update by N."""
     import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-    labels = (("total", "seconds an update"), ("peak_gb", "peak memory, GB"))
-    for axis, (key, label) in zip(axes, labels, strict=True):
-        for side in SIDES:
-            values = [(n, found[side][key]) for n, found in results.items()]
-            axis.plot(*zip(*values, strict=True), marker="o", label=side)
-        axis.set(xscale="log", yscale="log", xlabel="candidates N", ylabel=label)
-        axis.set_xticks(list(results), [str(n) for n in results], minor=False)
-        axis.legend()
-    with atomic_write(path, "wb") as out:
-        figure.savefig(out, format="svg")
+    with matplotlib.rc_context(FILE_STYLE):
+        figure = Figure(figsize=(9, 3.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(1, 2)
+        labels = (("total", "CPU seconds an update"), ("peak_gb", "peak memory, GB"))
+        for axis, (key, label) in zip(axes, labels, strict=True):
+            for place, side in enumerate(SIDES):
+                values = [(n, found[side][key]) for n, found in results.items()]
+                axis.plot(
+                    *zip(*values, strict=True), color=COLORS[place], marker=MARKERS[place],
+                    linestyle=DASHES[place], label=side,
+                )  # fmt: skip
+            axis.set(xscale="log", yscale="log", xlabel="candidates N", ylabel=label)
+            axis.set_xticks(list(results), [str(n) for n in results], minor=False)
+            axis.grid(axis="y")
+        axes[0].legend(frameon=False)
+        with atomic_write(path, "wb") as out:
+            figure.savefig(out, format="svg", metadata={"Date": None})
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 # Time and peak memory of one risk-training update, by phase, beside a plain port and a floor.
 #
 #   recipes/benchmarks/update.sh                  # the table of README.md
-#   recipes/benchmarks/update.sh --candidates 1 2 4 8 16 32 --plot n.svg --sentences 10
+#   recipes/benchmarks/update.sh --candidates 1 2 4 8 16 32 64 --plot n.svg --sentences 10
 #
 # Arguments go to update.py (see its --help) and replace the default models.
 #
@@ -34,3 +34,5 @@ python -m recipes.benchmarks.update "${data[@]}" --checkpoint "$WORK/mle/checkpo
 for model in fconv iwslt; do
     python -m recipes.benchmarks.update "${data[@]}" --model "$model" --max-len 14 --updates 1
 done
+python -m recipes.benchmarks.update "${data[@]}" --model base --vocabulary 32000 --max-len 14 \
+    --updates 1 --sentences 6

@@ -1,0 +1,95 @@
+"""Prefixes that the rows of a sentence share: each is one node of a tree, and is decoded once.
+
+Half of the tokens of an 8-best list repeat what another candidate has begun with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Ids = NDArray[np.int64]
+
+
+@dataclass
+class PrefixTree:
+    """Trees of B sentences with M rows of T targets each; L nodes in the largest.
+
+    Attributes:
+        node: (B, M, T) the node whose prefix a target follows; -1 where there is no target.
+        counts: (B,) nodes of each sentence; the root, the empty prefix, is node 0.
+        row, depth: (B, L) a row that has this prefix, and the length of the prefix; 0 beyond the
+            count.
+    """
+
+    node: Ids
+    counts: Ids
+    row: Ids
+    depth: Ids
+
+    def ancestors(self, sentences: Sequence[int], nodes: int) -> NDArray[np.bool_]:
+        """Which nodes each node may look at, itself and its prefixes: (S, nodes, nodes).
+
+        What lies beyond a sentence's count looks at the root.
+        """
+        chosen = np.asarray(sentences)
+        depth, row = self.depth[chosen, :nodes], self.row[chosen, :nodes]
+        path = self.node[chosen[:, None], row]  # (S, nodes, T)
+        itself = np.take_along_axis(path, depth[..., None], axis=-1)
+        path = np.where(np.arange(path.shape[-1]) <= depth[..., None], path, itself)
+        found = np.zeros((len(chosen), nodes, nodes), dtype=bool)
+        np.put_along_axis(found, path, True, axis=-1)
+        return found
+
+    def edges(self, sentences: Sequence[int]) -> tuple[Ids, Ids, list[int]]:
+        """The targets of some sentences, by their node, the nodes counted through.
+
+        Returns:
+            (E,) places of the targets in (B, M, T), (E,) their nodes, and where each node's
+            targets begin among them, the end last.
+        """
+        chosen = np.asarray(sentences)
+        before = np.concatenate([[0], self.counts[chosen].cumsum()])
+        sentence, row, time = (self.node[chosen] >= 0).nonzero()
+        nodes = before[sentence] + self.node[chosen[sentence], row, time]
+        order = nodes.argsort(kind="stable")
+        places = (chosen[sentence] * self.node.shape[1] + row) * self.node.shape[2] + time
+        starts = np.searchsorted(nodes[order], np.arange(before[-1] + 1)).tolist()
+        return places[order], nodes[order], starts
+
+
+def prefix_tree(tokens: Tensor, lengths: Ids) -> PrefixTree:
+    """Find the distinct prefixes.
+
+    Args:
+        tokens: (B, M, T) ids.
+        lengths: (B, M) targets of each row, 0 for rows that are left out; row 0 never is.
+    """
+    ids = tokens.cpu().numpy()
+    batch, rows, width = ids.shape
+    there = np.arange(width) < lengths[..., None]
+    same = np.ones((batch, rows, rows, width), dtype=bool)
+    equal = ids[:, :, None, :-1] == ids[:, None, :, :-1]
+    np.logical_and.accumulate(equal, axis=-1, out=same[..., 1:])
+    same &= there[:, None]
+    first = same.argmax(axis=2)  # the first row with the same prefix
+    own = there & (first == np.arange(rows)[:, None])
+    number = own.reshape(batch, -1).cumsum(axis=1).reshape(own.shape) - 1
+    node = number[np.arange(batch)[:, None, None], first, np.arange(width)]
+    counts = own.sum(axis=(1, 2))
+    row, depth = np.zeros((2, batch, int(counts.max(initial=1))), dtype=np.int64)
+    sentence, owner, time = own.nonzero()
+    row[sentence, number[own]], depth[sentence, number[own]] = owner, time
+    return PrefixTree(np.where(there, node, -1), counts, row, depth)
+
+
+def attention_mask(allowed: NDArray[np.bool_], heads: int, like: Tensor) -> Tensor:
+    """0 where a node may look, -inf elsewhere: (S x heads, nodes, nodes)."""
+    seen = torch.from_numpy(allowed).to(like.device)
+    mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
+    return mask.masked_fill(~seen, -torch.inf).repeat_interleave(heads, dim=0)
