@@ -175,7 +175,7 @@ def explain_in_one_line() -> None:
 
 def one_line(error: BaseException) -> str | None:
     """The line that says what a user did wrong, or None if ``error`` is not a user's mistake."""
-    if isinstance(error, pickle.UnpicklingError):
+    if isinstance(error, pickle.UnpicklingError) or _in_unpickler(error):
         return refused_checkpoint(error)
     frames = traceback.extract_tb(error.__traceback__)
     ours = bool(frames) and os.path.dirname(__file__) in frames[-1].filename
@@ -198,7 +198,13 @@ def one_line(error: BaseException) -> str | None:
     return ranks.explain(error)
 
 
-def refused_checkpoint(error: pickle.UnpicklingError) -> str:
+def _in_unpickler(error: BaseException) -> bool:
+    """Of torch's restricted unpickler, which a cut file can make fail in any way."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.endswith("_weights_only_unpickler.py")
+
+
+def refused_checkpoint(error: BaseException) -> str:
     """What was refused in which checkpoint; torch's own advice is to switch the check off."""
     trace, path = error.__traceback__, "checkpoint"
     while trace is not None:

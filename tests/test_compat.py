@@ -197,3 +197,11 @@ def test_a_setting_of_two_lines_is_no_second_flag():
     assert flag_of(action, "[(16, 3)]") == "--encoder-layers=[(16, 3)]"
     with pytest.raises(ValueError, match="--encoder-layers: got .*expected one line"):
         flag_of(action, "1\n--user-dir=elsewhere")
+
+
+@pytest.mark.parametrize("cut", [b"X", b"\x80\x02}q\x00u.", b"R"])
+def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
+    (tmp_path / "cut.pt").write_bytes(cut)
+    with pytest.raises(Exception) as caught:  # noqa: B017 (struct.error, IndexError, ...)
+        torch.load(tmp_path / "cut.pt", weights_only=True)
+    assert "checkpoint: not read: it is damaged, or" in compat.one_line(caught.value)

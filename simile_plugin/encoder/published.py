@@ -90,7 +90,7 @@ def _load(path: Path, flag: str) -> Any:
             f"{flag}: {path}: not read: it is damaged, or holds more than tensors, plain "
             f"containers and a Namespace, which could run anything{''.join(named[:1])}"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except Exception as error:  # what torch raises depends on the byte where the damage is
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(
             f"{flag}: {path}: damaged, or not written by torch.save ({reason[0][:200]})"
