@@ -202,6 +202,6 @@ def test_a_setting_of_two_lines_is_no_second_flag():
 @pytest.mark.parametrize("cut", [b"X", b"\x80\x02}q\x00u.", b"R"])
 def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
     (tmp_path / "cut.pt").write_bytes(cut)
-    with pytest.raises(Exception) as caught:  # noqa: B017 (struct.error, IndexError, ...)
+    with pytest.raises(Exception) as caught:  # struct.error, IndexError, ...
         torch.load(tmp_path / "cut.pt", weights_only=True)
     assert "checkpoint: not read: it is damaged, or" in compat.one_line(caught.value)
