@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
+from sacrebleu.dataset import DATASETS
 
 from recipes.wmt18 import archives, corpus, cost, results
 from simile_plugin import architectures
@@ -133,6 +134,34 @@ def test_a_member_of_either_archive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="damaged archive"):
         archives.extract(str(tmp_path / "a.tgz"), "folder/nc.de-en.de", str(tmp_path / "x"))
     assert not (tmp_path / "x").exists()
+
+
+def test_a_test_set_out_of_sacrebleus_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = DATASETS["wmt18"]
+    monkeypatch.setattr(dataset, "_outdir", str(tmp_path))
+    monkeypatch.setattr(dataset, "_rawdir", str(tmp_path / "raw"))
+    url, checksum, place = archives.address("wmt18")
+    assert (url.rsplit("/")[-1], checksum[:4], place.parent) == (
+        "test.tgz",
+        "md5:",
+        tmp_path / "raw",
+    )
+    place.parent.mkdir()
+    with tarfile.open(place, "w:gz") as tar:
+        for name, text in zip(
+            dataset.langpairs["de-en"], ("Zwei Hähne.", "Two cocks."), strict=True
+        ):
+            data = f'<doc docid="a">\n<seg id="1">{text}</seg>\n</doc>\n'.encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    archives.write_testset("wmt18", "de", str(tmp_path / "test"))
+    assert (tmp_path / "test.de").read_text("utf-8") == "Zwei Hähne.\n"
+    assert (tmp_path / "test.en").read_text("utf-8") == "Two cocks.\n"
+    with pytest.raises(ValueError, match="nope: not a test set of one archive"):
+        archives.address("nope")
 
 
 # --- results.py

@@ -78,11 +78,9 @@ flags_of() {
     sed 's/^#.*//' "$1" | xargs printf '%s\n'
 }
 
-# rows SRC SPLIT: name, where, member and checksum of the corpora of a split, from sources.tsv.
+# rows FROM SRC SPLIT: name, where, member and checksum of corpora in sources.tsv.
 rows() {
-    local from=paper
-    [ -z "${SIMILE_DATA:-}" ] || from=stand-in
-    awk -F '\t' -v OFS='\t' -v from=$from -v src="$1" -v split_="$2" \
+    awk -F '\t' -v OFS='\t' -v from="$1" -v src="$2" -v split_="$3" \
         '$1 == from && $2 == src && $3 == split_ { print $4, $5, $6, $7 }' "$HERE/sources.tsv"
 }
 
@@ -113,6 +111,8 @@ corpus() {
 # collect SPLIT: raw/SPLIT.all of all the corpora of a split, LINES lines of each at most.
 collect() {
     local name where member checksum language all=$WORK/raw/$1.all one=$WORK/raw/one last=\$
+    local from=paper
+    [ -z "${SIMILE_DATA:-}" ] || from=stand-in
     [ "$LINES" = 0 ] || last=$LINES
     for language in "$SRC" en; do : >"$all.$language"; done
     while IFS=$'\t' read -r name where member checksum; do
@@ -122,7 +122,7 @@ collect() {
             sed -n "1,${last}p" "$one.$language" >>"$all.$language"
             rm "$one.$language"
         done
-    done < <(rows "$SRC" "$1")
+    done < <(rows "$from" "$SRC" "$1")
 }
 
 get_data() { # SOURCES SETTINGS SIMILE_DATA: what decides the result
@@ -238,7 +238,7 @@ translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: test, after one epoc
 
 paranmt_encoder() { # FLAGS-FILE
     local where member checksum _
-    IFS=$'\t' read -r _ where member checksum < <(rows - encoder | grep '^paranmt')
+    IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^paranmt')
     download "$where" "$DOWNLOADS/para-nmt-50m.zip" "$checksum" "$LOCK"
     python "$HERE/archives.py" member "$DOWNLOADS/para-nmt-50m.zip" "$member" "$TOP/paranmt.txt"
     simile filter-pairs "$TOP/paranmt.txt" --score-column 3 --min-score 0.5 --max-overlap 0.2 \
@@ -251,7 +251,7 @@ paranmt_encoder() { # FLAGS-FILE
 
 published_encoder() {
     local where member checksum _
-    IFS=$'\t' read -r _ where member checksum < <(rows - encoder | grep '^published')
+    IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^published')
     download "$where" "$DOWNLOADS/beyond_bleu.zip" "$checksum" "$LOCK"
     for member in sim.pt sim.sp.30k.model; do
         python "$HERE/archives.py" member "$DOWNLOADS/beyond_bleu.zip" "$member" "$TOP/$member"
