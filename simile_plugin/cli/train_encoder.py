@@ -105,7 +105,7 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=0,
         metavar="SIZE",
-        help="of a recurrent state (default: as --dim; papers: 150 for both directions of blstm, side "
+        help="of a recurrent state (default: as --dim; papers: 150, both directions of blstm side "
         "by side)",
     )
     group.add_argument(
