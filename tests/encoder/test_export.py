@@ -18,6 +18,7 @@ from simile_plugin.encoder.export import (
     tokenizer_json,
 )
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.tokens import WordTokenizer
 from simile_plugin.text import SPACE_MARK, Preprocessing, Segmenter
 
 SENTENCES = [
@@ -44,12 +45,23 @@ def trained(**options: Any) -> bytes:
     return model.getvalue()
 
 
+def segmenter_of(encoder: Encoder) -> Segmenter:
+    assert isinstance(encoder.segmenter, Segmenter)
+    return encoder.segmenter
+
+
+def test_only_averages_of_pieces_are_exported(tmp_path: Path) -> None:
+    words = WordTokenizer(["a"], Preprocessing())
+    encoder = Encoder(torch.ones(2, 3), words)
+    with pytest.raises(ValueError, match=r"is of kind word; only averages .* can be exported"):
+        export_encoder(encoder, tmp_path / "st", SENTENCE_TRANSFORMERS)
+
+
 def test_folders(encoder: Encoder, tmp_path: Path) -> None:
     export_encoder(encoder, tmp_path / "st", SENTENCE_TRANSFORMERS)
     export_encoder(encoder, tmp_path / "m2v", MODEL2VEC)
     expected = encoder.weight.detach().clone()
-    assert isinstance(encoder.segmenter, Segmenter)
-    expected[encoder.segmenter.unk_id] = 0
+    expected[segmenter_of(encoder).unk_id] = 0
     for folder, name in (("st", "embedding.weight"), ("m2v", "embeddings")):
         tensors = load_file(tmp_path / folder / "model.safetensors")
         assert list(tensors) == [name]
@@ -60,14 +72,13 @@ def test_folders(encoder: Encoder, tmp_path: Path) -> None:
         ]
         tokenizer = json.loads((tmp_path / folder / "tokenizer.json").read_text("utf-8"))
         assert len(tokenizer["model"]["vocab"]) == len(encoder.segmenter)
-        assert tokenizer["model"]["unk_id"] == encoder.segmenter.unk_id
+        assert tokenizer["model"]["unk_id"] == segmenter_of(encoder).unk_id
     config = json.loads((tmp_path / "m2v" / "config.json").read_text())
     assert config["normalize"] is False and config["max_length"] is None
 
 
 def test_silent_pieces_cannot_match_text(encoder: Encoder) -> None:
-    assert isinstance(encoder.segmenter, Segmenter)
-    rows = tokenizer_json(encoder.segmenter)["model"]["vocab"]
+    rows = tokenizer_json(segmenter_of(encoder))["model"]["vocab"]
     assert [row[0] for row in rows[:3]] == [
         2 * SPACE_MARK + name for name in ("<unk>", "<s>", "</s>")
     ]
