@@ -105,8 +105,8 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=0,
         metavar="SIZE",
-        help="of a recurrent state (default: as --dim; papers: 150, both directions of blstm side "
-        "by side)",
+        help="of a recurrent state (default: as --dim; papers: 150 for both directions of blstm, "
+        "side by side)",
     )
     group.add_argument(
         "--combine",
@@ -209,9 +209,10 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--objective",
         default="margin",
-        choices=("margin", "mnr"),
+        choices=("margin", "mnr", "contrastive"),
         help="margin: the papers' hinge with mined negatives (default); mnr: multiple-negatives "
-        "ranking, a softmax over the minibatch, without mining",
+        "ranking, a softmax over the minibatch, without mining; contrastive: squared distances of "
+        "pairs, and of negatives within the margin (Opusparcus' paper: with --negatives rand)",
     )
     group.add_argument(
         "--scale",

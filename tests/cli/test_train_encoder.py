@@ -495,6 +495,16 @@ def test_a_recurrent_kind_keeps_its_best_checkpoint(
     assert part["mean_pearson"] == pytest.approx(facts["chosen_sts_pearson"], abs=1e-3)
 
 
+def test_contrastive_objective(tsv: Path, tmp_path: Path) -> None:
+    flags = ["--objective", "contrastive", "--negatives", "rand", "--steps", "40", *SMALL]
+    out = tmp_path / "enc"
+    assert main(["train-encoder", str(tsv), *flags, "--output", str(out)]) == 0
+    facts = load_encoder(out).training_facts
+    assert facts["flags"]["objective"] == "contrastive"
+    losses = [json.loads(line)["loss"] for line in (out / "training.jsonl").open()]
+    assert losses[-1] < losses[0]
+
+
 def test_binarized_pairs_carry_their_tokens(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
