@@ -34,7 +34,9 @@ def check_same(found, expected):
     assert found[0] == pytest.approx(expected[0], rel=1e-9)
     assert found[1].keys() == expected[1].keys()
     for name in expected[1]:
-        assert torch.allclose(found[1][name], expected[1][name], rtol=1e-6, atol=1e-10), name
+        # a transformer's attention to the source rounds to float32; rows that share prefixes are
+        # rounded together, and smaller portions may not share them
+        assert torch.allclose(found[1][name], expected[1][name], rtol=1e-6, atol=1e-6), name
     assert found[2].keys() == expected[2].keys()
     for key in found[2]:
         if not key.startswith(TIMES):
