@@ -29,6 +29,7 @@ def in_child(command: Command, function: str, call: int) -> int:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
+            torch.set_num_threads(1)  # a fork has none of the threads that it would wait for
             arm(function, call, False, signal.SIGKILL)
             status = command() or 0
         finally:
