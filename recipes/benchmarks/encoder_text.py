@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.analysis.tables import markdown_table
 from simile_plugin.encoder.export import MODEL2VEC, SENTENCE_TRANSFORMERS, export_encoder
-from simile_plugin.encoder.format import load_encoder, save_encoder
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.pairs import train_sentencepiece
 from simile_plugin.piece_model import CONTROL, UNKNOWN
@@ -75,13 +75,13 @@ def make_encoder(folder: Path, sentences: list[str]) -> Encoder:
 
 def open_ours(work: Path, encoder_folder: Path) -> Embed:
     """`Encoder.embed_text`, from the disk, with an empty cache."""
-    encoder = load_encoder(encoder_folder)
+    encoder = load_own_encoder(encoder_folder)
     return lambda sentences: encoder.embed_text(sentences).numpy()
 
 
 def open_plain(work: Path, encoder_folder: Path) -> Embed:
     """Ours without the cache of words: what sentencepiece itself costs."""
-    encoder = load_encoder(encoder_folder)
+    encoder = load_own_encoder(encoder_folder)
     return lambda sentences: encoder.embed(encoder.segmenter.encode_whole(sentences)).numpy()
 
 
@@ -113,7 +113,7 @@ def open_at_scale(clone: Path) -> Callable[[Path, Path], Embed]:
     embed = importlib.import_module("embed_sentences")
 
     def opened(work: Path, encoder_folder: Path) -> Embed:
-        encoder = load_encoder(encoder_folder)
+        encoder = load_own_encoder(encoder_folder)
         segmenter = encoder.segmenter
         path = work / "sentencepiece.model"
         path.write_bytes(segmenter.model_proto)
@@ -190,7 +190,7 @@ def main() -> None:
     folder = Path(args.encoder) if args.encoder else args.work / "encoder"
     if not (folder / "config.json").is_file():
         make_encoder(folder, first + second)
-    encoder = load_encoder(folder)
+    encoder = load_own_encoder(folder)
     for name in (SENTENCE_TRANSFORMERS, MODEL2VEC):
         export_encoder(encoder, args.work / name, name)
     openers: dict[str, Callable[[Path, Path], Embed]] = {

@@ -38,7 +38,7 @@ from simile_plugin.candidates import (
     evaluation_mode,
     stack_lists,
 )
-from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder.format import load_own_encoder
 from simile_plugin.files import atomic_write
 from simile_plugin.reward import length_penalty
 from simile_plugin.scoring import teacher_forcing_input
@@ -91,7 +91,7 @@ class Bench:
         self.dictionary = task.target_dictionary
         self.pad = self.dictionary.pad()
         self.device = next(model.parameters()).device
-        self.encoder = load_encoder(args.encoder).to(self.device)
+        self.encoder = load_own_encoder(args.encoder).to(self.device)
         self.text = TargetText(self.dictionary)
         flags: dict[str, Any] = {"risk_max_tokens": args.max_tokens}
         if args.max_len:  # random weights hardly ever stop

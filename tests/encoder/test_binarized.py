@@ -391,7 +391,7 @@ def test_no_manifest(folder: Path) -> None:
 
 def test_the_segmenter_of_a_folder(folder: Path, spm_proto: bytes) -> None:
     segmenter = binarized_segmenter(folder)
-    assert segmenter.model_proto == spm_proto
+    assert segmenter.files["sentencepiece.model"] == spm_proto
     assert segmenter.preprocessing == PLAIN
     edit_manifest(folder, vocab_size=17)
     with pytest.raises(ValueError, match=r"has \d+ pieces, but manifest.json says 17"):
