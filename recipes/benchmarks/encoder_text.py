@@ -82,7 +82,9 @@ def open_ours(work: Path, encoder_folder: Path) -> Embed:
 def open_plain(work: Path, encoder_folder: Path) -> Embed:
     """Ours without the cache of words: what sentencepiece itself costs."""
     encoder = load_own_encoder(encoder_folder)
-    return lambda sentences: encoder.embed(encoder.segmenter.encode_whole(sentences)).numpy()
+    segmenter = encoder.segmenter
+    assert isinstance(segmenter, Segmenter)
+    return lambda sentences: encoder.embed(segmenter.encode_whole(sentences)).numpy()
 
 
 def open_sentence_transformers(work: Path, encoder_folder: Path) -> Embed:
@@ -115,6 +117,7 @@ def open_at_scale(clone: Path) -> Callable[[Path, Path], Embed]:
     def opened(work: Path, encoder_folder: Path) -> Embed:
         encoder = load_own_encoder(encoder_folder)
         segmenter = encoder.segmenter
+        assert isinstance(segmenter, Segmenter)
         path = work / "sentencepiece.model"
         path.write_bytes(segmenter.model_proto)
         kinds = zip(segmenter.model.pieces, segmenter.model.types, strict=True)
