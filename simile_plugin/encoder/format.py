@@ -59,11 +59,6 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Rewa
             or does not belong to the others.
     """
     root = Path(folder)
-    if not root.is_dir():
-        raise ValueError(
-            f"{root}: no such encoder folder; make one with `simile train-encoder`, "
-            "or give the folder that holds config.json"
-        )
     if is_sentence_transformer(root):
         return SentenceTransformerEncoder(root, device)
     return load_own_encoder(root, device)
@@ -76,6 +71,11 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
         ValueError: as load_encoder.
     """
     root = Path(folder)
+    if not root.is_dir():
+        raise ValueError(
+            f"{root}: no such encoder folder; make one with `simile train-encoder`, "
+            "or give the folder that holds config.json"
+        )
     _check_there(root, CONFIG)
     config = _read_config(root / CONFIG)
     names = file_names(config["tokens"])

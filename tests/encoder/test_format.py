@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from simile_plugin.encoder.format import load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.text import Segmenter
 
@@ -40,7 +40,7 @@ def test_a_failed_save_leaves_the_old_encoder(
     monkeypatch.setattr("simile_plugin.encoder.format.save", no_space)
     with pytest.raises(OSError, match="No space"):
         save_encoder(tmp_path / "enc", Encoder(encoder.weight * 2, encoder.segmenter))
-    assert load_encoder(tmp_path / "enc").fingerprint == encoder.fingerprint
+    assert load_own_encoder(tmp_path / "enc").fingerprint == encoder.fingerprint
     assert [path.name for path in tmp_path.iterdir()] == ["enc"]
 
 
@@ -133,7 +133,7 @@ def test_damaged_folders(
     shutil.copytree(encoder_folder, folder)
     damage(folder)
     with pytest.raises(ValueError, match=message) as error:
-        load_encoder(folder)
+        load_own_encoder(folder)
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -145,7 +145,7 @@ def test_parts_of_two_encoders(encoder: Encoder, encoder_folder: Path, tmp_path:
     save_encoder(tmp_path / "other", other)
     shutil.copy(tmp_path / "other" / WEIGHTS, folder / WEIGHTS)
     with pytest.raises(ValueError, match="of another encoder"):
-        load_encoder(folder)
+        load_own_encoder(folder)
 
 
 def test_nothing_is_unpickled(encoder_folder: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_nothing_is_unpickled(encoder_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(encoder_folder, folder)
     torch.save({"embeddings": torch.zeros(2, 16)}, folder / WEIGHTS)
     with pytest.raises(ValueError, match="not a safetensors file"):
-        load_encoder(folder)
+        load_own_encoder(folder)
 
 
 def test_bad_sentencepiece_bytes_name_their_size() -> None:
