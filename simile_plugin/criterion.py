@@ -306,10 +306,10 @@ class SimileRiskCriterion(FairseqCriterion):
             model, sample["net_input"], risk_set.sentence_tokens(self.padding_idx), portion_loss
         )
         scored = Scored(*(torch.cat(values) for values in zip(*found, strict=True)))
-        risk_set = RiskSet(risk_set.tokens, scored.members)
+        kept = RiskSet(risk_set.tokens, scored.members)
         hyps, scores, _ = judge()
         if self.dump is not None:
-            self.write_lists(self.dump, sample, risk_set, hyps, scored.token_lprobs, scores)
+            self.write_lists(self.dump, sample, kept, hyps, scored.token_lprobs, scores)
         lengths = sample["target"].ne(self.padding_idx).sum(-1)
         logging_output = {
             "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
@@ -322,7 +322,7 @@ class SimileRiskCriterion(FairseqCriterion):
             "sample_size": sample["target"].size(0),
             "cost": scored.risk.sum(),
             "distinct": distinct_share(hyps),
-            **self.list_statistics(risk_set, scored.distribution, scores, scored.reward),
+            **self.list_statistics(kept, scored.distribution, scores, scored.reward),
             **{f"seconds_{name}": value for name, value in self.clock.seconds.items()},
         }
         return loss, sample["target"].size(0), logging_output

@@ -55,3 +55,24 @@ def encoder_folder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("encoder") / "enc"
     save_encoder(folder, encoder)
     return folder
+
+
+# The two below import fairseq, which most tests do without.
+
+
+@pytest.fixture
+def task():
+    from tests.fairseq_models import make_task
+
+    return make_task()
+
+
+@pytest.fixture
+def make_criterion(task, encoder_folder):
+    from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
+
+    def make(**flags):
+        flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}
+        return SimileRiskCriterion(SimileRiskConfig(**flags), task)
+
+    return make

@@ -11,26 +11,12 @@ from fairseq.logging import metrics
 
 from simile_plugin import risk
 from simile_plugin.beam import Hypotheses
-from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.criterion import SimileRiskCriterion
 from simile_plugin.reward import score_lists
 from simile_plugin.scoring import score_rows
-from tests.fairseq_models import make_model, make_sample, make_task, rows_of
+from tests.fairseq_models import make_model, make_sample, rows_of
 
 PAD = 1
-
-
-@pytest.fixture
-def task():
-    return make_task()
-
-
-@pytest.fixture
-def make_criterion(task, encoder_folder):
-    def make(**flags):
-        flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}
-        return SimileRiskCriterion(SimileRiskConfig(**flags), task)
-
-    return make
 
 
 def forward(criterion, sample, arch="transformer_tiny", training=True):

@@ -8,27 +8,12 @@ import torch
 from simile_plugin import guards
 from simile_plugin.beam import Hypotheses
 from simile_plugin.candidates import CandidateOptions, build_risk_set
-from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
-from tests.fairseq_models import make_model, make_sample, make_task, rows_of
+from tests.fairseq_models import make_model, make_sample, rows_of
 from tests.test_criterion import reduced
 
 PAD, EOS = 1, 2
 ARCHS = ["transformer_tiny", "fconv", "lstm"]
 NAN, INF = math.nan, math.inf
-
-
-@pytest.fixture
-def task():
-    return make_task()
-
-
-@pytest.fixture
-def make_criterion(task, encoder_folder):
-    def make(**flags):
-        flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}
-        return SimileRiskCriterion(SimileRiskConfig(**flags), task)
-
-    return make
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ NEIGHBOURS = 4  # k of the paper
 BLOCK = 2048  # rows and columns of a block of similarities: 16 MB of float32
 EMBED_BATCH = 10_000
 MARGINS = ("ratio", "distance", "absolute")
-STRATEGIES = ("max", "intersection", "forward", "backward")
 
 
 # --- files ---
