@@ -11,7 +11,7 @@ import importlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +24,7 @@ from simile_plugin.bleu import (
     list_statistics,
     sentence_bleu,
 )
-
-if TYPE_CHECKING:
-    from simile_plugin.encoder.models import RewardEncoder
+from simile_plugin.encoder.models import RewardEncoder, cosine
 
 __all__ = [
     "COMPONENTS",
@@ -102,21 +100,6 @@ def length_penalty(ref_lengths: Tensor, hyp_lengths: Tensor) -> Tensor:
     shorter = torch.minimum(ref_lengths, hyp_lengths).double()
     penalty = torch.exp(1 - longer / shorter.clamp(min=1))
     return torch.where(shorter > 0, penalty, torch.zeros_like(penalty)).float()
-
-
-def cosine(refs: Tensor, hyps: Tensor) -> Tensor:
-    """SIM(r, h) = cos(g(r), g(h)), and 0 where either vector is zero.
-
-    Args:
-        refs, hyps: (..., D) embeddings; shapes broadcast.
-
-    Returns:
-        (...) in [-1, 1].
-    """
-    dot = (refs * hyps).sum(-1)
-    norms = refs.norm(dim=-1) * hyps.norm(dim=-1)
-    # cosine_similarity of torch clamps each norm, which bends the value of tiny vectors.
-    return torch.where(norms > 0, dot / norms.clamp(min=1e-30), torch.zeros_like(dot)).clamp(-1, 1)
 
 
 def score_lists(
