@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # recipes/audit.sh: ask the advisory database about every version in constraints.txt.
 # Needs a network: pip-audit (put into .venv-audit) asks the PyPI and OSV services, which have no
-# copy that could be shipped. Status: 0 nothing known, 1 advisories found (they are listed) or the
-# services cannot be reached (pip-audit says so). Further arguments go to pip-audit: --fix, --format.
+# copy that could be shipped. Status: 0 nothing known of any, 1 advisories found (they are listed), the
+# services cannot be reached or do not know a package (pip-audit says so). Further arguments go to
+# pip-audit: --fix, --format.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -15,5 +16,6 @@ if ! [ -x "$venv/bin/pip-audit" ]; then
     "$venv/bin/python" -m pip install -q pip-audit || die "pip-audit could not be installed"
 fi
 say "Auditing $(grep -c '==' "$ROOT/constraints.txt") versions of constraints.txt"
-# --no-deps: the list is complete. Nothing of it is installed.
-"$venv/bin/pip-audit" --no-deps --disable-pip -r "$ROOT/constraints.txt" "$@"
+# --no-deps: the list is complete. Nothing of it is installed. --strict: without it a package that the
+# service knows nothing of (any, at a mirror without that service) counts as one without advisories.
+"$venv/bin/pip-audit" --strict --no-deps --disable-pip -r "$ROOT/constraints.txt" "$@"

@@ -127,14 +127,19 @@ def _is_float(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def part_of(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Some sentences of a batch, padded as the whole batch is."""
+def part_of(sample: dict[str, Any], rows: slice, pad: int) -> dict[str, Any]:
+    """Some sentences of a batch; their sources without the columns that are padding in all of them.
+
+    fairseq's LSTM encoder refuses a batch whose longest source is shorter than the batch is wide.
+    """
     size = len(sample["target"])
 
     def cut(value: Any) -> Any:
         return value[rows] if isinstance(value, Tensor) and value.shape[:1] == (size,) else value
 
     net_input = {key: cut(value) for key, value in sample["net_input"].items()}
+    sources = net_input["src_tokens"]
+    net_input["src_tokens"] = sources[:, sources.ne(pad).any(0)]
     part = {key: cut(value) for key, value in sample.items() if key != "net_input"}
     return part | {"net_input": net_input}
 
@@ -199,8 +204,9 @@ class CandidateGenerator:
         # Here, not above: while an exception is handled, its frames hold on to their tensors.
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))
-        found = [self._within_memory(model, part_of(sample, half)) for half in halves]
-        return joined(found, self.dictionary.pad())
+        pad = self.dictionary.pad()
+        found = [self._within_memory(model, part_of(sample, half, pad)) for half in halves]
+        return joined(found, pad)
 
     def _hypotheses(self, model: Any, sample: dict[str, Any], start: int) -> Hypotheses:
         options = self.options

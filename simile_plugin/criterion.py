@@ -283,7 +283,8 @@ class SimileRiskCriterion(FairseqCriterion):
         divisors = self.token_divisors(sample["target"])
 
         def portion_loss(model: nn.Module, portion: Portion) -> tuple[Tensor, Scored]:
-            part, part_set = part_of(sample, portion.rows), risk_set.part(portion.rows)
+            part = part_of(sample, portion.rows, self.padding_idx)
+            part_set = risk_set.part(portion.rows)
             token_lprobs, mean_lprobs = score_rows(
                 model, part, part_set, self.padding_idx, portion.max_tokens
             )

@@ -99,11 +99,9 @@ class Segmenter:
         self.preprocessing = preprocessing
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
-            loaded = self._processor.LoadFromSerializedProto(model_proto)
+            self._processor.LoadFromSerializedProto(model_proto)
         except RuntimeError as error:
             raise ValueError(f"not a sentencepiece model ({len(model_proto)} bytes)") from error
-        if not loaded or len(self) == 0:
-            raise ValueError(f"not a sentencepiece model ({len(model_proto)} bytes)")
         self.model = read_piece_model(model_proto)
         self.unk_id = int(self._processor.unk_id())
         self._mark_id = int(self._processor.PieceToId(SPACE_MARK))

@@ -138,11 +138,14 @@ def test_weights_come_back_after_an_exception():
     assert all(parameter is before[name] for name, parameter in model.named_parameters())
 
 
-def test_out_of_memory_makes_the_lists_in_halves(monkeypatch):
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_out_of_memory_makes_the_lists_in_halves(monkeypatch, arch):
     task = make_task()
-    model = make_model("transformer_tiny", task)
+    model = make_model(arch, task)
     sample = make_sample(task, lengths=((5, 4), (3, 6), (7, 2), (4, 3), (2, 3)))
-    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))
+    # A bound that does not depend on the batch: with max_len_a it is of the longest source.
+    options = CandidateOptions(size=3, max_len_a=0.0)
+    generator = CandidateGenerator(task.target_dictionary, options)
     expected = generator(model, sample)
     whole, sizes, room = candidates.beam_search, [], 2
 
@@ -162,11 +165,12 @@ def test_out_of_memory_makes_the_lists_in_halves(monkeypatch):
 
 
 def test_part_of_a_batch():
-    sample = make_sample(make_task())
-    part = part_of(sample, slice(1, 3))
-    assert (
-        part["net_input"]["src_tokens"].tolist() == sample["net_input"]["src_tokens"][1:].tolist()
-    )
+    sample = make_sample(make_task())  # sources of 7, 5 and 3 tokens, padded on the left
+    part = part_of(sample, slice(1, 3), PAD)
+    sources = sample["net_input"]["src_tokens"]
+    assert part["net_input"]["src_tokens"].tolist() == sources[1:, 2:].tolist()
+    assert part["net_input"]["src_lengths"].tolist() == [5, 3]
+    assert torch.equal(part_of(sample, slice(0, 2), PAD)["net_input"]["src_tokens"], sources[:2])
     assert part["target"].shape == (2, sample["target"].size(1))
     assert part["id"].tolist() == sample["id"][1:].tolist()
 

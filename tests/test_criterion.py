@@ -116,10 +116,12 @@ def test_every_reward_trains_every_architecture(make_criterion, task, reward, ar
     assert 0 <= log["cost"].item() / 3 <= 2
 
 
-def test_parts_do_not_change_the_loss(make_criterion, task):
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_parts_do_not_change_the_loss(make_criterion, task, arch):
     sample = make_sample(task)
     losses = [
-        forward(make_criterion(risk_max_tokens=tokens), sample)[1].item() for tokens in (0, 30)
+        forward(make_criterion(risk_max_tokens=tokens), sample, arch)[1].item()
+        for tokens in (0, 30)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 

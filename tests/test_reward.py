@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from simile_plugin import reward as reward_module
 from simile_plugin.reward import (
+    ListScores,
     Reward,
     bleu_signature,
     bleu_statistics,
@@ -29,9 +30,9 @@ SENTENCE = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 
 def test_length_penalty_by_hand():
-    refs, hyps = torch.tensor([4, 6, 5, 0, 3, 0]), torch.tensor([4, 4, 10, 3, 0, 0])
-    # exp(1 - 4/4), exp(1 - 6/4), exp(1 - 10/5), and 0 wherever a side is empty
-    expected = [1.0, math.exp(-0.5), math.exp(-1.0), 0.0, 0.0, 0.0]
+    refs, hyps = torch.tensor([4, 6, 5, 1, 0, 3, 0]), torch.tensor([4, 4, 10, 3, 3, 0, 0])
+    # exp(1 - 4/4), exp(1 - 6/4), exp(1 - 10/5), exp(1 - 3/1), and 0 wherever a side is empty
+    expected = [1.0, math.exp(-0.5), math.exp(-1.0), math.exp(-2.0), 0.0, 0.0, 0.0]
     assert length_penalty(refs, hyps).tolist() == pytest.approx(expected)
 
 
@@ -126,6 +127,15 @@ def test_edges_are_finite_and_defined(encoder):
     assert score_lists([], [], encoder).simile.shape == (0, 0)
 
 
+def test_share_of_unknown_tokens(encoder):
+    without = score_lists([["\u4e2d"]], ["a"], None)
+    assert without.unknown_share == without.tokens == 0
+    assert score_lists([["\u4e2d"]], ["\u4e2d"], encoder).unknown_share == 1
+    stats, bleu = torch.zeros(1, 1, 10), torch.zeros(1, 1)
+    assert ListScores(stats, bleu, unknown_pieces=1, tokens=1).unknown_share == 1
+    assert ListScores(stats, bleu, unknown_pieces=1, tokens=4).unknown_share == 0.25
+
+
 def test_scores_do_not_depend_on_the_batch(encoder):
     refs = ["the heron waits", "two boys", "cold water ."]
     hyps = [["a heron", "the heron"], ["two", "boys"], ["water", ""]]
@@ -146,6 +156,8 @@ def test_score_outputs_joins_chunks(encoder, monkeypatch):
     assert torch.allclose(parts.simile, whole.simile, atol=1e-6)
     assert torch.equal(parts.bleu_stats, whole.bleu_stats)
     assert seen == [3, 3, 3, 1]
+    nothing = score_outputs([[]], [], encoder)
+    assert nothing.simile.shape[0] == 0 and nothing.tokens == 0
 
 
 def test_each_distinct_string_is_encoded_once(encoder, monkeypatch):
@@ -163,6 +175,8 @@ def test_ragged_lists_are_refused(encoder):
         score_lists([["a"], ["b"]], ["r"], encoder)
     with pytest.raises(ValueError, match="differ in length"):
         score_lists([["a"], ["b", "c"]], ["r", "r"], encoder)
+    with pytest.raises(ValueError, match="shorter"):
+        score_outputs([["a", "b"], ["c"]], ["r", "r"], encoder)
 
 
 def test_parse_reward():
@@ -182,6 +196,9 @@ def test_parse_reward():
         ("simile:1.5,bleu:-0.5", "positive weights"),
         ("simile:0.5,simile:0.5", "'simile' twice"),
         ("simile:nan", "positive weights"),
+        ("simile:1,bleu:0", "positive weights"),
+        ("simile:0.7,bleu:0.3000015", "sum to 1"),
+        ("math:", "module 'math' has no function ''"),
         ("no_such_module:f", "cannot import module 'no_such_module'"),
         ("math:no_such", "has no function 'no_such'"),
         ("simile,bleu", "got 'simile,bleu'"),

@@ -1,7 +1,9 @@
 """Target ids to strings, strings to pieces."""
 
+import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from simile_plugin.text import (
     TargetText,
     guess_post_process,
     join_tokens,
+    moses_detokenizer,
 )
 
 
@@ -41,6 +44,13 @@ def test_preprocessing(sentence, expected):
 def test_preprocessing_can_be_switched_off():
     plain = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
     assert plain.apply(" A\uff21-b ") == "A\uff21-b"
+    assert plain.apply("a\u2581b\0c") == "a b c"  # these two are never text
+
+
+def test_preprocessing_has_a_signature():
+    assert Preprocessing().signature == "nfkc+lc+punct"
+    assert Preprocessing(nfkc=False, split_punctuation=False).signature == "lc"
+    assert Preprocessing(False, False, False).signature == "raw"
 
 
 @given(st.text())
@@ -69,6 +79,9 @@ def test_guess_post_process():
     assert guess_post_process(["<unk>", "a@@", "b"]) == "subword_nmt"
     assert guess_post_process(["<unk>", "a", "b"]) == "none"
     assert guess_post_process(["w"] * 1000 + ["odd@@"]) == "none"
+    assert guess_post_process(["w"] * 198 + ["odd@@"] * 2) == "subword_nmt"  # one in a hundred
+    assert guess_post_process(["w"] * 199 + ["odd@@"]) == "none"
+    assert guess_post_process(["\u2581a@@", "b"]) == "sentencepiece"  # as many of either
 
 
 def test_target_text_drops_padding_eos_and_bos():
@@ -84,6 +97,19 @@ def test_unknown_of_reference_and_hypothesis_differ():
     assert hyp.split()[1] != ref.split()[1]
 
 
+def test_an_unknown_token_is_a_word_of_punctuation():
+    for post_process, word in (("none", "a"), ("sentencepiece", "\u2581a")):
+        text = TargetText(dictionary(word), post_process)
+        assert text.strings([[4, 3, 4]]) == ["a \ufffd a"]
+        assert text.strings([[4, 3, 4]], reference=True) == ["a \ufffd\ufffd a"]
+
+
+def test_moses_without_sacremoses_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(ValueError, match="sacremoses is not installed; install it"):
+        moses_detokenizer("en")
+
+
 def test_segmenter(spm_proto):
     segmenter = Segmenter(spm_proto, Preprocessing())
     rows = segmenter.encode(["The red house.", "the RED house .", "", "  \n"])
@@ -91,6 +117,10 @@ def test_segmenter(spm_proto):
     assert rows[2] == rows[3] == []
     assert segmenter.encode([]) == []
     assert max(rows[0]) < len(segmenter)
+    assert (segmenter.name, segmenter.unit) == ("sp", "pieces")
+    assert segmenter.files == {"sentencepiece.model": spm_proto}
+    assert segmenter.sizes == (len(segmenter),)
+    assert segmenter.known(np.array([segmenter.unk_id, rows[0][0]])).tolist() == [False, True]
 
 
 def test_segmenter_refuses_other_bytes():

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JUSTIFIED = Path(__file__).with_suffix(".justified")
 TESTS = {
     "risk": ["tests/test_risk.py"],
-    "text": ["tests/test_text.py"],
+    "text": ["tests/test_text.py", "tests/test_word_pieces.py"],
     "encoder.mining": ["tests/encoder/test_mining.py"],
     "reward": ["tests/test_reward.py"],
 }
@@ -108,6 +108,10 @@ class _Mutator(ast.NodeTransformer):
         return node
 
     visit_JoinedStr = visit_Import = visit_ImportFrom = _kept  # texts, imports
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        return node if names == ["__all__"] else self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:

@@ -64,13 +64,13 @@ def hardest_negatives(
         for_left, for_right = search.both_ways(left, right)
     else:
         for_left, for_right = search.rows(left_queries, right), search.rows(right_queries, left)
-    results = [(for_left[0], _shifted(for_left[1], n)), for_right]
-    if pool == "all":
-        own_left, own_right = search.rows(left_queries, left), search.rows(right_queries, right)
-        # cat(left, right): of equals, the left one comes first.
-        results[0] = _better(own_left, results[0])
-        results[1] = _better(results[1], (own_right[0], _shifted(own_right[1], n)))
-    return results[0][1], results[1][1]
+    for_left = for_left[0], _shifted(for_left[1], n)
+    if pool == "other":
+        return for_left[1], for_right[1]
+    own_left, own_right = search.rows(left_queries, left), search.rows(right_queries, right)
+    # cat(left, right): of equals, the left one comes first.
+    own_right = own_right[0], _shifted(own_right[1], n)
+    return _better(own_left, for_left), _better(for_right, own_right)
 
 
 def fastest_dtype(device: torch.device) -> torch.dtype:
@@ -91,7 +91,7 @@ def sharing_pairs(left_keys: Tensor, right_keys: Tensor) -> Tensor:
         (cells, 2) int64; a cell can stand there more than once.
     """
     n = len(left_keys)
-    keys, order = torch.sort(torch.cat([left_keys, right_keys]), stable=True)
+    keys, order = torch.sort(torch.cat([left_keys, right_keys]))
     pairs = order % n
     own = torch.arange(n, device=keys.device)
     cells = [torch.stack([own, own], 1)]
@@ -142,18 +142,17 @@ def _shifted(index: Tensor, by: int) -> Tensor:
     return torch.where(index >= 0, index + by, index)
 
 
-def _better(first: Best, second: Best) -> Best:
-    """The larger of two maxima; the first of equals."""
-    take = second[0] > first[0]
-    return torch.where(take, second[0], first[0]), torch.where(take, second[1], first[1])
+def _better(first: Best, second: Best) -> Tensor:
+    """Positions of the larger of two maxima; of equals the first's."""
+    return torch.where(second[0] > first[0], second[1], first[1])
 
 
 class _Search:
     """Maxima of the rows and columns of a product, forbidden cells left out."""
 
     def __init__(self, forbidden: Tensor, dtype: torch.dtype, block: int, tile: int) -> None:
-        self.forbidden = forbidden[torch.argsort(forbidden[:, 0], stable=True)]
-        self.transposed = forbidden.flip(1)[torch.argsort(forbidden[:, 1], stable=True)]
+        self.forbidden = forbidden[torch.argsort(forbidden[:, 0])]
+        self.transposed = forbidden.flip(1)[torch.argsort(forbidden[:, 1])]
         self.dtype = dtype
         self.block = max(1, block // tile) * tile
         self.tile = tile
@@ -273,15 +272,15 @@ def _by_bits(product: Tensor) -> bool:
 
 
 def _hidden(product: Tensor) -> float:
-    """What a forbidden cell is set to: below all others, by value or as an integer."""
-    return -0.0 if _by_bits(product) else NOTHING
+    """What a forbidden cell is set to: at most the bound of any other cell."""
+    return 0.0 if _by_bits(product) else NOTHING
 
 
 def _bfloat16_maxima(product: Tensor, axis: int = 2) -> Tensor:
     """Upper bounds of maxima along an axis: the maximum itself, or 0 where it is below.
 
     The bits of numbers from 0 up are ordered as integers are, and those of all others are
-    negative integers, -0.0 the least: numpy finds maxima of them six times faster than torch
+    negative integers: numpy finds maxima of them six times faster than torch
     finds those of bfloat16.
     """
     bits = product.view(torch.int16).numpy().max(axis=axis)
