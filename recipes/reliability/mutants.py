@@ -31,7 +31,10 @@ JUSTIFIED = Path(__file__).with_suffix(".justified")
 TESTS = {
     "risk": ["tests/test_risk.py"],
     "text": ["tests/test_text.py", "tests/test_word_pieces.py"],
-    "encoder.mining": ["tests/encoder/test_mining.py"],
+    "encoder.mining": [
+        "tests/encoder/test_mining.py",
+        "tests/other_device/cases.py::test_mining",
+    ],
     "reward": ["tests/test_reward.py"],
 }
 COMPARED = {

@@ -127,7 +127,8 @@ class Mixture(BagComposer):
 
     def bags(self, ids: Tensor, starts: Tensor) -> Tensor:
         """Where the bags (U * parts,) begin: all parts of the first sentence, of the second, ..."""
-        part_of = torch.bucketize(ids, self.bounds, right=True)
+        # Training asks on the CPU, wherever the weights are.
+        part_of = torch.bucketize(ids, self.bounds.to(ids.device), right=True)
         before = [F.pad((part_of < number).cumsum(0), (1, 0)) for number in range(len(self.parts))]
         ends = torch.cat([starts[1:], starts.new_tensor([len(ids)])])
         return torch.stack([starts + count[ends] - count[starts] for count in before], 1).flatten()

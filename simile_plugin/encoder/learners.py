@@ -353,7 +353,7 @@ class Learner:
 
         def below(prefix: str) -> dict[str, Tensor]:
             return {
-                name.removeprefix(prefix): value.to(self.device)
+                name.removeprefix(prefix): value
                 for name, value in tensors.items()
                 if name.startswith(prefix)
             }

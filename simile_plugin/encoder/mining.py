@@ -196,14 +196,13 @@ class _Search:
         """Twice the largest error of a value of the first pass.
 
         Of unit vectors a, b and their rounded a', b': |ab - a'b'| <= |a - a'| + |b - b'| |a'|; the
-        product itself is rounded once more.
+        product itself is rounded once more. A hundredth is for |a'| > 1, 2e-5 for float32.
         """
-        unit = torch.finfo(self.dtype).eps / 2
-        error = 0.0
+        error = torch.finfo(self.dtype).eps / 2
         for side in (queries, pool):
-            lengths = (side - side.to(self.dtype).float()).norm(dim=1)
-            error += float(lengths.max()) if len(side) else 0.0
-        return 2 * (error * (1 + unit) + unit + 1e-5)
+            if len(side):
+                error += float((side - side.to(self.dtype).float()).norm(dim=1).max())
+        return 2.02 * error + 2e-5
 
     def _refined(
         self, queries: Tensor, pool: Tensor, bounds: Tensor, cells: Tensor, slack: float

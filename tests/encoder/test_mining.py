@@ -6,6 +6,7 @@ from torch import Tensor
 
 from simile_plugin.encoder.mining import (
     POOLS,
+    _Search,
     fastest_dtype,
     hardest_negatives,
     random_negatives,
@@ -166,6 +167,18 @@ def test_the_coarse_pass_decides_nothing(spread: float, dim: int) -> None:
         torch.testing.assert_close(chosen, rows.amax(1), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_slack_is_what_the_coarse_pass_errs_and_little_more(dtype: torch.dtype) -> None:
+    angles = torch.linspace(0, torch.pi / 2, 3000)
+    vectors = torch.stack([angles.cos(), angles.sin()], 1)
+    coarse = vectors.to(dtype) @ vectors.to(dtype).T
+    error = float((coarse.double() - vectors.double() @ vectors.double().T).abs().max())
+    nothing = torch.zeros(0, 2, dtype=torch.int64)
+    assert 2 * error <= _Search(nothing, dtype, 1, 1)._slack(vectors, vectors) < 2.3 * error
+    exact = _Search(nothing, torch.float32, 1, 1)
+    assert 1e-6 < exact._slack(vectors, vectors) == exact._slack(vectors[:0], vectors) < 3e-5
+
+
 def test_all_cosines_negative() -> None:
     # Two opposite bundles: each left vector's best partner still has a negative cosine.
     left = unit_vectors(40, 3, 0) * 0.1 + torch.tensor([1.0, 0, 0])
@@ -175,6 +188,10 @@ def test_all_cosines_negative() -> None:
         found = hardest_negatives(left, right, keys[:40], keys[40:], dtype=dtype, tile=16)
         expected = slow(left, right, keys[:40].tolist(), keys[40:].tolist(), "other")
         assert [side.tolist() for side in found] == list(expected)
+
+
+def test_pools() -> None:
+    assert POOLS == ("other", "all")  # --pool of the command
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -218,6 +235,8 @@ def test_random_negatives_are_allowed_and_vary(pool: str) -> None:
     assert all(len(drawn) > 20 for drawn in seen)
     # 200 of 60 sentences draw from 60: 200 times each, less where a sentence is shared.
     assert times.min() > 100 and times.max() < 300
+    both = {drawn // n for drawn in seen[0]}
+    assert both == ({0, 1} if pool == "all" else {1})
 
 
 def test_no_random_negative_where_all_pairs_share_a_sentence() -> None:

@@ -1,0 +1,241 @@
+"""The work of a GPU on a device that is not the CPU (device.py); run by test_other_device.py."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.logging import metrics
+
+from simile_plugin.cli import main
+from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.encoder.mining import POOLS, hardest_negatives, random_negatives
+from simile_plugin.encoder.trainer import Trainer, TrainingConfig
+from tests.encoder.conftest import random_pairs, write_pairs
+from tests.fairseq_models import make_model, make_sample, make_task
+from tests.other_device.device import NAME, moved
+
+ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
+FLAGS: dict[str, dict[str, Any]] = {
+    "beam": {},
+    "parts": {"risk_max_tokens": 30},
+    "diverse, bleu": {"risk_diverse_groups": 2, "reward": "bleu"},
+    "half": {"reward": "half"},
+    "reference, duplicates": {"risk_include_reference": True, "risk_keep_duplicates": True},
+    "beyond-bleu": {"risk_compat": "beyond-bleu"},
+    "sampling": {"risk_search": "sampling"},
+    "top k": {"risk_search": "sampling", "risk_sampling_topk": 5},
+    "top p": {"risk_search": "sampling", "risk_sampling_topp": 0.8},
+    "own": {"reward": "tests.other_device.cases:letters", "risk_score": "mean"},
+}
+
+
+def letters(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """A user's reward."""
+    return [
+        [len(hyp) / (1 + len(hyp) + len(ref)) for hyp in row]
+        for row, ref in zip(hyps, refs, strict=True)
+    ]
+
+
+def test_the_device_is_another_one() -> None:
+    there = torch.ones(2, 3, device=NAME)
+    assert there.device.type == NAME and (there + 1).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="on one device"):
+        there + torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match="numpy"):
+        there.numpy()
+    with pytest.raises(RuntimeError, match="generator of the CPU"):
+        torch.rand(2, generator=torch.Generator(), device=NAME)
+
+
+def update(device: str, arch: str, folder: str, flags: dict[str, Any]) -> tuple[Any, ...]:
+    """Loss, gradient and log of an update, and the log of a validation."""
+    task = make_task()
+    criterion = SimileRiskCriterion(
+        SimileRiskConfig(**{"simile_encoder": folder, "risk_candidates": 4, **flags}), task
+    )
+    sample = make_sample(task)
+    model = make_model(arch, task)
+    if device != "cpu":
+        model, sample = model.to(device), moved(sample)
+    torch.manual_seed(5)
+    loss, _, log = criterion(model, sample)
+    loss.backward()
+    gradient = [p.grad.cpu().flatten() for p in model.parameters() if p.grad is not None]
+    assert all(p.grad is None or p.grad.device.type == device for p in model.parameters())
+    model.eval()
+    torch.manual_seed(6)
+    with torch.no_grad():
+        validation = criterion(model, sample)[2]
+    with metrics.aggregate() as logged:  # as the trainer logs it
+        criterion.reduce_metrics([log, validation])
+    assert math.isfinite(logged.get_smoothed_value("cost"))
+    return loss.item(), torch.cat(gradient), numbers(log), numbers(validation)
+
+
+def numbers(log: dict[str, Any]) -> dict[str, float]:
+    return {
+        key: float(torch.as_tensor(value).sum())
+        for key, value in log.items()
+        if not key.startswith("seconds")
+    }
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_updates_are_those_of_the_cpu(arch: str, flags: str, encoder_folder: Path) -> None:
+    found = update(NAME, arch, str(encoder_folder), FLAGS[flags])
+    if "risk_search" in FLAGS[flags]:  # random numbers are used up in another order
+        assert all(map(math.isfinite, [*found[2].values(), *found[3].values()]))
+        assert torch.isfinite(found[1]).all()
+        return
+    wanted = update("cpu", arch, str(encoder_folder), FLAGS[flags])
+    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+    torch.testing.assert_close(found[1], wanted[1], atol=1e-4, rtol=1e-4)
+    assert found[2] == pytest.approx(wanted[2], rel=1e-4, abs=1e-4)
+    assert found[3] == pytest.approx(wanted[3], rel=1e-4, abs=1e-4)
+
+
+def test_lists_are_written(tmp_path: Path, encoder_folder: Path) -> None:
+    found = {}
+    for device in (NAME, "cpu"):
+        task, path = make_task(), tmp_path / device
+        config = SimileRiskConfig(simile_encoder=str(encoder_folder), risk_dump=str(path))
+        model, sample = make_model("transformer_tiny", task).eval().to(device), make_sample(task)
+        criterion = SimileRiskCriterion(config, task).eval()
+        criterion(model, sample if device == "cpu" else moved(sample))
+        found[device] = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(found["cpu"]) == 3
+    assert numbers_in(found[NAME]) == pytest.approx(numbers_in(found["cpu"]), rel=1e-4)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_half_precision_generation(arch: str, dtype: str, encoder_folder: Path) -> None:
+    found = update(NAME, arch, str(encoder_folder), {"risk_generation_dtype": dtype})
+    assert torch.isfinite(found[1]).all() and found[2]["candidates"] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_models(dtype: torch.dtype, encoder_folder: Path) -> None:
+    task = make_task()
+    config = SimileRiskConfig(simile_encoder=str(encoder_folder), risk_candidates=4)
+    model, sample = (
+        make_model("transformer_tiny", task).to(NAME).to(dtype),
+        moved(make_sample(task)),
+    )
+    loss, _, log = SimileRiskCriterion(config, task)(model, sample)
+    loss.backward()
+    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert gradient.dtype == dtype and bool(gradient.isfinite().all())
+    assert loss.dtype == torch.float32 and math.isfinite(float(log["cost"]))
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_mining(pool: str) -> None:
+    keys = torch.randint(0, 200, (160,), generator=torch.Generator().manual_seed(0))
+    table = torch.randn(200, 6, generator=torch.Generator().manual_seed(1))
+    left, right = table[keys[:80]], table[keys[80:]]
+    wanted = hardest_negatives(left, right, keys[:80], keys[80:], pool)
+    left, right, left_keys, right_keys = moved((left, right, keys[:80], keys[80:]))
+    for dtype in (None, torch.bfloat16):
+        found = hardest_negatives(left, right, left_keys, right_keys, pool, None, dtype, tile=16)
+        for side, expected in zip(found, wanted, strict=True):
+            assert keys[side.cpu()].tolist() == keys[expected].tolist()
+        only = moved(torch.arange(3, 80, 7))
+        some = hardest_negatives(left, right, left_keys, right_keys, pool, only, dtype)
+        assert keys[some[0].cpu()].tolist() == keys[wanted[0][3::7]].tolist()
+    drawn = [
+        random_negatives(one, other, pool, torch.Generator().manual_seed(0))
+        for one, other in ((keys[:80], keys[80:]), (left_keys, right_keys))
+    ]
+    assert [side.tolist() for side in drawn[1]] == [side.tolist() for side in drawn[0]]
+
+
+STEPS: dict[str, dict[str, Any]] = {
+    "margin": {},
+    "all, l2": {"pool": "all", "l2_initial": 0.1},
+    "random": {"negatives": "rand"},
+    "mix": {"negatives": "mix"},
+    "ranking": {"objective": "mnr"},
+    "contrastive": {"objective": "contrastive"},
+}
+
+
+@pytest.mark.parametrize("changes", STEPS)
+def test_encoder_steps(changes: str) -> None:
+    config = TrainingConfig(
+        steps=9, dim=8, batch_size=4, megabatch=3, megabatch_anneal=4, **STEPS[changes]
+    )
+    pairs = random_pairs(30, 40, shared=2, filler=3)
+    there, here = (Trainer(config, pairs, 40, device) for device in (NAME, "cpu"))
+    for _ in range(8):
+        torch.testing.assert_close(there.train_step().cpu(), here.train_step())
+    torch.testing.assert_close(there.weight.cpu(), here.weight)
+    again = Trainer(config, pairs, 40, NAME)
+    again.load_state(*there.state())
+    torch.testing.assert_close(again.train_step().cpu(), there.train_step().cpu())
+
+
+KINDS = {
+    "sp": "--vocab-size 60",
+    "word": "--dropout 0.1",
+    "charagram": "--init-std 0.1",
+    "lstm": "--vocab-size 60 --scramble 0.5 --init-std 1 --steps 40 --lr 0.02",
+    "blstm": "--vocab-size 60 --combine concat --dropout 0.1 --init-std 1 --steps 40 --lr 0.02",
+    "gran": "--tokens word --dropout 0.2",
+    "sp+trigram": "--vocab-size 60",
+}
+
+
+def run(command: str) -> None:
+    assert main(command.split()) == 0
+
+
+def answer(command: str, device: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    capsys.readouterr()
+    run(f"{command} --json --device {device}")
+    return json.loads(capsys.readouterr().out)
+
+
+def numbers_in(value: Any) -> list[float]:
+    """The numbers of nested containers, but for those of how long it took."""
+    match value:
+        case dict():
+            return [n for v in value.values() for n in numbers_in(v)]
+        case list():
+            return [n for v in value for n in numbers_in(v)]
+        case float() | int():
+            return [float(value)]
+    return []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoders_from_training_to_use(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", 120)
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()]
+    labelled, left, right = (tmp_path / name for name in ("labelled.tsv", "left", "right"))
+    turned = [b for _, b in lines[1:] + lines[:1]]
+    rows = [f"{a}\t{b}\t1\n{a}\t{other}\t0\n" for (a, b), other in zip(lines, turned, strict=True)]
+    labelled.write_text("".join(rows))
+    left.write_text("".join(f"{a}\n" for a, _ in lines))
+    right.write_text("".join(f"{b}\n" for _, b in lines))
+    train = (
+        f"train-encoder {pairs} --output {tmp_path / 'enc'} --kind {kind} --dim 8 --steps 6 "
+        f"--batch-size 8 --megabatch 2 --log-every 2 --device {NAME} {KINDS[kind]}"
+    )
+    run(train)
+    for command in (
+        f"score -r {right} -i {left} --encoder {tmp_path / 'enc'}",
+        f"eval-encoder {tmp_path / 'enc'} --sts {labelled} --resamples 40",
+        f"detect {tmp_path / 'enc'} --train {labelled} --test {labelled} --seeds 1 --epochs 1 "
+        "--resamples 40",
+        f"mine-bitext {tmp_path / 'enc'} --source {left} --target {right} --aligned",
+    ):
+        there, here = (numbers_in(answer(command, device, capsys)) for device in (NAME, "cpu"))
+        assert len(there) > 2 and there == pytest.approx(here, abs=0.01), command
