@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # recipes/reliability/coverage.sh [pytest arguments]: lines and branches of the package that the
-# tests execute in their own process. Ends with the table by file.
+# tests execute, in processes that they start too (what a SIGKILL ends is not counted). Ends with the
+# table by file.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -10,7 +11,7 @@ python -m pip install -q -c "$ROOT/constraints.txt" coverage
 cd "$ROOT"
 export COVERAGE_FILE="$ROOT/.coverage"
 python -m coverage erase
-python -m coverage run --branch --parallel-mode --source=simile_plugin -m pytest "$@" ||
+python -m coverage run -m pytest "$@" ||
     die "the tests fail; coverage is counted for tests that pass"
 python -m coverage combine -q
 python -m coverage report --skip-covered
