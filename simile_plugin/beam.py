@@ -87,7 +87,12 @@ class _Found:
 
 
 def beam_search(
-    model: Any, sample: dict[str, Any], options: BeamOptions, dictionary: Any, start: int
+    model: Any,
+    sample: dict[str, Any],
+    options: BeamOptions,
+    dictionary: Any,
+    start: int,
+    end: int | None = None,
 ) -> Hypotheses:
     """The n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
 
@@ -96,23 +101,31 @@ def beam_search(
         sample: fairseq's batch.
         dictionary: target dictionary.
         start: first decoder input.
+        end: what ends a hypothesis. Default: eos.
 
     Raises:
         ValueError: if the longest allowed hypothesis is shorter than the shortest.
     """
     with torch.no_grad(), decoding_mode(model.decoder, options.size):
-        return _Search(model, sample, options, dictionary, start).run()
+        return _Search(model, sample, options, dictionary, start, end).run()
 
 
 class _Search:
     """The state of one search: R = active sentences x N rows."""
 
     def __init__(
-        self, model: Any, sample: dict[str, Any], options: BeamOptions, dictionary: Any, start: int
+        self,
+        model: Any,
+        sample: dict[str, Any],
+        options: BeamOptions,
+        dictionary: Any,
+        start: int,
+        end: int | None,
     ) -> None:
         source = sample["net_input"]["src_tokens"]
         self.model, self.options = model, options
-        self.pad, self.eos, self.unk = dictionary.pad(), dictionary.eos(), dictionary.unk()
+        self.pad, self.unk = dictionary.pad(), dictionary.unk()
+        self.eos = dictionary.eos() if end is None else end
         self.size, self.device = options.size, source.device
         self.batch, longest = source.shape
         allowed = int(options.max_len_a * longest + options.max_len_b)

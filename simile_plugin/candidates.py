@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -53,10 +53,12 @@ class RiskSet:
         tokens: (B, 1 + N, T) ids, each row ending in eos, padded on the right; the reference is
             row 0, the generator's candidates follow, best first.
         mask: (B, 1 + N) bool, members of the risk set; the reference is one only if asked for.
+        tags: tokens that start and end every row of its batch, and are no text.
     """
 
     tokens: Tensor
     mask: Tensor
+    tags: frozenset[int] = frozenset()
 
     def part(self, rows: slice) -> RiskSet:
         """The lists of some sentences."""
@@ -183,21 +185,20 @@ class CandidateGenerator:
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
+        pad = self.dictionary.pad()
+        start, end = start_and_end(sample, pad, self.dictionary.eos())
         with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.options.dtype):
-            hypotheses = self._within_memory(plain, sample)
-        return build_risk_set(
-            sample["target"],
-            hypotheses,
-            self.options,
-            pad=self.dictionary.pad(),
-            eos=self.dictionary.eos(),
-        )
+            hypotheses = self._within_memory(plain, sample, start, end)
+        risk_set = build_risk_set(sample["target"], hypotheses, self.options, pad, end)
+        return replace(risk_set, tags=frozenset((start, end)))
 
-    def _within_memory(self, model: Any, sample: dict[str, Any]) -> Hypotheses:
+    def _within_memory(
+        self, model: Any, sample: dict[str, Any], start: int, end: int
+    ) -> Hypotheses:
         """The lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
-            return self._hypotheses(model, sample, start_token(sample))
+            return self._hypotheses(model, sample, start, end)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
@@ -205,10 +206,12 @@ class CandidateGenerator:
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))
         pad = self.dictionary.pad()
-        found = [self._within_memory(model, part_of(sample, half, pad)) for half in halves]
+        found = [
+            self._within_memory(model, part_of(sample, half, pad), start, end) for half in halves
+        ]
         return joined(found, pad)
 
-    def _hypotheses(self, model: Any, sample: dict[str, Any], start: int) -> Hypotheses:
+    def _hypotheses(self, model: Any, sample: dict[str, Any], start: int, end: int) -> Hypotheses:
         options = self.options
         if steps_are_known(model.decoder):
             beam = BeamOptions(
@@ -223,15 +226,15 @@ class CandidateGenerator:
                 topk=options.sampling_topk,
                 topp=options.sampling_topp,
             )
-            return beam_search(model, sample, beam, self.dictionary, start)
+            return beam_search(model, sample, beam, self.dictionary, start, end)
         # Without the ids, which fairseq's diverse search would take for rows of the batch.
         batch = {"net_input": sample["net_input"]}
-        lists = self._generator_for(model).generate([], batch, bos_token=start)
+        lists = self._generator_for(model, end).generate([], batch, bos_token=start)
         return stack_lists(lists, options.size, sample["target"], self.dictionary.pad())
 
-    def _generator_for(self, model: nn.Module) -> SequenceGenerator:
+    def _generator_for(self, model: nn.Module, end: int) -> SequenceGenerator:
         # SequenceGenerator keeps the model that it was built with and ignores generate's.
-        if self._generator is None or self._model is not model:
+        if self._generator is None or self._model is not model or self._generator.eos != end:
             options = self.options
             self._generator = SequenceGenerator(
                 [model],
@@ -242,6 +245,7 @@ class CandidateGenerator:
                 len_penalty=options.lenpen,
                 temperature=options.temperature,
                 search_strategy=self._strategy(),
+                eos=end,
             )
             self._model = model
         return self._generator
@@ -257,9 +261,17 @@ class CandidateGenerator:
         return search.BeamSearch(self.dictionary)
 
 
-def start_token(sample: dict[str, Any]) -> int:
-    """The token that the batch's targets start from: eos, or the tag of a multilingual task."""
-    return int(sample["net_input"]["prev_output_tokens"][0, 0])
+def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
+    """The tokens that the batch's targets start from and end in.
+
+    Both are eos. Multilingual tasks start from the tag of a language, mBART also ends in it.
+    """
+    start = int(sample["net_input"]["prev_output_tokens"][0, 0])
+    if start == eos:
+        return eos, eos
+    target = sample["target"]
+    last = target.gather(1, target.ne(pad).sum(1, keepdim=True) - 1)
+    return start, start if bool((last == start).all()) else eos
 
 
 def steps_are_known(decoder: nn.Module) -> bool:

@@ -32,6 +32,7 @@ def apply() -> None:
     allow_fairseq_checkpoints()
     evaluate_literals_only()
     allow_fairseq_broadcasts()
+    let_mbart_find_its_settings()
     validate_before_first_update()
     checkpoints.install()
     ranks.install()
@@ -100,6 +101,14 @@ def allow_fairseq_broadcasts() -> None:
         return held[0]
 
     utils._broadcast_object_slow = broadcast
+
+
+def let_mbart_find_its_settings() -> None:
+    """Let ``--task translation_from_pretrained_bart`` load data: what it asks for is now ``cfg``."""
+    from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+
+    if not hasattr(TranslationFromPretrainedBARTTask, "args"):
+        TranslationFromPretrainedBARTTask.args = property(lambda task: task.cfg)
 
 
 def validate_before_first_update() -> None:

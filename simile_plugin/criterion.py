@@ -17,6 +17,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models.nat import FairseqNATModel
 from fairseq.utils import get_perplexity
 from torch import Tensor, nn
 
@@ -337,7 +338,7 @@ class SimileRiskCriterion(FairseqCriterion):
             rows: the risk set's tokens as lists.
         """
         with self.clock.phase("text"):
-            hyps = self.texts(rows)
+            hyps = self.texts(rows, risk_set.tags)
         with self.clock.phase("reward"):
             refs = [row[0] for row in hyps]
             encoder = self._encoder.to(risk_set.tokens.device)
@@ -352,10 +353,16 @@ class SimileRiskCriterion(FairseqCriterion):
             )
             return hyps, scores, nn.functional.pad(values, (first, 0))
 
-    def texts(self, rows: list[list[list[int]]]) -> list[list[str]]:
-        """Plain strings of every row, reference first: B lists of 1 + N."""
-        refs = self.target_text.strings([row[0] for row in rows], reference=True)
-        flat = iter(self.target_text.strings([hyp for row in rows for hyp in row[1:]]))
+    def texts(
+        self, rows: list[list[list[int]]], tags: frozenset[int] = frozenset()
+    ) -> list[list[str]]:
+        """Plain strings of every row, reference first: B lists of 1 + N.
+
+        Args:
+            tags: tokens that are no text, see RiskSet.
+        """
+        refs = self.target_text.strings([row[0] for row in rows], reference=True, tags=tags)
+        flat = iter(self.target_text.strings([hyp for row in rows for hyp in row[1:]], tags=tags))
         return [
             [ref, *itertools.islice(flat, len(row) - 1)]
             for ref, row in zip(refs, rows, strict=True)
@@ -692,6 +699,11 @@ def check_model(model: nn.Module) -> None:
         raise ValueError(
             f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
             "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
+        )
+    if isinstance(plain, FairseqNATModel):
+        raise ValueError(
+            f"--arch: got a {type(plain).__name__}; simile_risk needs a decoder that goes from "
+            "left to right (transformer, fconv, lstm, ...): this one gives no probabilities"
         )
     if getattr(plain.decoder, "adaptive_softmax", None) is not None:
         raise ValueError(

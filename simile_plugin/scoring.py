@@ -244,6 +244,9 @@ def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     return parts
 
 
+Output = tuple[Tensor, None]  # as fairseq's decoders return it: with what BART takes apart
+
+
 class _RowDecoder:
     """Stands in for ``decoder.forward`` in one model call: encoder output of B sentences, and
     B x (1 + N) target rows, to token log-probabilities.
@@ -265,7 +268,7 @@ class _RowDecoder:
         self.again = 0 < max_tokens < padded
         self.forward = model.decoder.forward
 
-    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Output:
         """Log-probabilities (R x T, 2): of each target, and their mean over the vocabulary."""
         width = self.tokens.size(1)
         values, places = [], []
@@ -278,7 +281,7 @@ class _RowDecoder:
                 values.append(self._part(*arguments))
         found = torch.cat(values)
         index = torch.tensor(places).to(found.device)
-        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found)
+        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found), None
 
     def _part(self, previous: Tensor, encoder_out: Any, rows: list[int], kwargs: Any) -> Tensor:
         longest, device = self.lengths[rows[0]], self.tokens.device
@@ -341,7 +344,7 @@ class _TreeDecoder:
         fits = not max_tokens or max(self.counts) <= max_tokens
         return few and fits and self.heads * largest <= TREE_MASK
 
-    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Output:
         """Log-probabilities (R x T, 2): of each target, and their mean over the vocabulary."""
         values, places = [], []
         for part in self.parts:
@@ -354,7 +357,7 @@ class _TreeDecoder:
             places.append(edges[0])
         found = torch.cat(values)
         index = torch.from_numpy(np.concatenate(places)).to(found.device)
-        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found)
+        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found), None
 
     def _part(
         self,
@@ -472,5 +475,5 @@ def _call(
     start = net_input["prev_output_tokens"][:, :1].repeat_interleave(decoder.sentence_rows, 0)
     net_input["prev_output_tokens"] = teacher_forcing_input(decoder.tokens, start.squeeze(1), pad)
     with replaced(decoder.model.decoder, "forward", decoder):
-        found: Tensor = model(**net_input)
+        found: Tensor = model(**net_input)[0]
     return found

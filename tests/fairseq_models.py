@@ -9,8 +9,18 @@ from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 WORDS = ["a", "red", "house", "stands", "on", "the", "hill", "two", "boys", "wait"]
+SIDES = ("encoder", "decoder")
+SMALL = {
+    **{f"{side}_layers": 1 for side in SIDES},
+    **{f"{side}_attention_heads": 2 for side in SIDES},
+    **{f"{side}_embed_dim": 16 for side in SIDES},
+    **{f"{side}_ffn_embed_dim": 32 for side in SIDES},
+    "max_positions": 64,
+}
 SIZES = {
     "transformer_tiny": {"encoder_layers": 1, "decoder_layers": 2, "max_positions": 64},
+    "bart_base": SMALL | {"share_all_embeddings": True},
+    "nonautoregressive_transformer": SMALL,
     "fconv": {
         "encoder_embed_dim": 16,
         "encoder_layers": "[(16, 3)] * 2",
@@ -90,3 +100,14 @@ def rows_of(sample, rows):
         "net_input": net_input,
         "target": target,
     }
+
+
+def with_tag(sample, tag, pad=1):
+    """A batch in mBART's layout: targets end in the tag of their language, and start from it."""
+    target = torch.nn.functional.pad(sample["target"], (0, 1), value=pad)
+    ends = target.ne(pad).sum(1, keepdim=True)
+    target = target.scatter(1, ends, tag)
+    previous = torch.cat([torch.full((len(target), 1), tag), target[:, :-1]], 1)
+    previous = previous.masked_fill(target.eq(pad), pad)
+    net_input = {**sample["net_input"], "prev_output_tokens": previous}
+    return {**sample, "target": target, "net_input": net_input}

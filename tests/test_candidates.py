@@ -13,11 +13,12 @@ from simile_plugin.candidates import (
     part_of,
     repeats,
     stack_lists,
+    start_and_end,
     steps_are_known,
     unwrap,
     weights_as,
 )
-from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_models import make_model, make_sample, make_task, with_tag
 
 PAD, EOS = 1, 2
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
@@ -173,6 +174,36 @@ def test_part_of_a_batch():
     assert torch.equal(part_of(sample, slice(0, 2), PAD)["net_input"]["src_tokens"], sources[:2])
     assert part["target"].shape == (2, sample["target"].size(1))
     assert part["id"].tolist() == sample["id"][1:].tolist()
+
+
+def test_start_and_end():
+    sample = make_sample(make_task())
+    assert start_and_end(sample, PAD, EOS) == (EOS, EOS)
+    assert start_and_end(with_tag(sample, 9), PAD, EOS) == (9, 9)
+    tagged = sample["net_input"]["prev_output_tokens"].clone()
+    tagged[:, 0] = 9  # of a multilingual task: targets end in eos as ever
+    multilingual = {**sample, "net_input": {**sample["net_input"], "prev_output_tokens": tagged}}
+    assert start_and_end(multilingual, PAD, EOS) == (9, EOS)
+
+
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny", "lstm"])
+def test_lists_of_mbart_end_in_the_tag_of_the_language(arch, monkeypatch):
+    task, size, tag = make_task(), 3, 9
+    model, sample = make_model(arch, task).eval(), with_tag(make_sample(task), tag)
+    stock = SequenceGenerator(
+        [model], task.target_dictionary, beam_size=size, max_len_a=1.5, max_len_b=10, eos=tag
+    )
+    lists = stock.generate([], sample, bos_token=tag)
+    expected = stack_lists(lists, size, sample["target"], PAD)
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=size))
+    for known in (True, False):
+        monkeypatch.setattr(candidates, "steps_are_known", lambda decoder, known=known: known)
+        found = generator(model, sample)
+        assert found.tags == {tag}
+        width = expected.tokens.size(-1)
+        assert torch.equal(found.tokens[:, 1:, :width], expected.tokens)
+    plain = generator(model, make_sample(task))  # the end is not remembered
+    assert plain.tags == {EOS} and (plain.tokens == EOS).any(-1).all()
 
 
 def test_sampling_gives_lists_too():

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
 from simile_plugin import compat
 
@@ -205,3 +206,10 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
     with pytest.raises(Exception) as caught:  # struct.error, IndexError, ...
         torch.load(tmp_path / "cut.pt", weights_only=True)
     assert "checkpoint: not read: it is damaged, or" in compat.one_line(caught.value)
+
+
+def test_mbarts_task_finds_its_settings():
+    compat.apply()
+    task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
+    task.cfg = object()
+    assert task.args is task.cfg

@@ -14,7 +14,7 @@ from simile_plugin.beam import Hypotheses
 from simile_plugin.criterion import SimileRiskCriterion
 from simile_plugin.reward import score_lists
 from simile_plugin.scoring import score_rows
-from tests.fairseq_models import make_model, make_sample, rows_of
+from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
 
 PAD = 1
 
@@ -114,6 +114,22 @@ def test_every_reward_trains_every_architecture(make_criterion, task, reward, ar
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     assert all(torch.isfinite(norm) for norm in norms) and sum(norms) > 0
     assert 0 <= log["cost"].item() / 3 <= 2
+
+
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny"])
+def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
+    sample = with_tag(make_sample(task), 9)
+    criterion = make_criterion()
+    model, loss, _, _ = forward(criterion, sample, arch)
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    risk_set = criterion.generator(model, sample)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    target = make_sample(task)["target"]
+    untagged = target.masked_fill(target.eq(9), PAD).tolist()
+    assert [row[0] for row in hyps] == criterion.target_text.strings(untagged, True)
+    tag = task.target_dictionary[9].strip("\u2581")
+    assert not any(tag in text for row in hyps for text in row)
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
@@ -253,6 +269,8 @@ def test_bad_tasks_and_models(make_criterion, task):
         criterion(
             make_model("transformer_tiny", task, adaptive_softmax_cutoff="6"), make_sample(task)
         )
+    with pytest.raises(ValueError, match="got a NATransformerModel; simile_risk needs a decoder"):
+        criterion(make_model("nonautoregressive_transformer", task), make_sample(task))
     task.cfg.left_pad_target = True
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()
