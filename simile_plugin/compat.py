@@ -104,7 +104,7 @@ def allow_fairseq_broadcasts() -> None:
 
 
 def let_mbart_find_its_settings() -> None:
-    """Let ``--task translation_from_pretrained_bart`` load data: what it asks for is now ``cfg``."""
+    """Let ``translation_from_pretrained_bart`` load data: what it asks for is now ``cfg``."""
     from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
     if not hasattr(TranslationFromPretrainedBARTTask, "args"):
