@@ -1,13 +1,18 @@
-"""The work of a GPU on a device that is not the CPU (device.py); run by test_other_device.py."""
+"""The work of a GPU, on one (SIMILE_TEST_DEVICE=cuda) or on a made-up device (elsewhere.py).
+
+Run by tests/test_other_device.py.
+"""
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fairseq.logging import metrics
+from torch.utils import _pytree as pytree
 
 from simile_plugin.cli import main
 from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
@@ -15,8 +20,12 @@ from simile_plugin.encoder.mining import POOLS, hardest_negatives, random_negati
 from simile_plugin.encoder.trainer import Trainer, TrainingConfig
 from tests.encoder.conftest import random_pairs, write_pairs
 from tests.fairseq_models import make_model, make_sample, make_task
-from tests.other_device.device import NAME, moved
 
+NAME = os.environ.get("SIMILE_TEST_DEVICE", "elsewhere")
+if NAME == "elsewhere":
+    import tests.other_device.elsewhere  # noqa: F401
+
+# None that shares parameters: moved to the made-up device they come apart.
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
 FLAGS: dict[str, dict[str, Any]] = {
     "beam": {},
@@ -40,7 +49,13 @@ def letters(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[lis
     ]
 
 
-def test_the_device_is_another_one() -> None:
+def moved(value: Any) -> Any:
+    """Tensors of nested containers, on the device."""
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.to(NAME), value)
+
+
+@pytest.mark.skipif(NAME != "elsewhere", reason="a real device")
+def test_the_made_up_device_is_another_one() -> None:
     there = torch.ones(2, 3, device=NAME)
     assert there.device.type == NAME and (there + 1).tolist() == [[2.0] * 3] * 2
     with pytest.raises(RuntimeError, match="on one device"):
@@ -65,7 +80,8 @@ def update(device: str, arch: str, folder: str, flags: dict[str, Any]) -> tuple[
     loss, _, log = criterion(model, sample)
     loss.backward()
     gradient = [p.grad.cpu().flatten() for p in model.parameters() if p.grad is not None]
-    assert all(p.grad is None or p.grad.device.type == device for p in model.parameters())
+    wanted = torch.device(device).type
+    assert all(p.grad is None or p.grad.device.type == wanted for p in model.parameters())
     model.eval()
     torch.manual_seed(6)
     with torch.no_grad():

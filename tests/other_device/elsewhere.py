@@ -150,7 +150,8 @@ def on_the_cpu(func: Any) -> Callable[..., Any]:
     """An operation, and its gradient, for which torch has kernels of its own on each device."""
 
     def there_and_back(*args: Any) -> Any:
-        return moved(func(*pytree.tree_map_only(Tensor, Tensor.cpu, args)))
+        result = func(*pytree.tree_map_only(Tensor, Tensor.cpu, args))
+        return pytree.tree_map_only(Tensor, lambda x: x.to(NAME), result)
 
     return there_and_back
 
@@ -158,8 +159,3 @@ def on_the_cpu(func: Any) -> Callable[..., Any]:
 LIBRARY.impl("lstm.input", on_the_cpu(aten.lstm.input), "AutogradPrivateUse1")
 LIBRARY.impl("lstm.data", on_the_cpu(aten.lstm.data), "AutogradPrivateUse1")
 LIBRARY.impl("lstm_cell", on_the_cpu(aten.lstm_cell.default), "AutogradPrivateUse1")
-
-
-def moved(value: Any) -> Any:
-    """Tensors of nested containers, on the device."""
-    return pytree.tree_map_only(Tensor, lambda x: x.to(NAME), value)
