@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 LONGEST = 10_000  # entries of a list; fairseq's longest are convolutions, some dozens
+REFUSED = (SyntaxError, TypeError, ValueError, OverflowError, RecursionError, MemoryError)
 EXPECTED = "expected numbers, strings, True, False, None, lists, tuples and dicts, + and *"
 
 
@@ -20,7 +21,7 @@ def evaluate(text: str) -> Any:
         raise TypeError(f"got {type(text).__name__}, expected a string")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:
+    except REFUSED as error:
         raise ValueError(f"got {text[:200]!r}; {EXPECTED}") from error
 
 
