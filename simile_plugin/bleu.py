@@ -140,8 +140,7 @@ def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
 
 def _brevity_penalty(stats: Tensor) -> Tensor:
     hyp, ref = stats[..., 0], stats[..., 1]
-    penalty = torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)
-    return torch.where(hyp > 0, penalty, torch.zeros_like(penalty))
+    return torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)  # nothing matches an empty output
 
 
 def sentence_bleu(stats: Tensor) -> Tensor:

@@ -58,6 +58,22 @@ def test_by_hand():
     ]
 
 
+@pytest.mark.parametrize(
+    ("hyp", "ref"),
+    [
+        ("the heron waits beside", "the heron waits now"),  # one 4-gram, which does not match
+        ("the heron waits beside", "the boy sat down"),  # a single match of all orders
+        ("two boys skip stones", "the heron waits beside"),  # none
+        ("the heron", "the heron waits"),  # too short for the longer orders
+        ("", "the heron"),
+    ],
+)
+def test_tiny_corpora_score_as_sacrebleus(hyp, ref):
+    expected = sacrebleu.metrics.BLEU().corpus_score([hyp], [[ref]]).score
+    found = bleu.corpus_bleu(torch.tensor(bleu_statistics(hyp, ref)))
+    assert found.item() == pytest.approx(expected, abs=1e-9)
+
+
 def test_nothing_to_count():
     assert list_statistics([], []).shape == (0, 0, 10)
     assert list_statistics([[], []], ["a", "b"]).shape == (2, 0, 10)
@@ -72,5 +88,5 @@ def test_the_memory_of_words_is_bounded(monkeypatch):
         words = [f"w{i}" for i in range(start, start + 5)]
         found = list_statistics([[" ".join(words)]], [" ".join(words[:3])])
         assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
-        assert len(bleu._WORDS["13a"]) <= 12 + 5
+        assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
     assert torch.is_tensor(found)

@@ -36,6 +36,8 @@ TESTS = {
         "tests/other_device/cases.py::test_mining",
     ],
     "reward": ["tests/test_reward.py"],
+    "bleu": ["tests/test_bleu.py", "tests/test_reward.py"],
+    "guards": ["tests/test_degenerate.py"],
 }
 COMPARED = {
     ast.Lt: (ast.LtE, ast.GtE),
