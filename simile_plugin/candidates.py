@@ -62,7 +62,7 @@ class RiskSet:
 
     def part(self, rows: slice) -> RiskSet:
         """The lists of some sentences."""
-        return RiskSet(self.tokens[rows], self.mask[rows])
+        return replace(self, tokens=self.tokens[rows], mask=self.mask[rows])
 
     def sentence_tokens(self, pad: int) -> list[int]:
         """Rows x longest row of each sentence, B numbers."""
@@ -135,6 +135,8 @@ def part_of(sample: dict[str, Any], rows: slice, pad: int) -> dict[str, Any]:
     fairseq's LSTM encoder refuses a batch whose longest source is shorter than the batch is wide.
     """
     size = len(sample["target"])
+    if rows == slice(0, size):  # the usual case, without waiting for the device
+        return sample
 
     def cut(value: Any) -> Any:
         return value[rows] if isinstance(value, Tensor) and value.shape[:1] == (size,) else value

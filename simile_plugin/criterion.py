@@ -9,7 +9,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -292,7 +292,7 @@ class SimileRiskCriterion(FairseqCriterion):
             # A GPU is at work on the scores; the reward is computed meanwhile.
             reward = judge()[2][portion.rows].to(token_lprobs)
             finite = guards.finite_rows(token_lprobs, mean_lprobs, reward, part_set.mask)
-            part_set = RiskSet(part_set.tokens, finite.members)
+            part_set = replace(part_set, mask=finite.members)
             distribution = self.distribution(finite.token_lprobs, part_set)
             sentence_risk = risk.expected_cost(distribution, 1.0 - finite.reward)
             sentence_risk = sentence_risk + guards.cost_without_members(finite.members)
@@ -308,7 +308,7 @@ class SimileRiskCriterion(FairseqCriterion):
             model, sample["net_input"], risk_set.sentence_tokens(self.padding_idx), portion_loss
         )
         scored = Scored(*(torch.cat(values) for values in zip(*found, strict=True)))
-        kept = RiskSet(risk_set.tokens, scored.members)
+        kept = replace(risk_set, mask=scored.members)
         hyps, scores, _ = judge()
         if self.dump is not None:
             self.write_lists(self.dump, sample, kept, hyps, scored.token_lprobs, scores)

@@ -111,3 +111,8 @@ def with_tag(sample, tag, pad=1):
     previous = previous.masked_fill(target.eq(pad), pad)
     net_input = {**sample["net_input"], "prev_output_tokens": previous}
     return {**sample, "target": target, "net_input": net_input}
+
+
+def numbers(log):
+    """The numbers of a logging output, summed over what has several, but for times."""
+    return {k: float(torch.as_tensor(v).sum()) for k, v in log.items() if "seconds" not in k}

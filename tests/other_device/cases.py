@@ -19,7 +19,7 @@ from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
 from simile_plugin.encoder.mining import POOLS, hardest_negatives, random_negatives
 from simile_plugin.encoder.trainer import Trainer, TrainingConfig
 from tests.encoder.conftest import random_pairs, write_pairs
-from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_models import make_model, make_sample, make_task, numbers
 
 NAME = os.environ.get("SIMILE_TEST_DEVICE", "elsewhere")
 if NAME == "elsewhere":
@@ -90,14 +90,6 @@ def update(device: str, arch: str, folder: str, flags: dict[str, Any]) -> tuple[
         criterion.reduce_metrics([log, validation])
     assert math.isfinite(logged.get_smoothed_value("cost"))
     return loss.item(), torch.cat(gradient), numbers(log), numbers(validation)
-
-
-def numbers(log: dict[str, Any]) -> dict[str, float]:
-    return {
-        key: float(torch.as_tensor(value).sum())
-        for key, value in log.items()
-        if not key.startswith("seconds")
-    }
 
 
 @pytest.mark.parametrize("flags", FLAGS)
@@ -218,7 +210,7 @@ def answer(command: str, device: str, capsys: pytest.CaptureFixture[str]) -> Any
 
 
 def numbers_in(value: Any) -> list[float]:
-    """The numbers of nested containers, but for those of how long it took."""
+    """The numbers of nested containers."""
     match value:
         case dict():
             return [n for v in value.values() for n in numbers_in(v)]
