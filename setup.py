@@ -19,8 +19,8 @@ setup(
     packages=find_packages(include=["simile_plugin", "simile_plugin.*"]),
     ext_modules=[
         Extension(
-            "simile_plugin.encoder._row_kernel",
-            ["simile_plugin/encoder/row_kernel.c"],
+            "simile_plugin.encoder_training._row_kernel",
+            ["simile_plugin/encoder_training/row_kernel.c"],
             extra_compile_args=["-O3", "-fno-math-errno"],  # errno keeps sqrtf from vectors
             optional=True,  # without a compiler torch does its work, more slowly
         )

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from simile_plugin import compat
+from simile_plugin import fairseq_hooks
 
 # Where the files of another run lay; the weights come from the checkpoint anyway.
 FILE_FLAGS = {"encoder_embed_path", "decoder_embed_path", "pretrained_checkpoint"}
@@ -28,7 +28,7 @@ def saved_arguments(path: str) -> argparse.Namespace:
     Raises:
         ValueError: if the file is no fairseq checkpoint of a registered architecture.
     """
-    compat.allow_fairseq_checkpoints()
+    fairseq_hooks.allow_fairseq_checkpoints()
     try:
         state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except OSError as error:

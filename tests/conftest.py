@@ -1,6 +1,7 @@
 """A small encoder with random weights: scores need not be good here, only computed."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -10,7 +11,9 @@ import torch
 
 from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder_training.pairs import Pairs
+from tests.pairs import random_pairs, write_pairs
 
 # The same examples at every run: a change that breaks a test is then the change that is tested.
 # `--hypothesis-profile=explore` looks for new ones.
@@ -57,6 +60,22 @@ def encoder_folder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -
     return folder
 
 
+@pytest.fixture
+def make_tsv(tmp_path: Path) -> Callable[..., Path]:
+    """make_tsv(count, seed=0) -> path of a TSV of pairs."""
+
+    def make(count: int, seed: int = 0) -> Path:
+        return write_pairs(tmp_path / f"pairs{count}.{seed}.tsv", count, seed)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_pairs() -> Callable[..., Pairs]:
+    """make_pairs(count, vocab, shared, filler, seed=0) -> Pairs of random pieces."""
+    return random_pairs
+
+
 # The two below import fairseq, which most tests do without.
 
 
@@ -69,7 +88,7 @@ def task():
 
 @pytest.fixture
 def make_criterion(task, encoder_folder):
-    from simile_plugin.criterion import SimileRiskConfig, SimileRiskCriterion
+    from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
 
     def make(**flags):
         flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}

@@ -178,7 +178,7 @@ def test_language_choice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from tests.encoder.test_evaluation import PAIRS, write_set
+    from tests.evaluation.test_sts import PAIRS, write_set
 
     write_set(tmp_path, "own", PAIRS, "5\n0.5\n4\n1\n")
     english = ["the red house", "a map of the harbour"]

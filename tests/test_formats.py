@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from simile_plugin import checkpoints, compat
-from simile_plugin.analysis.human import read_key
-from simile_plugin.analysis.nbest_lists import read_nbest_lists
 from simile_plugin.cli import main
-from simile_plugin.encoder.binarized import binarized_segmenter, open_binarized
 from simile_plugin.encoder.format import load_own_encoder
-from simile_plugin.watch import Watch
+from simile_plugin.encoder_training.binarized import binarized_segmenter, open_binarized
+from simile_plugin.fairseq_hooks import checkpoints
+from simile_plugin.fairseq_hooks import fixes as compat
+from simile_plugin.fairseq_hooks.watch import Watch
+from simile_plugin.nbest.readers import read_nbest_lists
+from simile_plugin.report.human import read_key
 
 FIRST = Path(__file__).parent / "fixtures" / "formats-1"
 

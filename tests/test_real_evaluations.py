@@ -13,13 +13,13 @@ import pytest
 import sentencepiece
 import torch
 
-from simile_plugin.analysis.hard_sts import ALL, evaluate_hard
-from simile_plugin.encoder.bitext import embed_all, nearest, retrieval_accuracy
-from simile_plugin.encoder.detection import evaluate_detection, read_detection
-from simile_plugin.encoder.evaluation import evaluate_sts, read_sts
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.files import read_lines
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.evaluation.bitext import embed_all, nearest, retrieval_accuracy
+from simile_plugin.evaluation.detection import evaluate_detection, read_detection
+from simile_plugin.evaluation.hard_sts import ALL, evaluate_hard
+from simile_plugin.evaluation.sts import evaluate_sts, read_sts
+from simile_plugin.files.lines import read_lines
 
 pytestmark = pytest.mark.skipif(
     "SIMILE_DATA" not in os.environ, reason="SIMILE_DATA, the folder of real data, is not set"

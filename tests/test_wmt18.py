@@ -22,7 +22,7 @@ from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
 from sacrebleu.dataset import DATASETS
 
 from recipes.wmt18 import archives, corpus, cost, results
-from simile_plugin import architectures
+from simile_plugin.fairseq_training import architectures
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "wmt18"

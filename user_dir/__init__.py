@@ -1,4 +1,7 @@
-"""What ``--user-dir user_dir`` points fairseq at: it registers the criterion and architectures."""
+"""What --user-dir points at: mends fairseq, registers the criterion and the architectures."""
 
-from simile_plugin import architectures as architectures
-from simile_plugin import criterion as criterion
+from simile_plugin import fairseq_hooks
+
+fairseq_hooks.install()
+
+from simile_plugin.fairseq_training import architectures, criterion  # noqa: E402, F401

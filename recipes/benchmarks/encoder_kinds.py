@@ -9,14 +9,18 @@ from itertools import cycle, islice
 
 import torch
 
-from simile_plugin.analysis.tables import markdown_table
-from simile_plugin.encoder.adam import DENSE_STEPS
-from simile_plugin.encoder.composers import possible_tokens
-from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.pairs import TextPairs, read_pairs, segment_pairs, train_tokenizer
-from simile_plugin.encoder.run import keep_freed_memory
-from simile_plugin.encoder.trainer import Trainer, TrainingConfig
-from simile_plugin.text import Preprocessing
+from simile_plugin.encoder import Encoder, Preprocessing, possible_tokens
+from simile_plugin.encoder_training import (
+    DENSE_STEPS,
+    TextPairs,
+    Trainer,
+    TrainingConfig,
+    keep_freed_memory,
+    read_pairs,
+    segment_pairs,
+    train_tokenizer,
+)
+from simile_plugin.statistics import markdown_table
 
 KINDS = ("sp", "word", "trigram", "charagram", "sp+trigram", "lstm", "blstm", "gran")
 BATCH = 128

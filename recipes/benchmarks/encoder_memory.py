@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simile_plugin.encoder.binarized import FolderWriter, open_binarized
-from simile_plugin.encoder.pairs import Pairs, train_sentencepiece
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder import Preprocessing, Segmenter
+from simile_plugin.encoder_training import FolderWriter, Pairs, open_binarized, train_sentencepiece
 
 CHUNK = 500_000  # pairs written at once
 MEAN_PIECES = 13
@@ -64,7 +63,7 @@ def draw(pairs: Pairs, batches: int) -> dict[str, float]:
 def train(pairs: Pairs, steps: int) -> dict[str, float]:
     """Steps of the real trainer, with M at 60 from the first one."""
     # Here, for torch is large, and a child's largest size begins with that of its parent.
-    from simile_plugin.encoder.trainer import Trainer, TrainingConfig
+    from simile_plugin.encoder_training import Trainer, TrainingConfig
 
     config = TrainingConfig(
         steps=steps, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1

@@ -18,13 +18,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.analysis.tables import markdown_table
-from simile_plugin.encoder.export import MODEL2VEC, SENTENCE_TRANSFORMERS, export_encoder
-from simile_plugin.encoder.format import load_own_encoder, save_encoder
-from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.pairs import train_sentencepiece
-from simile_plugin.piece_model import CONTROL, UNKNOWN
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder import (
+    CONTROL,
+    MODEL2VEC,
+    SENTENCE_TRANSFORMERS,
+    UNKNOWN,
+    Encoder,
+    Preprocessing,
+    Segmenter,
+    export_encoder,
+    load_own_encoder,
+    save_encoder,
+)
+from simile_plugin.encoder_training import train_sentencepiece
+from simile_plugin.statistics import markdown_table
 
 TEXTS = (
     "newstest/de-en/*.en.gz",

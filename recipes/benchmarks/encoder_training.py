@@ -50,9 +50,8 @@ def main() -> None:
 
 def make(folder: str, count: int, vocabulary: int = 30_000) -> None:
     """Pairs with the lengths and piece frequencies of text, half of the pieces shared."""
-    from simile_plugin.encoder.binarized import BinarizeOptions, binarize_pairs
-    from simile_plugin.encoder.pairs import BadLines
-    from simile_plugin.text import Preprocessing
+    from simile_plugin.encoder import Preprocessing
+    from simile_plugin.encoder_training import BadLines, BinarizeOptions, binarize_pairs
 
     rng = np.random.default_rng(0)
     chance = 1 / (np.arange(vocabulary) + 3.0)
@@ -96,10 +95,14 @@ def pairs_per_second(step: Callable[[], int], warm: float, seconds: float) -> fl
 
 def simile(args: argparse.Namespace) -> dict[str, Any]:
     """Ours at the full M: mining, loss and Adam of whole mega-batches."""
-    from simile_plugin.encoder.adam import DENSE_STEPS
-    from simile_plugin.encoder.binarized import open_binarized, read_manifest
-    from simile_plugin.encoder.run import keep_freed_memory
-    from simile_plugin.encoder.trainer import Trainer, TrainingConfig
+    from simile_plugin.encoder_training import (
+        DENSE_STEPS,
+        Trainer,
+        TrainingConfig,
+        keep_freed_memory,
+        open_binarized,
+        read_manifest,
+    )
 
     keep_freed_memory()
     vocabulary = read_manifest(Path(args.folder))["vocab_size"]
@@ -212,7 +215,7 @@ def at_scale(args: argparse.Namespace) -> dict[str, Any]:
 
 def mapped(folder: str) -> tuple[Any, int]:
     """Pairs and vocabulary size of a folder."""
-    from simile_plugin.encoder.binarized import open_binarized, read_manifest
+    from simile_plugin.encoder_training import open_binarized, read_manifest
 
     return open_binarized(folder), read_manifest(Path(folder))["vocab_size"]
 

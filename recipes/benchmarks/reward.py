@@ -13,11 +13,9 @@ from pathlib import Path
 import torch
 
 from recipes.benchmarks.encoder_text import make_encoder, texts
-from simile_plugin.analysis.tables import markdown_table
-from simile_plugin.encoder.export import SENTENCE_TRANSFORMERS, export_encoder
-from simile_plugin.encoder.format import load_own_encoder
-from simile_plugin.encoder.models import Encoder
-from simile_plugin.reward import ListScores, _add_similarity, score_lists
+from simile_plugin.encoder import SENTENCE_TRANSFORMERS, Encoder, export_encoder, load_own_encoder
+from simile_plugin.reward import ListScores, add_similarity, score_lists
+from simile_plugin.statistics import markdown_table
 
 Batch = tuple[list[list[str]], list[str]]
 Score = Callable[[Batch], object]
@@ -56,7 +54,7 @@ def open_ours(encoder: Encoder) -> dict[str, Score]:
     def simile(batch: Batch) -> None:
         shape = (len(batch[1]), len(batch[0][0]))
         scores = ListScores(bleu_stats=torch.zeros(*shape, 10), bleu=torch.zeros(shape))
-        _add_similarity(scores, *batch, encoder, 0.25)
+        add_similarity(scores, *batch, encoder, 0.25)
 
     return {
         "ours: SIMILE": simile,

@@ -1,7 +1,7 @@
 """Peak memory of scoring a risk set with gradient: full logits beside sliced ones.
 
 full    one model call, log-probabilities of all B x (N + 1) x T positions over the vocabulary
-ours    simile_plugin.scoring, everything at once
+ours    simile_plugin.fairseq_training.scoring, everything at once
 capped  the same with --risk-max-tokens
 """
 
@@ -19,8 +19,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
 from recipes.benchmarks.update import SMALL, Clock, in_child
-from simile_plugin.candidates import RiskSet
-from simile_plugin.scoring import score_rows, teacher_forcing_input
+from simile_plugin.fairseq_training import RiskSet, score_rows, teacher_forcing_input
 
 
 def make_model(vocabulary: int) -> tuple[Any, Dictionary]:

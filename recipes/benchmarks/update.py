@@ -32,19 +32,19 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor, nn
 
-from simile_plugin.analysis.curves_figure import FILE_STYLE
-from simile_plugin.analysis.svg import COLORS, DASHES, MARKERS
-from simile_plugin.candidates import (
+from simile_plugin.encoder import load_own_encoder
+from simile_plugin.fairseq_training import (
     CandidateOptions,
+    TargetText,
     build_risk_set,
     evaluation_mode,
     stack_lists,
+    teacher_forcing_input,
 )
-from simile_plugin.encoder.format import load_own_encoder
 from simile_plugin.files import atomic_write
+from simile_plugin.report import FILE_STYLE
 from simile_plugin.reward import length_penalty
-from simile_plugin.scoring import teacher_forcing_input
-from simile_plugin.text import TargetText
+from simile_plugin.statistics import COLORS, DASHES, MARKERS
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simile_plugin.encoder.evaluation import evaluate_sts, read_sts, spearman
-from simile_plugin.encoder.format import load_encoder
+from simile_plugin.encoder import load_encoder
+from simile_plugin.evaluation import evaluate_sts, read_sts, spearman
 from simile_plugin.files import read_parallel
 
 MOST_FOR_EXACT = 8  # 8! orders

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from simile_plugin.encoder.detection import (
+from simile_plugin.evaluation import (
     DetectionSet,
     group_folds,
     read_detection,

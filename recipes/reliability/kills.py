@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from recipes.reliability.trainings import RISK, Fault, Job, Trainings, prepare
-from simile_plugin import compat
+from simile_plugin import fairseq_hooks
 
 TIMES = re.compile(
     r"(train_|valid_|train_inner_)?(wall|train_wall|ups|wps|sents_s|hyps_s|peak_gb|ms_\w+)"
@@ -41,7 +41,7 @@ POINTS = {
     "fairseq_cli.train:validate": 4,
     "fairseq.trainer:Trainer.train_step": 12,
     "fairseq.trainer:Trainer.valid_step": 4,
-    "simile_plugin.criterion:SimileRiskCriterion.judge": 16,
+    "simile_plugin.fairseq_training.criterion:SimileRiskCriterion.judge": 16,
 }
 VARIANTS = {
     "beam": "--update-freq 2 --log-interval 2",
@@ -163,9 +163,7 @@ def tiny_encoder(folder: Path) -> None:
     import sentencepiece
 
     from recipes.quickstart import toy
-    from simile_plugin.encoder.format import save_encoder
-    from simile_plugin.encoder.models import Encoder
-    from simile_plugin.text import Preprocessing, Segmenter
+    from simile_plugin.encoder import Encoder, Preprocessing, Segmenter, save_encoder
 
     sizes = "--train 100 --valid 1 --test 1 --pairs 1 --words 3 --seed 3"
     toy.main(["generate", "--out", str(folder / "encoder-text"), *sizes.split()])
@@ -189,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     tiny_encoder(args.work)
-    compat.allow_fairseq_checkpoints()
+    fairseq_hooks.allow_fairseq_checkpoints()
     chance, kills, chains, wrong = random.Random(args.seed), 0, 0, 0
     with Trainings(args.work) as trainings:
         prepare(trainings, args.work.resolve() / "tiny-encoder")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from simile_plugin import __version__
+from simile_plugin.files import InputError
 
 # Order of use. A module that is not here comes last; one that does not exist is not listed.
 ORDER = (
@@ -138,7 +139,7 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
         if error.filename is None and error.errno == errno.ENOSPC:
             message = f"standard output cannot be written: {error.strerror}"
             _drop_output()  # Python flushes it once more at exit
-    except ValueError as error:
+    except InputError as error:
         if os.environ.get("SIMILE_TRACEBACK"):
             raise
         message = str(error)

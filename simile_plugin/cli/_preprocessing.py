@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simile_plugin.text import Preprocessing
+    from simile_plugin.encoder import Preprocessing
 
 
 def add_preprocessing(group: argparse._ArgumentGroup) -> None:
@@ -22,7 +22,7 @@ def add_preprocessing(group: argparse._ArgumentGroup) -> None:
 
 def preprocessing_of(args: argparse.Namespace) -> Preprocessing:
     """What the flags say."""
-    from simile_plugin.text import Preprocessing
+    from simile_plugin.encoder import Preprocessing
 
     return Preprocessing(
         lowercase=not args.keep_case,

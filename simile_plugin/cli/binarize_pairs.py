@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
+from simile_plugin.files import InputError
 
 HELP = "segment TSV pairs once, into a folder that training maps into memory"
 
@@ -91,31 +92,36 @@ def run(args: argparse.Namespace) -> int:
     import sys
     import time
 
-    from simile_plugin.encoder.binarized import BinarizeOptions, binarize_pairs, is_binarized
-    from simile_plugin.encoder.pairs import BadLines
-    from simile_plugin.encoder.tokens import MIX, TOKENS, types_of
-    from simile_plugin.encoder.tsv import Columns, TsvInput
-    from simile_plugin.encoder.workers import choose_workers
+    from simile_plugin.encoder import MIX, TOKENS, types_of
+    from simile_plugin.encoder_training import (
+        BadLines,
+        BinarizeOptions,
+        Columns,
+        TsvInput,
+        binarize_pairs,
+        choose_workers,
+        is_binarized,
+    )
 
     parts = args.tokens.split(MIX)
     if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
-        raise ValueError(
+        raise InputError(
             f"--tokens: got {args.tokens}, expected one of {', '.join(TOKENS)}, or different ones "
             f"with {MIX} between them"
         )
     if args.sentencepiece is not None and "sp" not in parts:
-        raise ValueError(
+        raise InputError(
             f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
             "no sentencepiece model; leave one of them out"
         )
     if args.vocab_size is None:
         args.vocab_size = 30_000 if args.tokens == "sp" else 0
     elif args.vocab_size < 1:
-        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+        raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
     if args.sample_sentences < 1:
-        raise ValueError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
+        raise InputError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
     if is_binarized(args.output) and not args.overwrite:
-        raise ValueError(
+        raise InputError(
             f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
         )
     options = BinarizeOptions(

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simile_plugin.files import InputError
+
 if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
+    from simile_plugin.encoder import Encoder
 
 HELP = "reads published encoders (.pt); writes sentence-transformers and model2vec folders"
 
@@ -72,8 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as ValueError or OSError."""
-    from simile_plugin.encoder.export import MODULES, export_encoder
-    from simile_plugin.encoder.format import CONFIG, save_encoder
+    from simile_plugin.encoder import CONFIG, MODULES, export_encoder, save_encoder
     from simile_plugin.files import check_replaceable
 
     check_replaceable(args.output, CONFIG if args.to == "simile" else MODULES)
@@ -84,14 +85,13 @@ def run(args: argparse.Namespace) -> int:
         try:
             export_encoder(encoder, args.output, args.to)
         except ValueError as error:
-            raise ValueError(f"--from: {args.source}: {error}") from error
+            raise InputError(f"--from: {args.source}: {error}") from error
     print(f"{args.output}: {args.to}, {len(encoder.segmenter)} pieces of {encoder.dim} dimensions")
     return 0
 
 
 def _read(args: argparse.Namespace) -> Encoder:
-    from simile_plugin.encoder.format import load_own_encoder
-    from simile_plugin.encoder.published import convert_published, read_published
+    from simile_plugin.encoder import convert_published, load_own_encoder, read_published
 
     if Path(args.source).is_dir():
         for flag, value in (
@@ -99,12 +99,12 @@ def _read(args: argparse.Namespace) -> Encoder:
             ("--split-punctuation", args.split_punctuation),
         ):
             if value is not None:
-                raise ValueError(
+                raise InputError(
                     f"{flag}: is for a published .pt, but --from {args.source} is ours"
                 )
         return load_own_encoder(args.source)
     if args.sentencepiece is None:
-        raise ValueError(
+        raise InputError(
             f"--sentencepiece: missing; --from {args.source} is no folder, and a published .pt "
             "needs the sentencepiece model that came with it"
         )
@@ -113,7 +113,7 @@ def _read(args: argparse.Namespace) -> Encoder:
     try:
         encoder, counts = convert_published(published, model, args.split_punctuation)
     except ValueError as error:
-        raise ValueError(f"{error} ({args.sentencepiece})") from error
+        raise InputError(f"{error} ({args.sentencepiece})") from error
     encoder.training_facts["from"] = Path(args.source).name
     print(
         f"{args.source}: {counts['with_embedding']} of {counts['pieces']} pieces have an "

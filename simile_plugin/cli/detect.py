@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from simile_plugin.files import InputError
+
 HELP = "tell paraphrases from other pairs by an encoder: accuracy of a classifier, AUC"
 
 DESCRIPTION = """\
@@ -98,13 +100,8 @@ def run(args: argparse.Namespace) -> int:
 
     from tqdm import tqdm
 
-    from simile_plugin.encoder.detection import (
-        PerceptronConfig,
-        evaluate_detection,
-        read_detection,
-    )
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.encoder.models import usable_device
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import PerceptronConfig, evaluate_detection, read_detection
 
     _check(args)
     grades = args.positive_from, args.negative_to
@@ -159,9 +156,9 @@ def _check(args: argparse.Namespace) -> None:
         ("--resamples", args.resamples, 40),
     ):
         if value < least:
-            raise ValueError(f"{flag}: got {value}, expected {least} or more")
+            raise InputError(f"{flag}: got {value}, expected {least} or more")
     if not args.negative_to < args.positive_from:
-        raise ValueError(
+        raise InputError(
             f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
             f"{args.positive_from:g}"
         )

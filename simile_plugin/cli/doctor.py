@@ -193,7 +193,7 @@ def check_extension() -> Check:
 def check_checkpoints() -> Check:
     """A checkpoint as fairseq writes it, with an argparse.Namespace, can be read back."""
     torch: Any = importlib.import_module("torch")
-    compat: Any = importlib.import_module("simile_plugin.compat")
+    compat: Any = importlib.import_module("simile_plugin.fairseq_hooks")
     compat.allow_fairseq_checkpoints()
     utils: Any = importlib.import_module("fairseq.checkpoint_utils")
     state = {
@@ -235,7 +235,7 @@ def check_compare_mt() -> Check:
 
 def check_row_kernel() -> Check:
     """The compiled part of encoder training; without it training takes longer, and is as exact."""
-    kernel = importlib.import_module("simile_plugin.encoder.row_kernel")
+    kernel = importlib.import_module("simile_plugin.encoder_training.row_kernel")
     if kernel.load_kernel() is None:
         fix = "apt-get install gcc, then install simile-plugin again"
         return Check("row kernel", "warn", "not compiled: encoders train more slowly", fix)

@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from simile_plugin.files import InputError
+
 if TYPE_CHECKING:
-    from simile_plugin.encoder.evaluation import EncodingSpeed
-    from simile_plugin.encoder.models import RewardEncoder
+    from simile_plugin.encoder import RewardEncoder
+    from simile_plugin.evaluation import EncodingSpeed
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
@@ -104,13 +106,10 @@ def run(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from simile_plugin.analysis.hard_sts import evaluate_hard, format_hard
-    from simile_plugin.analysis.metric_quality import read_judgements
-    from simile_plugin.analysis.quality import analyse_quality, format_quality
-    from simile_plugin.encoder.evaluation import read_sts
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.encoder.models import usable_device
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import evaluate_hard, format_hard, read_judgements, read_sts
     from simile_plugin.files import read_lines
+    from simile_plugin.report import analyse_quality, format_quality
 
     _check(args)
     named = _named_encoders(args.encoder)
@@ -177,7 +176,7 @@ def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str
 
     from tqdm import tqdm
 
-    from simile_plugin.encoder.evaluation import SPEED_SENTENCES, measure_speed
+    from simile_plugin.evaluation import SPEED_SENTENCES, measure_speed
 
     found = {}
     for name, encoder in encoders.items():
@@ -189,7 +188,7 @@ def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str
 
 def _named_encoders(specs: list[str]) -> dict[str, str]:
     """Folders by the names given to them, else by their own."""
-    from simile_plugin.analysis.quality import short_names
+    from simile_plugin.report import short_names
 
     short = short_names([spec for spec in specs if "=" not in spec])
     named: dict[str, str] = {}
@@ -197,26 +196,26 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
         name, equals, path = spec.partition("=")
         name, path = (name, path) if equals else (short[spec], spec)
         if not name or name in named:
-            raise ValueError(f"ENCODER: got {name!r} for {path}, expected distinct names")
+            raise InputError(f"ENCODER: got {name!r} for {path}, expected distinct names")
         named[name] = path
     return named
 
 
 def _check(args: argparse.Namespace) -> None:
     """Raise ValueError for flags that cannot be meant."""
-    from simile_plugin.analysis.quality import FEWEST_RESAMPLES
+    from simile_plugin.report import FEWEST_RESAMPLES
 
     if not args.sts and not args.judgements and not args.speed:
-        raise ValueError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
+        raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.hard and not args.sts:
-        raise ValueError("--hard: there is no --sts DIR it could take pairs from")
+        raise InputError("--hard: there is no --sts DIR it could take pairs from")
     if args.judgement_columns and not args.judgements:
-        raise ValueError("--judgement-columns: there is no --judgements FILE it could be for")
+        raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
     if args.resamples < FEWEST_RESAMPLES:
-        raise ValueError(f"--resamples: got {args.resamples}, expected {FEWEST_RESAMPLES} or more")
+        raise InputError(f"--resamples: got {args.resamples}, expected {FEWEST_RESAMPLES} or more")
     if args.seed < 0:
-        raise ValueError(f"--seed: got {args.seed}, expected 0 or more")
+        raise InputError(f"--seed: got {args.seed}, expected 0 or more")
     for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):
         twice = [path for path in paths or [] if paths.count(path) > 1]
         if twice:
-            raise ValueError(f"{flag}: {twice[0]} is given twice; it would count twice")
+            raise InputError(f"{flag}: {twice[0]} is given twice; it would count twice")

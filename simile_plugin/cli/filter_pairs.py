@@ -23,8 +23,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from simile_plugin.files import InputError
+
 if TYPE_CHECKING:
-    from simile_plugin.encoder.filtering import FilterReport
+    from simile_plugin.encoder_training import FilterReport
 
 HELP = "keep the pairs worth training on: score, overlap, length, duplicates, no test sentences"
 
@@ -107,17 +109,22 @@ def run(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from simile_plugin.encoder.filtering import FilterOptions, filter_pairs, read_exclusions
-    from simile_plugin.encoder.pairs import BadLines
-    from simile_plugin.encoder.tsv import Columns, TsvInput
-    from simile_plugin.encoder.workers import choose_workers
+    from simile_plugin.encoder_training import (
+        BadLines,
+        Columns,
+        FilterOptions,
+        TsvInput,
+        choose_workers,
+        filter_pairs,
+        read_exclusions,
+    )
 
     if args.json and args.output is None:
-        raise ValueError("--json: the pairs go to standard output already; add --output FILE")
+        raise InputError("--json: the pairs go to standard output already; add --output FILE")
     if args.output is not None and args.output.endswith(".zst"):
-        raise ValueError("--output: .zst is read but not written; name a .gz or a plain file")
+        raise InputError("--output: .zst is read but not written; name a .gz or a plain file")
     if args.score_column is not None and args.score_column < 1:
-        raise ValueError(f"--score-column: got {args.score_column}, expected 1 or more")
+        raise InputError(f"--score-column: got {args.score_column}, expected 1 or more")
     options = FilterOptions(
         columns=Columns.parse(args.columns),
         score_column=None if args.score_column is None else args.score_column - 1,

@@ -15,6 +15,8 @@ import os
 import sys
 from pathlib import Path
 
+from simile_plugin.files import InputError
+
 HELP = "blinded rating sheets for people, and what their answers say"
 
 EXAMPLES = """\
@@ -115,8 +117,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sheet(args: argparse.Namespace) -> int:
-    from simile_plugin.analysis import human, human_sheets, systems
     from simile_plugin.files import atomic_write
+    from simile_plugin.report import human, human_sheets, systems
 
     settings = human.DrawSettings(
         args.sentences, args.min_tokens, args.max_tokens, args.annotators, args.seed
@@ -128,7 +130,7 @@ def _sheet(args: argparse.Namespace) -> int:
     compared = systems.read_systems("--sys", named, systems.PLAIN, refs, f"--ref {args.ref}")
     sources = systems.read_sentences(args.src, "--src") if args.src else None
     if sources is not None and len(sources) != len(refs):
-        raise ValueError(
+        raise InputError(
             f"--src {args.src} has {len(sources)} sentences but --ref {args.ref} has {len(refs)}; "
             "they must be parallel, one sentence a line"
         )
@@ -148,9 +150,9 @@ def _sheet(args: argparse.Namespace) -> int:
 
 def _check_targets(out: str, key: str) -> None:
     if not os.path.isdir(os.path.dirname(key) or "."):
-        raise ValueError(f"--key: no folder for {key}; make it first")
+        raise InputError(f"--key: no folder for {key}; make it first")
     if Path(out).resolve() in Path(key).resolve().parents:
-        raise ValueError(
+        raise InputError(
             f"--key: {key} lies in the folder of the sheets, {out}, which annotators get; "
             "name a place outside of it"
         )
@@ -162,30 +164,30 @@ def _goes_on(args: argparse.Namespace, key: str) -> bool:
     if os.path.exists(args.key):
         if Path(args.key).read_bytes() == key.encode("utf-8"):
             return True
-        raise ValueError(
+        raise InputError(
             f"--key: {args.key} exists; answers to its sheets need it: name another file, or "
             "remove it"
         )
     if os.path.isdir(args.out) and any(n.startswith("sheet.") for n in os.listdir(args.out)):
-        raise ValueError(f"--out: {args.out} holds sheets already; name another folder")
+        raise InputError(f"--out: {args.out} holds sheets already; name another folder")
     return False
 
 
 def _differ(given: str | None, names: list[str]) -> tuple[str, str]:
     if len(names) < 2:
-        raise ValueError(f"--sys: got {len(names)} system; expected two or more to compare")
+        raise InputError(f"--sys: got {len(names)} system; expected two or more to compare")
     wanted = [name.strip() for name in given.split(",")] if given else names[-2:]
     if len(wanted) != 2 or wanted[0] == wanted[1] or not set(wanted) <= set(names):
-        raise ValueError(f"--differ: got {given}; expected two of {', '.join(names)}")
+        raise InputError(f"--differ: got {given}; expected two of {', '.join(names)}")
     return wanted[0], wanted[1]
 
 
 def _score(args: argparse.Namespace) -> int:
-    from simile_plugin.analysis import human, human_ratings
+    from simile_plugin.report import human, human_ratings
 
     for flag, value, least in (("--resamples", args.resamples, 1), ("--seed", args.seed, 0)):
         if value < least:
-            raise ValueError(f"{flag}: got {value}; expected at least {least}")
+            raise InputError(f"{flag}: got {value}; expected at least {least}")
     study = human.read_key(args.key)
     answers = [human_ratings.read_answers(path, study) for path in args.answers]
     found = human_ratings.analyse_ratings(study, answers, args.resamples, args.seed)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.files import InputError
+
 if TYPE_CHECKING:
-    from simile_plugin.encoder.bitext import Corpus, Embed, Neighbours
+    from simile_plugin.evaluation import Corpus, Embed, Neighbours
 
 HELP = "find translations in two texts by an encoder of both languages; F1 against gold pairs"
 
@@ -89,9 +91,8 @@ def run(args: argparse.Namespace) -> int:
     """Mine or measure; exit status 0. Errors are raised as ValueError or OSError."""
     import json
 
-    from simile_plugin.encoder.bitext import read_corpus
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.encoder.models import usable_device
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import read_corpus
 
     _check(args)
     if args.aligned:
@@ -125,7 +126,7 @@ Found = tuple["Neighbours", "Neighbours"]
 
 def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list[Set]:
     """The texts to mine, then those to test on: source, target, gold pairs."""
-    from simile_plugin.encoder.bitext import read_corpus, read_gold
+    from simile_plugin.evaluation import read_corpus, read_gold
 
     sets = [
         (source, target, read_gold(args.gold, "--gold", source, target) if args.gold else set())
@@ -143,7 +144,7 @@ def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: l
 
     from tqdm import tqdm
 
-    from simile_plugin.encoder.bitext import embed_all, nearest
+    from simile_plugin.evaluation import embed_all, nearest
 
     total = len(source) + len(target)
     with tqdm(total=total, unit=" sentences", disable=not sys.stderr.isatty(), leave=False) as bar:
@@ -151,7 +152,7 @@ def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: l
         y = embed_all(embed, target, bar.update)
     for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
         if not bool(vectors.any()):
-            raise ValueError(
+            raise InputError(
                 f"{flag}: {path}: the encoder knows no piece of any sentence; was it trained on "
                 "this language and script?"
             )
@@ -164,7 +165,7 @@ def _evaluate(args: argparse.Namespace, sets: list[Set], pairs: list[Found]) -> 
     """Margin -> threshold and F1 on the gold pairs it was tuned on, and on the test set."""
     from dataclasses import asdict
 
-    from simile_plugin.encoder.bitext import evaluate_mining, propose, tune_threshold
+    from simile_plugin.evaluation import evaluate_mining, propose, tune_threshold
 
     tuned, tested = {}, {}
     for margin in args.margin:
@@ -178,7 +179,7 @@ def _evaluate(args: argparse.Namespace, sets: list[Set], pairs: list[Found]) -> 
 
 def _write(args: argparse.Namespace, texts: Set, found: Found, report: dict[str, Any]) -> int:
     """Write the pairs from the threshold on; how many they are."""
-    from simile_plugin.encoder.bitext import propose
+    from simile_plugin.evaluation import propose
     from simile_plugin.files import atomic_write
 
     margin = args.margin[0]
@@ -203,14 +204,13 @@ def _retrieve(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from simile_plugin.encoder.bitext import retrieval_accuracy
-    from simile_plugin.encoder.format import load_encoder
-    from simile_plugin.encoder.models import usable_device
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import retrieval_accuracy
     from simile_plugin.files import read_parallel
 
     source, target = read_parallel([(args.source, "--source"), (args.target, "--target")])
     if not source:
-        raise ValueError(f"--source: {args.source} is empty, expected a sentence a line")
+        raise InputError(f"--source: {args.source} is empty, expected a sentence a line")
     encoder = load_encoder(args.encoder, usable_device(args.device))
     found = retrieval_accuracy(source, target, *_search(args, encoder.embed_text, source, target))
     if args.json:
@@ -257,21 +257,21 @@ def _check(args: argparse.Namespace) -> None:
     import math
 
     if args.neighbours < 1:
-        raise ValueError(f"--neighbours: got {args.neighbours}, expected 1 or more")
+        raise InputError(f"--neighbours: got {args.neighbours}, expected 1 or more")
     if len(set(args.margin)) < len(args.margin):
-        raise ValueError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
+        raise InputError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
     if args.threshold is not None:
         if not math.isfinite(args.threshold):
-            raise ValueError(f"--threshold: got {args.threshold}, expected a finite number")
+            raise InputError(f"--threshold: got {args.threshold}, expected a finite number")
         if not args.output:
-            raise ValueError("--threshold: needs --output FILE for the mined pairs")
+            raise InputError("--threshold: needs --output FILE for the mined pairs")
         if len(args.margin) > 1:
-            raise ValueError("--threshold: is of one margin; give --margin one name")
+            raise InputError("--threshold: is of one margin; give --margin one name")
     given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
     if given and (len(given) < 3 or not args.gold):
-        raise ValueError(
+        raise InputError(
             f"--test-{given[0]}: a test set needs --test-source, --test-target and --test-gold, "
             "and --gold to tune the threshold"
         )
     if args.aligned and args.output:
-        raise ValueError("--aligned: only measures and writes no --output")
+        raise InputError("--aligned: only measures and writes no --output")

@@ -7,9 +7,8 @@ import json
 import os
 import sys
 
-from simile_plugin.analysis import folder, report_sections
-from simile_plugin.analysis.report_inputs import Inputs
-from simile_plugin.analysis.report_sections import Section
+from simile_plugin.files import InputError
+from simile_plugin.report import Inputs, Section, folder, report_sections
 
 HELP = "compare systems: scores with significance tests, what changed; one HTML page of it all"
 
@@ -215,7 +214,7 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_details(results: argparse._ArgumentGroup) -> None:
-    from simile_plugin.analysis import systems
+    from simile_plugin.report import systems
 
     for flag, what in (("--sys-lines", "--sys"), ("--ref-lines", "--ref")):
         results.add_argument(
@@ -309,22 +308,22 @@ def run(args: argparse.Namespace) -> int:
 def _check_targets(args: argparse.Namespace, chosen: list[str]) -> None:
     """Find out before the work whether its result can be written."""
     if args.svg:
-        from simile_plugin.analysis.curves_figure import check_picture_path
+        from simile_plugin.report import check_picture_path
 
         drawn = [name for name in report_sections.PICTURES if name in chosen]
         if not drawn:
-            raise ValueError("--svg draws curves; give --log NAME=FILE for them")
+            raise InputError("--svg draws curves; give --log NAME=FILE for them")
         if check_picture_path(args.svg) != "svg" and drawn[0] != "curves":
-            raise ValueError(f"--svg: got {args.svg}; expected a name that ends in .svg")
+            raise InputError(f"--svg: got {args.svg}; expected a name that ends in .svg")
     if args.out and not args.out.endswith((".md", ".tsv")):
-        raise ValueError(f"--out: got {args.out}; expected a name that ends in .md or .tsv")
+        raise InputError(f"--out: got {args.out}; expected a name that ends in .md or .tsv")
     if args.out and args.out.endswith(".tsv") and "results" not in chosen:
-        raise ValueError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
+        raise InputError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
     if args.html and not args.html.endswith((".html", ".htm")):
-        raise ValueError(f"--html: got {args.html}; expected a name that ends in .html")
+        raise InputError(f"--html: got {args.html}; expected a name that ends in .html")
     for flag, path in (("--svg", args.svg), ("--out", args.out), ("--html", args.html)):
         if path and not os.path.isdir(os.path.dirname(path) or "."):
-            raise ValueError(f"{flag}: no folder for {path}; make it first")
+            raise InputError(f"{flag}: no folder for {path}; make it first")
 
 
 def _take_from_folder(args: argparse.Namespace) -> tuple[str, ...]:
@@ -339,8 +338,8 @@ def _take_from_folder(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _write_page(inputs: Inputs, sections: dict[str, Section], left_out: tuple[str, ...]) -> None:
-    from simile_plugin.analysis import report_page, systems
     from simile_plugin.files import atomic_write
+    from simile_plugin.report import report_page, systems
 
     args = inputs.args
     unasked = report_sections.for_page(args)

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from simile_plugin.files import InputError
+
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
 
@@ -68,14 +70,14 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; ValueError for input that cannot be scored."""
     from tqdm import tqdm
 
-    from simile_plugin.encoder.format import load_encoder
+    from simile_plugin.encoder import load_encoder
     from simile_plugin.files import read_parallel
     from simile_plugin.reward import bleu_signature, check_tokenizer, score_outputs, signature
 
     check_tokenizer(args.tokenize, "--tokenize")
     refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
     if not refs:
-        raise ValueError(f"--ref: {args.ref} is empty; expected one sentence a line")
+        raise InputError(f"--ref: {args.ref} is empty; expected one sentence a line")
     encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
     with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
         scores = score_outputs(

@@ -17,6 +17,7 @@ import shlex
 from typing import Any
 
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
+from simile_plugin.files import InputError
 
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 VECTORS = {
@@ -307,16 +308,16 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
 
 def _tokens(args: argparse.Namespace) -> str:
     """What the encoder reads: its kind decides, or --tokens, or the binarized pairs."""
-    from simile_plugin.encoder.binarized import binarized_segmenter, is_binarized
-    from simile_plugin.encoder.composers import check_kind, possible_tokens
+    from simile_plugin.encoder import check_kind, possible_tokens
+    from simile_plugin.encoder_training import binarized_segmenter, is_binarized
 
     try:
         check_kind(args.kind)
     except ValueError as error:
-        raise ValueError(f"--{error}") from error
+        raise InputError(f"--{error}") from error
     possible = possible_tokens(args.kind)
     if args.tokens is not None and args.tokens not in possible:
-        raise ValueError(
+        raise InputError(
             f"--tokens: got {args.tokens} with --kind {args.kind}, which reads {possible[0]}; "
             "leave it out, or use --kind lstm, blstm or gran"
         )
@@ -331,25 +332,29 @@ def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as ValueError or OSError."""
     import json
 
-    from simile_plugin.encoder.run import RunOptions, keep_freed_memory, train_encoder
-    from simile_plugin.encoder.tokens import MIX, types_of
-    from simile_plugin.encoder.trainer import TrainingConfig
+    from simile_plugin.encoder import MIX, types_of
+    from simile_plugin.encoder_training import (
+        RunOptions,
+        TrainingConfig,
+        keep_freed_memory,
+        train_encoder,
+    )
 
     tokens = _tokens(args)
     if args.sentencepiece is not None and "sp" not in tokens.split(MIX):
-        raise ValueError(
+        raise InputError(
             f"--sentencepiece: got {args.sentencepiece}, but the tokens of this encoder are "
             f"{tokens}; leave it out"
         )
     if args.vocab_size is not None and args.vocab_size < 1:
-        raise ValueError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+        raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
     if args.vocab_size is None:
         args.vocab_size = 8000 if tokens == "sp" else 0
     for name, value in KIND_DEFAULTS[args.kind.partition(MIX)[0]].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     if args.steps is None and not 0 < args.epochs < 1e6:
-        raise ValueError(f"--epochs: got {args.epochs:g}, expected a number above 0")
+        raise InputError(f"--epochs: got {args.epochs:g}, expected a number above 0")
     options = RunOptions(
         pairs=tuple(args.pairs),
         output=args.output,

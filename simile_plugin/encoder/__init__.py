@@ -1,1 +1,82 @@
 """The reward encoder: averaged subword embeddings, their training and their folder on disk."""
+
+from simile_plugin.encoder.composers import (
+    COMBINE,
+    MIXTURES,
+    RECURRENT,
+    BagComposer,
+    Composer,
+    Mixture,
+    SequenceComposer,
+    check_kind,
+    make_composer,
+    possible_tokens,
+)
+from simile_plugin.encoder.convert.export import MODEL2VEC, SENTENCE_TRANSFORMERS, export_encoder
+from simile_plugin.encoder.convert.published import convert_published, read_published
+from simile_plugin.encoder.format import CONFIG, load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.models import (
+    AT_ONCE,
+    COMPOSER,
+    EMBEDDINGS,
+    Encoder,
+    RewardEncoder,
+    cosine,
+    usable_device,
+)
+from simile_plugin.encoder.piece_model import CONTROL, SPACE_MARK, UNKNOWN
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder.sentence_transformer import MODULES
+from simile_plugin.encoder.tokens import (
+    MIX,
+    TOKENS,
+    Ints,
+    Tokenizer,
+    count_vocabulary,
+    file_names,
+    load_tokenizer,
+    types_of,
+)
+
+__all__ = [
+    "AT_ONCE",
+    "COMBINE",
+    "COMPOSER",
+    "CONFIG",
+    "CONTROL",
+    "EMBEDDINGS",
+    "MIX",
+    "MIXTURES",
+    "MODEL2VEC",
+    "MODULES",
+    "RECURRENT",
+    "SENTENCE_TRANSFORMERS",
+    "SPACE_MARK",
+    "TOKENS",
+    "UNKNOWN",
+    "BagComposer",
+    "Composer",
+    "Encoder",
+    "Ints",
+    "Mixture",
+    "Preprocessing",
+    "RewardEncoder",
+    "Segmenter",
+    "SequenceComposer",
+    "Tokenizer",
+    "check_kind",
+    "convert_published",
+    "cosine",
+    "count_vocabulary",
+    "export_encoder",
+    "file_names",
+    "load_encoder",
+    "load_own_encoder",
+    "load_tokenizer",
+    "make_composer",
+    "possible_tokens",
+    "read_published",
+    "save_encoder",
+    "types_of",
+    "usable_device",
+]

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simile_plugin.encoder.tokens import MIX
+from simile_plugin.files import InputError
 
 COMBINE = ("mean", "concat")
 MIXTURES = ("add", "concat")
@@ -317,9 +318,9 @@ def check_kind(kind: str) -> None:
     parts = kind.split(MIX)
     for part in parts:
         if part not in KINDS:
-            raise ValueError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
+            raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
         if len(parts) > 1 and (part in RECURRENT or parts.count(part) > 1):
-            raise ValueError(
+            raise InputError(
                 f"kind: got {kind!r}, expected a mixture of different ones of "
                 f"{', '.join(name for name in KINDS if name not in RECURRENT)}"
             )
@@ -351,16 +352,16 @@ def make_composer(
     if MIX in kind:
         mix = settings.pop("mix", "add")
         if mix not in MIXTURES or settings:
-            raise ValueError(f"mix: got {mix!r} {settings or ''}, expected {' or '.join(MIXTURES)}")
+            raise InputError(f"mix: got {mix!r} {settings or ''}, expected {' or '.join(MIXTURES)}")
         parts = [make_composer(part, dim) for part in kind.split(MIX)]
         return Mixture([part for part in parts if isinstance(part, BagComposer)], sizes, mix)
     hidden, combine = settings.pop("hidden", dim), settings.pop("combine", "mean")
     if type(hidden) is not int or hidden < 1:
-        raise ValueError(f"hidden: got {hidden!r}, expected a number above 0")
+        raise InputError(f"hidden: got {hidden!r}, expected a number above 0")
     if combine not in COMBINE:
-        raise ValueError(f"combine: got {combine!r}, expected {' or '.join(COMBINE)}")
+        raise InputError(f"combine: got {combine!r}, expected {' or '.join(COMBINE)}")
     if settings:
-        raise ValueError(f"{', '.join(settings)}: no setting of a {kind} encoder")
+        raise InputError(f"{', '.join(settings)}: no setting of a {kind} encoder")
     if kind in ("lstm", "blstm"):
         return LstmAverage(dim, hidden, kind == "blstm", combine)
     if kind == "gran":

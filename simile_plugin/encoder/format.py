@@ -17,13 +17,13 @@ from safetensors.torch import load, save
 
 from simile_plugin.encoder.composers import check_kind, possible_tokens
 from simile_plugin.encoder.models import EMBEDDINGS, Encoder, RewardEncoder
+from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
 from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
-from simile_plugin.files import atomic_folder
-from simile_plugin.text import Preprocessing
+from simile_plugin.files import InputError, atomic_folder
 
 FORMAT_VERSION = 2
 CONFIG = "config.json"
@@ -72,7 +72,7 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
     """
     root = Path(folder)
     if not root.is_dir():
-        raise ValueError(
+        raise InputError(
             f"{root}: no such encoder folder; make one with `simile train-encoder`, "
             "or give the folder that holds config.json"
         )
@@ -86,9 +86,9 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
         files = {name: (root / name).read_bytes() for name in names}
         segmenter = load_tokenizer(config["tokens"], files, preprocessing)
     except ValueError as error:
-        raise ValueError(f"{root}/{error}") from error
+        raise InputError(f"{root}/{error}") from error
     if len(segmenter) != config["vocab_size"]:
-        raise ValueError(
+        raise InputError(
             f"{root / names[0]}: has {len(segmenter)} {types_of(segmenter.name)}, but {CONFIG} "
             f"says vocab_size {config['vocab_size']}; the parts are of different encoders"
         )
@@ -98,9 +98,9 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
             tensors, segmenter, config["kind"], config["composer"], config.get("training")
         )
     except ValueError as error:
-        raise ValueError(f"{root / WEIGHTS}: {error}") from error
+        raise InputError(f"{root / WEIGHTS}: {error}") from error
     if encoder.fingerprint != config["fingerprint"]:
-        raise ValueError(
+        raise InputError(
             f"{root / CONFIG}: fingerprint is {config['fingerprint']}, but the parts give "
             f"{encoder.fingerprint}; a part was changed or is of another encoder"
         )
@@ -109,7 +109,7 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
 
 def _check_there(root: Path, name: str) -> None:
     if not (root / name).is_file():
-        raise ValueError(f"{root}: {name} is missing from the encoder folder")
+        raise InputError(f"{root}: {name} is missing from the encoder folder")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -117,11 +117,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error})") from error
+        raise InputError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(config, dict) or not isinstance(config.get("format_version"), int):
-        raise ValueError(f"{path}: no format_version; this is no encoder's config.json")
+        raise InputError(f"{path}: no format_version; this is no encoder's config.json")
     if config["format_version"] > FORMAT_VERSION:
-        raise ValueError(
+        raise InputError(
             f"{path}: format_version {config['format_version']} is newer than "
             f"{FORMAT_VERSION}, the newest this version reads; update simile-plugin"
         )
@@ -136,19 +136,19 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         check_kind(str(kind))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
     if kind != "sp":
         expected |= {"tokens": str, "embedding_dim": int, "composer": dict}
     for key, of_type in expected.items():
         if not isinstance(config.get(key), of_type):
-            raise ValueError(f"{path}: {key}: got {config.get(key)!r}, expected {of_type.__name__}")
+            raise InputError(f"{path}: {key}: got {config.get(key)!r}, expected {of_type.__name__}")
     if not isinstance(config.get("training", {}), dict):
-        raise ValueError(f"{path}: training: got {config['training']!r}, expected dict")
+        raise InputError(f"{path}: training: got {config['training']!r}, expected dict")
     # What format version 1 leaves out.
     config = {"tokens": "sp", "embedding_dim": config["dim"], "composer": {}, **config}
     possible = possible_tokens(str(kind))
     if config["tokens"] not in possible:
-        raise ValueError(
+        raise InputError(
             f"{path}: tokens: got {config['tokens']!r}, expected {' or '.join(possible)} "
             f"for kind {kind}"
         )
@@ -159,7 +159,7 @@ def _read_preprocessing(path: Path, found: dict[str, Any]) -> Preprocessing:
     """The preprocessing of a config; every key must be there, none may be unknown."""
     names = {field.name for field in fields(Preprocessing)}
     if set(found) != names or not all(isinstance(value, bool) for value in found.values()):
-        raise ValueError(
+        raise InputError(
             f"{path}: preprocessing: got {found!r}, expected true or false for "
             + ", ".join(sorted(names))
         )
@@ -171,9 +171,9 @@ def _read_tensors(path: Path, shape: tuple[int, int]) -> dict[str, torch.Tensor]
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:
-        raise ValueError(f"{path}: truncated or not a safetensors file ({error})") from error
+        raise InputError(f"{path}: truncated or not a safetensors file ({error})") from error
     if EMBEDDINGS in tensors and tuple(tensors[EMBEDDINGS].shape) != shape:
-        raise ValueError(
+        raise InputError(
             f"{path}: {EMBEDDINGS} is {tuple(tensors[EMBEDDINGS].shape)}, but {CONFIG} says "
             f"{shape} (vocab_size, dim); the parts are of different encoders"
         )

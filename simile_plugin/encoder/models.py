@@ -14,13 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.encoder.composers import (
-    BagComposer,
-    Composer,
-    SequenceComposer,
-    make_composer,
-)
+from simile_plugin.encoder.composers import BagComposer, Composer, SequenceComposer, make_composer
 from simile_plugin.encoder.tokens import Tokenizer, types_of
+from simile_plugin.files import InputError
 
 AT_ONCE = 1024  # sentences that go through a recurrent layer together
 EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
@@ -61,7 +57,7 @@ def usable_device(name: str) -> torch.device:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ValueError(
+        raise InputError(
             f"--device: got {name!r}, which cannot be used here ({reason}); use cpu"
         ) from error
     return device
@@ -148,13 +144,13 @@ class Encoder(RewardEncoder):
     ) -> None:
         super().__init__()
         if weight.dim() != 2 or weight.dtype != torch.float32 or weight.shape[1] < 1:
-            raise ValueError(
+            raise InputError(
                 f"embeddings: got {tuple(weight.shape)} {weight.dtype}, "
                 "expected (pieces, dimensions) float32"
             )
         if weight.shape[0] != len(segmenter):
             model = "sentencepiece model" if segmenter.name == "sp" else "vocabulary"
-            raise ValueError(
+            raise InputError(
                 f"embeddings have {weight.shape[0]} rows, "
                 f"but the {model} has {len(segmenter)} {types_of(segmenter.name)}"
             )
@@ -168,7 +164,7 @@ class Encoder(RewardEncoder):
         self.training_facts = dict(training or {})
         for name, parameter in self.tensors().items():
             if not bool(torch.isfinite(parameter).all()):
-                raise ValueError(f"{name} hold NaN or infinite values")
+                raise InputError(f"{name} hold NaN or infinite values")
 
     @classmethod
     def of_tensors(
@@ -188,14 +184,14 @@ class Encoder(RewardEncoder):
             ValueError: naming a tensor that is missing, too many, or of another shape.
         """
         if EMBEDDINGS not in tensors:
-            raise ValueError(f"no tensor named {EMBEDDINGS!r}, found {sorted(tensors)}")
+            raise InputError(f"no tensor named {EMBEDDINGS!r}, found {sorted(tensors)}")
         weight = tensors[EMBEDDINGS]
         composer = make_composer(kind, int(weight.shape[-1]), settings, segmenter.sizes)
         expected = {COMPOSER + name: part for name, part in composer.state_dict().items()}
         shapes = {name: tuple(part.shape) for name, part in expected.items()}
         found = {name: tuple(part.shape) for name, part in tensors.items() if name != EMBEDDINGS}
         if found != shapes:
-            raise ValueError(f"tensors of the {kind} layer: got {found}, expected {shapes}")
+            raise InputError(f"tensors of the {kind} layer: got {found}, expected {shapes}")
         composer.load_state_dict({name: tensors[COMPOSER + name] for name in composer.state_dict()})
         return cls(weight, segmenter, training, composer)
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder.models import Embedded, RewardEncoder
+from simile_plugin.files import InputError
 
 MODULES = "modules.json"
 KIND = "sentence-transformers"
@@ -56,7 +57,7 @@ class SentenceTransformerEncoder(RewardEncoder):
         try:
             library = importlib.import_module(LIBRARY)
         except ImportError as error:
-            raise ValueError(
+            raise InputError(
                 f"{folder}: is a sentence-transformers model, but that package cannot be imported "
                 f"({error}); install it: pip install sentence-transformers"
             ) from error
@@ -66,7 +67,7 @@ class SentenceTransformerEncoder(RewardEncoder):
             )
         except (ValueError, OSError, KeyError, TypeError, RuntimeError, ImportError) as error:
             reason = " ".join(str(error).split())[:300]
-            raise ValueError(
+            raise InputError(
                 f"{folder}: sentence-transformers cannot read it ({reason}); expected a whole "
                 "model folder as its save_pretrained writes it"
             ) from error
@@ -145,16 +146,16 @@ def _check_safe(folder: Path) -> None:
         modules = json.loads(path.read_text(encoding="utf-8"))
         types = [str(module["type"]) for module in modules]
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: not a list of modules ({error})") from error
+        raise InputError(f"{path}: not a list of modules ({error})") from error
     foreign = [name for name in types if not name.startswith(f"{LIBRARY}.")]
     if foreign:
-        raise ValueError(
+        raise InputError(
             f"{path}: type: got {foreign[0]!r}, code that is not part of sentence-transformers and "
             "is not run; expected only its own modules"
         )
     unsafe = [file for file in _files(folder) if file.suffix in UNSAFE]
     if unsafe:
-        raise ValueError(
+        raise InputError(
             f"{unsafe[0]}: can run code when it is read; expected weights as .safetensors only: "
             "save the model again with a current sentence-transformers"
         )

@@ -16,7 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.files import InputError
 
 Ints = NDArray[np.int64]
 
@@ -173,7 +174,7 @@ class NgramTokenizer(_Vocabulary):
         self.orders = NGRAM_ORDERS[name]
         wrong = [text for text in self.types if len(text) not in self.orders]
         if wrong:
-            raise ValueError(f"got {wrong[0]!r}, expected n-grams of {self.orders} characters")
+            raise InputError(f"got {wrong[0]!r}, expected n-grams of {self.orders} characters")
         self._coder = _NgramCoder(_codepoints(self.types), self.orders)
         self._known = {}
         lengths = np.fromiter(map(len, self.types), np.int64, count=len(self.types))
@@ -329,7 +330,7 @@ class _NgramCoder:
         self.bits = 64 // max(orders)
         self.alphabet = np.unique(points)
         if len(self.alphabet) >= 1 << self.bits:
-            raise ValueError(
+            raise InputError(
                 f"got {len(self.alphabet)} different characters, expected fewer than "
                 f"{1 << self.bits} for n-grams of up to {max(orders)}"
             )
@@ -381,7 +382,7 @@ def load_tokenizer(
         try:
             parts.append(_load_part(kind, files[file], preprocessing))
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
+            raise InputError(f"{file}: {error}") from error
     return parts[0] if len(parts) == 1 else MixedTokenizer(parts)
 
 
@@ -391,17 +392,17 @@ def _load_part(name: str, content: bytes, preprocessing: Preprocessing) -> Token
     try:
         found = json.loads(content)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"not valid JSON ({error})") from error
+        raise InputError(f"not valid JSON ({error})") from error
     if not isinstance(found, dict) or found.get("tokens") != name:
         kind = found.get("tokens") if isinstance(found, dict) else type(found).__name__
-        raise ValueError(f"tokens: got {kind!r}, expected {name!r}")
+        raise InputError(f"tokens: got {kind!r}, expected {name!r}")
     types = found.get("types")
     if not isinstance(types, list) or not all(isinstance(text, str) and text for text in types):
-        raise ValueError("types: expected a list of strings that are not empty")
+        raise InputError("types: expected a list of strings that are not empty")
     if not types:
-        raise ValueError("types: the vocabulary is empty; nothing could be known")
+        raise InputError("types: the vocabulary is empty; nothing could be known")
     if len(set(types)) < len(types):
-        raise ValueError(f"types: {len(types) - len(set(types))} of them stand there twice")
+        raise InputError(f"types: {len(types) - len(set(types))} of them stand there twice")
     if name == "word":
         return WordTokenizer(types, preprocessing)
     return NgramTokenizer(name, types, preprocessing)
@@ -434,7 +435,7 @@ def count_vocabulary(
     found.sort(key=lambda item: (-item[1], item[0]))
     types = [text for text, _ in found[: vocab_size - 1]]
     if not types:
-        raise ValueError(
+        raise InputError(
             f"--vocab-size {vocab_size}: the vocabulary is empty ({len(sentences)} sentences with "
             f"{len(found)} different {name}s); give more text or a larger size"
         )

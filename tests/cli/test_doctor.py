@@ -323,7 +323,7 @@ def test_report_and_status(
 
 def test_row_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor.check_row_kernel() == doctor.Check("row kernel", "ok", "compiled")
-    monkeypatch.setattr("simile_plugin.encoder.row_kernel.load_kernel", lambda: None)
+    monkeypatch.setattr("simile_plugin.encoder_training.row_kernel.load_kernel", lambda: None)
     check = doctor.check_row_kernel()
     assert check.status == "warn"
     assert "more slowly" in check.found

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.cli import main
-from tests.encoder.test_evaluation import PAIRS, write_set
+from tests.evaluation.test_sts import PAIRS, write_set
 
 LEFT = [
     "the grey heron waits",

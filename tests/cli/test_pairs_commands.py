@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from simile_plugin.cli import main
-from simile_plugin.encoder.binarized import open_binarized, read_manifest
+from simile_plugin.encoder_training.binarized import open_binarized, read_manifest
 
 PAIRS = [
     ("The map is old.", "An old map, this."),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.cli import main
-from tests.analysis.test_html import check
-from tests.analysis.test_human import HOSTILE
-from tests.analysis.test_report import write
-from tests.analysis.test_results import REFS, noisy
+from tests.report.test_html import check
+from tests.report.test_human import HOSTILE
+from tests.report.test_report import write
+from tests.report.test_results import REFS, noisy
 
 FEW = ["--resamples", "50"]
 

@@ -6,7 +6,8 @@ import pytest
 import sacrebleu
 
 from simile_plugin.cli import main
-from simile_plugin.reward import corpus_bleu, score_lists
+from simile_plugin.reward.bleu import corpus_bleu
+from simile_plugin.reward.lists import score_lists
 
 REFS = ["The grey heron waits.", "Two boys skip stones.", "A red house stands on the hill."]
 HYPS = ["A grey heron is waiting.", "Two boys skip stones.", ""]

@@ -14,8 +14,8 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder, load_own_encoder
-from simile_plugin.encoder.run import RunFolder
-from tests.encoder.test_processes import free_port
+from simile_plugin.encoder_training.run import RunFolder
+from tests.encoder_training.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]
 SYNONYMS = [("quick", "fast"), ("begins", "starts"), ("garden", "yard"), ("rain", "wet weather")]
@@ -155,7 +155,7 @@ def test_killed_and_started_again(
 def test_interrupted_with_other_flags(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simile_plugin.encoder.trainer import Trainer
+    from simile_plugin.encoder_training.trainer import Trainer
 
     real, out = Trainer.train_step, tmp_path / "enc"
     command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "30"]
@@ -392,7 +392,7 @@ def test_two_processes_through_the_command(binarized: Path, tmp_path: Path) -> N
 def test_several_processes_need_binarized_pairs(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simile_plugin.encoder.run.rank_and_world", lambda: (0, 2))
+    monkeypatch.setattr("simile_plugin.encoder_training.run.rank_and_world", lambda: (0, 2))
     message = error_of(capsys, "train-encoder", tsv, "--output", tmp_path / "enc", *SMALL)
     assert "several processes need binarized pairs" in message
     assert "simile binarize-pairs" in message

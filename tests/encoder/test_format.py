@@ -11,7 +11,7 @@ from safetensors.torch import save
 
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.text import Segmenter
+from simile_plugin.encoder.segmenter import Segmenter
 
 CONFIG, WEIGHTS, PIECES = "config.json", "encoder.safetensors", "sentencepiece.model"
 
@@ -157,7 +157,7 @@ def test_nothing_is_unpickled(encoder_folder: Path, tmp_path: Path) -> None:
 
 
 def test_bad_sentencepiece_bytes_name_their_size() -> None:
-    from simile_plugin.text import Preprocessing
+    from simile_plugin.encoder.segmenter import Preprocessing
 
     with pytest.raises(ValueError, match=r"not a sentencepiece model \(3 bytes\)"):
         Segmenter(b"abc", Preprocessing())

@@ -96,7 +96,7 @@ def test_training_state(
         def stop(self: object) -> None:
             raise ValueError("stopped")
 
-        interrupted.setattr("simile_plugin.encoder.run.TrainingRun._finish", stop)
+        interrupted.setattr("simile_plugin.encoder_training.run.TrainingRun._finish", stop)
         assert refused(capsys, *command, *TRAINING).endswith("stopped")
     state = tmp_path / "enc.training" / part
     assert state.is_file()
@@ -146,7 +146,7 @@ def test_binarised_pairs(
 def test_numbers_that_lead_out_of_the_arrays(
     part: str, dtype: str, index: int, value: int | None, message: str, binarised: Path
 ) -> None:
-    from simile_plugin.encoder.binarized import open_binarized
+    from simile_plugin.encoder_training.binarized import open_binarized
 
     numbers = np.fromfile(binarised / part, dtype)
     numbers[index] = numbers[index - 1] if value is None else value

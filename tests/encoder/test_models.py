@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from simile_plugin.encoder.models import Encoder, cosine, flatten, usable_device
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 
 
 def with_rows(encoder: Encoder, rows: dict[int, list[float]]) -> Encoder:

@@ -17,7 +17,8 @@ from torch import Tensor
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.encoder.sentence_transformer import SentenceTransformerEncoder
-from simile_plugin.reward import score_lists, signature
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.simile import signature
 
 WORDS = ["[UNK]", "a", "heron", "boat", "the", "waits"]
 VECTORS = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.0, 1.0], [3.0, 0.0]]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.encoder.pairs import train_tokenizer
+from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import (
     VOCABULARY,
     MixedTokenizer,
@@ -20,7 +20,7 @@ from simile_plugin.encoder.tokens import (
     file_names,
     load_tokenizer,
 )
-from simile_plugin.text import Preprocessing
+from simile_plugin.encoder_training.pairs import train_tokenizer
 
 PLAIN = Preprocessing()
 TEXT = ["The heron waits.", "A heron, grey and still, waits!", "Çay içtik; heron yok", "☃ ☃☃"]

@@ -16,28 +16,24 @@ import sacrebleu
 import sentencepiece
 import torch
 
-from simile_plugin.analysis.human import DrawSettings, Study, draw_study, key_text, read_key
-from simile_plugin.analysis.human_ratings import read_answers
-from simile_plugin.analysis.human_sheets import render_tsv
-from simile_plugin.analysis.logs import read_validations
-from simile_plugin.analysis.nbest_lists import read_nbest_lists
-from simile_plugin.analysis.systems import System
+from simile_plugin.encoder.convert.published import read_published
 from simile_plugin.encoder.format import load_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.pairs import BadLines, read_pairs
-from simile_plugin.encoder.published import read_published
-from simile_plugin.encoder.tsv import Columns, TsvInput
-from simile_plugin.files import read_lines
-from simile_plugin.literal import evaluate
-from simile_plugin.piece_model import read_piece_model
-from simile_plugin.reward import (
-    bleu_statistics,
-    corpus_bleu,
-    parse_reward,
-    score_lists,
-    sentence_bleu,
-)
-from simile_plugin.text import Preprocessing, Segmenter
+from simile_plugin.encoder.piece_model import read_piece_model
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder_training.pairs import BadLines, read_pairs
+from simile_plugin.encoder_training.tsv import Columns, TsvInput
+from simile_plugin.fairseq_hooks.literal import evaluate
+from simile_plugin.files.lines import read_lines
+from simile_plugin.nbest.readers import read_nbest_lists
+from simile_plugin.report.human import DrawSettings, Study, draw_study, key_text, read_key
+from simile_plugin.report.human_ratings import read_answers
+from simile_plugin.report.human_sheets import render_tsv
+from simile_plugin.report.logs import read_validations
+from simile_plugin.report.systems import System
+from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu, sentence_bleu
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.spec import parse_reward
 
 SENTENCES = ["two boys skip flat stones over the pond", "an old ferry crosses the strait"] * 4
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipes.reliability.trainings import Trainings, prepare
-from simile_plugin import compat
+from simile_plugin.fairseq_hooks import fixes as compat
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simile_plugin import compat
+from simile_plugin.fairseq_hooks import fixes as compat
 from tests.system.test_no_network import blocked
 
 ROOT = Path(__file__).resolve().parents[2]

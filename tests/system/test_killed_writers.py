@@ -10,13 +10,19 @@ import pytest
 import torch
 
 from recipes.reliability.trainings import arm
-from simile_plugin import files
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.files import whole as files
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
-STEPS = ("os:fsync", "os:replace", "os:rename", "shutil:rmtree", "simile_plugin.files:_exchange")
+STEPS = (
+    "os:fsync",
+    "os:replace",
+    "os:rename",
+    "shutil:rmtree",
+    "simile_plugin.files.whole:_exchange",
+)
 Command = Callable[[], int | None]
 
 

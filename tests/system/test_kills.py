@@ -13,7 +13,7 @@ import torch
 
 from recipes.reliability import kills
 from recipes.reliability.trainings import RISK, Fault, Job, Trainings
-from simile_plugin import checkpoints
+from simile_plugin.fairseq_hooks import checkpoints
 
 
 def read(trainings: Trainings, name: str) -> str:
@@ -44,7 +44,10 @@ def errors(trainings: Trainings, name: str) -> list[str]:
             "sampling",
             [
                 Fault(function="os:replace", call=2),
-                Fault(function="simile_plugin.criterion:SimileRiskCriterion.judge", call=3),
+                Fault(
+                    function="simile_plugin.fairseq_training.criterion:SimileRiskCriterion.judge",
+                    call=3,
+                ),
             ],
         ),
     ],

@@ -1,0 +1,1 @@
+"""Encoders published with the papers are read; ours are written for other libraries."""

@@ -1,0 +1,61 @@
+"""From paraphrase pairs to a reward encoder: reading, filtering, negatives, training."""
+
+from simile_plugin.encoder_training.adam import DENSE_STEPS
+from simile_plugin.encoder_training.binarized import (
+    BinarizeOptions,
+    FolderWriter,
+    binarize_pairs,
+    binarized_segmenter,
+    is_binarized,
+    open_binarized,
+    read_manifest,
+)
+from simile_plugin.encoder_training.filtering import (
+    FilterOptions,
+    FilterReport,
+    filter_pairs,
+    read_exclusions,
+)
+from simile_plugin.encoder_training.pairs import (
+    BadLines,
+    Pairs,
+    TextPairs,
+    read_pairs,
+    segment_pairs,
+    train_sentencepiece,
+    train_tokenizer,
+)
+from simile_plugin.encoder_training.run import RunOptions, keep_freed_memory, train_encoder
+from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.encoder_training.tsv import Columns, TsvInput
+from simile_plugin.encoder_training.workers import choose_workers
+
+__all__ = [
+    "DENSE_STEPS",
+    "BadLines",
+    "BinarizeOptions",
+    "Columns",
+    "FilterOptions",
+    "FilterReport",
+    "FolderWriter",
+    "Pairs",
+    "RunOptions",
+    "TextPairs",
+    "Trainer",
+    "TrainingConfig",
+    "TsvInput",
+    "binarize_pairs",
+    "binarized_segmenter",
+    "choose_workers",
+    "filter_pairs",
+    "is_binarized",
+    "keep_freed_memory",
+    "open_binarized",
+    "read_exclusions",
+    "read_manifest",
+    "read_pairs",
+    "segment_pairs",
+    "train_encoder",
+    "train_sentencepiece",
+    "train_tokenizer",
+]

@@ -1,0 +1,257 @@
+"""Adam over an embedding table of which a step touches few rows: dense Adam's result, their cost.
+
+Dense Adam moves every row at every step, by the decaying moments of its past gradients. Here a row
+stands still until it is read again; then all the steps that it missed are made at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.optim.adam import adam
+
+from simile_plugin.encoder_training.row_kernel import load_kernel
+
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8  # Kingma and Ba 2015, and the papers
+# Missed steps are summed by a series in how far the second moment's decay is from its mean; while
+# its bias correction still changes fast, the series is poor and all rows are touched instead.
+DENSE_STEPS = 512
+HORIZON = 400  # 0.9 ** 400 is 5e-19: moments as old as that move nothing
+CHUNK = 4096  # steps whose coefficients are computed at once
+
+
+class RowAdam:
+    """Adam (Kingma and Ba 2015, algorithm 1) of a table (V, D), row by row.
+
+    ``read`` brings rows up to date, ``step`` takes the gradient of some rows, 0 for all others.
+
+    Args:
+        weight: (V, D) float32, updated in place; current only for rows just read.
+        lr: learning rate of each step, counted from 0.
+        steps: number of steps that lr knows.
+        dense: touch all rows at every step, as on a GPU, which has the bandwidth.
+    """
+
+    def __init__(
+        self, weight: Tensor, lr: Callable[[int], float], steps: int, dense: bool = False
+    ) -> None:
+        self.weight = weight
+        self.lr = lr
+        self.steps = steps
+        self.always_dense = dense
+        self.first = torch.zeros_like(weight)
+        self.second = torch.zeros_like(weight)
+        self.count = 0
+        # Steps that the moments, and the weights, of each row have seen.
+        self.moments_at = np.zeros(len(weight), dtype=np.int64)
+        self.weight_at = np.zeros(len(weight), dtype=np.int64)
+        self._tails = _Tails(lr, steps)
+        usable = weight.device.type == "cpu" and weight.dtype == torch.float32
+        self._kernel = load_kernel() if usable and weight.is_contiguous() else None
+
+    @property
+    def dense(self) -> bool:
+        """Whether the next step touches all rows."""
+        return self.always_dense or self.count < DENSE_STEPS
+
+    @torch.no_grad()
+    def read(self, rows: NDArray[np.integer] | None = None) -> Tensor:
+        """Bring rows (None: all) up to date.
+
+        Args:
+            rows: distinct row numbers.
+
+        Returns:
+            the table; only those rows of it are current.
+        """
+        if self.always_dense:
+            return self.weight
+        wanted = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
+        stale = wanted[self.weight_at[wanted] < self.count]
+        # Moments that are HORIZON steps old at the last reading have done all they will.
+        moving = stale[self.weight_at[stale] - self.moments_at[stale] < HORIZON]
+        if len(moving):
+            self._replay(moving)
+        self.weight_at[stale] = self.count
+        return self.weight
+
+    def _replay(self, rows: NDArray[np.int64]) -> None:
+        """Make the steps that rows missed, all with gradient 0.
+
+        Step i after a row's last gradient subtracts c_i m / (a (1 - d_i) + eps), where m is its
+        first moment, a the mean over i of the root of its second one, c_i and d_i numbers that do
+        not depend on the row. With d_i's mean 0, 1 / (a (1 - d) + eps) is
+        (1 + x^2 mean(d^2)) / (a + eps), x = a / (a + eps), up to terms in d^3.
+        """
+        total, mean, variance = self._tails.moments(
+            self.moments_at[rows], self.weight_at[rows], self.count
+        )
+        if self._kernel is not None:
+            coefficients = total, mean, total * variance
+            self._kernel.replay(rows, self._tables, coefficients, EPS)
+            return
+        index = torch.from_numpy(rows)
+
+        def column(values: NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(values.astype(np.float32))[:, None]
+
+        root = self.second.index_select(0, index).sqrt_().mul_(column(mean))
+        below = root + EPS
+        factor = root.div_(below).square_().mul_(column(total * variance)).add_(column(total))
+        change = factor.mul_(self.first.index_select(0, index)).div_(below)
+        self.weight.index_add_(0, index, change, alpha=-1)
+
+    @torch.no_grad()
+    def step(self, rows: NDArray[np.integer], gradient: Tensor) -> None:
+        """One step: ``gradient`` (R, D) of distinct rows that were read, 0 for all others."""
+        if self.dense:
+            full = torch.zeros_like(self.weight)
+            full[torch.from_numpy(rows).to(full.device)] = gradient
+            self.dense_step(full)
+            return
+        touched = np.ascontiguousarray(rows, dtype=np.int64)
+        missed = (self.count - self.moments_at[touched]).astype(np.float64)
+        if self._kernel is not None:
+            self._kernel_step(touched, gradient, missed)
+        else:
+            self._torch_step(touched, gradient, missed)
+        self.count += 1
+        self.moments_at[touched] = self.weight_at[touched] = self.count
+
+    @property
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.weight, self.first, self.second
+
+    def _kernel_step(
+        self, rows: NDArray[np.int64], gradient: Tensor, missed: NDArray[np.float64]
+    ) -> None:
+        assert self._kernel is not None
+        step = self.count + 1
+        rate = self.lr(self.count) / (1 - BETA1**step)
+        numbers = 1 - BETA1, 1 - BETA2, rate, math.sqrt(1 - BETA2**step), EPS
+        decays = BETA1 ** (missed + 1), BETA2 ** (missed + 1)
+        self._kernel.adam(rows, self._tables, gradient, decays, numbers)
+
+    def _torch_step(
+        self, rows: NDArray[np.int64], gradient: Tensor, missed: NDArray[np.float64]
+    ) -> None:
+        index = torch.from_numpy(rows)
+        weight, first, second = (
+            table.index_select(0, index) for table in (self.weight, self.first, self.second)
+        )
+        first.mul_(torch.from_numpy(BETA1**missed).float()[:, None])
+        second.mul_(torch.from_numpy(BETA2**missed).float()[:, None])
+        self._adam(weight, gradient, first, second)
+        for table, values in (
+            (self.weight, weight),
+            (self.first, first),
+            (self.second, second),
+        ):
+            _put_rows(table, index, values)
+
+    @torch.no_grad()
+    def dense_step(self, gradient: Tensor) -> None:
+        """One step with a gradient (V, D) of all rows, which must all have been read."""
+        self._adam(self.weight, gradient, self.first, self.second)
+        self.count += 1
+        self.moments_at[:] = self.weight_at[:] = self.count
+
+    def _adam(self, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -> None:
+        count = torch.tensor(float(self.count), device=weight.device)  # raised before it is used
+        adam(
+            [weight],
+            [gradient],
+            [first],
+            [second],
+            [],
+            [count],
+            fused=True,
+            amsgrad=False,
+            beta1=BETA1,
+            beta2=BETA2,
+            lr=self.lr(self.count),
+            weight_decay=0.0,
+            eps=EPS,
+            maximize=False,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors from which load_state goes on bit for bit."""
+        return {
+            "weight": self.weight,
+            "first": self.first,
+            "second": self.second,
+            "moments_at": torch.from_numpy(self.moments_at),
+            "weight_at": torch.from_numpy(self.weight_at),
+            "count": torch.tensor(self.count),
+        }
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from what state() gave."""
+        with torch.no_grad():
+            self.weight.copy_(state["weight"])
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self.moments_at = state["moments_at"].numpy().copy()
+        self.weight_at = state["weight_at"].numpy().copy()
+        self.count = int(state["count"])
+
+
+def _put_rows(table: Tensor, index: Tensor, values: Tensor) -> None:
+    # index_copy_ moves element by element: wider elements take a third of the time.
+    wide = torch.complex128 if table.shape[1] % 4 == 0 else table.dtype
+    table.view(wide).index_copy_(0, index, values.view(wide))
+
+
+class _Tails:
+    """Sums over missed steps, looked up instead of added.
+
+    With g_i = lr_i / (1 - b1^i) and s_i = 1 / sqrt(1 - b2^i) of step i = 1, 2, ..., a row whose
+    moments are of step t moves at step i by g_i b1^(i-t) m / (sqrt(v) u + eps), where
+    u = sqrt(b2)^(i-t) s_i. Tables hold F_p(t) = sum over i > t of g_i b1^(i-t) u^p, p = 0, 1, 2;
+    a sum from w to n is the difference of the tails at w and at n, each moved to base t.
+    """
+
+    def __init__(self, lr: Callable[[int], float], steps: int) -> None:
+        self.lr = lr
+        self.steps = steps
+        self.start = 0
+        self.table = np.zeros((0, 3))
+        self.ratios = BETA1 * np.sqrt(BETA2) ** np.arange(3)
+        self.powers = self.ratios ** np.arange(HORIZON + 1)[:, None]
+
+    def moments(
+        self, base: NDArray[np.int64], begin: NDArray[np.int64], end: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Of each row's missed steps begin + 1 .. end: total of g b1^(i-t), and u's mean under it
+        and relative variance."""
+        beyond = np.minimum(end - base, HORIZON)
+        sums = self.powers[begin - base] * self._at(begin)
+        sums -= self.powers[beyond] * self._at(np.asarray(end))
+        total, mean = sums[:, 0], sums[:, 1] / sums[:, 0]
+        return total, mean, np.maximum(sums[:, 2] / sums[:, 0] / mean**2 - 1, 0)
+
+    def _at(self, step: NDArray[np.int64]) -> NDArray[np.float64]:
+        if len(step.reshape(-1)) and not self._holds(int(step.min()), int(step.max())):
+            self._fill(int(step.min()), int(step.max()))
+        return self.table[step - self.start]
+
+    def _holds(self, low: int, high: int) -> bool:
+        return self.start <= low and high < self.start + len(self.table)
+
+    def _fill(self, low: int, high: int) -> None:
+        """Tails of steps low .. high + CHUNK, by F(t) = r (g_(t+1) s_(t+1)^p + F(t+1))."""
+        last = high + CHUNK
+        step = np.arange(low + 1, last + HORIZON + 1)
+        rate = np.array([self.lr(i - 1) if i <= self.steps else 0.0 for i in step.tolist()])
+        gain = rate / (1 - BETA1**step)
+        terms = gain[:, None] * (1 / np.sqrt(1 - BETA2**step))[:, None] ** np.arange(3)
+        tails = np.zeros((len(step) + 1, 3))
+        for i in range(len(step) - 1, -1, -1):
+            tails[i] = self.ratios * (terms[i] + tails[i + 1])
+        self.start, self.table = low, tails[: last - low + 1]

@@ -1,0 +1,408 @@
+"""The trained parameters of an encoder: vectors of training sentences, gradients, Adam.
+
+What averages embeddings has its gradient written out, which is several times faster than autograd;
+recurrent layers go through autograd. The embeddings of either have RowAdam, which touches the rows
+of a step only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.encoder import (
+    AT_ONCE,
+    COMPOSER,
+    EMBEDDINGS,
+    BagComposer,
+    Composer,
+    Mixture,
+    SequenceComposer,
+    make_composer,
+)
+from simile_plugin.encoder_training.adam import RowAdam
+from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.files import InputError
+
+
+class LearnerConfig(Protocol):
+    """What is used of TrainingConfig."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def composer(self) -> dict[str, Any]: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def init_std(self) -> float: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def scramble(self) -> float: ...
+    @property
+    def l2_initial(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+    def lr_at(self, step: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Sentences of a minibatch as bags of pieces, by sentence and by piece.
+
+    Attributes:
+        ids: (P,) int64 pieces of all sentences, one after the other.
+        starts: (U,) int64 start of each sentence; parts of one can be empty.
+        rows: (R,) distinct pieces, rising.
+        members: (P,) int64 the sentences that each of rows stands in, row after row.
+        row_starts: (R,) int64 start of each row in members.
+    """
+
+    ids: Tensor
+    starts: Tensor
+    rows: NDArray[np.integer]
+    members: Tensor
+    row_starts: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """Pieces of each sentence, (U,)."""
+        return torch.diff(self.starts, append=self.starts.new_tensor([len(self.ids)]))
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Pairs,
+        sentences: NDArray[np.integer],
+        device: torch.device | str = "cpu",
+        split: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> Bags:
+        """The bags of some sentences of the training pairs.
+
+        Args:
+            split: ids and starts of sentences -> starts of several bags of each.
+        """
+        ids, starts = pairs.bags(sentences)
+        if split is not None:
+            starts = split(torch.from_numpy(ids), torch.from_numpy(starts)).numpy()
+        # 16-bit keys are sorted by radix, four times faster than wider ones.
+        order = np.argsort(ids.astype(np.uint16), kind="stable")
+        if pairs.ids.dtype.itemsize > 2:
+            order = order[np.argsort((ids[order] >> 16).astype(np.uint16), kind="stable")]
+        ordered = ids[order]
+        row_starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        lengths = np.diff(starts, append=len(ids))
+        sentence_of = np.repeat(np.arange(len(starts)), lengths)
+        tensors = (ids, starts, sentence_of[order], row_starts)
+        on_device = [torch.from_numpy(values).to(device) for values in tensors]
+        return cls(on_device[0], on_device[1], ordered[row_starts], *on_device[2:])
+
+    def means(self, weight: Tensor) -> Tensor:
+        """Mean embedding (U, D) of each sentence."""
+        return F.embedding_bag(self.ids, weight, self.starts, mode="mean")
+
+    def gradient(self, of_means: Tensor) -> Tensor:
+        """Gradient (R, D) of the rows, from that of the means (U, D).
+
+        The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
+        sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
+        that several times faster than its backward.
+        """
+        scaled = of_means / self.lengths.clamp(min=1)[:, None]
+        return F.embedding_bag(self.members, scaled, self.row_starts, mode="sum")
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Of the parameters, from some sentences.
+
+    Attributes:
+        rows: (R,) distinct rows of the embeddings, rising.
+        of_rows: (R, E).
+        of_composer: of each of its parameters, in their order.
+    """
+
+    rows: NDArray[np.integer]
+    of_rows: Tensor
+    of_composer: list[Tensor]
+
+    def summed(self, share: float) -> Gradient:
+        """``share`` times this one, summed over all processes, the same on all to the bit."""
+        parts = [part * share for part in self.of_composer]
+        for part in parts:
+            torch.distributed.all_reduce(part)
+        return Gradient(*sum_of_rows(self.rows, self.of_rows * share), parts)
+
+
+Backward = Callable[[Tensor], Gradient]
+
+
+class Learner:
+    """Embeddings and composer of an encoder in training.
+
+    Args:
+        config: see TrainingConfig.
+        pairs: training pairs as tokens.
+        sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
+        device: where the parameters live.
+        initial: (V, E) embeddings to begin with, instead of random ones.
+
+    Raises:
+        ValueError: if ``initial`` has another shape.
+    """
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        pairs: Pairs,
+        sizes: Sequence[int],
+        device: torch.device,
+        initial: Tensor | None = None,
+    ) -> None:
+        self.config = config
+        self.pairs = pairs
+        self.device = device
+        vocab_size = sum(sizes)
+        table = self._first_table(vocab_size) if initial is None else initial.clone()
+        if table.shape != (vocab_size, config.dim):
+            raise InputError(
+                f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
+                f"{config.dim}): pieces and --dim"
+            )
+        table = table.to(device)
+        self.initial = table.clone() if config.l2_initial > 0 else None
+        # A graphics card moves the whole table faster than it gathers rows.
+        self.adam = RowAdam(table, config.lr_at, config.steps, device.type != "cpu")
+        self.composer: Composer = make_composer(config.kind, config.dim, config.composer, sizes)
+        self.composer.reset(torch.Generator().manual_seed(config.seed + 1))
+        self.composer.to(device)
+        self.parameters = list(self.composer.parameters())
+        self.adams = {
+            name: RowAdam(part.data, config.lr_at, config.steps, dense=True)
+            for name, part in self.composer.named_parameters()
+        }
+        self.dropout_generator = torch.Generator(device)
+
+    def _first_table(self, vocab_size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.config.seed)
+        table = torch.randn(vocab_size, self.config.dim, generator=generator)
+        return table * self.config.init_std
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All parameters after the last step, as Encoder.tensors names them."""
+        named = {COMPOSER + name: part.weight for name, part in self.adams.items()}
+        return {EMBEDDINGS: self.adam.read(), **named}
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take back what tensors() gave earlier; no step may follow."""
+        for name, part in self.tensors().items():
+            part.copy_(tensors[name])
+
+    @torch.no_grad()
+    def embed(self, sentences: NDArray[np.integer]) -> Tensor:
+        """Vectors (U, D) of training sentences, as the finished encoder will give them."""
+        if isinstance(self.composer, BagComposer):
+            bags = self._bags(sentences)
+            return self._over_means(bags, bags.means(self.adam.read(bags.rows)))
+        parts = []
+        for start in range(0, len(sentences), AT_ONCE):
+            bags = self._bags(sentences[start : start + AT_ONCE])
+            rows = self._row_numbers(bags)
+            table = self.adam.read(bags.rows)[rows]
+            parts.append(self.composer(table, torch.searchsorted(rows, bags.ids), bags.starts))
+        return torch.cat(parts)
+
+    def forward(self, sentences: NDArray[np.integer], draw: list[int]) -> tuple[Tensor, Backward]:
+        """Vectors (U, D) in training, with dropout and scrambling, and their backward pass.
+
+        Args:
+            sentences: (U,) of the training pairs.
+            draw: seed of this step and process.
+        """
+        bags = self._bags(sentences)
+        table = self.adam.read(bags.rows)
+        if isinstance(self.composer, SequenceComposer):
+            return self._over_tokens(bags, table, draw)
+        if self.config.dropout > 0:
+            means, of_table = self.means_with_dropout(bags, table, draw)
+        else:
+            means, of_table = bags.means(table), bags.gradient
+        if type(self.composer) is BagComposer:
+            return means, lambda of_means: Gradient(bags.rows, of_table(of_means), [])
+        leaf = means.detach().requires_grad_()
+        with torch.enable_grad():
+            vectors = self._over_means(bags, leaf)
+
+        def backward(of_vectors: Tensor) -> Gradient:
+            of_means, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
+            return Gradient(bags.rows, of_table(of_means), others)
+
+        return vectors.detach(), backward
+
+    def _bags(self, sentences: NDArray[np.integer]) -> Bags:
+        split = self.composer.bags if isinstance(self.composer, Mixture) else None
+        return Bags.of(self.pairs, sentences, self.device, split)
+
+    def _over_means(self, bags: Bags, means: Tensor) -> Tensor:
+        vectors: Tensor = self.composer(means, bags.lengths)
+        return vectors
+
+    def _over_tokens(self, bags: Bags, table: Tensor, draw: list[int]) -> tuple[Tensor, Backward]:
+        rows = self._row_numbers(bags)
+        leaf = table[rows].requires_grad_()
+        ids = self._scrambled(bags, draw) if self.config.scramble > 0 else bags.ids
+        mask = self._token_mask(bags, draw) if self.config.dropout > 0 else None
+        with torch.enable_grad():
+            where = torch.searchsorted(rows, ids)
+            vectors: Tensor = self.composer(leaf, where, bags.starts, mask)
+
+        def backward(of_vectors: Tensor) -> Gradient:
+            of_rows, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
+            return Gradient(bags.rows, of_rows, others)
+
+        return vectors.detach(), backward
+
+    def _row_numbers(self, bags: Bags) -> Tensor:
+        return torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
+
+    def _scrambled(self, bags: Bags, draw: list[int]) -> Tensor:
+        """The tokens, those of some sentences in random order (Wieting & Gimpel 2017)."""
+        generator = np.random.default_rng([*draw, 1])
+        lengths = bags.lengths.cpu().numpy()
+        chosen = generator.random(len(lengths)) < self.config.scramble
+        sentence_of = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(sentence_of), dtype=np.float64)
+        moved = chosen[sentence_of]
+        place[moved] = generator.random(int(moved.sum()))
+        order = np.lexsort([place, sentence_of])
+        return bags.ids[torch.from_numpy(order).to(self.device)]
+
+    def _mask(self, rows: int, columns: int, draw: list[int]) -> Tensor:
+        keep = 1 - self.config.dropout
+        # Seeded anew at every step and process, so that no state of it has to be kept.
+        seed = int(np.random.default_rng(draw).integers(1 << 62))
+        self.dropout_generator.manual_seed(seed)
+        mask = torch.empty(rows, columns, device=self.device)
+        return mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
+
+    def _token_mask(self, bags: Bags, draw: list[int]) -> Tensor:
+        """What is dropped of the embeddings of a sequence.
+
+        For GRAN the same entries of all tokens of a sentence (variational dropout, Gal &
+        Ghahramani 2016), for others each token's own.
+        """
+        if self.composer.kind != "gran":
+            return self._mask(len(bags.ids), self.config.dim, draw)
+        of_sentences = self._mask(len(bags.starts), self.config.dim, draw)
+        return torch.repeat_interleave(of_sentences, bags.lengths, dim=0)
+
+    def means_with_dropout(
+        self, bags: Bags, table: Tensor, draw: list[int]
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Means of embeddings with entries dropped; every occurrence has its own mask."""
+        mask = self._mask(len(bags.ids), table.shape[1], draw)
+        lengths = bags.lengths
+        sums = torch.segment_reduce(table[bags.ids] * mask, "sum", lengths=lengths, axis=0)
+        means = sums / lengths.clamp(min=1)[:, None]
+
+        def gradient(of_means: Tensor) -> Tensor:
+            each = of_means / lengths.clamp(min=1)[:, None]
+            of_pieces = torch.repeat_interleave(each, lengths, dim=0) * mask
+            rows = self._row_numbers(bags)
+            result = torch.zeros(len(rows), table.shape[1], device=self.device)
+            return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
+
+        return means, gradient
+
+    def no_gradient(self) -> Gradient:
+        """Of no sentence."""
+        nothing = np.zeros(0, dtype=np.int64), torch.zeros(0, self.config.dim, device=self.device)
+        return Gradient(*nothing, [torch.zeros_like(part) for part in self.parameters])
+
+    def step(self, gradient: Gradient) -> None:
+        """Adam of all parameters."""
+        self.adam.read(gradient.rows)  # of several processes there are rows of the others
+        if self.initial is None:
+            self.adam.step(gradient.rows, gradient.of_rows)
+        else:
+            full = (self.adam.read() - self.initial) * self.config.l2_initial
+            full[torch.from_numpy(gradient.rows).to(self.device)] += gradient.of_rows
+            self.adam.dense_step(full)
+        for adam, part in zip(self.adams.values(), gradient.of_composer, strict=True):
+            adam.dense_step(part)
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors from which load_state goes on bit for bit."""
+        tensors = {f"adam.{name}": value for name, value in self.adam.state().items()}
+        for part, adam in self.adams.items():
+            tensors |= {f"{COMPOSER}{part}/{name}": v for name, v in adam.state().items()}
+        if self.initial is not None:
+            tensors["initial"] = self.initial
+        return tensors
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from what state() gave."""
+
+        def below(prefix: str) -> dict[str, Tensor]:
+            return {
+                name.removeprefix(prefix): value
+                for name, value in tensors.items()
+                if name.startswith(prefix)
+            }
+
+        self.adam.load_state(below("adam."))
+        for part, adam in self.adams.items():
+            adam.load_state(below(f"{COMPOSER}{part}/"))
+        if self.initial is not None:
+            self.initial.copy_(tensors["initial"])
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Number of this process, and how many there are (torchrun), (0, 1) for one alone."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np.integer], Tensor]:
+    """Sum over processes of gradients of some rows each, the same on all of them to the bit.
+
+    Args:
+        rows: (R,) distinct rows of this process.
+        gradient: (R, D).
+
+    Returns:
+        the distinct rows of all processes, rising, and the sum of their gradients.
+    """
+    distributed, world = torch.distributed, torch.distributed.get_world_size()
+    device = gradient.device
+    sizes = torch.zeros(world, dtype=torch.int64, device=device)
+    sizes[distributed.get_rank()] = len(rows)
+    distributed.all_reduce(sizes)
+    longest = int(sizes.max())
+    padded_rows = torch.full((longest,), -1, dtype=torch.int64, device=device)
+    padded_rows[: len(rows)] = torch.from_numpy(rows.astype(np.int64)).to(device)
+    padded = F.pad(gradient, (0, 0, 0, longest - len(rows)))
+    all_rows = [torch.empty_like(padded_rows) for _ in range(world)]
+    all_gradients = [torch.empty_like(padded) for _ in range(world)]
+    distributed.all_gather(all_rows, padded_rows)
+    distributed.all_gather(all_gradients, padded)
+    given = torch.cat(all_rows)
+    kept = given >= 0
+    distinct, place = torch.unique(given[kept], return_inverse=True)
+    total = torch.zeros(len(distinct), gradient.shape[1], device=device)
+    # In the order of the processes: float sums depend on it.
+    total.index_add_(0, place, torch.cat(all_gradients)[kept])
+    return distinct.cpu().numpy(), total

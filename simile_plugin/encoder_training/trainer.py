@@ -1,0 +1,521 @@
+"""Training of the reward encoder: margin loss, mega-batch hard negatives, annealed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.encoder import COMBINE, EMBEDDINGS, MIX, MIXTURES, RECURRENT, check_kind
+from simile_plugin.encoder_training.learners import Gradient, Learner, rank_and_world
+from simile_plugin.encoder_training.negatives import (
+    POOLS,
+    hardest_negatives,
+    random_negatives,
+    sharing_pairs,
+)
+from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.files import InputError
+
+SCHEDULES = ("linear", "constant")
+OBJECTIVES = ("margin", "mnr", "contrastive")
+NEGATIVES = ("max", "mix", "rand")
+# Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
+COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
+COLLAPSED_COSINE = 0.9  # mean cosine of random pairs
+COLLAPSED_GAP = 0.05  # mean cosine of the pairs less that of random pairs
+COLLAPSE_ADVICE = (
+    "slow the annealing (larger --megabatch-anneal), lower --megabatch, "
+    "or raise --init-std or --lr, and train again"
+)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides the result, besides data and sentencepiece model.
+
+    Attributes:
+        dim: length of a sentence vector.
+        steps: minibatches, one Adam step each.
+        batch_size: pairs of a minibatch.
+        margin: delta of the loss, a difference of cosines.
+        megabatch: final M: negatives come from M minibatches of pairs.
+        megabatch_anneal: M grows by 1 every so many minibatches, from 1.
+        pool: "other" side or "all" sentences of the mega-batch as negatives.
+        lr: Adam's, at the first step.
+        lr_schedule: "linear" to 0 at the last step, or "constant".
+        init_std: standard deviation of the initial embeddings; the loss sees only cosines, so
+            lr / init_std is what decides how fast they turn.
+        dropout: probability of dropping an entry of a token's embedding; for kind "gran" the same
+            entries of all tokens of a sentence.
+        kind: of encoder, see composers.KINDS.
+        hidden: size of a recurrent state, 0 for dim.
+        combine: of both directions of kind "blstm".
+        mix: "add" or "concat" the vectors of the parts of a mixture.
+        scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
+        objective: "margin" loss, "mnr", the multiple-negatives ranking loss, or "contrastive", the
+            squared distances of Sjöblom et al. 2018.
+        scale: inverse temperature of mnr.
+        negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
+            "mix" one or the other, evenly.
+        mine_per_process: each of several processes searches its own share of a mega-batch only.
+        l2_initial: the loss gets this times half the squared distance from the initial embeddings.
+        seed: of initial embeddings, order of pairs and dropout.
+        eval_every: minibatches between evaluations, 0 for never.
+        save_every: minibatches between states to resume from, 0 for never.
+        log_every: minibatches summed up in a line of the log.
+    """
+
+    steps: int
+    dim: int = 300
+    batch_size: int = 128
+    margin: float = 0.4
+    megabatch: int = 20
+    megabatch_anneal: int = 1500
+    pool: str = "other"
+    lr: float = 5e-3
+    lr_schedule: str = "linear"
+    init_std: float = 1.0
+    dropout: float = 0.0
+    kind: str = "sp"
+    hidden: int = 0
+    combine: str = "mean"
+    mix: str = "add"
+    scramble: float = 0.0
+    objective: str = "margin"
+    scale: float = 20.0
+    negatives: str = "max"
+    mine_per_process: bool = False
+    l2_initial: float = 0.0
+    seed: int = 1
+    eval_every: int = 0
+    save_every: int = 2000
+    log_every: int = 100
+
+    def __post_init__(self) -> None:
+        """Raise ValueError naming the flag of a value out of range."""
+        for name in ("steps", "dim", "batch_size", "megabatch", "megabatch_anneal", "log_every"):
+            _check(name, getattr(self, name), getattr(self, name) >= 1, "1 or more")
+        for name in ("eval_every", "save_every", "seed", "hidden"):
+            _check(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+        for name in ("lr", "init_std", "scale"):
+            value = getattr(self, name)
+            _check(name, value, 0 < value < math.inf, "a number above 0")
+        _check("margin", self.margin, 0 < self.margin <= 2, "above 0, at most 2 (cosines)")
+        _check("dropout", self.dropout, 0 <= self.dropout < 1, "at least 0, below 1")
+        _check("l2_initial", self.l2_initial, 0 <= self.l2_initial < math.inf, "0 or more")
+        for name, choices in (
+            ("pool", POOLS),
+            ("lr_schedule", SCHEDULES),
+            ("objective", OBJECTIVES),
+            ("negatives", NEGATIVES),
+            ("combine", COMBINE),
+            ("mix", MIXTURES),
+        ):
+            value = getattr(self, name)
+            _check(name, value, value in choices, " or ".join(choices))
+
+        _check("scramble", self.scramble, 0 <= self.scramble <= 1, "a probability")
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        """Raise ValueError for a wrong kind, and for settings that it does not have."""
+        try:
+            check_kind(self.kind)
+        except ValueError as error:
+            raise InputError(f"--{error}") from error
+        if self.mix != "add" and MIX not in self.kind:
+            raise InputError(
+                f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "
+                "+ between them, or no --mix"
+            )
+        for name, kinds in (
+            ("hidden", RECURRENT),
+            ("scramble", RECURRENT),
+            ("combine", ("blstm",)),
+        ):
+            set_here = getattr(self, name) != getattr(TrainingConfig, name)
+            if set_here and self.kind not in kinds:
+                raise InputError(
+                    f"--{name}: got {getattr(self, name)}, which a {self.kind} encoder has no use "
+                    f"for; expected --kind {' or '.join(kinds)}, or no --{name}"
+                )
+
+    @property
+    def composer(self) -> dict[str, Any]:
+        """Settings of make_composer."""
+        if MIX in self.kind:
+            return {"mix": self.mix}
+        settings: dict[str, Any] = {"hidden": self.hidden or self.dim}
+        if self.kind == "blstm":
+            settings["combine"] = self.combine
+        return settings if self.kind in RECURRENT else {}
+
+    def lr_at(self, step: int) -> float:
+        """Adam's learning rate at a step, counted from 0."""
+        return self.lr if self.lr_schedule == "constant" else self.lr * (1 - step / self.steps)
+
+
+def _check(name: str, value: object, good: bool, expected: str) -> None:
+    if not good:
+        raise InputError(f"--{name.replace('_', '-')}: got {value}, expected {expected}")
+
+
+def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
+    """Both hinges of each pair (Wieting et al. 2019, eq. 3; the second is its mirror image).
+
+    max(0, d - cos(s, t) + cos(s, t')) and max(0, d - cos(s, t) + cos(t, s')).
+
+    Args:
+        positive: (B,) cos(s, t).
+        negative: (B, 2) cos(s, t') and cos(t, s').
+        margin: d.
+
+    Returns:
+        (B, 2) in [0, margin + 2].
+    """
+    return (margin - positive[:, None] + negative).clamp(min=0)
+
+
+def margin_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
+
+    With unit vectors a = s/|s| and so on, d cos(s, t) / ds = (b - cos(s, t) a) / |s|.
+
+    Args:
+        vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
+        found: (B, 2) whether t' and s' exist; the hinge of one that does not is 0.
+        margin: d.
+
+    Returns:
+        the values of StepStats (5,), and the gradient (4 * B, D) of the mean over pairs.
+    """
+    norms = vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    unit = vectors / norms
+    left, right, left_negative, right_negative = unit.chunk(4)
+    positive = (left * right).sum(1)
+    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+    hinges = margin_loss(positive, negative, margin) * found
+    active = hinges > 0
+    push = active.to(unit.dtype) / len(left)  # d loss / d negative cosine
+    for_left, for_right, pull = push[:, :1], push[:, 1:], push.sum(1, keepdim=True)
+    gradient = torch.empty_like(unit)
+    of_left, of_right, of_left_negative, of_right_negative = gradient.chunk(4)
+    torch.mul(left_negative, for_left, out=of_left).addcmul_(right, pull, value=-1)
+    torch.mul(right_negative, for_right, out=of_right).addcmul_(left, pull, value=-1)
+    torch.mul(left, for_left, out=of_left_negative)
+    torch.mul(right, for_right, out=of_right_negative)
+    gradient.addcmul_(unit, (gradient * unit).sum(1, keepdim=True), value=-1).div_(norms)
+    count = found.sum().clamp(min=1)
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    means = active.sum() / count, positive.mean(), (negative * found).sum() / count, neighbours
+    return torch.stack([hinges.sum() / len(left), *means]), gradient
+
+
+def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Multiple-negatives ranking loss (Henderson et al. 2017), in both directions.
+
+    Mean over pairs and directions of -log softmax_j(scale * cos(s_i, t_j)) at j = i; pairs that
+    share a sentence are left out of each other's sums.
+
+    Args:
+        vectors: (2 * B, D): all s, all t.
+        keys: (B, 2) int64, equal for equal sentences.
+        scale: inverse temperature.
+
+    Returns:
+        the values of StepStats (5,) and the gradient (2 * B, D). Active is the share of sentences
+        that some wrong one is nearer to than the right one; negative the nearest wrong one's mean.
+    """
+    vectors = vectors.detach().requires_grad_()
+    with torch.enable_grad():
+        left, right = F.normalize(vectors, dim=1).chunk(2)
+        cosines = left @ right.T
+        shared = sharing_pairs(keys[:, 0], keys[:, 1])
+        own = torch.arange(len(left), device=vectors.device)
+        mask = torch.zeros_like(cosines)
+        mask[shared[:, 0], shared[:, 1]] = -torch.inf
+        wrong = cosines.detach() + mask
+        mask[own, own] = 0
+        logits = scale * cosines + mask
+        loss = (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+        loss.backward()
+    assert vectors.grad is not None
+    positive = cosines.detach().diagonal()
+    nearest = torch.cat([wrong.amax(1), wrong.amax(0)])
+    exists = nearest > -torch.inf
+    active = ((nearest >= positive.repeat(2)) & exists).sum() / exists.sum().clamp(min=1)
+    negative = nearest.where(exists, torch.zeros_like(nearest)).sum() / exists.sum().clamp(min=1)
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    stats = [loss, active, positive.mean(), negative, neighbours]
+    return torch.stack(stats).detach(), vectors.grad
+
+
+def contrastive_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """Paraphrases pulled together, negatives pushed apart up to a margin, by squared distances.
+
+    Mean over pairs of d(s, t)^2 + (max(0, m - d(s, t'))^2 + max(0, m - d(t, s'))^2) / 2 with
+    d = 1 - cos (after Sjöblom et al. 2018, who pair at random: --negatives rand). Their printed
+    loss has the label the other way round, which would push paraphrases apart; this is their text.
+
+    Args:
+        vectors, found, margin: as for margin_step.
+
+    Returns:
+        the values of StepStats (5,), and the gradient (4 * B, D). Active is the share of negatives
+        within the margin.
+    """
+    vectors = vectors.detach().requires_grad_()
+    with torch.enable_grad():
+        left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
+        positive = (left * right).sum(1)
+        negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+        within = (margin - 1 + negative).clamp(min=0) * found
+        loss = ((1 - positive) ** 2).mean() + (within**2).sum(1).mean() / 2
+        loss.backward()
+    assert vectors.grad is not None
+    count = found.sum().clamp(min=1)
+    means = (within > 0).sum() / count, positive.mean(), (negative * found).sum() / count
+    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
+    return torch.stack([loss, *means, neighbours]).detach(), vectors.grad
+
+
+@dataclass
+class StepStats:
+    """What minibatches looked like, on average.
+
+    Attributes:
+        loss: of the objective; the margin loss is 2 * margin when all cosines are equal.
+        active: share of hinges above 0.
+        positive, negative, random: mean cosine of the pairs, of the mined negatives, and of
+            sentences of neighbouring pairs, which have nothing to do with each other.
+    """
+
+    loss: float
+    active: float
+    positive: float
+    negative: float
+    random: float
+
+    def collapsed(self, config: TrainingConfig) -> bool:
+        """Every cosine is near 1, and the margin loss near what equal cosines give."""
+        stuck = config.objective != "margin" or self.loss > COLLAPSED_LOSS * 2 * config.margin
+        return stuck and embeddings_collapsed(self.positive, self.random)
+
+
+def embeddings_collapsed(positive: float, random: float) -> bool:
+    """Whether pairs and random sentences cannot be told apart: all cosines are near 1."""
+    return random > COLLAPSED_COSINE and positive - random < COLLAPSED_GAP
+
+
+class Trainer:
+    """State of a training run: weights, Adam, place in the data, mined negatives.
+
+    With several processes (torch.distributed) each one computes its share of every minibatch, and
+    all of them make the same step.
+
+    Args:
+        config: see there.
+        pairs: training pairs.
+        vocab_size: V, rows of the embedding table; of a mixture those of each part.
+        device: where weights and minibatches live.
+        initial: (V, D) embeddings to begin with, instead of random ones.
+
+    Raises:
+        ValueError: if a minibatch cannot be shared equally by the processes, or ``initial`` has
+            another shape.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        pairs: Pairs,
+        vocab_size: int | Sequence[int],
+        device: torch.device | str = "cpu",
+        initial: Tensor | None = None,
+    ) -> None:
+        self.config = config
+        self.pairs = pairs
+        self.device = torch.device(device)
+        self.rank, self.world = rank_and_world()
+        if config.batch_size % self.world:
+            raise InputError(
+                f"--batch-size: got {config.batch_size}, which {self.world} processes cannot share "
+                "equally; use a multiple of their number"
+            )
+        sizes = (vocab_size,) if isinstance(vocab_size, int) else vocab_size
+        self.learner = Learner(config, pairs, sizes, self.device, initial)
+        self.step = 0
+        self.epoch = 0
+        self.position = 0  # pairs of the epoch's order that went into mega-batches
+        self.order = self._shuffled(0)
+        self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
+
+    def _shuffled(self, epoch: int) -> NDArray[np.integer]:
+        order = np.arange(len(self.pairs), dtype=np.uint32)
+        np.random.default_rng([self.config.seed, epoch]).shuffle(order)
+        return order
+
+    @property
+    def weight(self) -> Tensor:
+        """Embeddings (V, D) after the last step."""
+        return self.tensors()[EMBEDDINGS]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All parameters after the last step, as Encoder.tensors names them."""
+        return self.learner.tensors()
+
+    @property
+    def megabatch(self) -> int:
+        """M now: 1 + step / anneal, at most config.megabatch."""
+        return min(self.config.megabatch, 1 + self.step // self.config.megabatch_anneal)
+
+    @property
+    def lr(self) -> float:
+        """Adam's learning rate at this step."""
+        return self.config.lr_at(self.step)
+
+    def train_step(self) -> Tensor:
+        """One minibatch: mine if nothing is left, loss, gradient, Adam.
+
+        Returns:
+            the values of StepStats, (5,), on the device.
+        """
+        if len(self.queue) == 0:
+            self.queue = self._mine(self._next_pairs())
+        batch, self.queue = np.split(self.queue, [self.config.batch_size])
+        own = batch[self.rank :: self.world]
+        share = len(own) / len(batch)
+        if len(own):
+            gradient, stats = self._gradient(own)
+        else:  # fewer pairs than processes
+            gradient, stats = self.learner.no_gradient(), torch.zeros(5, device=self.device)
+        if self.world > 1:
+            gradient = gradient.summed(share)
+            stats = stats * share
+            torch.distributed.all_reduce(stats)
+        self.learner.step(gradient)
+        self.step += 1
+        return stats
+
+    def _gradient(self, batch: NDArray[np.int64]) -> tuple[Gradient, Tensor]:
+        """Gradient of a minibatch, and the values of StepStats.
+
+        Args:
+            batch: (b, 4) s, t, t', s' as sentences, -1 for none.
+        """
+        ranking = self.config.objective == "mnr"
+        used = batch[:, :2] if ranking else np.maximum(batch, 0)
+        draw = [self.config.seed, self.step, self.rank]
+        vectors, backward = self.learner.forward(used.T.ravel(), draw)
+        if ranking:
+            keys = torch.from_numpy(self._keys(used)).to(self.device)
+            stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
+        else:
+            found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
+            step = margin_step if self.config.objective == "margin" else contrastive_step
+            stats, of_vectors = step(vectors, found, self.config.margin)
+        return backward(of_vectors), stats
+
+    def _keys(self, sentences: NDArray[np.integer]) -> NDArray[np.int64]:
+        # 64-bit hashes as int64: only their equality counts.
+        return self.pairs.hashes[sentences].view(np.int64)
+
+    def _next_pairs(self) -> NDArray[np.integer]:
+        """Sentences (m, 2) of the next mega-batch; whole minibatches, unless data is tiny."""
+        n, size = len(self.pairs), self.config.batch_size
+        usable = max(n - n % size, min(n, size))
+        if self.position >= usable:
+            self.epoch += 1
+            self.position = 0
+            self.order = self._shuffled(self.epoch)
+        end = min(self.position + self.megabatch * size, usable)
+        chosen = self.order[self.position : end]
+        self.position = end
+        return self.pairs.pair_rows(chosen)
+
+    @torch.no_grad()
+    def _mine(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences."""
+        n = len(rows)
+        mined = np.full((n, 4), -1, dtype=np.int64)
+        mined[:, :2] = rows
+        if self.config.objective == "mnr":
+            return mined
+        own = np.arange(self.rank, n, self.world)
+        pool = own if self.config.mine_per_process else np.arange(n)
+        if len(own):
+            negatives = self._negatives(rows[pool], None if len(pool) == len(own) else own)
+            both_sides = rows[pool].T.ravel()
+            for column, index in enumerate(negatives, 2):
+                mined[own, column] = np.where(index >= 0, both_sides[index], -1)
+        if self.world > 1:  # the negatives of the others' pairs, so that any process can save all
+            shared = torch.from_numpy(mined).to(self.device)
+            torch.distributed.all_reduce(shared, torch.distributed.ReduceOp.MAX)
+            mined = shared.cpu().numpy()
+        return mined
+
+    def _negatives(
+        self, rows: NDArray[np.integer], only: NDArray[np.int64] | None
+    ) -> list[NDArray[np.int64]]:
+        """Positions of t' and of s' in cat(s, t) of the given pairs, for the pairs ``only``."""
+        keys = torch.from_numpy(self._keys(rows)).to(self.device)
+        chosen = torch.arange(len(rows)) if only is None else torch.from_numpy(only)
+        chosen = chosen.to(self.device)
+        if self.config.negatives == "max":
+            found = self._hardest(rows, keys, chosen)
+        else:
+            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + self.step)
+            found = random_negatives(keys[:, 0], keys[:, 1], self.config.pool, generator)
+            found = found[0][chosen], found[1][chosen]
+            if self.config.negatives == "mix":
+                hardest = self._hardest(rows, keys, chosen)
+                coin = torch.rand(2, len(rows), generator=generator).to(self.device) < 0.5
+                coin = coin[:, chosen]
+                found = (
+                    torch.where(coin[0], hardest[0], found[0]),
+                    torch.where(coin[1], hardest[1], found[1]),
+                )
+        return [side.cpu().numpy() for side in found]
+
+    def _hardest(
+        self, rows: NDArray[np.integer], keys: Tensor, only: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        left, right = self.learner.embed(rows.T.ravel()).chunk(2)
+        return hardest_negatives(
+            left,
+            right,
+            keys[:, 0],
+            keys[:, 1],
+            self.config.pool,
+            only=None if len(only) == len(rows) else only,
+        )
+
+    @torch.no_grad()
+    def mean_cosines(self, sample: int = 2000) -> tuple[float, float]:
+        """Mean cosine of training pairs, and of sentences of different pairs, over a sample."""
+        rows = self.pairs.pair_rows(self._shuffled(0)[:sample])
+        left, right = F.normalize(self.learner.embed(rows.T.ravel()), dim=1).chunk(2)
+        positive, random = (left * right).sum(1), (left * right.roll(-1, 0)).sum(1)
+        return float(positive.mean()), float(random.mean())
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain values from which load_state goes on bit for bit (on the CPU)."""
+        tensors = {**self.learner.state(), "queue": torch.from_numpy(self.queue)}
+        places = {"step": self.step, "epoch": self.epoch, "position": self.position}
+        return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
+
+    def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
+        """Go on from what state() gave."""
+        self.learner.load_state(tensors)
+        self.queue = tensors["queue"].numpy().copy()
+        self.step, self.epoch = places["step"], places["epoch"]
+        self.position = places["position"]
+        self.order = self._shuffled(self.epoch)

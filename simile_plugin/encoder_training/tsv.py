@@ -1,0 +1,343 @@
+"""TSV files of any size as blocks of whole lines: plain, .gz, .zst or standard input."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from types import ModuleType
+from typing import IO
+
+from simile_plugin.files import InputError
+
+CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
+LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
+LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
+BOM = b"\xef\xbb\xbf"
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of one file.
+
+    Attributes:
+        name: of the file, for messages.
+        first_line: number of the first line, from 1.
+        data: the lines as bytes.
+    """
+
+    name: str
+    first_line: int
+    data: bytes
+
+    def lines(self, report: Callable[[int, str], None]) -> Iterator[tuple[int, str]]:
+        """(line number, text without its end) of each line; only LF ends a line.
+
+        Lines that are no UTF-8 text go to ``report(line number, reason)`` instead.
+        """
+        rows = self.data.split(b"\n")
+        if not rows[-1]:
+            rows.pop()
+        for number, row in enumerate(rows, self.first_line):
+            if number == 1:
+                row = row.removeprefix(BOM)
+            if len(row) > LONGEST_LINE:
+                report(number, f"longer than {LONGEST_LINE >> 20} MiB")
+                continue
+            try:
+                text = row.decode("utf-8")
+            except UnicodeDecodeError:
+                report(number, "not UTF-8")
+                continue
+            if "\0" in text:
+                report(number, "zero byte, as in UTF-16")
+                continue
+            yield number, text.rstrip("\r")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold sentences.
+
+    Attributes:
+        chosen: columns from 0; None for all from ``first`` on.
+        first: used if ``chosen`` is None.
+    """
+
+    chosen: tuple[int, ...] | None = (0, 1)
+    first: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Columns:
+        """Read ``1,2``, ``2-7`` or ``1-``, counted from 1.
+
+        Raises:
+            ValueError: for anything else, fewer than two columns, or one named twice.
+        """
+        if text[:-1].isdecimal() and text.endswith("-") and int(text[:-1]) > 0:
+            return cls(None, int(text[:-1]) - 1)
+        chosen: list[int] = []
+        for part in text.split(","):
+            ends = part.split("-")
+            if len(ends) > 2 or not all(end.isdecimal() and 0 < int(end) < 10_000 for end in ends):
+                raise InputError(
+                    f"--columns: got {text!r}, expected numbers from 1 as in 1,2 or 2-7 or 1-"
+                )
+            chosen += range(int(ends[0]) - 1, int(ends[-1]))
+        if len(chosen) < 2 or len(set(chosen)) < len(chosen):
+            raise InputError(f"--columns: got {text!r}, expected two or more different columns")
+        return cls(tuple(chosen))
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether a line can give more than one pair."""
+        return self.chosen is None or len(self.chosen) > 2
+
+    @property
+    def unit(self) -> str:
+        """What a bad line costs: itself, or some of its pairs."""
+        return "lines or pairs of clusters" if self.is_cluster else "lines"
+
+    def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
+        """The pairs of a line, or none and the reason.
+
+        Two columns are one pair. More are a cluster of sentences that mean the same: all
+        k * (k - 1) / 2 pairs of those that are there and not empty.
+        """
+        if self.chosen == (0, 1):
+            cells = line.split("\t", 2)
+            return ([], "no second column") if len(cells) < 2 else ([(cells[0], cells[1])], None)
+        cells = line.split("\t")
+        if self.chosen is not None and not self.is_cluster:
+            if max(self.chosen) >= len(cells):
+                return [], f"no column {max(self.chosen) + 1}"
+            return [(cells[self.chosen[0]], cells[self.chosen[1]])], None
+        wanted = range(self.first, len(cells)) if self.chosen is None else self.chosen
+        there = [cells[i] for i in wanted if i < len(cells) and not cells[i].isspace()]
+        there = [cell for cell in there if cell]
+        return list(combinations(there, 2)), None if len(there) > 1 else "fewer than two sentences"
+
+    def __str__(self) -> str:
+        if self.chosen is None:
+            return f"{self.first + 1}-"
+        return ",".join(str(column + 1) for column in self.chosen)
+
+
+FIRST_TWO = Columns()
+
+
+class TsvInput:
+    """Files that are read in order as one, block by block, in constant memory.
+
+    Args:
+        paths: plain files, .gz, .zst, or "-" for standard input.
+        header: leave out the first line of each file.
+
+    Attributes:
+        total: bytes of all files, None where one of them is no plain file.
+
+    Raises:
+        ValueError: for a folder, standard input named twice, or .zst without a way to read it.
+        OSError: if a file is not there or not readable.
+    """
+
+    def __init__(self, paths: Sequence[str], header: bool = False) -> None:
+        self.paths, self.header = tuple(paths), header
+        self.total = _check_inputs(paths)
+        self._before = 0  # bytes of the files that are done
+        self._raw: IO[bytes] | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far, of the files as they are on disk."""
+        # The descriptor's own place: the program zstd reads from it too.
+        here = os.lseek(self._raw.fileno(), 0, os.SEEK_CUR) if self._raw and self.total else 0
+        return self._before + here
+
+    def blocks(self) -> Iterator[Block]:
+        """Blocks of whole lines, file after file.
+
+        Raises:
+            ValueError: for a damaged or truncated archive.
+        """
+        self._before, self._raw = 0, None
+        for path in self.paths:
+            if path == "-":
+                yield from self._blocks_of(_reads(sys.stdin.buffer.read), STDIN)
+                continue
+            with open(path, "rb") as self._raw:
+                yield from self._blocks_of(_unpacked(self._raw, path), path)
+                self._before, self._raw = self.position, None
+
+    def _blocks_of(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
+        pending, line = b"", 1
+        for chunk in chunks:
+            if len(pending) > LONGEST_LINE:  # the rest of a line that is too long is not kept
+                end = chunk.find(b"\n")
+                chunk = chunk[end:] if end >= 0 else b""
+            data = pending + chunk
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield from self._without_header(Block(name, line, data[:cut]))
+                line += data.count(b"\n", 0, cut)
+            pending = data[cut:][: LONGEST_LINE + 1]
+        if pending:
+            yield from self._without_header(Block(name, line, pending))
+
+    def _without_header(self, block: Block) -> Iterator[Block]:
+        if not self.header or block.first_line > 1:
+            yield block
+            return
+        rest = block.data.partition(b"\n")[2]
+        if rest:
+            yield Block(block.name, 2, rest)
+
+
+def _check_inputs(paths: Sequence[str]) -> int | None:
+    if sum(path == "-" for path in paths) > 1:
+        raise InputError("standard input (-) can be read only once")
+    total, known = 0, True
+    for path in paths:
+        if path == "-":
+            known = False
+            continue
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a folder, expected a TSV file")
+        if not os.access(path, os.R_OK):
+            open(path, "rb").close()  # raises what is wrong
+        if path.endswith(".zst"):
+            _zstd_library()
+        known = known and os.path.isfile(path)
+        total += os.stat(path).st_size
+    return total if known else None
+
+
+def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
+    if path.endswith(".gz"):
+        return _gzip_chunks(raw, path)
+    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw.read)
+
+
+def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    while chunk := read(CHUNK_BYTES):
+        yield chunk
+
+
+def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
+    try:
+        with gzip.open(raw, "rb") as stream:
+            yield from _reads(stream.read)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name}: damaged gzip file ({error})") from error
+
+
+def _zstd_library() -> ModuleType | None:
+    """Python's own zstd (3.14), else the package zstandard, else None: the program zstd.
+
+    Raises:
+        ValueError: if there is none of the three.
+    """
+    for library in ("compression.zstd", "zstandard"):
+        try:
+            return importlib.import_module(library)
+        except ImportError:
+            continue
+    if shutil.which("zstd") is None:
+        raise InputError(
+            "a .zst file needs the Python package zstandard (pip install zstandard) or the program "
+            "zstd, and neither is here; install one of them, or give the file unpacked"
+        )
+    return None
+
+
+def _zstd_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
+    library = _zstd_library()
+    if library is None:
+        yield from _zstd_program_chunks(raw, name)
+        return
+    if hasattr(library, "ZstdFile"):
+        new = library.ZstdDecompressor
+    else:
+        new = library.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+    frame, begun = new(), False
+    try:
+        # Frame by frame: a file may have many, and it may end in the middle of one, which
+        # zstandard's own reader takes for its end.
+        while data := raw.read(CHUNK_BYTES // 4):
+            while data:
+                if frame.eof:
+                    frame = new()
+                begun = True
+                yield frame.decompress(data)
+                data = frame.unused_data
+    except library.ZstdError as error:
+        raise InputError(f"{name}: damaged zstd file ({error})") from error
+    if begun and not frame.eof:
+        raise InputError(f"{name}: damaged zstd file (it ends in the middle)")
+
+
+def _zstd_program_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
+    command = ["zstd", "-dcq", "--long=31"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=raw, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            yield from _reads(process.stdout.read)
+            message = " ".join(process.stderr.read().decode(errors="replace").split())
+            if process.wait() != 0:
+                raise InputError(f"{name}: damaged zstd file ({message})")
+        finally:
+            process.kill()
+
+
+class Progress:
+    """Share of the input read, and pairs a second: a bar on a terminal, else a line at times.
+
+    Args:
+        what: is done, as in "binarizing".
+        source: that is read.
+    """
+
+    def __init__(self, what: str, source: TsvInput) -> None:
+        from tqdm import tqdm
+
+        self.what, self.source = what, source
+        self.bar = tqdm(
+            total=source.total,
+            desc=what,
+            unit="B",
+            unit_scale=True,
+            disable=not sys.stderr.isatty(),
+            leave=False,
+        )
+        self.started = self.shown = time.perf_counter()
+        self.pairs = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def add(self, pairs: int) -> None:
+        """Some more pairs are done."""
+        self.pairs += pairs
+        now = time.perf_counter()
+        text = f"{self.pairs} pairs, {self.pairs / max(now - self.started, 1e-9):.0f} pairs/s"
+        if not self.bar.disable:
+            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.update(self.source.position - self.bar.n)
+        elif now - self.shown > LINE_EVERY:
+            total = self.source.total
+            share = f"{100 * self.source.position / total:.0f} %, " if total else ""
+            print(f"{self.what}: {share}{text}", file=sys.stderr, flush=True)
+            self.shown = now

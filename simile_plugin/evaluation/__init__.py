@@ -1,0 +1,88 @@
+"""How good is an encoder or a reward: STS, judged translations, detection, bitext mining."""
+
+from simile_plugin.evaluation.bitext import (
+    Corpus,
+    Embed,
+    Neighbours,
+    embed_all,
+    evaluate_mining,
+    nearest,
+    propose,
+    read_corpus,
+    read_gold,
+    retrieval_accuracy,
+    tune_threshold,
+)
+from simile_plugin.evaluation.detection import (
+    DetectionSet,
+    PerceptronConfig,
+    evaluate_detection,
+    group_folds,
+    read_detection,
+    shared_sentence_groups,
+)
+from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
+from simile_plugin.evaluation.judgements import (
+    KINDS,
+    Estimate,
+    Judgements,
+    Quality,
+    evaluate_judgements,
+    read_judgements,
+)
+from simile_plugin.evaluation.sentence_metrics import NO_METEOR, SYMMETRIC, load_meteor
+from simile_plugin.evaluation.sts import (
+    SPEED_SENTENCES,
+    EncodingSpeed,
+    StsScores,
+    StsSet,
+    evaluate_sts,
+    measure_speed,
+    read_sts,
+    similarities,
+    spearman,
+)
+from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
+
+__all__ = [
+    "KINDS",
+    "NO_METEOR",
+    "SPEED_SENTENCES",
+    "SYMMETRIC",
+    "Corpus",
+    "DetectionSet",
+    "Embed",
+    "EncodingSpeed",
+    "Estimate",
+    "Judgements",
+    "Neighbours",
+    "PerceptronConfig",
+    "Quality",
+    "StsFolder",
+    "StsQuality",
+    "StsScores",
+    "StsSet",
+    "embed_all",
+    "evaluate_detection",
+    "evaluate_hard",
+    "evaluate_judgements",
+    "evaluate_mining",
+    "evaluate_sts",
+    "evaluate_sts_metrics",
+    "format_hard",
+    "group_folds",
+    "load_meteor",
+    "measure_speed",
+    "nearest",
+    "propose",
+    "read_corpus",
+    "read_detection",
+    "read_gold",
+    "read_judgements",
+    "read_sts",
+    "retrieval_accuracy",
+    "shared_sentence_groups",
+    "similarities",
+    "spearman",
+    "tune_threshold",
+]

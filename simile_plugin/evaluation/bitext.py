@@ -1,0 +1,402 @@
+"""Which sentences of two languages are translations: nearest neighbours, margins, F1, retrieval.
+
+Artetxe and Schwenk 2019, "Margin-based Parallel Corpus Mining with Multilingual Sentence
+Embeddings"; the protocol and the files of the BUCC shared task (Zweigenbaum et al. 2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.files import InputError, read_lines
+
+Embed = Callable[[Sequence[str]], Tensor]  # sentences -> (U, D) vectors
+Progress = Callable[[int], object]  # called with how much more is done
+
+NEIGHBOURS = 4  # k of the paper
+BLOCK = 2048  # rows and columns of a block of similarities: 16 MB of float32
+EMBED_BATCH = 10_000
+MARGINS = ("ratio", "distance", "absolute")
+
+
+# --- files ---
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Distinct sentences of one language, in the order of the file.
+
+    Attributes:
+        ids: of each distinct sentence; the first one stands for all its copies.
+        sentences: the distinct sentences.
+        row: id -> index into ``sentences``, for every id of the file.
+    """
+
+    ids: list[str]
+    sentences: list[str]
+    row: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+def read_corpus(path: str | Path, flag: str) -> Corpus:
+    """Read BUCC's layout, ``id TAB sentence`` a line.
+
+    Raises:
+        ValueError: naming file:line, for a line without TAB, an empty or repeated id or an empty
+            sentence, and for an empty file.
+    """
+    lines = read_lines(path, flag)
+    ids: list[str] = []
+    row: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        name, tab, sentence = line.partition("\t")
+        where = f"{flag}: {path}:{number}"
+        if not tab or not name:
+            raise InputError(f"{where}: got {line[:60]!r}, expected an id, a TAB and a sentence")
+        if not sentence.strip():
+            raise InputError(f"{where}: {name} has an empty sentence; remove the line")
+        if name in row:
+            raise InputError(f"{where}: the id {name} is here for the second time; make ids unique")
+        if sentence not in first:
+            first[sentence] = len(ids)
+            ids.append(name)
+        row[name] = first[sentence]
+    if not ids:
+        raise InputError(f"{flag}: {path} is empty, expected lines of id TAB sentence")
+    return Corpus(ids, list(first), row)
+
+
+def read_gold(path: str | Path, flag: str, source: Corpus, target: Corpus) -> set[tuple[int, int]]:
+    """Read ``source id TAB target id`` lines as pairs of rows of the two corpora.
+
+    Raises:
+        ValueError: naming file:line, for a line that is not two ids, a pair given twice, an id
+            that is in neither or only in the wrong corpus; and for an empty file.
+    """
+    pairs: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(read_lines(path, flag), 1):
+        where = f"{flag}: {path}:{number}"
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise InputError(f"{where}: got {line[:60]!r}, expected source id TAB target id")
+        left, right = columns
+        for name, corpus, other, side in (
+            (left, source, target, "source"),
+            (right, target, source, "target"),
+        ):
+            if name not in corpus.row:
+                hint = "; the columns look exchanged" if name in other.row else ""
+                raise InputError(f"{where}: the {side} text has no id {name!r}{hint}")
+        if (left, right) in pairs:
+            before = pairs[left, right]
+            raise InputError(f"{where}: {left} and {right} are a pair on line {before} too")
+        pairs[left, right] = number
+    if not pairs:
+        raise InputError(f"{flag}: {path} is empty, expected lines of source id TAB target id")
+    return {(source.row[left], target.row[right]) for left, right in pairs}
+
+
+def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None = None) -> Tensor:
+    """Unit vectors (U, D) float32 on the CPU; a sentence without a known piece is the zero vector.
+
+    Raises:
+        ValueError: if a vector is not finite.
+    """
+    vectors = torch.zeros(0, 0)
+    for start in range(0, len(sentences), EMBED_BATCH):
+        batch = sentences[start : start + EMBED_BATCH]
+        found = embed(batch).float().cpu()
+        if not bool(torch.isfinite(found).all()):
+            raise InputError(
+                "the encoder gives vectors with NaN or infinite values; train it again"
+            )
+        if start == 0:
+            vectors = torch.empty(len(sentences), found.shape[1])
+        vectors[start : start + len(batch)] = F.normalize(found, dim=1, eps=1e-30)
+        if progress:
+            progress(len(batch))
+    return vectors
+
+
+# --- nearest neighbours ---
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The k nearest rows of the other side, best first.
+
+    Attributes:
+        sims: (n, k) cosines.
+        rows: (n, k) int64.
+    """
+
+    sims: Tensor
+    rows: Tensor
+
+    def cpu(self) -> Neighbours:
+        """The same on the CPU."""
+        return Neighbours(self.sims.cpu(), self.rows.cpu())
+
+
+def nearest(
+    x: Tensor,
+    y: Tensor,
+    k: int = NEIGHBOURS,
+    block: int = BLOCK,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[Neighbours, Neighbours]:
+    """Exact k nearest neighbours by inner product, of each x in y and of each y in x, in one pass.
+
+    Memory beside x and y: one block x block matrix and the (n + m) k results. Of a block only the
+    rows and columns whose best value beats their k-th best so far are sorted.
+
+    Args:
+        x: (n, D), y: (m, D) unit vectors.
+        progress: called with the number of similarities just computed.
+
+    Returns:
+        neighbours of x in y, (n, min(k, m)), and of y in x, (m, min(k, n)).
+    """
+    n, m = len(x), len(y)
+    forward = _empty(n, min(k, m), device)
+    backward = _empty(m, min(k, n), device)
+    for i in range(0, n, block):
+        rows = x[i : i + block].to(device)
+        for j in range(0, m, block):
+            sims = rows @ y[j : j + block].to(device).T
+            _merge(forward, i, sims, j, dim=1)
+            _merge(backward, j, sims, i, dim=0)
+            if progress:
+                progress(sims.numel())
+    return forward.cpu(), backward.cpu()
+
+
+def _empty(n: int, k: int, device: torch.device | str) -> Neighbours:
+    sims = torch.full((n, k), -math.inf, device=device)
+    return Neighbours(sims, torch.zeros(n, k, dtype=torch.int64, device=device))
+
+
+def _merge(found: Neighbours, start: int, sims: Tensor, offset: int, dim: int) -> None:
+    """Put a block of similarities into the running k best, in place.
+
+    Args:
+        found: the best so far; those of this block begin at ``start``.
+        sims: the block; ``dim`` runs over the neighbours, which begin at ``offset``.
+    """
+    here = slice(start, start + sims.shape[1 - dim])
+    better = (sims.amax(dim) > found.sims[here, -1]).nonzero().squeeze(1)
+    if not len(better):
+        return
+    candidates = sims.index_select(1 - dim, better)
+    candidates = candidates if dim == 1 else candidates.T.contiguous()
+    k = found.sims.shape[1]
+    best, where = candidates.topk(min(k, candidates.shape[1]), dim=1)
+    better += start
+    values = torch.cat([found.sims[better], best], dim=1)
+    rows = torch.cat([found.rows[better], where + offset], dim=1)
+    kept, order = values.topk(k, dim=1)
+    found.sims[better] = kept
+    found.rows[better] = rows.gather(1, order)
+
+
+# --- margins ---
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Proposed pairs, best score first.
+
+    Attributes:
+        source, target: (c,) rows.
+        scores: (c,) float64.
+    """
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def margin_scores(
+    cosines: NDArray[np.float64], neighbourhood: NDArray[np.float64], margin: str
+) -> NDArray[np.float64]:
+    """margin(a, b) of Artetxe and Schwenk 2019: absolute a, distance a - b, ratio a / b.
+
+    Args:
+        cosines: a = cos(x, y).
+        neighbourhood: b = sum_{z in NN_k(x)} cos(x, z) / 2k + sum_{z in NN_k(y)} cos(y, z) / 2k.
+
+    A ratio with b <= 0 says nothing and is 0.
+    """
+    if margin == "absolute":
+        return cosines
+    if margin == "distance":
+        return cosines - neighbourhood
+    positive = neighbourhood > 0
+    return np.where(positive, cosines / np.where(positive, neighbourhood, 1.0), 0.0)
+
+
+def propose(
+    forward: Neighbours, backward: Neighbours, margin: str = "ratio", strategy: str = "max"
+) -> Candidates:
+    """Pair each sentence with that of its k neighbours which has the best margin score.
+
+    Args:
+        strategy: ``forward`` every source sentence with its best target; ``backward`` every target
+            sentence with its best source; ``intersection`` pairs that are both; ``max`` both
+            sets, best first, each sentence used once.
+    """
+    mean_x = forward.sims.double().mean(1).numpy()
+    mean_y = backward.sims.double().mean(1).numpy()
+    there = _best(forward, mean_x, mean_y, margin)
+    back = _best(backward, mean_y, mean_x, margin)
+    n, m = len(mean_x), len(mean_y)
+    if strategy == "forward":
+        return _ordered(np.arange(n), *there)
+    if strategy == "backward":
+        return _ordered(back[0], np.arange(m), back[1])
+    if strategy == "intersection":
+        mutual = back[0][there[0]] == np.arange(n)
+        return _ordered(np.arange(n)[mutual], there[0][mutual], there[1][mutual])
+    both = _ordered(
+        np.concatenate([np.arange(n), back[0]]),
+        np.concatenate([there[0], np.arange(m)]),
+        np.concatenate([there[1], back[1]]),
+    )
+    kept = _each_once(both, n, m)
+    return Candidates(both.source[kept], both.target[kept], both.scores[kept])
+
+
+def _best(
+    found: Neighbours,
+    own: NDArray[np.float64],
+    other: NDArray[np.float64],
+    margin: str,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(row of the other side, score) of the best neighbour of each sentence."""
+    rows = found.rows.numpy()
+    scores = margin_scores(found.sims.double().numpy(), (own[:, None] + other[rows]) / 2, margin)
+    best = scores.argmax(1)
+    each = np.arange(len(rows))
+    return rows[each, best], scores[each, best]
+
+
+def _ordered(
+    source: NDArray[np.int64], target: NDArray[np.int64], scores: NDArray[np.float64]
+) -> Candidates:
+    order = np.lexsort((target, source, -scores))
+    return Candidates(source[order], target[order], scores[order])
+
+
+def _each_once(pairs: Candidates, n: int, m: int) -> NDArray[np.int64]:
+    """Positions of the pairs that remain if, best first, each sentence is used once."""
+    used_x, used_y = bytearray(n), bytearray(m)
+    kept = []
+    for position, (i, j) in enumerate(
+        zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
+    ):
+        if not used_x[i] and not used_y[j]:
+            used_x[i] = used_y[j] = 1
+            kept.append(position)
+    return np.array(kept, dtype=np.int64)
+
+
+# --- evaluation ---
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Mined pairs against gold pairs, in percent.
+
+    Attributes:
+        threshold: pairs of this score or more count as mined.
+        precision, recall, f1: NaN for the precision of no pair at all.
+    """
+
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+    mined: int
+    correct: int
+    gold: int
+
+
+def evaluate_mining(pairs: Candidates, gold: set[tuple[int, int]], threshold: float) -> Mined:
+    """Precision, recall and F1 of the pairs with a score >= threshold."""
+    hits = _hits(pairs, gold)
+    mined = int((pairs.scores >= threshold).sum())
+    correct = int(hits[:mined].sum())
+    precision = 100 * correct / mined if mined else math.nan
+    f1 = 200 * correct / (mined + len(gold))
+    return Mined(threshold, precision, 100 * correct / len(gold), f1, mined, correct, len(gold))
+
+
+def tune_threshold(pairs: Candidates, gold: set[tuple[int, int]]) -> float:
+    """The threshold of the best F1, halfway between the last pair kept and the first dropped.
+
+    Of equal F1 the higher threshold. Pairs of equal score are kept or dropped together.
+
+    Raises:
+        ValueError: if none of the pairs is a gold pair: languages without overlap.
+    """
+    correct = np.cumsum(_hits(pairs, gold))
+    if not len(correct) or not correct[-1]:
+        raise InputError(
+            f"none of the {len(gold)} gold pairs is among the {len(pairs.scores)} candidates, so "
+            "no threshold can be tuned; is the encoder trained on both languages, and does the "
+            "gold file belong to these texts?"
+        )
+    f1 = 2 * correct / (np.arange(1, len(correct) + 1) + len(gold))
+    last_of_score = np.append(pairs.scores[1:] != pairs.scores[:-1], True)
+    best = int(np.where(last_of_score, f1, -1.0).argmax())
+    if best + 1 == len(f1):
+        return float(pairs.scores[best])
+    return float((pairs.scores[best] + pairs.scores[best + 1]) / 2)
+
+
+def _hits(pairs: Candidates, gold: set[tuple[int, int]]) -> NDArray[np.bool_]:
+    found = zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
+    return np.fromiter((pair in gold for pair in found), dtype=bool, count=len(pairs.scores))
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """How often the nearest sentence of the other language is the translation, in percent."""
+
+    forward: float
+    backward: float
+    sentences: int
+
+    @property
+    def mean(self) -> float:
+        """Mean of both directions."""
+        return (self.forward + self.backward) / 2
+
+
+def retrieval_accuracy(
+    source: Sequence[str], target: Sequence[str], forward: Neighbours, backward: Neighbours
+) -> Retrieval:
+    """Accuracy of the nearest neighbour by cosine, both ways (the Tatoeba protocol).
+
+    Line i of the source is the translation of line i of the target; a copy of that line counts.
+    """
+
+    def accuracy(found: Neighbours, sentences: Sequence[str]) -> float:
+        nearest_rows = found.rows[:, 0].tolist()
+        hits = sum(sentences[row] == sentences[i] for i, row in enumerate(nearest_rows))
+        return 100 * hits / len(sentences)
+
+    return Retrieval(accuracy(forward, target), accuracy(backward, source), len(source))

@@ -1,0 +1,433 @@
+"""Paraphrase detection from sentence vectors (Sjöblom et al. 2018, sections 4 and 5).
+
+The two vectors of a pair, side by side, go through a perceptron with one hidden layer; a threshold
+on their cosine stands beside it. Labels are grades, as in Opusparcus (1 bad to 4 good), or 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.encoder import cosine
+from simile_plugin.evaluation.sts import ranks
+from simile_plugin.files import InputError, read_lines
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.bool_]
+
+HEADERS = {
+    "left": {"text1", "sentence1", "s1", "input"},
+    "right": {"text2", "sentence2", "s2", "target"},
+    "grade": {"label", "grade", "score", "annot_score", "is_duplicate"},
+}
+GRADE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[<>isn]*\s*")  # 3.5, or 4<i of TurkuNLP's corpus
+
+
+# --- files ---
+
+
+@dataclass(frozen=True)
+class DetectionSet:
+    """Sentence pairs that are paraphrases or are not.
+
+    Attributes:
+        labels: (n,) True for a paraphrase.
+        graded: whether the file had grades (1 to 4) and not 0 and 1.
+        dropped: pairs left out because their grade lies between the two classes.
+    """
+
+    name: str
+    left: list[str]
+    right: list[str]
+    labels: Labels
+    graded: bool
+    dropped: int
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def read_detection(
+    path: str | Path, flag: str, positive_from: float = 3.0, negative_to: float = 2.0
+) -> DetectionSet:
+    """Read labelled pairs: TAB-separated text1, text2, grade, or with an id before them.
+
+    That is Opusparcus' layout (id, text1, text2, mean grade of two people), PAWS' and others'; a
+    header may name the columns. If every grade is 0 or 1 they are classes; otherwise a grade of
+    at least ``positive_from`` is a paraphrase, one of at most ``negative_to`` is none, and what
+    lies between is left out (2.5 in Opusparcus: one person said 3 and the other 2).
+
+    Raises:
+        ValueError: naming file:line, for wrong numbers of columns, grades that are no finite
+            number, grades outside 1 to 4, empty sentences, repeated ids, or a file that has no
+            pair, or pairs of one class only.
+    """
+    lines = read_lines(path, flag)
+    columns, start = _layout(lines, f"{flag}: {path}")
+    left, right, grades, seen = [], [], [], dict[str, int]()
+    for number, line in enumerate(lines[start:], start + 1):
+        where = f"{flag}: {path}:{number}"
+        cells = line.split("\t")
+        if len(cells) != columns.count:
+            raise InputError(
+                f"{where}: {len(cells)} columns, expected {columns.count} as in the first line"
+            )
+        if not cells[columns.left].strip() or not cells[columns.right].strip():
+            raise InputError(f"{where}: an empty sentence; remove the line")
+        if columns.name is not None:
+            name = cells[columns.name]
+            if seen.setdefault(name, number) != number:
+                raise InputError(f"{where}: the id {name!r} is on line {seen[name]} too")
+        left.append(cells[columns.left])
+        right.append(cells[columns.right])
+        grades.append(_grade(cells[columns.grade], where))
+    return _classes(str(path), flag, start, (left, right, grades), positive_from, negative_to)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    left: int
+    right: int
+    grade: int
+    name: int | None  # of the id
+    count: int
+
+
+def _layout(lines: Sequence[str], where: str) -> tuple[_Columns, int]:
+    """The columns, and how many lines are a header."""
+    if not lines:
+        raise InputError(f"{where} is empty, expected lines of text1, text2, grade")
+    first = [cell.strip().lower() for cell in lines[0].split("\t")]
+    named = {
+        role: [i for i, cell in enumerate(first) if cell in names]
+        for role, names in HEADERS.items()
+    }
+    if all(len(found) == 1 for found in named.values()):
+        at = {role: found[0] for role, found in named.items()}
+        name = first.index("id") if "id" in first else None
+        return _Columns(at["left"], at["right"], at["grade"], name, len(first)), 1
+    if len(first) == 3:
+        return _Columns(0, 1, 2, None, 3), 0
+    if len(first) == 4:
+        return _Columns(1, 2, 3, 0, 4), 0
+    raise InputError(
+        f"{where}:1: {len(first)} columns, expected text1, text2, grade, or an id before them, "
+        "or a header that names text1, text2 and label"
+    )
+
+
+def _grade(text: str, where: str) -> float:
+    match = GRADE.fullmatch(text)
+    if not match:
+        raise InputError(
+            f"{where}: got grade {text!r}, expected 0 or 1, or a number from 1 to 4; a header must "
+            "name text1, text2 and label"
+        )
+    return float(match[1])
+
+
+def _classes(
+    path: str,
+    flag: str,
+    header: int,
+    found: tuple[list[str], list[str], list[float]],
+    positive_from: float,
+    negative_to: float,
+) -> DetectionSet:
+    """Classes from grades; the file must have both."""
+    left, right, grades = found
+    graded = not set(grades) <= {0.0, 1.0}
+    if graded:
+        for number, grade in enumerate(grades, header + 1):
+            if not 1 <= grade <= 4:
+                raise InputError(
+                    f"{flag}: {path}:{number}: got grade {grade:g}, expected 1 to 4 "
+                    "(or 0 and 1 in the whole file)"
+                )
+    else:
+        positive_from, negative_to = 1.0, 0.0
+    kept = [i for i, grade in enumerate(grades) if grade >= positive_from or grade <= negative_to]
+    labels = np.array([grades[i] >= positive_from for i in kept], dtype=bool)
+    if not len(labels) or labels.all() or not labels.any():
+        what = "a paraphrase" if len(labels) and labels.all() else "no paraphrase"
+        raise InputError(
+            f"{flag}: {path}: every one of its {len(labels)} pairs is {what}, expected pairs of "
+            f"both classes (grades from {positive_from:g} on against grades to {negative_to:g})"
+        )
+    return DetectionSet(
+        path,
+        [left[i] for i in kept],
+        [right[i] for i in kept],
+        labels,
+        graded,
+        len(grades) - len(kept),
+    )
+
+
+# --- folds ---
+
+
+def shared_sentence_groups(left: Sequence[str], right: Sequence[str]) -> NDArray[np.int64]:
+    """Number (n,) of the group of each pair: pairs that share a sentence, over any chain of them.
+
+    Folds that keep groups whole test no sentence that was trained on.
+    """
+    parent: dict[str, str] = {}
+
+    def root(sentence: str) -> str:
+        while parent.setdefault(sentence, sentence) != sentence:
+            parent[sentence] = parent[parent[sentence]]
+            sentence = parent[sentence]
+        return sentence
+
+    for one, other in zip(left, right, strict=True):
+        parent[root(one)] = root(other)
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(root(one), len(numbers)) for one in left], dtype=np.int64)
+
+
+def group_folds(groups: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
+    """Fold (n,) from 0 of each pair; a group is in one fold, folds are about equally large.
+
+    Groups go, largest first and equal ones in random order, to the smallest fold so far.
+
+    Raises:
+        ValueError: if there are fewer groups than folds.
+    """
+    sizes = np.bincount(groups)
+    if len(sizes) < folds:
+        raise InputError(
+            f"--folds: {folds} folds of pairs without a common sentence, but there are only "
+            f"{len(sizes)} groups of such pairs; give fewer folds or a --test file"
+        )
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    fold_of_group = np.empty(len(sizes), dtype=np.int64)
+    filled = np.zeros(folds, dtype=np.int64)
+    for group in order:
+        fold_of_group[group] = filled.argmin()
+        filled[fold_of_group[group]] += sizes[group]
+    return fold_of_group[groups]
+
+
+# --- classifiers ---
+
+
+@dataclass(frozen=True)
+class PerceptronConfig:
+    """Of the perceptron.
+
+    The paper gives the hidden layer (200) and the concatenation; the rest is ours.
+
+    Attributes:
+        hidden: units of the hidden layer.
+        epochs: passes over the training pairs.
+        batch: pairs of a minibatch.
+        lr: of Adam.
+        weight_decay: of Adam.
+    """
+
+    hidden: int = 200
+    epochs: int = 10
+    batch: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+
+
+def fit_perceptron(
+    features: Tensor, labels: Labels, config: PerceptronConfig, seed: int
+) -> Callable[[Tensor], Labels]:
+    """Train W2 relu(W1 z + b1) + b2 > 0 with the logistic loss; return it as a function.
+
+    z are the features standardised by the mean and deviation of the training pairs.
+
+    Args:
+        features: (n, 2 D), both vectors of each pair.
+        labels: (n,).
+    """
+    mean, deviation = features.mean(0), features.std(0, correction=0)
+    scale = torch.where(deviation > 0, 1 / deviation.clamp(min=1e-12), torch.zeros_like(deviation))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(features.shape[1], config.hidden),
+            torch.nn.ReLU(),
+            torch.nn.Linear(config.hidden, 1),
+        )
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    inputs = (features - mean) * scale
+    wanted = torch.from_numpy(labels).float()
+    for _ in range(config.epochs):
+        for rows in torch.randperm(len(inputs), generator=generator).split(config.batch):
+            optimizer.zero_grad()
+            logits = model(inputs[rows]).squeeze(1)
+            F.binary_cross_entropy_with_logits(logits, wanted[rows]).backward()
+            optimizer.step()
+
+    @torch.no_grad()
+    def predict(others: Tensor) -> Labels:
+        found: Labels = (model((others - mean) * scale).squeeze(1) > 0).numpy()
+        return found
+
+    return predict
+
+
+def best_threshold(scores: Floats, labels: Labels) -> float:
+    """The t with the most correct ``score >= t``; halfway between neighbours, of ties the highest.
+
+    inf says that no pair is a paraphrase, -inf that all are.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    correct = np.concatenate([[0], np.cumsum(np.where(labels[order], 1, -1))])
+    allowed = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
+    best = int(np.where(allowed, correct, -len(labels) - 1).argmax())
+    if best == 0:
+        return math.inf
+    if best == len(ordered):
+        return -math.inf
+    return float((ordered[best - 1] + ordered[best]) / 2)
+
+
+def area_under_curve(scores: Floats, labels: Labels) -> float:
+    """AUC: how often a random paraphrase scores above a random other pair; ties count half."""
+    positive, negative = int(labels.sum()), int((~labels).sum())
+    above = ranks(scores)[labels].sum() - positive * (positive + 1) / 2
+    return float(above / (positive * negative))
+
+
+# --- the evaluation ---
+
+
+@dataclass(frozen=True)
+class Detected:
+    """Accuracy of detection in percent, with 95% bootstrap intervals over the test pairs.
+
+    Attributes:
+        protocol: what was trained on and what tested on.
+        perceptron: accuracy for each seed.
+        perceptron_mean, perceptron_interval: mean over the seeds.
+        threshold: accuracy of the threshold on the cosine, tuned on the training pairs.
+        auc: area under the curve of the cosine on the test pairs, in percent; no threshold.
+        all_paraphrases: accuracy of calling every pair a paraphrase, the paper's baseline.
+        majority: accuracy of the more frequent class of the test pairs.
+    """
+
+    protocol: str
+    pairs: int
+    train_pairs: int
+    perceptron: list[float]
+    perceptron_mean: float
+    perceptron_interval: tuple[float, float]
+    threshold: float
+    threshold_interval: tuple[float, float]
+    auc: float
+    all_paraphrases: float
+    majority: float
+    dropped: int
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    features: Tensor
+    cosines: Floats
+    labels: Labels
+
+
+def evaluate_detection(
+    embed: Callable[[Sequence[str]], Tensor],
+    train: DetectionSet,
+    test: DetectionSet | None = None,
+    *,
+    folds: int = 5,
+    seeds: Sequence[int] = (1, 2, 3),
+    resamples: int = 1000,
+    config: PerceptronConfig = PerceptronConfig(),
+    progress: Callable[[int], object] | None = None,
+) -> Detected:
+    """Train on one set and test on another, or, without one, by cross-validation over folds.
+
+    Args:
+        embed: sentences -> (U, D) vectors.
+        seeds: of the perceptron's start and order; each seed trains one for each split. Folds and
+            bootstrap draws are those of the first seed.
+        progress: called with 1 after each training.
+
+    Raises:
+        ValueError: for vectors that are not finite or all zero, or too few groups for the folds.
+    """
+    vectors = _vectors(embed, train)
+    if test is None:
+        groups = shared_sentence_groups(train.left, train.right)
+        parts = group_folds(groups, folds, seeds[0])
+        splits = [(parts != fold, parts == fold) for fold in range(folds)]
+        tested, train_pairs = vectors, round(len(train) * (folds - 1) / folds)
+        protocol = (
+            f"{folds}-fold cross-validation on {train.name}, pairs that share a sentence in one "
+            "fold"
+        )
+    else:
+        tested, train_pairs = _vectors(embed, test), len(train)
+        splits = []
+        protocol = f"trained on {train.name}, tested on {test.name}"
+    right = np.zeros((len(seeds) + 1, len(tested.labels)))
+    everything = np.ones(len(train), dtype=bool)
+    for known, asked in splits or [(everything, np.ones(len(tested.labels), dtype=bool))]:
+        features, labels = vectors.features[torch.from_numpy(known)], vectors.labels[known]
+        wanted, asking = tested.labels[asked], tested.features[torch.from_numpy(asked)]
+        cut = best_threshold(vectors.cosines[known], labels)
+        right[-1, asked] = (tested.cosines[asked] >= cut) == wanted
+        for row, seed in enumerate(seeds):
+            predict = fit_perceptron(features, labels, config, seed)
+            right[row, asked] = predict(asking) == wanted
+            if progress:
+                progress(1)
+    mean = right[:-1].mean(0)
+    positive = float(tested.labels.mean())
+    return Detected(
+        protocol=protocol,
+        pairs=len(tested.labels),
+        train_pairs=train_pairs,
+        perceptron=[100 * float(row.mean()) for row in right[:-1]],
+        perceptron_mean=100 * float(mean.mean()),
+        perceptron_interval=_interval(mean, resamples, seeds[0]),
+        threshold=100 * float(right[-1].mean()),
+        threshold_interval=_interval(right[-1], resamples, seeds[0]),
+        auc=100 * area_under_curve(tested.cosines, tested.labels),
+        all_paraphrases=100 * positive,
+        majority=100 * max(positive, 1 - positive),
+        dropped=(test or train).dropped,
+    )
+
+
+def _vectors(embed: Callable[[Sequence[str]], Tensor], pairs: DetectionSet) -> _Vectors:
+    left, right = embed(pairs.left).float().cpu(), embed(pairs.right).float().cpu()
+    features = torch.cat([left, right], dim=1)
+    if not bool(torch.isfinite(features).all()):
+        raise InputError("the encoder gives vectors with NaN or infinite values; train it again")
+    if not bool(features.any()):
+        raise InputError(
+            f"{pairs.name}: the encoder knows no piece of any sentence; was it trained on this "
+            "language and script?"
+        )
+    return _Vectors(features, cosine(left, right).double().numpy(), pairs.labels)
+
+
+def _interval(correct: Floats, resamples: int, seed: int) -> tuple[float, float]:
+    """95% percentile interval of the mean, in percent, over resampled pairs."""
+    rng = np.random.default_rng(seed)
+    n = len(correct)
+    means = [correct[rng.integers(0, n, n)].mean() for _ in range(resamples)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return 100 * float(low), 100 * float(high)

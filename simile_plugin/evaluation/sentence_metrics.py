@@ -1,0 +1,106 @@
+"""Scores of sentence pairs by every metric that is compared with people: (n,) each.
+
+One way, the second sentence is the reference; "sym." is the mean of both directions, as the paper's
+Table 65 has it for metrics that tell hypothesis from reference. SIM and SIMILE are symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simile_plugin.encoder import RewardEncoder
+from simile_plugin.reward import (
+    CHAR_ORDER,
+    SIMILE_ALPHA,
+    bleu_statistics,
+    chrf_statistics,
+    corpus_chrf,
+    score_outputs,
+    sentence_bleu,
+)
+
+Floats = NDArray[np.float64]
+Meteor = Callable[[str, str], float]  # hypothesis, reference
+
+SYMMETRIC = " sym."
+NO_METEOR = (
+    "METEOR is left out: NLTK or its WordNet is not installed; "
+    "python -m nltk.downloader wordnet gets it"
+)
+
+
+def load_meteor() -> Meteor | None:
+    """METEOR of NLTK in [0, 1] on sacreBLEU's 13a tokens; None without NLTK's WordNet data."""
+    from sacrebleu.metrics import BLEU
+
+    try:
+        from nltk.corpus import wordnet
+        from nltk.translate.meteor_score import single_meteor_score
+
+        wordnet.ensure_loaded()
+    except (ImportError, LookupError):
+        return None
+    tokenize = BLEU().tokenizer
+
+    def meteor(hyp: str, ref: str) -> float:
+        # With an empty side NLTK divides by zero, or gives 0.
+        tokens = tokenize(ref).split(), tokenize(hyp).split()
+        return float(single_meteor_score(*tokens)) if all(tokens) else 0.0
+
+    return meteor
+
+
+def encoder_scores(
+    encoders: Mapping[str, RewardEncoder],
+    left: Sequence[str],
+    right: Sequence[str],
+    alpha: float = SIMILE_ALPHA,
+) -> dict[str, Floats]:
+    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME"."""
+    found = {}
+    for name, encoder in encoders.items():
+        scores = score_outputs([left], right, encoder, alpha)
+        of = f" of {name}" if len(encoders) > 1 else ""
+        for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
+            assert values is not None
+            found[metric + of] = values[:, 0].double().numpy()
+    return found
+
+
+def surface_scores(
+    left: Sequence[str], right: Sequence[str], meteor: Meteor | None = None, both: bool = False
+) -> dict[str, Floats]:
+    """Sentence BLEU (+1 on orders 2 to 4), sacreBLEU's sentence chrF and, if given, METEOR.
+
+    Args:
+        left, right: n hypotheses and n references.
+        both: also the mean of both directions of each.
+    """
+    chrf = chrf_statistics([left], right)[0].astype(np.float64)
+    found = {"BLEU": _bleu(left, right), "chrF": corpus_chrf(chrf)}
+    if meteor:
+        found["METEOR"] = _meteor(meteor, left, right)
+    if not both:
+        return found
+    # Statistics are n-grams of the hypothesis, of the reference and in both, for each order.
+    swapped = chrf.reshape(-1, CHAR_ORDER, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
+    back = {"BLEU": _bleu(right, left), "chrF": corpus_chrf(swapped)}
+    if meteor:
+        back["METEOR"] = _meteor(meteor, right, left)
+    ordered: dict[str, Floats] = {}
+    for name, values in found.items():
+        ordered |= {name: values, name + SYMMETRIC: (values + back[name]) / 2}
+    return ordered
+
+
+def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
+    stats = [bleu_statistics(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
+    return sentence_bleu(torch.tensor(stats)).double().numpy()
+
+
+def _meteor(meteor: Meteor, hyps: Sequence[str], refs: Sequence[str]) -> Floats:
+    return np.array([meteor(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)])

@@ -1,0 +1,246 @@
+"""fairseq's checkpoints: written whole or not at all, and read with one clear line.
+
+fairseq writes the first file of a save beside its name and renames it, but copies it over
+checkpoint_last.pt and checkpoint_best.pt in place: a kill or a full disk there destroys the file
+that the run resumes from. A checkpoint of a risk run also holds a record of ours,
+
+    extra_state["simile_risk"] = {"format_version": 1, "simile_plugin": "0.1.0",
+        "objective": {flag: value}, "first": [cost, length ratio, BLEU] or None, "outside": 0,
+        "patience": [best, validations without improvement] or None}
+
+so that a resumed run goes on as if it had not been interrupted, and says what was changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import shutil
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import simile_plugin
+from simile_plugin.fairseq_hooks import watch
+from simile_plugin.fairseq_hooks.patching import train_modules, wrap
+from simile_plugin.files import InputError, atomic_write
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+RECORD = "simile_risk"
+TRIES, SECONDS_BETWEEN = 3, 2.5  # fairseq's own patience with a file system
+DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip archive")
+REFUSED = "Weights only load failed"
+
+
+class WriteError(OSError):
+    """A checkpoint could not be written; the message says what is left."""
+
+
+def install() -> None:
+    """Make fairseq write and read its checkpoints through this module; safe to call again."""
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+    from fairseq.trainer import Trainer
+
+    wrap(checkpoint_utils, "torch_persistent_save", save_whole)
+    wrap(checkpoint_utils, "load_checkpoint_to_cpu", load_or_explain)
+    if not hasattr(PathManager.copy, "simile_wraps"):
+        wrap(PathManager, "copy", copy_whole)
+        PathManager.copy = staticmethod(PathManager.copy)
+    wrap(Trainer, "save_checkpoint", save_with_record)
+    wrap(Trainer, "load_checkpoint", load_with_record)
+    wrap(Trainer, "get_train_iterator", same_batches_in_every_epoch)
+
+
+def same_batches_in_every_epoch(
+    original: Callable[..., Any], trainer: Any, epoch: int, *args: Any, **kwargs: Any
+) -> Any:
+    """``Trainer.get_train_iterator``; the batches are those of the first epoch also after a resume.
+
+    fairseq draws which sentences share a batch from the seed and the epoch in which it starts, and
+    keeps these batches for all epochs: a run that resumes in another epoch would get others.
+    """
+    cached = not kwargs.get("disable_iterator_cache") and not args
+    if not cached or epoch == 1 or trainer.task.dataset_to_epoch_iter:
+        return original(trainer, epoch, *args, **kwargs)
+    if trainer.cfg.dataset.update_epoch_batch_itr:
+        return original(trainer, epoch, **kwargs)
+    first = original(trainer, 1, **kwargs)
+    if first not in trainer.task.dataset_to_epoch_iter.values():  # a dataset that is not reused
+        return original(trainer, epoch, **kwargs)
+    return original(trainer, epoch, **kwargs | {"load_dataset": False})
+
+
+def save_whole(original: Callable[..., Any], obj: Any, filename: str, *args: Any, **kw: Any) -> Any:
+    """``torch.save`` to a name of its own, then rename: the old file or the new one.
+
+    Raises:
+        WriteError: after three tries, naming the file, the reason and what is left.
+    """
+    if "://" in filename or kw.get("async_write") or (args and args[0]):
+        return original(obj, filename, *args, **kw)
+    for attempt in range(TRIES):
+        try:
+            with atomic_write(filename, "wb") as stream:
+                return torch.save(obj, stream)
+        except (OSError, RuntimeError) as error:
+            if attempt == TRIES - 1:
+                raise unwritten(filename, error) from error
+            time.sleep(SECONDS_BETWEEN)
+    return None
+
+
+def copy_whole(original: Callable[..., Any], src: str, dst: str, *args: Any, **kw: Any) -> Any:
+    """Copy a file so that ``dst`` is the old file or the new one.
+
+    Raises:
+        WriteError: naming the file, the reason and what is left.
+    """
+    if "://" in src or "://" in dst:
+        return original(src, dst, *args, **kw)
+    try:
+        with open(src, "rb") as source, atomic_write(dst, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+    except OSError as error:
+        raise unwritten(dst, error) from error
+    return dst
+
+
+def unwritten(filename: str, error: BaseException) -> WriteError:
+    """The error that says which file, why, and what to do."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):  # torch hides it in its own error
+        cause = cause.__context__
+    reason = str(error)
+    if isinstance(cause, OSError) and cause.errno is not None:
+        reason = os.strerror(cause.errno)
+    return WriteError(
+        f"{filename}: cannot be written: {reason}; the checkpoints that were there are whole: make "
+        "room and run the same command again"
+    )
+
+
+def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
+    """fairseq's ``load_checkpoint_to_cpu``.
+
+    Raises:
+        ValueError: for a file that is cut short or damaged, naming it and what to do.
+    """
+    try:
+        return original(path, *args, **kwargs)
+    except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        refused = isinstance(error, pickle.UnpicklingError) and REFUSED in str(error)
+        other = isinstance(error, RuntimeError) and not any(t in str(error) for t in DAMAGED)
+        if refused or other:
+            raise
+        raise InputError(describe_damage(path, error)) from error
+
+
+def describe_damage(path: str, error: BaseException) -> str:
+    """One line: the file, how long it is, and what stands beside it."""
+    found = f"{path}: cut short or damaged ({os.path.getsize(path)} bytes; {_first_words(error)})"
+    other = newest_whole(Path(path))
+    if other is None:
+        return f"{found}; no whole checkpoint stands beside it: copy it again, or remove it"
+    return f"{found}; the newest whole one is {other}: cp {other} {path}, and run again"
+
+
+def _first_words(error: BaseException) -> str:
+    text = str(error).split(". ")[0].strip()
+    return text[:100] if text else type(error).__name__
+
+
+def newest_whole(damaged: Path) -> Path | None:
+    """The most recent checkpoint beside ``damaged`` whose checksums are right, or None."""
+    others = [
+        path
+        for path in damaged.parent.glob("checkpoint*.pt")
+        if path != damaged and not re.search(r"_best|\.best_", path.name)
+    ]
+    for path in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.testzip() is None:
+                    return path
+        except (zipfile.BadZipFile, OSError):
+            continue
+    return None
+
+
+def save_with_record(
+    original: Callable[..., Any], trainer: Any, filename: str, extra_state: dict[str, Any]
+) -> Any:
+    """``Trainer.save_checkpoint`` with our record in ``extra_state`` of a risk run."""
+    objective = watch.objective_of(trainer)
+    if objective is not None:
+        stopped = train_modules()[-1].should_stop_early
+        best = getattr(stopped, "best", None)
+        extra_state[RECORD] = {
+            "format_version": FORMAT_VERSION,
+            "simile_plugin": simile_plugin.__version__,
+            "objective": objective,
+            "patience": None if best is None else [float(best), int(stopped.num_runs)],
+            **watch.watch_of(trainer).state(),
+        }
+    return original(trainer, filename, extra_state)
+
+
+def load_with_record(
+    original: Callable[..., Any], trainer: Any, filename: str, *args: Any, **kwargs: Any
+) -> Any:
+    """``Trainer.load_checkpoint``; a run that resumes gets its record back.
+
+    Raises:
+        ValueError: if the record is of a newer format.
+    """
+    extra_state = original(trainer, filename, *args, **kwargs)
+    record = (extra_state or {}).get(RECORD)
+    objective = watch.objective_of(trainer)
+    resumes = not kwargs.get("reset_meters") and trainer.get_num_updates() > 0
+    if record is None or objective is None or not resumes:
+        return extra_state
+    check_version(record, filename)
+    _restore_interval(extra_state)
+    for flag in sorted(objective.keys() & record["objective"].keys()):
+        if objective[flag] != record["objective"][flag]:
+            logger.warning(
+                f"{flag}: the run in {filename} had {record['objective'][flag]}, it goes on with "
+                f"{objective[flag]}"
+            )
+    watch.watch_of(trainer).restore(record)
+    if record.get("patience"):
+        for module in train_modules():
+            module.should_stop_early.best, module.should_stop_early.num_runs = record["patience"]
+    return extra_state
+
+
+def _restore_interval(extra_state: dict[str, Any]) -> None:
+    """Bring back the numbers since the last log line: fairseq forgets them where an epoch ended."""
+    from fairseq.logging import metrics
+
+    inner = extra_state.get("metrics", {}).get("train_inner")
+    if inner is not None and extra_state["train_iterator"]["iterations_in_epoch"] == 0:
+        metrics.load_state_dict({"train_inner": inner})
+
+
+def check_version(record: dict[str, Any], path: str) -> None:
+    """Refuse a record that this version cannot read.
+
+    Raises:
+        ValueError: naming the file, both versions and what to upgrade.
+    """
+    version = record.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InputError(
+            f"{path}: its {RECORD} record has format_version {version}, newer than "
+            f"{FORMAT_VERSION}, the newest this version reads; update simile-plugin (the file was "
+            f"written by {record.get('simile_plugin')}, this is {simile_plugin.__version__})"
+        )

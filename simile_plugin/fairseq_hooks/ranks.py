@@ -1,0 +1,158 @@
+"""Several processes of one training: do they optimise the same, and what if one of them is gone?"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from simile_plugin.fairseq_hooks.patching import wrap
+from simile_plugin.files import InputError
+
+# What gloo, NCCL and torch's store say when another process ended, stopped or never came.
+LOST = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Timed out waiting",
+    "Wait timeout",
+    "Application timeout caused pair closure",
+    "Socket closed",
+    "remote process exited",
+    "NCCL communicator was aborted",
+    "Watchdog caught collective operation timeout",
+    "clients joined",
+)
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def install() -> None:
+    """Hook into fairseq's start of several processes; safe to call again."""
+    from fairseq.distributed import utils
+    from fairseq.trainer import Trainer
+
+    wrap(utils, "_infer_torch_distributed_launch_init", launch_on_cpu_too)
+    wrap(utils, "distributed_init", init_with_limit)
+    wrap(Trainer, "__init__", build_with_limit)
+    wrap(Trainer, "load_checkpoint", agree_before_loading)
+    wrap(Trainer, "train_step", fail_where_memory_ends)
+
+
+def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
+    """torchrun on a machine without a GPU: fairseq divides by the number of GPUs and wants NCCL."""
+    if torch.cuda.is_available():
+        original(cfg)
+        return
+    count = torch.cuda.device_count
+    torch.cuda.device_count = lambda: 1  # device_id becomes 0
+    try:
+        original(cfg)
+    finally:
+        torch.cuda.device_count = count
+    cfg.distributed_backend = "gloo"
+
+
+def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any, **kw: Any) -> Any:
+    """``Trainer.load_checkpoint``, the first exchange of a run: compare the ranks before it.
+
+    Raises:
+        ValueError: on every rank, naming the flag that differs and both values.
+    """
+    objective = getattr(trainer.get_criterion(), "objective", None)
+    if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
+        if objective is not None:
+            found: list[Any] = [None] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(found, objective())
+            check_agreement(found)
+    return original(trainer, *args, **kw)
+
+
+def init_with_limit(original: Callable[..., Any], cfg: Any) -> Any:
+    """``distributed_init`` with --heartbeat-timeout as the limit of all waiting."""
+    limit_waiting(cfg.distributed_training.heartbeat_timeout)
+    return original(cfg)
+
+
+def build_with_limit(
+    original: Callable[..., None], trainer: Any, cfg: Any, *args: Any, **kwargs: Any
+) -> None:
+    """``Trainer.__init__``: in processes that fairseq spawned, the first step that we see."""
+    limit_waiting(cfg.distributed_training.heartbeat_timeout)
+    original(trainer, cfg, *args, **kwargs)
+
+
+def limit_waiting(seconds: int) -> None:
+    """Give up after ``seconds`` (--heartbeat-timeout) of waiting for another rank.
+
+    fairseq's own timer interrupts Python, which does not run while it waits in a collective call;
+    without the flag torch gives up after 30 minutes (gloo) or 10 (NCCL).
+    """
+    from torch.distributed import distributed_c10d
+
+    if seconds <= 0:
+        return
+    limit = datetime.timedelta(seconds=seconds)
+    # For groups to come, since new_group does not take its limit from the group that is there.
+    distributed_c10d.default_pg_timeout = limit
+    distributed_c10d.default_pg_nccl_timeout = limit
+    if torch.distributed.is_initialized():
+        distributed_c10d._set_pg_timeout(limit)
+
+
+def check_agreement(objectives: Sequence[dict[str, str]]) -> None:
+    """Compare what each rank optimises.
+
+    Args:
+        objectives: flag -> value, by rank.
+
+    Raises:
+        ValueError: naming the first flag that differs, both ranks and both values.
+    """
+    first = objectives[0]
+    for rank, other in enumerate(objectives):
+        for flag in (*first, *other):
+            if first.get(flag) != other.get(flag):
+                raise InputError(
+                    f"{flag}: rank 0 has {first.get(flag)} and rank {rank} has {other.get(flag)}; "
+                    "give all ranks the same, files included"
+                )
+
+
+def fail_where_memory_ends(
+    original: Callable[..., Any], trainer: Any, samples: Any, raise_oom: bool = False
+) -> Any:
+    """``Trainer.train_step``: of several ranks, one out of memory ends, and the others with it.
+
+    fairseq goes on with the next batch; but then this rank makes fewer collective calls than the
+    others, and they wait for it, or add up numbers that do not belong together.
+    """
+    return original(trainer, samples, raise_oom or trainer.data_parallel_world_size > 1)
+
+
+def explain(error: BaseException) -> str | None:
+    """One line for a lost rank or a full memory, or None for any other error."""
+    if isinstance(error, MemoryError):
+        return f"out of memory; {_MEMORY_ADVICE}"
+    text = " ".join(str(error).split())
+    several = torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+    if isinstance(error, KeyboardInterrupt) and several:
+        text = "interrupted, by hand or after --heartbeat-timeout seconds without progress"
+    elif not isinstance(error, RuntimeError):
+        return None
+    elif any(words in text for words in OUT_OF_MEMORY):
+        return f"out of memory ({text[:160]}); {_MEMORY_ADVICE}"
+    elif not any(words in text for words in LOST):
+        return None
+    rank = torch.distributed.get_rank() if several else 0
+    return (
+        f"rank {rank}: another process of this training ended or does not answer ({text[:120]}); "
+        "its own log says why. Run the same command again: training goes on from checkpoint_last.pt"
+    )
+
+
+_MEMORY_ADVICE = (
+    "give --risk-max-tokens, or halve --batch-size (--max-tokens) and double --update-freq, and "
+    "run the same command again: training goes on from checkpoint_last.pt"
+)

@@ -1,0 +1,391 @@
+"""Beam search, diverse beam search and sampling with the results of fairseq's SequenceGenerator,
+for a batch of long n-best lists.
+
+What it leaves out: the encoder's output and the attention over it are the same for all hypotheses
+of a sentence and are never reordered; hypotheses are back pointers until the end, so that neither
+token rows nor attention maps are copied at each step; the softmax is a log-sum-exp and a top-k;
+finished hypotheses are collected by scatter, not one by one in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.weight_norm import WeightNorm
+
+from simile_plugin.files import InputError
+
+# Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
+# largest maxima, and a maximum is far cheaper than a selection.
+BLOCK = 64
+# Steps between two looks at which sentences are finished: on a GPU a look waits for the device.
+STEPS_BETWEEN_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class BeamOptions:
+    """fairseq's options of the same names; ``size`` is its beam.
+
+    Attributes:
+        max_len_a, max_len_b: hypotheses have at most a * source length + b tokens before eos.
+        diverse_groups, diverse_strength: groups of the beam, and what a token costs in nats that
+            earlier groups chose at the same step, once more for each earlier step at which the
+            two groups agreed (Vijayakumar et al. 2016, in fairseq's cumulative variant); 1: none.
+        sampling: draw hypotheses instead of searching; ``topk`` and ``topp`` (-1: off) restrict
+            it to the likeliest tokens.
+    """
+
+    size: int
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    min_len: int = 1
+    lenpen: float = 1.0
+    temperature: float = 1.0
+    unk_penalty: float = 0.0
+    diverse_groups: int = 1
+    diverse_strength: float = 0.5
+    sampling: bool = False
+    topk: int = -1
+    topp: float = -1.0
+
+
+@dataclass
+class Hypotheses:
+    """N-best lists of B sentences, best first.
+
+    Attributes:
+        tokens: (B, N, T) ids, each row ending in eos, padded on the right.
+        scores: (B, N) log-probability / length^lenpen, float32; -inf where a list is shorter.
+    """
+
+    tokens: Tensor
+    scores: Tensor
+
+
+@dataclass
+class _Found:
+    """Ends of finished hypotheses: (B, N + 1), where the last column takes what is not kept."""
+
+    steps: Tensor
+    beams: Tensor
+    scores: Tensor
+    count: Tensor
+
+    def add(self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: int) -> None:
+        """Append to each list, in order, the hypotheses that ended, until it has N."""
+        size = self.steps.size(1) - 1
+        slots = self.count[rows].unsqueeze(1) + ended.cumsum(1) - 1
+        slots = torch.where(ended & (slots < size), slots, size)
+        row = rows.unsqueeze(1)
+        self.steps[row, slots] = step
+        self.beams[row, slots] = beams
+        self.scores[row, slots] = scores.to(self.scores.dtype)
+        self.count[rows] = (self.count[rows] + ended.sum(1)).clamp(max=size)
+
+
+def beam_search(
+    model: Any,
+    sample: dict[str, Any],
+    options: BeamOptions,
+    dictionary: Any,
+    start: int,
+    end: int | None = None,
+) -> Hypotheses:
+    """The n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
+
+    Args:
+        model: an encoder-decoder whose decoder steps look at the last token and their state only.
+        sample: fairseq's batch.
+        dictionary: target dictionary.
+        start: first decoder input.
+        end: what ends a hypothesis. Default: eos.
+
+    Raises:
+        ValueError: if the longest allowed hypothesis is shorter than the shortest.
+    """
+    with torch.no_grad(), decoding_mode(model.decoder, options.size):
+        return _Search(model, sample, options, dictionary, start, end).run()
+
+
+class _Search:
+    """The state of one search: R = active sentences x N rows."""
+
+    def __init__(
+        self,
+        model: Any,
+        sample: dict[str, Any],
+        options: BeamOptions,
+        dictionary: Any,
+        start: int,
+        end: int | None,
+    ) -> None:
+        source = sample["net_input"]["src_tokens"]
+        self.model, self.options = model, options
+        self.pad, self.unk = dictionary.pad(), dictionary.unk()
+        self.eos = dictionary.eos() if end is None else end
+        self.size, self.device = options.size, source.device
+        self.batch, longest = source.shape
+        allowed = int(options.max_len_a * longest + options.max_len_b)
+        self.max_len = min(allowed, model.decoder.max_positions() - 1)
+        if self.max_len < options.min_len:
+            raise InputError(
+                f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets "
+                f"{self.max_len}, expected at least {options.min_len}; raise them"
+            )
+        self.start = start
+        self.state: dict[str, Any] = {}
+        encoder_out = model.encoder.forward_torchscript(sample["net_input"])
+        order = torch.arange(self.batch, device=self.device).repeat_interleave(self.size)
+        self.encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        # Back pointers of every step: the beam that each new beam continues, and its new token.
+        shape = (self.max_len + 1, self.batch, self.size)
+        self.parents = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        self.chosen = torch.zeros_like(self.parents)
+        ends = torch.full((self.batch, self.size + 1), -1, device=self.device)
+        none = torch.full(ends.shape, -torch.inf, device=self.device)
+        count = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
+        groups = options.diverse_groups
+        self.agreed = torch.zeros(self.batch, groups, groups, device=self.device)
+        self.found = _Found(ends, ends.clone(), none, count)
+
+    def run(self) -> Hypotheses:
+        rows = torch.arange(self.batch, device=self.device)  # sentences that are searched on
+        last = rows.new_full((self.batch * self.size,), self.start)
+        scores = torch.zeros(self.batch, self.size, device=self.device)
+        ignored = torch.zeros(self.batch, self.size, dtype=torch.bool, device=self.device)
+        for step in range(self.max_len + 1):
+            logits = self._logits(last, step)
+            best, tokens, beams = self._candidates(logits, scores, rows, step)
+            ended = tokens.eq(self.eos) & best.ne(-torch.inf)
+            ended[:, : self.size] &= ~ignored
+            top = ended[:, : self.size]
+            norm = (step + 1) ** self.options.lenpen
+            self.found.add(rows, top, beams[:, : self.size], best[:, : self.size] / norm, step)
+            if step == self.max_len:
+                break
+            kept = self._unfinished(rows, step)
+            if kept is not None:
+                if not len(kept):
+                    break
+                rows, best, tokens, beams = rows[kept], best[kept], tokens[kept], beams[kept]
+                ended, ignored = ended[kept], ignored[kept]
+            ended[:, : self.size] |= ignored
+            # The first N candidates that go on; where there are fewer, ended ones fill the beam.
+            going = torch.arange(ended.size(1), device=self.device) + ended * ended.size(1)
+            places, active = going.topk(self.size, dim=1, largest=False)
+            ignored = places >= ended.size(1)
+            scores, last = best.gather(1, active), tokens.gather(1, active)
+            parents = beams.gather(1, active)
+            self.parents[step, rows], self.chosen[step, rows] = parents, last
+            self._reorder(parents, kept)
+            last = last.flatten()
+        return self._hypotheses()
+
+    def _logits(self, last: Tensor, step: int) -> Tensor:
+        # Known decoders read the number of tokens so far and the last one.
+        previous = last.unsqueeze(1).expand(-1, step + 1)
+        output = self.model.decoder(
+            previous, encoder_out=self.encoder_out, incremental_state=self.state
+        )
+        logits = output[0][:, -1].to(torch.promote_types(output[0].dtype, torch.float32))
+        return logits if self.options.temperature == 1 else logits / self.options.temperature
+
+    def _candidates(
+        self, logits: Tensor, scores: Tensor, rows: Tensor, step: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Continuations of each sentence: scores, tokens and beams, best first.
+
+        A search gives 2N of them, diverse search and sampling N.
+        """
+        options = self.options
+        if step == 0:  # all beams of a sentence are equal
+            logits, scores = logits[:: self.size], scores[:, :1]
+        sums = logits.logsumexp(-1, keepdim=True)
+        logits[:, self.pad] = -torch.inf
+        logits[:, self.unk] -= options.unk_penalty
+        if step >= self.max_len:
+            only = logits[:, self.eos].clone()
+            logits.fill_(-torch.inf)
+            logits[:, self.eos] = only
+        if step < options.min_len:
+            logits[:, self.eos] = -torch.inf
+        if options.sampling:
+            return self._drawn(logits - sums, scores)
+        if options.diverse_groups > 1:
+            return self._diverse(logits, sums, scores, rows)
+        return best_continuations(logits, sums, scores, 2 * self.size)
+
+    def _diverse(
+        self, logits: Tensor, sums: Tensor, scores: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Search in each group of beams, after those before it, away from what they chose."""
+        sentences, groups = len(scores), self.options.diverse_groups
+        logits, sums = (values.view(*scores.shape, -1) for values in (logits, sums))
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        for group in range(groups):
+            mine = slice(group, None, groups) if scores.size(1) > 1 else slice(None)
+            part = torch.clone(logits[:, mine], memory_format=torch.contiguous_format)
+            if group:
+                taken = torch.stack([tokens for _, tokens, _ in found], dim=-1)
+                cost = self.options.diverse_strength * (1 + self.agreed[rows, group, :group])
+                cost = cost.unsqueeze(1).expand(taken.shape).reshape(sentences, 1, -1)
+                shape = (-1, part.size(1), -1)
+                places = taken.view(sentences, 1, -1).expand(shape)
+                part.scatter_add_(2, places, -cost.expand(shape))
+            best, tokens, beams = best_continuations(
+                part.flatten(0, 1),
+                sums[:, mine].flatten(0, 1),
+                scores[:, mine],
+                self.size // groups,
+            )
+            found.append((best, tokens, beams * groups + group))
+        best, tokens, beams = (torch.stack(values, dim=2) for values in zip(*found, strict=True))
+        self.agreed[rows] += tokens.unsqueeze(2).eq(tokens.unsqueeze(3)).sum(1)
+        return best.flatten(1), tokens.flatten(1), beams.flatten(1)
+
+    def _drawn(self, lprobs: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One draw for each beam; the score is that of the untruncated distribution."""
+        options, sentences = self.options, len(scores)
+        lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+        # Where no token has a probability the sentence ends: a draw from nothing is an error, on
+        # a GPU for good. Its second scoring is no number either.
+        dead = lprobs.isneginf().all(-1)
+        lprobs[:, self.eos] = lprobs[:, self.eos].masked_fill(dead, 0.0)
+        tokens = None
+        if options.topp > 0:
+            lprobs, tokens = lprobs.sort(descending=True)
+            mass = lprobs.exp().cumsum(-1)
+            # The token that brings the mass to p is the last one.
+            outside = mass.roll(1, dims=-1).ge(options.topp)
+            outside[:, 0] = False
+            width = int((~outside).sum(-1).max())
+            lprobs = lprobs.masked_fill(outside, -torch.inf)[:, :width]
+        elif options.topk > 0:
+            lprobs, tokens = lprobs.topk(min(options.topk, lprobs.size(-1)))
+        draws = self.size * sentences // len(lprobs)
+        index = torch.multinomial(lprobs.exp(), draws, replacement=True)
+        found = lprobs.gather(1, index).view(sentences, -1) + scores
+        drawn = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)
+        beams = torch.arange(self.size, device=self.device).expand(sentences, -1)
+        return found, drawn, beams * (scores.size(1) > 1)
+
+    def _unfinished(self, rows: Tensor, step: int) -> Tensor | None:
+        """Indices of the sentences without a full list, or None if nothing is to be removed."""
+        if self.device.type != "cpu" and step % STEPS_BETWEEN_LOOKS:
+            return None
+        open_ = self.found.count[rows] < self.size
+        kept = open_.nonzero().squeeze(1)
+        return kept if len(kept) < len(rows) else None
+
+    def _reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        """Bring the decoder's state to the order of the new beams."""
+        if kept is None and self.size == 1:
+            return
+        first = torch.arange(len(parents), device=self.device) if kept is None else kept
+        order = (first.unsqueeze(1) * self.size + parents).flatten()
+        # Whatever the beams do, the encoder's output of a sentence stays the same.
+        held = {}
+        if kept is None:
+            names = [name for name in self.state if name.endswith(".encoder_out")]
+            held = {name: self.state.pop(name) for name in names}
+        else:
+            self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, order)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, order)
+        self.state.update(held)
+
+    def _hypotheses(self) -> Hypotheses:
+        """Follow the back pointers of all finished hypotheses at once."""
+        scores, order = self.found.scores[:, :-1].sort(dim=1, descending=True, stable=True)
+        steps = self.found.steps[:, :-1].gather(1, order)
+        beams = self.found.beams[:, :-1].gather(1, order)
+        longest = int(steps.max()) + 1 if steps.numel() else 0
+        tokens = steps.new_full((*steps.shape, max(longest, 1)), self.pad)
+        for step in range(longest - 1, -1, -1):
+            inside = steps > step
+            at = beams.clamp(min=0)
+            ids = torch.where(inside, self.chosen[step].gather(1, at), self.pad)
+            tokens[..., step] = torch.where(steps == step, self.eos, ids)
+            beams = torch.where(inside, self.parents[step].gather(1, at), beams)
+        return Hypotheses(tokens, scores)
+
+
+def best_continuations(
+    logits: Tensor, sums: Tensor, scores: Tensor, wanted: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence's beams, best first.
+
+    Args:
+        logits: (S x beams, V); ``sums``: (S x beams, 1) their log-sum-exp.
+        scores: (S, beams) log-probabilities of the beams so far.
+        wanted: continuations a sentence; there are at most beams x V - 1.
+
+    Returns:
+        (S, wanted) scores, tokens, and beams that they continue.
+    """
+    vocabulary = logits.size(-1)
+    wanted = min(wanted, scores.size(1) * vocabulary - 1)
+    best, tokens = block_topk(logits, min(wanted, vocabulary))
+    best = (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    best = best.view(*scores.shape, -1) + scores.unsqueeze(-1)
+    beams = torch.arange(scores.size(1), device=scores.device).view(1, -1, 1).expand_as(best)
+    best, index = best.flatten(1).topk(wanted, dim=1)
+    tokens = tokens.view(len(scores), -1).gather(1, index)
+    return best, tokens, beams.flatten(1).gather(1, index)
+
+
+def block_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """``values.topk(k)`` of (R, V) rows, by the maxima of blocks first."""
+    rows, width = values.shape
+    blocks = width // BLOCK
+    if blocks <= 4 * k:
+        return values.topk(k, dim=1)
+    whole = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK)
+    chosen = whole.amax(-1).topk(k, dim=1, sorted=False).indices
+    index = chosen.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=values.device)
+    rest = torch.arange(blocks * BLOCK, width, device=values.device).expand(rows, -1)
+    index = torch.cat([index.flatten(1), rest], dim=1)
+    best, places = values.gather(1, index).topk(k, dim=1)
+    return best, index.gather(1, places)
+
+
+@contextmanager
+def decoding_mode(decoder: Any, size: int) -> Iterator[None]:
+    """Within the block the decoder's steps compute only what the next token needs.
+
+    Attention maps are not averaged for output, attention over the source is shared by the ``size``
+    hypotheses of a sentence, and weight normalisation is computed once, not at each step.
+    """
+    with ExitStack() as stack:
+        for module in decoder.modules():
+            if getattr(module, "need_attn", False):
+                module.need_attn = False
+                stack.callback(setattr, module, "need_attn", True)
+            stack.enter_context(_weights_computed_once(module))
+        if hasattr(decoder, "set_beam_size"):
+            before = getattr(decoder, "_beam_size", 1)
+            decoder.set_beam_size(size)
+            stack.callback(decoder.set_beam_size, before)
+        yield
+
+
+@contextmanager
+def _weights_computed_once(module: Any) -> Iterator[None]:
+    hooks = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, WeightNorm)}
+    linearized = hasattr(module, "_get_linearized_weight")  # the fconv's convolutions
+    try:
+        for key, hook in hooks.items():
+            hook(module, None)
+            del module._forward_pre_hooks[key]
+        if linearized:
+            module._linearized_weight = None
+            module._linearized_weight = module._get_linearized_weight()
+        yield
+    finally:
+        module._forward_pre_hooks.update(hooks)
+        if linearized:
+            module._linearized_weight = None

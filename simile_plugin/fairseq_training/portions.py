@@ -1,0 +1,306 @@
+"""Loss and gradient of a batch, a portion of its sentences at a time, within one model call.
+
+A sentence's loss does not depend on its batch, so the gradient of a batch is the sum of those of
+its portions. Each portion's gradient is computed as soon as its loss is, which bounds memory at no
+cost in time, and a portion that runs out of memory, forward or backward, is halved and computed
+again. What the trainer gets is a loss whose backward pass hands out the gradients that are there:
+distributed wrappers see one forward and one backward pass, whatever a rank had to do for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from simile_plugin.fairseq_training.candidates import unwrap
+
+logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found", covariant=True)
+Gradients = list[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Sentences of a batch, and the bound on what is decoded at once (0: none)."""
+
+    rows: slice
+    max_tokens: int
+
+
+class PortionLoss(Protocol[Found]):
+    """Loss of a portion, summed over its sentences, and anything else that was found."""
+
+    def __call__(self, model: nn.Module, portion: Portion) -> tuple[Tensor, Found]: ...
+
+
+def plan_portions(tokens: Sequence[int], max_tokens: int) -> list[Portion]:
+    """Cut a batch into runs of sentences.
+
+    Args:
+        tokens: of each sentence, padding between its rows included.
+        max_tokens: bound on the sum over a portion (0: one portion); a longer sentence is a
+            portion of its own, and is decoded in parts.
+    """
+    portions, start, held = [], 0, 0
+    for row, count in enumerate(tokens):
+        if max_tokens and row > start and held + count > max_tokens:
+            portions.append(Portion(slice(start, row), max_tokens))
+            start, held = row, 0
+        held += count
+    return [*portions, Portion(slice(start, len(tokens)), max_tokens)]
+
+
+class Portions:
+    """Computes a batch's loss by portions; remembers what did not fit.
+
+    Args:
+        max_tokens: ``--risk-max-tokens``; smaller after memory ran out.
+        phase: times what is computed under a name ("scoring", "backward").
+    """
+
+    def __init__(
+        self, max_tokens: int, phase: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        self.max_tokens = max_tokens
+        self.phase = phase
+
+    def __call__(
+        self,
+        model: nn.Module,
+        net_input: dict[str, Any],
+        tokens: Sequence[int],
+        portion_loss: PortionLoss[Found],
+    ) -> tuple[Tensor, list[Found]]:
+        """The loss of a batch, ready for ``backward``, and what each portion found, in order.
+
+        Args:
+            model: fairseq's model, in its distributed wrapper if there is one.
+            net_input: what the wrapper is called with.
+            tokens: see :func:`plan_portions`.
+
+        Raises:
+            torch.OutOfMemoryError: if one row of one sentence alone does not fit.
+        """
+        plain = unwrap(model)
+        if not gradients_can_be_taken(model, plain):
+            with self.phase("scoring"):
+                loss, found = portion_loss(model, Portion(slice(0, len(tokens)), self.max_tokens))
+            return loss, [found]
+        work = _Work(self, plain, tokens, portion_loss)
+        if not torch.is_grad_enabled():
+            return inside(model, net_input, lambda: work.values()), work.found
+        compute = _Later if in_half_range(plain) else _Now
+        parameters = [p for p in plain.parameters() if p.requires_grad]
+        loss = inside(model, net_input, lambda: compute.apply(work, *parameters))
+        return loss, work.found
+
+    def shrunk(self, portion: Portion, tokens: Sequence[int]) -> list[Portion]:
+        """What to try instead of a portion that ran out of memory; nothing if it is one row."""
+        rows = portion.rows
+        held = sum(tokens[rows])
+        if rows.stop - rows.start > 1:
+            middle = (rows.start + rows.stop) // 2
+            halves = (slice(rows.start, middle), slice(middle, rows.stop))
+            smaller = [Portion(half, portion.max_tokens) for half in halves]
+            self.max_tokens = min(self.max_tokens or held, max(held // 2, 1))
+        else:
+            bound = min(portion.max_tokens or held, held) // 2
+            smaller = [Portion(rows, bound)] if bound else []
+        if smaller:
+            logger.warning(
+                f"out of memory while scoring {rows.stop - rows.start} sentences; going on in "
+                f"smaller portions, of at most {self.max_tokens} tokens from the next batch on "
+                f"(--risk-max-tokens {self.max_tokens} does so from the start)"
+            )
+        return smaller
+
+
+class _Work:
+    """One batch: its portions, and their results so far."""
+
+    def __init__(
+        self,
+        owner: Portions,
+        model: nn.Module,
+        tokens: Sequence[int],
+        portion_loss: PortionLoss[Any],
+    ) -> None:
+        self.owner, self.model, self.tokens = owner, model, tokens
+        self.portion_loss = portion_loss
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.found: list[Any] = []
+        self.device = next(model.parameters()).device.type
+        self.autocast: dict[str, Any] = {
+            "device_type": self.device,
+            "enabled": torch.is_autocast_enabled(self.device),
+            "dtype": torch.get_autocast_dtype(self.device),
+        }
+
+    def loss(self, portion: Portion) -> tuple[Tensor, Any]:
+        with self.owner.phase("scoring"), torch.autocast(**self.autocast):
+            return self.portion_loss(self.model, portion)
+
+    def gradients_of(self, loss: Tensor, scale: Tensor | None) -> Gradients:
+        """d(scale * loss) by each parameter; frees the graph."""
+        with self.owner.phase("backward"), torch.autocast(self.device, enabled=False):
+            return list(torch.autograd.grad(loss, self.parameters, scale, allow_unused=True))
+
+    def values(self) -> Tensor:
+        """The loss without gradient."""
+        with torch.no_grad():
+            return self._sum(lambda portion: (*self.loss(portion), None))[0]
+
+    def whole(self) -> Tensor | None:
+        """The loss with its graph, if the batch is one portion and fits."""
+        portions = plan_portions(self.tokens, self.owner.max_tokens)
+        if len(portions) > 1:
+            return None
+        try:
+            with torch.enable_grad():
+                loss, found = self.loss(portions[0])
+        except torch.OutOfMemoryError:
+            return None
+        self.found = [found]
+        return loss
+
+    def gradients(self, scale: Tensor | None = None) -> tuple[Tensor, Gradients]:
+        """The loss, and d(scale * loss) by each parameter."""
+
+        def compute(portion: Portion) -> tuple[Tensor, Any, Gradients]:
+            with torch.enable_grad():
+                loss, found = self.loss(portion)
+            return loss.detach(), found, self.gradients_of(loss, scale)
+
+        loss, gradients = self._sum(compute)
+        assert gradients is not None
+        return loss, gradients
+
+    def _sum(
+        self, compute: Callable[[Portion], tuple[Tensor, Any, Gradients | None]]
+    ) -> tuple[Tensor, Gradients | None]:
+        """Compute each portion, in halves where memory runs out, and add up."""
+        open_ = plan_portions(self.tokens, self.owner.max_tokens)
+        total: Tensor | None = None
+        gradients: Gradients | None = None
+        self.found = []
+        while open_:
+            portion = open_.pop(0)
+            try:
+                loss, found, new = compute(portion)
+            except torch.OutOfMemoryError:
+                smaller = self.owner.shrunk(portion, self.tokens)
+                if not smaller:
+                    raise
+            else:
+                self.found.append(found)
+                total = loss if total is None else total + loss
+                gradients = new if gradients is None or new is None else _added(gradients, new)
+                continue
+            # Here, not above: while an exception is handled, its frames hold on to their tensors.
+            if self.device == "cuda":
+                torch.cuda.empty_cache()
+            open_[:0] = smaller
+        assert total is not None
+        return total, gradients
+
+
+def _added(total: Gradients, new: Gradients) -> Gradients:
+    for i, (old, more) in enumerate(zip(total, new, strict=True)):
+        if old is None or more is None:
+            total[i] = more if old is None else old
+        else:
+            old.add_(more)
+    return total
+
+
+class _Now(torch.autograd.Function):
+    """Gradients in the forward pass, handed out by the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, work: _Work, *parameters: Tensor) -> Tensor:
+        loss, ctx.gradients = work.gradients()
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        gradients, ctx.gradients = ctx.gradients, None  # so that .grad takes them over uncopied
+        return (None, *(None if g is None else g.mul_(scale) for g in gradients))
+
+
+class _Later(torch.autograd.Function):
+    """Gradients in the backward pass, which knows the loss scale that keeps fp16 in range.
+
+    A batch that fits is computed once; one that does not, twice: its values, then portion by
+    portion again with gradients. The second time draws new dropout masks; its gradient is that of
+    the loss under these.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, work: _Work, *parameters: Tensor) -> Tensor:
+        ctx.work, ctx.loss = work, work.whole()
+        return work.values() if ctx.loss is None else ctx.loss.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        work, loss = ctx.work, ctx.loss
+        ctx.work = ctx.loss = None
+        if loss is not None:
+            try:
+                return (None, *work.gradients_of(loss, scale))
+            except torch.OutOfMemoryError:
+                del loss  # and its graph with it
+            work.owner.shrunk(Portion(slice(0, len(work.tokens)), 0), work.tokens)
+        return (None, *work.gradients(scale)[1])
+
+
+def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tensor]) -> Tensor:
+    """Call a wrapped model once, with ``body`` in place of the forward pass of the model within.
+
+    Distributed wrappers prepare the exchange of gradients in this call.
+    """
+    plain = unwrap(model)
+    if plain is model:
+        return body()
+
+    def forward(*args: Any, **kwargs: Any) -> Tensor:
+        del plain.forward  # the body calls the model itself
+        return body()
+
+    plain.forward = forward
+    try:
+        loss: Tensor = model(**net_input)
+    finally:
+        vars(plain).pop("forward", None)
+    return loss
+
+
+def in_half_range(model: nn.Module) -> bool:
+    """Whether gradients have the narrow range of fp16, and so need the trainer's loss scale."""
+    device = next(model.parameters()).device.type
+    if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
+        return True
+    return any(p.dtype == torch.float16 for p in model.parameters())
+
+
+def gradients_can_be_taken(model: nn.Module, plain: nn.Module) -> bool:
+    """Whether the gradient may be computed aside from the trainer's backward pass.
+
+    Not where a wrapper has parameters of its own (FSDP shards them), and not under fairseq's
+    --checkpoint-activations, which works in ``loss.backward()`` only.
+    """
+    same = [id(p) for p in model.parameters()] == [id(p) for p in plain.parameters()]
+    checkpointed = any(
+        isinstance(vars(module).get("forward"), functools.partial) for module in plain.modules()
+    )
+    return same and not checkpointed

@@ -1,0 +1,118 @@
+"""Target ids of the NMT model -> the plain strings that are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from simile_plugin.encoder import SPACE_MARK
+from simile_plugin.files import InputError
+
+CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
+# An unknown target token; NFKC leaves it alone, and hypothesis and reference must not match on it.
+UNKNOWN_HYP = "\ufffd"
+UNKNOWN_REF = "\ufffd\ufffd"
+
+
+class TargetDictionary(Protocol):
+    """What is used of fairseq's Dictionary."""
+
+    symbols: list[str]
+
+    def pad(self) -> int: ...
+    def eos(self) -> int: ...
+    def bos(self) -> int: ...
+    def unk(self) -> int: ...
+
+
+def guess_post_process(symbols: Sequence[str]) -> str:
+    """Tell from the target vocabulary how its tokens join to words.
+
+    Returns:
+        "sentencepiece", "subword_nmt" or "none".
+    """
+    marked = sum(SPACE_MARK in symbol for symbol in symbols)
+    continued = sum(symbol.endswith(CONTINUATION) for symbol in symbols)
+    few = max(1, len(symbols) // 100)  # a stray mark in a word vocabulary decides nothing
+    if max(marked, continued) < few:
+        return "none"
+    return "sentencepiece" if marked >= continued else "subword_nmt"
+
+
+def join_tokens(tokens: Iterable[str], post_process: str) -> str:
+    """Undo the NMT segmentation of one sentence (the inverse named by ``post_process``)."""
+    if post_process == "sentencepiece":
+        return "".join(tokens).replace(SPACE_MARK, " ").strip()
+    joined = " ".join(tokens)
+    if post_process == "subword_nmt":
+        return (joined + " ").replace(CONTINUATION + " ", "").strip()
+    return joined
+
+
+class TargetText:
+    """Target ids of the NMT model -> the plain strings that are scored.
+
+    Args:
+        dictionary: the task's target dictionary.
+        post_process: "auto", "sentencepiece", "subword_nmt" or "none".
+        detokenize: applied to each joined string (Moses detokenisation, say), or None.
+    """
+
+    def __init__(
+        self,
+        dictionary: TargetDictionary,
+        post_process: str = "auto",
+        detokenize: Callable[[str], str] | None = None,
+    ) -> None:
+        self.symbols = dictionary.symbols
+        if post_process == "auto":
+            post_process = guess_post_process(self.symbols)
+        self.post_process = post_process
+        self.detokenize = detokenize
+        self.unk = dictionary.unk()
+        self.silent = {dictionary.pad(), dictionary.eos(), dictionary.bos()}
+
+    def strings(
+        self,
+        rows: Iterable[Sequence[int]],
+        reference: bool = False,
+        tags: frozenset[int] = frozenset(),
+    ) -> list[str]:
+        """Decode rows of ids; padding, bos and eos are dropped, wherever they stand.
+
+        Args:
+            rows: ids of each sentence.
+            reference: unknown tokens of a reference never match those of a hypothesis.
+            tags: more ids that are dropped.
+        """
+        silent = self.silent | tags
+        unknown = UNKNOWN_REF if reference else UNKNOWN_HYP
+        if self.post_process == "sentencepiece":
+            unknown = SPACE_MARK + unknown
+        sentences = []
+        for row in rows:
+            tokens = [
+                unknown if index == self.unk else self.symbols[index]
+                for index in row
+                if index not in silent
+            ]
+            sentence = join_tokens(tokens, self.post_process)
+            sentences.append(self.detokenize(sentence) if self.detokenize else sentence)
+        return sentences
+
+
+def moses_detokenizer(language: str) -> Callable[[str], str]:
+    """Moses' detokeniser of sacremoses, for bitext that was tokenised by Moses.
+
+    Raises:
+        ValueError: if sacremoses is not installed.
+    """
+    try:
+        from sacremoses import MosesDetokenizer
+    except ImportError as error:
+        raise InputError(
+            "--risk-detok moses: the package sacremoses is not installed; "
+            "install it (pip install sacremoses) or use --risk-detok none"
+        ) from error
+    detokenizer = MosesDetokenizer(lang=language)
+    return lambda sentence: detokenizer.detokenize(sentence.split())

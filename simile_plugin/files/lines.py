@@ -1,0 +1,76 @@
+"""Reading text line by line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from simile_plugin.files.errors import InputError
+
+
+def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
+    """Read UTF-8 text as lines: a plain file, a .gz, or "-" for standard input.
+
+    Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
+    it and a byte order mark at the beginning are dropped. what: the flag, for the error.
+    Raises ValueError, one line, naming the flag and file:line, for anything unreadable.
+    """
+    name = "<stdin>" if str(path) == "-" else str(path)
+    data = _read_bytes(path, name, what)
+    _check_text(data, name, what)
+    lines = data.decode("utf-8-sig").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:
+    """Read (path, flag) pairs as line-parallel files: lists of one length, in the order given.
+
+    Raises ValueError naming both flags, files and line counts when two of them differ.
+    """
+    if sum(str(path) == "-" for path, _ in files) > 1:
+        flags = " and ".join(flag for path, flag in files if str(path) == "-")
+        raise InputError(f"{flags}: only one of them can be - (standard input)")
+    contents = [read_lines(path, flag) for path, flag in files]
+    for (path, flag), lines in zip(files, contents, strict=True):
+        if len(lines) != len(contents[0]):
+            first_path, first_flag = files[0]
+            raise InputError(
+                f"{first_flag} {first_path} has {len(contents[0])} lines but "
+                f"{flag} {path} has {len(lines)}; they must be parallel, one sentence a line"
+            )
+    return contents
+
+
+def _read_bytes(path: str | os.PathLike[str], name: str, what: str) -> bytes:
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read()
+        if name.endswith(".gz"):
+            with gzip.open(path, "rb") as stream:
+                return stream.read()
+        return Path(path).read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{what}: {name}: damaged gzip file ({error}); copy it again") from error
+    except OSError as error:
+        raise InputError(f"{what}: {name}: cannot be read: {error.strerror}") from error
+
+
+def _check_text(data: bytes, name: str, what: str) -> None:
+    """Raise ValueError with file:line for bytes that are not UTF-8 text."""
+    try:
+        data.decode("utf-8")
+        bad, found = data.find(b"\0"), "a zero byte, as in UTF-16"
+    except UnicodeDecodeError as error:
+        bad, found = error.start, f"byte 0x{data[error.start]:02x}"
+    if bad >= 0:
+        line = data.count(b"\n", 0, bad) + 1
+        raise InputError(
+            f"{what}: {name}:{line}: not UTF-8 text: {found}; "
+            "convert it, for example: iconv -f ISO-8859-1 -t UTF-8"
+        )

@@ -1,0 +1,187 @@
+"""BLEU as sacreBLEU counts it: sufficient statistics of whole lists at once, and their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.files import InputError
+
+BLEU_ORDER = 4
+BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
+KNOWN_WORDS = 2**18  # words that are remembered; some 40 MB
+
+Ids = NDArray[np.int64]
+
+
+@lru_cache(maxsize=4)
+def _bleu_tokenizer(name: str) -> Callable[[str], str]:
+    from sacrebleu.metrics import BLEU
+
+    tokenizer: Callable[[str], str] = BLEU(tokenize=name).tokenizer
+    return tokenizer
+
+
+def check_tokenizer(name: str, flag: str) -> None:
+    """Raise ValueError, naming the flag, for a tokeniser that sacreBLEU does not know."""
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise InputError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
+
+
+class _Tokens(dict[str, int]):
+    """token -> id."""
+
+    def __missing__(self, token: str) -> int:
+        self[token] = number = len(self)
+        return number
+
+
+class _Words(dict[str, tuple[int, ...]]):
+    """word -> ids of its tokens.
+
+    sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
+    no mark: it splits each word of a line as it splits the word alone.
+    """
+
+    def __init__(self, tokenizer: Callable[[str], str]) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.tokens = _Tokens()
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        found = tuple(self.tokens[token] for token in self.tokenizer(word).split())
+        self[word] = found
+        return found
+
+    def ids(self, sentence: str) -> list[int]:
+        if "\n" in sentence:  # a hyphen before it goes with it
+            return [self.tokens[token] for token in self.tokenizer(sentence.rstrip()).split()]
+        return [*chain.from_iterable(map(self.__getitem__, sentence.split()))]
+
+
+_WORDS: dict[str, _Words] = {}
+
+
+def _token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
+    """Ids of each sentence's tokens, comparable within this call."""
+    words = _WORDS.setdefault(tokenize, _Words(_bleu_tokenizer(tokenize)))
+    if len(words) + len(words.tokens) > KNOWN_WORDS:
+        words.clear()
+        words.tokens.clear()
+    if tokenize == "13a":
+        return [words.ids(sentence) for sentence in sentences]
+    split = (words.tokenizer(sentence.rstrip()).split() for sentence in sentences)
+    return [[words.tokens[token] for token in row] for row in split]
+
+
+def list_statistics(
+    hyps: Sequence[Sequence[str]], refs: Sequence[str], tokenize: str = "13a"
+) -> Tensor:
+    """sacreBLEU's sufficient statistics of B lists of N candidates, one reference each.
+
+    Returns:
+        (B, N, 10) int64: sys_len, ref_len, matches of orders 1 to 4, candidates of orders 1 to 4.
+    """
+    width = len(hyps[0]) if hyps else 0
+    number = len(refs) * width
+    rows = _token_ids([*chain.from_iterable(hyps), *refs], tokenize)
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    stats = np.zeros((number, BLEU_STATS), dtype=np.int64)
+    stats[:, 0], stats[:, 1] = lengths[:number], lengths[number:].repeat(width)
+    for order in range(BLEU_ORDER):
+        stats[:, 2 + BLEU_ORDER + order] = np.maximum(lengths[:number] - order, 0)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+    sentences = np.concatenate([np.arange(len(refs)).repeat(width), np.arange(len(refs))])
+    _count_matches(stats[:, 2 : 2 + BLEU_ORDER], flat, lengths, sentences)
+    return torch.from_numpy(stats).view(len(refs), width, BLEU_STATS)
+
+
+def _count_matches(matches: Ids, flat: Ids, lengths: Ids, sentences: Ids) -> None:
+    """Fill in each row's n-grams that its reference has, each as often as the reference has it.
+
+    Args:
+        matches: (rows, 4), to be filled; the references' rows come after them.
+        flat: all rows' tokens; ``lengths``: of the rows.
+        sentences: the sentence of each row.
+    """
+    number = len(matches)
+    row_of = np.arange(len(lengths)).repeat(lengths)
+    left = lengths.cumsum().repeat(lengths) - np.arange(len(flat))  # tokens from here to the end
+    types = int(flat.max(initial=0)) + 1
+    at = np.arange(len(flat))
+    # grams: a number for each distinct pair of a sentence and an n-gram, at the n-gram's place
+    grams = sentences[row_of]
+    for order in range(BLEU_ORDER):
+        inside = left[at] > order
+        at = at[inside]
+        _, grams = np.unique(grams[inside] * types + flat[at + order], return_inverse=True)
+        kinds = int(grams.max(initial=0)) + 1
+        rows = row_of[at]
+        in_ref = np.bincount(grams[rows >= number], minlength=kinds)
+        known = in_ref[grams] > 0  # what the reference does not have, it has no longer form of
+        at, grams, rows = at[known], grams[known], rows[known]
+        hyp = rows < number
+        pairs, counts = np.unique(rows[hyp] * kinds + grams[hyp], return_counts=True)
+        clipped = np.minimum(counts, in_ref[pairs % kinds])
+        matches[:, order] = np.bincount(pairs // kinds, clipped, minlength=number)
+
+
+def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
+    """:func:`list_statistics` of one sentence."""
+    found: list[int] = list_statistics([[hyp]], [ref], tokenize)[0, 0].tolist()
+    return found
+
+
+def _brevity_penalty(stats: Tensor) -> Tensor:
+    hyp, ref = stats[..., 0], stats[..., 1]
+    return torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)  # nothing matches an empty output
+
+
+def sentence_bleu(stats: Tensor) -> Tensor:
+    """Sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
+
+    Args:
+        stats: (..., 10) from :func:`bleu_statistics`.
+
+    Returns:
+        (...) float32 in [0, 1]; 0 where no word matches.
+    """
+    stats = stats.double()
+    added = torch.tensor([0.0] + [1.0] * (BLEU_ORDER - 1), dtype=torch.float64, device=stats.device)
+    matches = stats[..., 2 : 2 + BLEU_ORDER] + added
+    totals = stats[..., 2 + BLEU_ORDER :] + added
+    precisions = (matches / totals.clamp(min=1)).log().mean(-1).exp()  # log 0 = -inf, exp gives 0
+    return (_brevity_penalty(stats) * precisions).float()
+
+
+def corpus_bleu(stats: Tensor) -> Tensor:
+    """Corpus BLEU with sacreBLEU's default exponential smoothing.
+
+    Args:
+        stats: (..., 10) statistics summed over a corpus.
+
+    Returns:
+        (...) float64 in [0, 100].
+    """
+    stats = stats.double()
+    matches, totals = stats[..., 2 : 2 + BLEU_ORDER], stats[..., 2 + BLEU_ORDER :]
+    missing = (matches == 0) & (totals > 0)
+    smoothed = 0.5 ** missing.cumsum(-1)  # the k-th order without a match counts 2^-k matches
+    precisions = torch.where(missing, smoothed, matches) / totals.clamp(min=1)
+    score = 100 * _brevity_penalty(stats) * precisions.log().mean(-1).exp()
+    return torch.where((matches > 0).any(-1), score, torch.zeros_like(score))
+
+
+def bleu_signature(tokenize: str = "13a") -> str:
+    """sacreBLEU's signature of :func:`corpus_bleu`."""
+    import sacrebleu
+
+    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:exp|version:{sacrebleu.__version__}"

@@ -1,0 +1,148 @@
+"""The reward: candidate and reference strings -> a B x N tensor of scores.
+
+Training, validation, ``simile score`` and ``simile report`` all call :func:`score_lists`, so that
+one sentence has one score wherever it is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder import RewardEncoder, cosine
+from simile_plugin.files import InputError
+from simile_plugin.reward.bleu import list_statistics, sentence_bleu
+from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
+
+SENTENCES_AT_ONCE = 512
+
+
+@dataclass
+class ListScores:
+    """Every score of B lists of N candidates against their references.
+
+    Attributes:
+        bleu_stats: (B, N, 10) int64, sacreBLEU's sufficient statistics in its order.
+        bleu: (B, N) sentence BLEU in [0, 1], +1 on orders 2 to 4.
+        sim: (B, N) cosine in [-1, 1], or None without an encoder.
+        simile: (B, N) LP^alpha * SIM, or None without an encoder.
+        length_penalty: (B, N) LP in [0, 1], or None without an encoder.
+        hyp_pieces: (B, N) length of each candidate in the encoder's unit (pieces, words,
+            characters), or None without an encoder.
+        ref_pieces: (B,) length of each reference, or None without an encoder.
+        unknown_pieces: tokens of all scored strings that the encoder does not know.
+        tokens: all their tokens; not the lengths where those count something else.
+    """
+
+    bleu_stats: Tensor
+    bleu: Tensor
+    sim: Tensor | None = None
+    simile: Tensor | None = None
+    length_penalty: Tensor | None = None
+    hyp_pieces: Tensor | None = None
+    ref_pieces: Tensor | None = None
+    unknown_pieces: int = 0
+    tokens: int = 0
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of the tokens that the encoder does not know, in [0, 1]."""
+        return self.unknown_pieces / max(1, self.tokens)
+
+
+def score_lists(
+    hyps: Sequence[Sequence[str]],
+    refs: Sequence[str],
+    encoder: RewardEncoder | None,
+    alpha: float = SIMILE_ALPHA,
+    tokenize: str = "13a",
+) -> ListScores:
+    """Score B lists of N candidates against B references; each distinct string is encoded once.
+
+    Args:
+        hyps: B lists of N plain strings.
+        refs: B plain strings.
+        encoder: the reward encoder, or None for BLEU alone.
+        alpha: exponent of the length penalty (the paper: 0.25).
+        tokenize: sacreBLEU tokeniser of the BLEU statistics.
+
+    Raises:
+        ValueError: if there is not one list a reference, or the lists differ in length.
+    """
+    if len(hyps) != len(refs):
+        raise InputError(f"got {len(hyps)} candidate lists for {len(refs)} references")
+    if len({len(candidates) for candidates in hyps}) > 1:
+        raise InputError("candidate lists differ in length; pad them with empty strings")
+    stats = list_statistics(hyps, refs, tokenize)
+    scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
+    if encoder is not None:
+        add_similarity(scores, hyps, refs, encoder, alpha)
+    return scores
+
+
+def add_similarity(
+    scores: ListScores,
+    hyps: Sequence[Sequence[str]],
+    refs: Sequence[str],
+    encoder: RewardEncoder,
+    alpha: float,
+) -> None:
+    """Fill in SIM and SIMILE of ``scores``."""
+    index: dict[str, int] = {}
+    ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
+    hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
+    found = encoder.embed_counted(list(index))
+    unknown, tokens = found.unknown.tolist(), found.tokens.tolist()
+    scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
+    scores.tokens = sum(tokens[i] for rows in (ref_rows, *hyp_rows) for i in rows)
+    vectors, lengths = found.vectors, found.lengths
+    device = vectors.device
+    ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
+    hyp_index = torch.tensor(hyp_rows, dtype=torch.int64, device=device).view(scores.bleu.shape)
+    scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
+    scores.sim = cosine(vectors[ref_index].unsqueeze(1), vectors[hyp_index])
+    scores.length_penalty = length_penalty(scores.ref_pieces.unsqueeze(1), scores.hyp_pieces)
+    scores.simile = scores.length_penalty**alpha * scores.sim
+
+
+def score_outputs(
+    outputs: Sequence[Sequence[str]],
+    refs: Sequence[str],
+    encoder: RewardEncoder | None,
+    alpha: float = SIMILE_ALPHA,
+    tokenize: str = "13a",
+    progress: Callable[[int], object] | None = None,
+) -> ListScores:
+    """Score whole system outputs by :func:`score_lists`, in memory that does not grow with N x D.
+
+    Args:
+        outputs: N outputs of B sentences each.
+        refs: B references.
+        progress: called with the number of sentences just scored.
+
+    Returns:
+        Scores of shape (B, N), on the CPU.
+    """
+    parts = []
+    for start in range(0, len(refs), SENTENCES_AT_ONCE):
+        rows = slice(start, start + SENTENCES_AT_ONCE)
+        lists = list(zip(*(output[rows] for output in outputs), strict=True))
+        parts.append(score_lists(lists, refs[rows], encoder, alpha, tokenize))
+        if progress is not None:
+            progress(len(lists))
+    if not parts:
+        parts.append(score_lists([], [], encoder, alpha, tokenize))
+    joined: dict[str, Any] = {
+        name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
+        for name, value in vars(parts[0]).items()
+        if name not in ("unknown_pieces", "tokens")
+    }
+    return ListScores(
+        **joined,
+        unknown_pieces=sum(part.unknown_pieces for part in parts),
+        tokens=sum(part.tokens for part in parts),
+    )

@@ -1,0 +1,178 @@
+"""What --reward names: a score, a weighted mix, or a user's function."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import logging
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from simile_plugin.files import InputError
+from simile_plugin.reward.lists import ListScores
+
+logger = logging.getLogger(__name__)
+
+SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
+COMPONENTS = ("simile", "sim", "bleu")
+RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
+
+
+def parse_reward(spec: str) -> dict[str, float] | RewardFunction:
+    """Read ``--reward``: a name, a weighted mix, or a user's ``module:function``.
+
+    Returns:
+        Weights by component (summing to 1), or the imported function.
+
+    Raises:
+        ValueError: for an unknown name, weights that are not positive or do not sum to 1, or a
+            function that cannot be imported.
+    """
+    if spec in SHORTHANDS:
+        return dict(SHORTHANDS[spec])
+    if spec in COMPONENTS:
+        return {spec: 1.0}
+    terms = [term.partition(":") for term in spec.split(",")]
+    if all(_is_number(weight) for _, _, weight in terms):
+        return _parse_mix(spec, [(name.strip(), float(weight)) for name, _, weight in terms])
+    if len(terms) == 1 and terms[0][1]:
+        return _import_function(*terms[0][::2])
+    raise InputError(
+        f"--reward: got '{spec}'{_suggestion(spec)}; expected one of "
+        f"{', '.join((*COMPONENTS, *SHORTHANDS))}, a mix such as simile:0.7,bleu:0.3, "
+        "or your own module:function"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, [*COMPONENTS, *SHORTHANDS], n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _parse_mix(spec: str, terms: list[tuple[str, float]]) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for name, weight in terms:
+        if name not in COMPONENTS:
+            raise InputError(
+                f"--reward: got component '{name}' in '{spec}'{_suggestion(name)}; "
+                f"expected {', '.join(COMPONENTS)}"
+            )
+        if name in weights:
+            raise InputError(f"--reward: got component '{name}' twice in '{spec}'; add its weights")
+        weights[name] = weight
+    total = sum(weights.values())
+    if not all(weight > 0 for weight in weights.values()) or abs(total - 1) > 1e-6:
+        raise InputError(
+            f"--reward: got weights {', '.join(f'{w:g}' for w in weights.values())} in '{spec}'; "
+            "expected positive weights that sum to 1"
+        )
+    return weights
+
+
+def _import_function(module_name: str, function_name: str) -> RewardFunction:
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(
+            f"--reward: cannot import module '{module_name}' ({error}); expected "
+            "module:function with the module on PYTHONPATH, or one of "
+            f"{', '.join((*COMPONENTS, *SHORTHANDS))}"
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise InputError(
+            f"--reward: module '{module_name}' has no function '{function_name}'; "
+            "expected module:function"
+        )
+    return function
+
+
+class Reward:
+    """A reward chosen by ``--reward``: higher is better, 1 - reward is the cost.
+
+    Args:
+        spec: see :func:`parse_reward`. A user's function is code: it is imported and run. It
+            receives ``hyps`` (B lists of N strings, short lists padded with ""), ``refs`` and
+            ``srcs`` (B strings each) and returns B x N numbers; a candidate that gets no finite
+            one is left out.
+
+    Raises:
+        ValueError: for a bad spec.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+        parsed = parse_reward(spec)
+        self.function = parsed if callable(parsed) else None
+        self.weights: dict[str, float] = {} if callable(parsed) else parsed
+        self.warned = False
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether SIM or SIMILE has a part in it."""
+        return bool(self.weights.keys() & {"sim", "simile"})
+
+    def from_scores(self, scores: ListScores) -> Tensor:
+        """Weighted sum of the components: (B, N) float32."""
+        components = {"bleu": scores.bleu, "sim": scores.sim, "simile": scores.simile}
+        device = scores.bleu.device if scores.sim is None else scores.sim.device
+        total = torch.zeros(scores.bleu.shape, device=device)
+        for name, weight in self.weights.items():
+            component = components[name]
+            if component is None:
+                raise InputError(
+                    f"--reward {self.spec}: needs --simile-encoder DIR, a reward encoder "
+                    "(make one by simile train-encoder)"
+                )
+            total += weight * component.to(device)
+        return total
+
+    def from_function(
+        self, hyps: list[list[str]], refs: list[str], srcs: list[str], mask: Tensor
+    ) -> Tensor:
+        """Call the user's function and check what it returns.
+
+        Args:
+            mask: (B, N) bool, True at real candidates; values elsewhere are set to 0.
+
+        Returns:
+            (B, N) float32, NaN or infinite where the function returned that.
+
+        Raises:
+            ValueError: if the result is not B x N numbers, or finite at no candidate.
+        """
+        assert self.function is not None
+        try:
+            values = torch.as_tensor(self.function(hyps, refs, srcs), dtype=torch.float32)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"--reward {self.spec}: the function failed: {error}") from error
+        values = values.detach().cpu()
+        mask = mask.cpu()
+        if values.shape != mask.shape:
+            raise InputError(
+                f"--reward {self.spec}: the function returned shape {tuple(values.shape)}; "
+                f"expected {tuple(mask.shape)} (sentences x candidates)"
+            )
+        bad = ~torch.isfinite(values) & mask
+        if bad.any():
+            row, column = (int(i) for i in bad.nonzero()[0])
+            found = (
+                f"--reward {self.spec}: the function returned {values[row, column].item()} for "
+                f"hypothesis {hyps[row][column]!r}; expected a finite number"
+            )
+            if bool((bad == mask).all()):
+                raise InputError(f"{found}; so it did for all {int(mask.sum())} of the batch")
+            if not self.warned:
+                logger.warning(f"{found}; it is left out, and counted as nonfinite")
+                self.warned = True
+        return values.masked_fill(~mask, 0.0)

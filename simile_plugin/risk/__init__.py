@@ -1,0 +1,32 @@
+"""Minimum risk training as pure tensors: Q, expected cost, guards, log-probabilities, prefix trees.
+
+Knows torch and numpy only, nothing of fairseq: any trainer of an encoder-decoder can use it.
+"""
+
+from simile_plugin.risk.distribution import (
+    beyond_bleu_distribution,
+    candidate_distribution,
+    candidate_scores,
+    entropy,
+    expected_cost,
+    masked_std,
+)
+from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows
+from simile_plugin.risk.log_probabilities import token_lprobs
+from simile_plugin.risk.prefix_trees import PrefixTree, attention_mask, prefix_tree
+
+__all__ = [
+    "FiniteRows",
+    "PrefixTree",
+    "attention_mask",
+    "beyond_bleu_distribution",
+    "candidate_distribution",
+    "candidate_scores",
+    "cost_without_members",
+    "entropy",
+    "expected_cost",
+    "finite_rows",
+    "masked_std",
+    "prefix_tree",
+    "token_lprobs",
+]

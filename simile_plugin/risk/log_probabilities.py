@@ -1,0 +1,125 @@
+"""Log-probabilities of target tokens without a positions x vocabulary tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+# Logits alive at once: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller ones lose.
+SLICE_LOGITS = 2**22
+# Softmax values that the forward pass keeps: 2^26 are 256 MiB in float32. More are computed again.
+KEPT_LOGITS = 2**26
+
+
+class _TokenLogits(torch.autograd.Function):
+    """log p of targets and log sum_v exp of the logits, in slices of K positions.
+
+    With p = softmax(logits): d(log p_t) = onehot - p and d(logsumexp) = p. The backward pass needs
+    p of one slice at a time: kept if it is small, else computed again. The targets of position k
+    are those from starts[k] to starts[k + 1].
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        positions: Tensor,
+        starts: Sequence[int],
+        keep: bool,
+    ) -> tuple[Tensor, Tensor]:
+        exact = torch.promote_types(features.dtype, torch.float32)
+        lprobs = features.new_empty(len(targets), dtype=exact)
+        sums = features.new_empty(len(features), dtype=exact)
+        kept = []
+        for part in _slices(len(features), len(weight)):
+            logits = nn.functional.linear(features[part], weight, bias)
+            normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
+            sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
+            some = slice(starts[part.start], starts[part.stop])
+            lprobs[some] = normalized[positions[some] - part.start, targets[some]]
+            if keep:
+                kept.append(normalized)
+        ctx.save_for_backward(features, weight, bias, targets, positions, sums, *kept)
+        ctx.starts = starts
+        return lprobs, sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
+        features, weight, bias, targets, positions, sums, *kept = ctx.saved_tensors
+        grad_features = torch.empty_like(features)
+        # Slices are summed up in float32 also where the model is half precision.
+        grad_weight = torch.zeros_like(weight, dtype=sums.dtype)
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=sums.dtype)
+        on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1).unsqueeze(-1)
+        for number, part in enumerate(_slices(len(features), len(weight))):
+            if kept:
+                grad = kept[number].exp()
+            else:
+                grad = nn.functional.linear(features[part], weight, bias).to(sums.dtype)
+                grad.sub_(sums[part].unsqueeze(-1)).exp_()
+            grad.mul_(on_all[part])
+            some = slice(ctx.starts[part.start], ctx.starts[part.stop])
+            where = (positions[some] - part.start, targets[some])
+            grad.index_put_(where, grad_lprobs[some], accumulate=True)
+            if grad_bias is not None:
+                grad_bias += grad.sum(0)
+            grad = grad.to(features.dtype)
+            grad_features[part] = grad @ weight
+            if grad_weight.dtype == features.dtype:
+                grad_weight.addmm_(grad.t(), features[part])
+            else:
+                grad_weight += grad.t() @ features[part]
+        grad_bias = None if grad_bias is None else grad_bias.to(weight.dtype)
+        return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None, None, None
+
+
+def _slices(positions: int, vocabulary: int) -> Iterator[slice]:
+    step = max(1, SLICE_LOGITS // vocabulary)
+    for start in range(0, positions, step):
+        yield slice(start, min(start + step, positions))
+
+
+def token_lprobs(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    positions: Tensor | None = None,
+    starts: Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
+
+    Args:
+        features: (K, D) decoder output.
+        weight: (V, D) output embedding; ``bias``: (V,) or None.
+        targets: (E,) ids.
+        positions: (E,) position of each target, in order, and ``starts``: where each position's
+            targets begin, the end last. Without them E = K: one target each.
+
+    Returns:
+        (E,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
+        label smoothing needs); float32, or float64 for a float64 model.
+    """
+    if positions is None or starts is None:
+        positions, starts = torch.arange(len(targets)).to(targets), range(len(targets) + 1)
+    device = features.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        features, weight = features.to(dtype), weight.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+    with torch.autocast(device, enabled=False):
+        keep = len(features) * len(weight) <= KEPT_LOGITS
+        lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, positions, starts, keep)
+        # The mean of the logits is the logit of the mean output vector: D numbers, not V.
+        means = features.to(sums.dtype) @ weight.mean(0, dtype=sums.dtype)
+        if bias is not None:
+            means = means + bias.mean(dtype=sums.dtype)
+    return lprobs, means - sums

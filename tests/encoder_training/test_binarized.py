@@ -1,0 +1,412 @@
+"""Binarized pairs: the same training data as in memory, whatever writes it; bad folders refused."""
+
+import hashlib
+import json
+import mmap
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder_training.binarized import (
+    BinarizeOptions,
+    binarize_pairs,
+    binarized_segmenter,
+    open_binarized,
+    read_manifest,
+    sample_sentences,
+)
+from simile_plugin.encoder_training.pairs import (
+    BadLines,
+    Pairs,
+    read_pairs,
+    segment_pairs,
+    sentence_hash,
+    train_sentencepiece,
+)
+from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns, TsvInput
+
+PLAIN = Preprocessing()
+FILES = ["hashes.bin", "ids.bin", "manifest.json", "offsets.bin", "sentencepiece.model"]
+
+
+@pytest.fixture
+def model(tmp_path: Path, spm_proto: bytes) -> str:
+    path = tmp_path / "pieces.model"
+    path.write_bytes(spm_proto)
+    return str(path)
+
+
+def binarize(paths: list[Path], output: Path, bad: BadLines | None = None, **flags: Any) -> Pairs:
+    names = tuple(str(path) for path in paths)
+    options = BinarizeOptions(names, str(output), PLAIN, **flags)
+    binarize_pairs(options, BadLines() if bad is None else bad)
+    return open_binarized(output)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def pair_pieces(pairs: Pairs) -> list[tuple[list[int], list[int]]]:
+    """Every pair as two lists of pieces, by way of pair_rows and bags, pair by pair."""
+    found = []
+    for index in range(len(pairs)):
+        rows = pairs.pair_rows(np.array([index]))
+        ids, starts = pairs.bags(rows.ravel())
+        found.append((ids[: starts[1]].tolist(), ids[starts[1] :].tolist()))
+    return found
+
+
+def assert_same_pairs(mapped: Pairs, memory: Pairs) -> None:
+    assert len(mapped) == len(memory)
+    assert pair_pieces(mapped) == pair_pieces(memory)
+    every = np.arange(len(memory))
+    hashes = [pairs.hashes[pairs.pair_rows(every)].tolist() for pairs in (mapped, memory)]
+    assert hashes[0] == hashes[1]
+    assert mapped.digest == memory.digest
+
+
+def test_the_same_pairs_as_in_memory(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path]
+) -> None:
+    path = make_tsv(200)
+    mapped = binarize([path], tmp_path / "out", sentencepiece=model)
+    text = read_pairs([str(path)], PLAIN)
+    memory, _ = segment_pairs(text, Segmenter(Path(model).read_bytes(), PLAIN))
+    assert mapped.rows is None
+    assert mapped.ids.dtype == np.uint16
+    assert_same_pairs(mapped, memory)
+    assert sorted(os.listdir(tmp_path / "out")) == FILES
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(train_sentencepiece(["ab", "ba", "abab ab"], PLAIN, 20))
+    segmenter = Segmenter((tmp_path / "m").read_bytes(), PLAIN)
+    left, right = segmenter.encode(["ab", "ba ba"])
+    (tmp_path / "a.tsv").write_text("AB\tba  ba\nжж\tab\nalone\nba ba\tab\tmore\n")
+    bad = BadLines()
+    pairs = binarize([tmp_path / "a.tsv"], tmp_path / "out", bad, sentencepiece=str(tmp_path / "m"))
+    raw = contents(tmp_path / "out")
+    assert np.frombuffer(raw["ids.bin"], "<u2").tolist() == left + right + right + left
+    a, b = len(left), len(right)
+    assert np.frombuffer(raw["offsets.bin"], "<i8").tolist() == [
+        0,
+        a,
+        a + b,
+        a + 2 * b,
+        2 * a + 2 * b,
+    ]
+    assert pairs.pair_rows(np.array([1, 0])).tolist() == [[2, 3], [0, 1]]
+    assert pairs.hashes[0] == pairs.hashes[3] != pairs.hashes[1] == pairs.hashes[2]
+    path = tmp_path / "a.tsv"
+    assert bad.examples == [f"{path}:2: side without a known piece", f"{path}:3: no second column"]
+    manifest = read_manifest(tmp_path / "out")
+    assert manifest["pairs"] == 2
+    assert manifest["sentences"] == 4
+    assert manifest["tokens"] == 2 * (a + b)
+    assert manifest["skipped_lines"] == bad.counts
+    for name, facts in manifest["files"].items():
+        assert facts == {"bytes": len(raw[name]), "sha256": hashlib.sha256(raw[name]).hexdigest()}
+    # The digest is over accepted lines, also over those whose pieces turn out to be unknown.
+    accepted = "AB\tba  ba\nжж\tab\nba ba\tab\n"
+    assert pairs.digest == hashlib.sha256(accepted.encode()).hexdigest()[:16]
+
+
+def test_training_is_the_same_bit_for_bit(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path]
+) -> None:
+    path = make_tsv(90)
+    mapped = binarize([path], tmp_path / "out", sentencepiece=model)
+    # Rows written out, as long as the trainer wants them.
+    mapped = replace(mapped, rows=mapped.pair_rows(np.arange(len(mapped))).astype(np.int32))
+    segmenter = binarized_segmenter(tmp_path / "out")
+    memory, _ = segment_pairs(read_pairs([str(path)], PLAIN), segmenter)
+    config = TrainingConfig(steps=30, dim=8, batch_size=16, megabatch=3, megabatch_anneal=5)
+    weights = []
+    for pairs in (mapped, memory):
+        trainer = Trainer(config, pairs, len(segmenter))
+        for _ in range(config.steps):
+            trainer.train_step()
+        weights.append(trainer.weight.detach())
+    assert torch.equal(*weights)
+
+
+# Without codec= characters() would also give lone surrogates, which no UTF-8 file can hold.
+ODD = st.text(
+    alphabet=st.one_of(st.sampled_from("ab \t\n\r\x0b\u2028\0ж.,"), st.characters(codec="utf-8"))
+)
+
+
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(lines=st.lists(st.one_of(ODD.map(str.encode), st.binary(max_size=9)), max_size=12))
+def test_odd_text(lines: list[bytes], spm_proto: bytes, tmp_path: Path) -> None:
+    """Whatever the bytes: the reader of one folder at a time agrees with the one in memory."""
+    (tmp_path / "pieces.model").write_bytes(spm_proto)
+    path = tmp_path / "odd.tsv"
+    path.write_bytes(b"a the\tthe baker\n" + b"\n".join(lines))
+    bads = BadLines(), BadLines()
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    mapped = binarize(
+        [path], tmp_path / "out", bads[0], sentencepiece=str(tmp_path / "pieces.model")
+    )
+    memory, dropped = segment_pairs(
+        read_pairs([str(path)], PLAIN, bads[1]), Segmenter(spm_proto, PLAIN)
+    )
+    assert_same_pairs(mapped, memory)
+    assert bads[0].counts.pop("side without a known piece", 0) == dropped
+    assert bads[0].counts == bads[1].counts
+
+
+def test_bytes_do_not_depend_on_the_workers(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_tsv(300)
+    path.write_bytes(path.read_bytes().replace(b"\t", b" ", 7))
+    bads = BadLines(), BadLines()
+    binarize([path, path], tmp_path / "one", bads[0], sentencepiece=model)
+    # Small blocks here, for there is more than one block then.
+    monkeypatch.setattr("simile_plugin.encoder_training.tsv.CHUNK_BYTES", 2000)
+    binarize([path, path], tmp_path / "two", bads[1], sentencepiece=model, workers=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert bads[0] == bads[1]
+    assert bads[0].total == 14
+    assert bads[0].examples[0] == f"{path}:1: no second column"
+
+
+def test_clusters(tmp_path: Path, model: str) -> None:
+    (tmp_path / "clusters").write_text("id\tw1\tw2\tw3\n1\tthe baker\tthe map\tthe oven\n2\ta\n")
+    (tmp_path / "pairs").write_text("the baker\tthe map\nthe baker\tthe oven\nthe map\tthe oven\n")
+    bad = BadLines()
+    clusters = binarize(
+        [tmp_path / "clusters"],
+        tmp_path / "a",
+        bad,
+        columns=Columns.parse("2-"),
+        header=True,
+        sentencepiece=model,
+    )
+    assert_same_pairs(clusters, binarize([tmp_path / "pairs"], tmp_path / "b", sentencepiece=model))
+    assert bad.examples == [f"{tmp_path / 'clusters'}:3: fewer than two sentences"]
+
+
+def test_a_large_vocabulary_is_stored_wider(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = binarize([make_tsv(20)], tmp_path / "narrow", sentencepiece=model)
+    monkeypatch.setattr(Segmenter, "__len__", lambda _: 65_537)
+    wide = binarize([make_tsv(20)], tmp_path / "wide", sentencepiece=model)
+    assert wide.ids.dtype == np.uint32
+    assert wide.ids.tolist() == narrow.ids.tolist()
+    assert read_manifest(tmp_path / "wide")["dtype"] == "uint32"
+
+
+def test_trained_sentencepiece(tmp_path: Path, make_tsv: Callable[..., Path]) -> None:
+    path = make_tsv(150)
+    backwards = tmp_path / "backwards.tsv"
+    backwards.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
+    flags: dict[str, Any] = {"vocab_size": 120, "sample_sentences": 40}
+    binarize([path], tmp_path / "a", **flags)
+    binarize([backwards, path], tmp_path / "b", **flags)
+    # The sample is of distinct sentences, and the same in any order.
+    models = [contents(tmp_path / name)["sentencepiece.model"] for name in "ab"]
+    assert models[0] == models[1]
+    facts = read_manifest(tmp_path / "a")["sentencepiece"]
+    assert facts == {"trained": True, "vocab_size_asked": 120, "sentences": 40}
+    binarize([path], tmp_path / "c", vocab_size=120, sample_sentences=10)
+    assert contents(tmp_path / "c")["sentencepiece.model"] != models[0]
+
+
+@given(words=st.lists(st.text("abc", min_size=1, max_size=2), min_size=1), size=st.integers(1, 9))
+def test_the_sample(words: list[str], size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Oracle: sort all distinct sentences by hash."""
+    path = tmp_path_factory.mktemp("sample") / "a.tsv"
+    path.write_text("".join(f"{word}\tx\n" for word in words))
+    expected = sorted({*words, "x"}, key=sentence_hash)[:size]
+    assert sample_sentences(TsvInput([str(path)]), FIRST_TWO, size) == expected
+
+
+def test_strict_and_empty_input(tmp_path: Path, model: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("the map\tthe oven\nalone\n")
+    out = tmp_path / "out"
+    for flags in ({"sentencepiece": model}, {"vocab_size": 30}):
+        with pytest.raises(ValueError, match=r"a.tsv:2: no second column; expected .*--strict"):
+            binarize([path], out, BadLines(strict=True), **flags)
+    path.write_text("ж\tж\n")
+    with pytest.raises(ValueError, match="a.tsv:1: side without a known piece"):
+        binarize([path], out, BadLines(strict=True), sentencepiece=model)
+    with pytest.raises(ValueError, match=r"no pair found.*1 side without a known piece"):
+        binarize([path], out, sentencepiece=model)
+    path.write_text("")
+    for flags in ({"sentencepiece": model}, {"vocab_size": 30}):
+        with pytest.raises(ValueError, match=r"a.tsv: no pair found"):
+            binarize([path], out, **flags)
+    assert os.listdir(tmp_path) and not out.exists()
+
+
+def test_training_needs_a_second_pass(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="standard input or a pipe can be read only once"):
+        binarize([Path("-")], tmp_path / "out")
+
+
+def test_no_sentencepiece_model(tmp_path: Path, make_tsv: Callable[..., Path]) -> None:
+    path = make_tsv(5)
+    with pytest.raises(ValueError, match=f"--sentencepiece: {path}: not a sentencepiece model"):
+        binarize([path], tmp_path / "out", sentencepiece=str(path))
+
+
+KILLED = """
+import os, signal, sys
+import simile_plugin.encoder_training.binarized as binarized
+from simile_plugin.encoder_training.pairs import BadLines
+from simile_plugin.encoder.segmenter import Preprocessing
+
+add = binarized.FolderWriter.add
+def add_and_die(self, *arrays):
+    add(self, *arrays)
+    os.kill(os.getpid(), signal.SIGKILL)
+binarized.FolderWriter.add = add_and_die
+options = binarized.BinarizeOptions((sys.argv[1],), sys.argv[2], Preprocessing(), sys.argv[3])
+binarized.binarize_pairs(options, BadLines())
+"""
+
+
+def test_a_kill_leaves_the_old_folder_or_none(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path]
+) -> None:
+    old = binarize([make_tsv(10)], tmp_path / "old", sentencepiece=model)
+    for name in ("old", "new"):
+        command = [sys.executable, "-c", KILLED, str(make_tsv(20)), str(tmp_path / name), model]
+        assert subprocess.run(command).returncode == -signal.SIGKILL
+    assert open_binarized(tmp_path / "old").digest == old.digest
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_error_leaves_nothing_behind(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_tsv(10)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("simile_plugin.encoder_training.binarized.FolderWriter.finish", full)
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(OSError, match="No space left"):
+        binarize([path], tmp_path / "out", sentencepiece=model)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_other_folders_are_not_replaced(
+    tmp_path: Path, model: str, make_tsv: Callable[..., Path]
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").write_text("dear")
+    with pytest.raises(ValueError, match=r"holds other files \(no manifest.json among them\)"):
+        binarize([make_tsv(5)], tmp_path / "home", sentencepiece=model)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model: str, make_tsv: Callable[..., Path]) -> Path:
+    binarize([make_tsv(30)], tmp_path / "folder", sentencepiece=model)
+    return tmp_path / "folder"
+
+
+def edit_manifest(folder: Path, **changes: object) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | changes))
+
+
+@pytest.mark.parametrize("name", ["ids.bin", "offsets.bin", "hashes.bin", "sentencepiece.model"])
+def test_damaged_parts(folder: Path, name: str) -> None:
+    good = (folder / name).read_bytes()
+    (folder / name).write_bytes(good[:-2])
+    with pytest.raises(ValueError, match=rf"{name}: .*(truncated|changed) or of another folder"):
+        open_binarized(folder)
+    (folder / name).write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    with pytest.raises(ValueError, match=rf"{name}: its sha256 is not that of manifest.json"):
+        open_binarized(folder)
+    (folder / name).unlink()
+    with pytest.raises(ValueError, match=f"folder: {name} is missing; binarize the pairs again"):
+        open_binarized(folder)
+
+
+def test_offsets_are_looked_at_even_unverified(folder: Path) -> None:
+    offsets = np.fromfile(folder / "offsets.bin", "<i8")
+    offsets[-1] += 1
+    offsets.tofile(folder / "offsets.bin")
+    with pytest.raises(ValueError, match=r"offsets.bin: runs from 0 to \d+, expected 0 to \d+"):
+        open_binarized(folder, verify=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 3}, "format_version 3 is newer than 2, .* update simile-plugin"),
+        ({"format_version": "1"}, "format_version 1 is newer"),
+        ({"format": "other"}, "is no manifest of binarized pairs"),
+        ({"pairs": 31}, "sentences: got 60, which no version has written"),
+        ({"tokens": -1}, "tokens: got -1, expected a number above 0"),
+        ({"tokens": True}, "tokens: got True, expected a number above 0"),
+        ({"dtype": "float32"}, "dtype: got 'float32'"),
+        ({"preprocessing": {"lowercase": True}}, "preprocessing: got"),
+        ({"files": {}}, "files: got {}"),
+        ({"digest": None}, "digest: got None"),
+        ({"dtype": "uint32"}, r"ids.bin: has \d+ bytes, expected \d+"),
+    ],
+)
+def test_bad_manifests(folder: Path, changes: dict[str, object], message: str) -> None:
+    edit_manifest(folder, **changes)
+    with pytest.raises(ValueError, match=message):
+        open_binarized(folder)
+
+
+def test_no_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match="manifest.json: not valid JSON"):
+        open_binarized(folder)
+    (folder / "manifest.json").write_text("[]")
+    with pytest.raises(ValueError, match="manifest.json: is no manifest"):
+        open_binarized(folder)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="no manifest.json there, expected a folder of binarized"):
+        open_binarized(folder)
+
+
+def test_the_segmenter_of_a_folder(folder: Path, spm_proto: bytes) -> None:
+    segmenter = binarized_segmenter(folder)
+    assert segmenter.files == {"sentencepiece.model": spm_proto}
+    assert segmenter.preprocessing == PLAIN
+    edit_manifest(folder, vocab_size=17)
+    with pytest.raises(ValueError, match=r"has \d+ pieces, but manifest.json says 17"):
+        binarized_segmenter(folder)
+    (folder / "sentencepiece.model").write_bytes(spm_proto + b"x")
+    with pytest.raises(ValueError, match="its sha256 is not that of manifest.json"):
+        binarized_segmenter(folder)
+
+
+def test_nothing_is_loaded_before_it_is_used(folder: Path) -> None:
+    pairs = open_binarized(folder)
+    for array in (pairs.ids, pairs.offsets, pairs.hashes):
+        assert type(array) is np.ndarray
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        assert isinstance(base, mmap.mmap)
+        assert not array.flags.writeable

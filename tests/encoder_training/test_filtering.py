@@ -1,0 +1,316 @@
+"""Filters of pairs: every removal by hand, the counts add up, and slow oracles beside fast code."""
+
+import gzip
+import os
+import random
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder_training.filtering import (
+    FilterOptions,
+    FilterReport,
+    SeenKeys,
+    filter_pairs,
+    letters_only,
+    pair_key,
+    read_exclusions,
+    trigram_overlap,
+    without_punctuation,
+)
+from simile_plugin.encoder_training.pairs import BadLines
+from simile_plugin.encoder_training.tsv import Columns, TsvInput
+from simile_plugin.evaluation.sts import similarities
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., tuple[list[str], FilterReport, BadLines]]:
+    """run(text, exclude=(), workers=1, **options) -> lines, report, bad lines."""
+
+    def run(
+        text: str, exclude: list[str] | None = None, workers: int = 1, **options: Any
+    ) -> tuple[list[str], FilterReport, BadLines]:
+        (tmp_path / "in.tsv").write_text(text, encoding="utf-8")
+        bad = BadLines()
+        report = filter_pairs(
+            TsvInput([str(tmp_path / "in.tsv")]),
+            str(tmp_path / "out.tsv"),
+            FilterOptions(**options),
+            read_exclusions(exclude or []),
+            bad,
+            workers,
+        )
+        lines = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
+        assert report.kept == len(lines)
+        assert report.read == report.kept + sum(report.removed.values())
+        return lines, report, bad
+
+    return run
+
+
+Run = Callable[..., tuple[list[str], FilterReport, BadLines]]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "overlap"),
+    [
+        # Trigrams abc bcd cde and abc bcd: two of the two of the shorter side.
+        ("a b c d e", "a b c d", 2 / 2),
+        # abc bcd cde and xbc bcd cdy: one of three.
+        ("a b c d e", "x b c d y", 1 / 3),
+        ("a b c", "d e f", 0),
+        # As often as in both: aaa twice in the first, three times in the second; two of two.
+        ("a a a a", "a a a a a", 2 / 2),
+        # aaa once, and once among the two of the other: one of one.
+        ("a a a", "b a a a", 1 / 1),
+        # The shorter side has two words: one bigram.
+        ("a b", "c a b d", 1),
+        ("a b", "a c b", 0),
+        # One word.
+        ("a", "a", 1),
+        ("a", "b a c", 1),
+        ("a", "b c", 0),
+    ],
+)
+def test_trigram_overlap(left: str, right: str, overlap: float) -> None:
+    assert trigram_overlap(left.split(), right.split()) == pytest.approx(overlap)
+    assert trigram_overlap(right.split(), left.split()) == pytest.approx(overlap)
+
+
+WORDS = st.lists(st.sampled_from("abc"), min_size=1, max_size=9)
+
+
+@given(left=WORDS, right=WORDS)
+def test_trigram_overlap_slowly(left: list[str], right: list[str]) -> None:
+    """Oracle: take each n-gram of the shorter side out of the other's list, once."""
+    size = min(3, len(left), len(right))
+    shorter, longer = sorted((left, right), key=len)
+    mine = [shorter[i : i + size] for i in range(len(shorter) - size + 1)]
+    others = [longer[i : i + size] for i in range(len(longer) - size + 1)]
+    shared = 0
+    for gram in mine:
+        if gram in others:
+            others.remove(gram)
+            shared += 1
+    assert trigram_overlap(left, right) == pytest.approx(shared / len(mine))
+    assert trigram_overlap(left, left) == 1
+
+
+@given(batches=st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=12))
+def test_seen_keys(batches: list[list[int]]) -> None:
+    """Oracle: a set."""
+    keys, known = SeenKeys(), set[int]()
+    for batch in batches:
+        expected = []
+        for key in batch:
+            expected.append(key not in known)
+            known.add(key)
+        assert keys.add(np.array(batch, dtype=np.uint64)).tolist() == expected
+    assert sorted(np.concatenate([[], *keys.runs]).tolist()) == sorted(known)
+
+
+def test_seen_keys_take_eight_bytes_each() -> None:
+    keys = SeenKeys()
+    for start in range(0, 100_000, 1000):
+        batch = np.random.default_rng(1).permutation(1000).astype(np.uint64) + np.uint64(start)
+        assert keys.add(batch).all()
+        assert not keys.add(batch[::3]).any()
+    assert sum(len(run) for run in keys.runs) == 100_000
+    assert len(keys.runs) <= 17  # log2(100,000)
+
+
+def test_what_is_compared() -> None:
+    apply = Preprocessing().apply
+    # "Don't" and "do n't" differ in nothing that counts; digits count for evaluation sentences.
+    assert without_punctuation(apply("Don't go, 2 p.m.!")) == "dontgo2pm"
+    assert without_punctuation(apply("do n't go 2 pm")) == "dontgo2pm"
+    assert letters_only(apply("Don't go, 2 p.m.!")) == "dontgopm"
+    assert letters_only(apply("2 + 2")) == "2 + 2"
+    assert pair_key("a", "b") == pair_key("b", "a") != pair_key("a", "c")
+
+
+def test_length(run: Run) -> None:
+    # Words with punctuation: "one two." has 3.
+    text = "one two.\tthree four five\nsix\tseven eight nine\na b c d e\tf g h\n"
+    lines, report, _ = run(text, min_tokens=3, max_tokens=4)
+    assert lines == ["one two.\tthree four five"]
+    assert report.removed == {"length": 2, "duplicate": 0}
+
+
+def test_overlap(run: Run) -> None:
+    text = "a b c d e\tx b c d y\na b c d\te f g h\nThe end.\tthe end .\n"
+    assert run(text, max_overlap=0.2)[0] == ["a b c d\te f g h"]
+    lines, report, _ = run(text, max_overlap=0.4)
+    assert lines == ["a b c d e\tx b c d y", "a b c d\te f g h"]
+    assert report.removed == {"overlap": 1, "duplicate": 0}
+
+
+def test_score_column(run: Run) -> None:
+    text = "a\tb\t0.39\nc\td\t0.4\ne\tf\t1e0\ng\th\t1.01\ni\tj\nk\tl\tnan\nm\tn\thigh\n"
+    lines, report, bad = run(text, score_column=2, min_score=0.4, max_score=1)
+    assert lines == ["c\td\t0.4", "e\tf\t1e0"]
+    assert report.removed == {"score": 2, "duplicate": 0}
+    assert bad.counts == {"no score in column 3": 3}
+    assert bad.examples[0].endswith("in.tsv:5: no score in column 3")
+
+
+def test_score_of_an_encoder(run: Run, encoder: Encoder, encoder_folder: Path) -> None:
+    words = "heron pond ferry baker map train snow garden coins oven".split()
+    rng = random.Random(1)
+    pairs = [(" ".join(rng.sample(words, 4)), " ".join(rng.sample(words, 4))) for _ in range(50)]
+    sims = similarities(encoder, [a for a, _ in pairs], [b for _, b in pairs])
+    text = "".join(f"{a}\t{b}\n" for a, b in pairs)
+    lines, report, _ = run(text, encoder=str(encoder_folder), min_score=0.4, max_score=0.7)
+    expected = [f"{a}\t{b}" for (a, b), sim in zip(pairs, sims, strict=True) if 0.4 <= sim <= 0.7]
+    assert lines == expected
+    assert 0 < len(expected) < 50
+    assert report.removed["score"] == 50 - len(expected)
+
+
+def test_duplicates(run: Run) -> None:
+    text = "One fox\ta dog\na dog\tone  FOX\tmore\none fox.\ta dog\none fox\ta cat\n"
+    lines, report, _ = run(text)
+    assert lines == ["One fox\ta dog", "one fox.\ta dog", "one fox\ta cat"]
+    assert report.removed == {"duplicate": 1}
+    lines, report, _ = run(text, near_duplicates=True)
+    assert lines == ["One fox\ta dog", "one fox\ta cat"]
+    assert report.removed == {"duplicate": 1, "near-duplicate": 1}
+    assert run(text, duplicates=False)[1].kept == 4
+    # Numbers alone are their own key, or all of them would be near duplicates.
+    assert run("1\t2\n3\t4\n", near_duplicates=True)[1].kept == 2
+
+
+def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) -> None:
+    sts = tmp_path / "STS.input.own.txt"
+    sts.write_text("A heron, waiting.\tThe ferry's late!\n")
+    judged = tmp_path / "judged.tsv.gz"
+    judged.write_bytes(gzip.compress(b"id\thyp\n7\tCoins, coins\t0.5\n"))
+    text = (
+        "a heron waiting\tsomething else\n"  # no punctuation, no case
+        "something\tthe ferry 's late !\n"  # tokenised
+        "the ferry is late\tsomething\n"
+        "7\t0.5\n"  # a cell without a letter is no sentence
+        "coins coins\tmoney\n"
+    )
+    lines, report, _ = run(text, exclude=[str(sts), str(judged)])
+    assert lines == ["the ferry is late\tsomething", "7\t0.5"]
+    assert report.removed == {"excluded": 3, "duplicate": 0}
+
+
+def test_exclusion_files_must_be_readable(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"good\n\xe9t\xe9\n")
+    with pytest.raises(ValueError, match="--exclude: .*latin.txt:2: not UTF-8"):
+        read_exclusions([str(path)])
+    path.write_text("1\t2\n")
+    with pytest.raises(ValueError, match="--exclude: .*latin.txt: no sentence in it"):
+        read_exclusions([str(path)])
+
+
+def test_language(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    library: Any = types.ModuleType("py3langid")
+    library.rank = lambda text: [("de", 0.7), ("en", 0.3)]
+    library.classify = lambda text: ("de" if "ä" in text else "en", 1.0)
+    monkeypatch.setitem(sys.modules, "py3langid", library)
+    lines, report, _ = run("the bear\ta bear\ndas Fass\tFässer\n", language="en")
+    assert lines == ["the bear\ta bear"]
+    assert report.removed == {"language": 1, "duplicate": 0}
+    with pytest.raises(ValueError, match="--language: got 'english', expected one of de en"):
+        run("a\tb\n", language="english")
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    with pytest.raises(ValueError, match="pip install py3langid"):
+        run("a\tb\n", language="en")
+
+
+def test_clusters(run: Run) -> None:
+    lines, report, bad = run(
+        "id1\tred\tgreen\tblue\nid2\tred\tGreen\nid3\tred\n", columns=Columns.parse("2-")
+    )
+    assert lines == ["red\tgreen", "red\tblue", "green\tblue"]
+    assert report.removed == {"duplicate": 1}
+    assert bad.counts == {"fewer than two sentences": 1}
+
+
+def test_the_first_filter_counts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "eval").write_text("a b c d\n")
+    text = "a b c d\ta b c d\t0.1\n" * 2
+    flags: dict[str, Any] = {"score_column": 2, "min_score": 0.5, "min_tokens": 9}
+    flags |= {"max_overlap": 0.2, "near_duplicates": True}
+    order = ["score", "length", "overlap", "excluded", "duplicate", "near-duplicate"]
+    _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
+    assert list(report.removed) == order
+    switched_off: dict[str, dict[str, Any]] = {
+        "score": {"score_column": None, "min_score": None},
+        "length": {"min_tokens": None},
+        "overlap": {"max_overlap": 1.0},
+    }
+    for name, off in switched_off.items():
+        assert report.removed[name] == 2
+        flags |= off
+        _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
+    assert report.removed["excluded"] == 2
+    assert run(text, **flags)[1].removed == {"duplicate": 1, "near-duplicate": 0}
+
+
+def test_output_does_not_depend_on_the_workers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    text = "".join(
+        "\t".join(" ".join(rng.choices("abc", k=rng.randint(0, 5))) for _ in range(2)) + "\n"
+        for _ in range(400)
+    )
+    flags: dict[str, Any] = {"max_overlap": 0.5, "near_duplicates": True}
+    expected = run(text, **flags)
+    monkeypatch.setattr("simile_plugin.encoder_training.tsv.CHUNK_BYTES", 500)
+    assert run(text, workers=2, **flags) == expected
+
+
+def test_gzip_output_is_the_same_each_time(tmp_path: Path) -> None:
+    (tmp_path / "in.tsv").write_text("a\tb\n")
+    found = []
+    for name in ("one.gz", "two.gz"):
+        source, path = TsvInput([str(tmp_path / "in.tsv")]), tmp_path / name
+        filter_pairs(source, str(path), FilterOptions(), frozenset(), BadLines())
+        found.append(path.read_bytes())
+    assert gzip.decompress(found[0]) == b"a\tb\n"
+    assert found[0] == found[1]
+
+
+def test_errors_leave_the_old_output(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    out.write_text("old\n")
+    for text, message in (("a\tb\nalone\n", r"in.tsv:2: no second"), ("", "no pair found")):
+        source.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            filter_pairs(
+                TsvInput([str(source)]), str(out), FilterOptions(), frozenset(), BadLines(True)
+            )
+    assert out.read_text() == "old\n"
+    assert sorted(os.listdir(tmp_path)) == ["in.tsv", "out.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"min_score": 0.1}, "--min-score, --max-score: need --score-column or --encoder"),
+        ({"score_column": 2}, "--score-column: removes nothing without --min-score"),
+        ({"encoder": "e"}, "--encoder: removes nothing without"),
+        ({"encoder": "e", "score_column": 2, "min_score": 0}, "give one of them, not both"),
+        ({"max_overlap": 1.5}, "--max-overlap: got 1.5, expected 0 to 1"),
+        ({"max_overlap": float("nan")}, "--max-overlap: got nan"),
+        ({"min_tokens": 5, "max_tokens": 4}, "--min-tokens 5 is above --max-tokens 4"),
+        ({"score_column": 2, "min_score": float("nan")}, "--min-score: got nan"),
+    ],
+)
+def test_flags_that_make_no_sense(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(FilterOptions(), **flags)

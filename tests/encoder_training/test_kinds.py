@@ -1,0 +1,320 @@
+"""Every kind of encoder from training to reward: learns, resumes, is saved, scores."""
+
+import json
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder.format import load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder.tokens import Tokenizer
+from simile_plugin.encoder_training.negatives import hardest_negatives
+from simile_plugin.encoder_training.pairs import Pairs, read_pairs, segment_pairs, train_tokenizer
+from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.simile import signature
+
+PLAIN = Preprocessing()
+SMALL: dict[str, Any] = {"dim": 8, "batch_size": 16, "megabatch": 2, "megabatch_anneal": 5}
+# Kind, its tokens, its settings, what the length penalty counts.
+KINDS: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "sp": ("sp", "sp", {}, "pieces"),
+    "word": ("word", "word", {}, "words"),
+    "trigram": ("trigram", "trigram", {}, "characters"),
+    "charagram": ("charagram", "ngram", {"init_std": 0.1}, "characters"),
+    "lstm": ("lstm", "sp", {"hidden": 6, "scramble": 0.5}, "pieces"),
+    "lstm-word": ("lstm", "word", {"dropout": 0.2}, "words"),
+    "blstm": ("blstm", "sp", {"dropout": 0.1, "scramble": 0.5}, "pieces"),
+    "blstm-concat": ("blstm", "trigram", {"combine": "concat"}, "characters"),
+    "gran": ("gran", "word", {"dropout": 0.2, "init_std": 0.3}, "words"),
+    "add": ("sp+trigram", "sp+trigram", {}, "pieces"),
+    "concat": ("word+charagram", "word+ngram", {"mix": "concat", "dropout": 0.1}, "words"),
+}
+every_kind = pytest.mark.parametrize("name", KINDS)
+SENTENCES = ["The grey heron finds a boat.", "", "An otter!", "Ωδή ✗", "the the fog the"]
+
+
+class Trained:
+    """A kind, its data and a trainer of it."""
+
+    def __init__(self, name: str, tsv: Path, **changes: Any) -> None:
+        kind, tokens, settings, self.unit = KINDS[name]
+        text = read_pairs([str(tsv)], PLAIN)
+        self.tokenizer: Tokenizer = train_tokenizer(
+            tokens, text.sentences, PLAIN, 90, None, lambda line: None
+        )
+        self.pairs, _ = segment_pairs(text, self.tokenizer)
+        self.config = TrainingConfig(
+            **{"steps": 60, "lr": 0.01, **SMALL, "kind": kind, **settings, **changes}
+        )
+        self.text = text
+
+    def trainer(self) -> Trainer:
+        return Trainer(self.config, self.pairs, self.tokenizer.sizes)
+
+    def encoder(self, trainer: Trainer) -> Encoder:
+        tensors = {name: part.clone() for name, part in trainer.tensors().items()}
+        return Encoder.of_tensors(tensors, self.tokenizer, self.config.kind, self.config.composer)
+
+
+def untrained(name: str, tsv: Path) -> Encoder:
+    made = Trained(name, tsv)
+    return made.encoder(made.trainer())
+
+
+@pytest.fixture
+def tsv(make_tsv: Callable[..., Path]) -> Path:
+    return make_tsv(160)
+
+
+@every_kind
+def test_training_lowers_the_loss(name: str, tsv: Path) -> None:
+    made = Trained(name, tsv, steps=50, megabatch=1, lr=0.02, dropout=0.0)
+    trainer = made.trainer()
+    losses = [float(trainer.train_step()[0]) for _ in range(50)]
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
+    positive, random = trainer.mean_cosines()
+    assert positive > random + 0.2
+
+
+@every_kind
+def test_vectors_in_training_are_those_of_the_encoder(name: str, tsv: Path) -> None:
+    made = Trained(name, tsv, dropout=0.0)
+    if made.config.scramble:
+        made = Trained(name, tsv, dropout=0.0, scramble=0.0)
+    trainer = made.trainer()
+    for _ in range(3):
+        trainer.train_step()
+    encoder = made.encoder(trainer)
+    some = np.array([4, 0, 9, 4])
+    expected = encoder.embed_text([made.text.sentences[row] for row in some])
+    torch.testing.assert_close(trainer.learner.embed(some), expected)
+    vectors, _ = trainer.learner.forward(some, [1, 0, 0])
+    torch.testing.assert_close(vectors, expected)
+
+
+@every_kind
+def test_mining_searches_the_vectors_of_the_encoder(name: str, tsv: Path) -> None:
+    made = Trained(name, tsv)  # with dropout and scrambling, which mining must not see
+    trainer = made.trainer()
+    trainer.train_step()
+    rows = made.pairs.pair_rows(np.arange(12))
+    mined = trainer._mine(rows)
+    encoder = made.encoder(trainer)
+    left, right = (encoder.embed_text([made.text.sentences[r] for r in rows[:, k]]) for k in (0, 1))
+    keys = torch.from_numpy(made.pairs.hashes[rows].view(np.int64))
+    for column, places in enumerate(hardest_negatives(left, right, keys[:, 0], keys[:, 1]), 2):
+        both = rows.T.ravel()
+        assert mined[:, column].tolist() == [both[p] if p >= 0 else -1 for p in places.tolist()]
+
+
+@pytest.mark.parametrize("name", ["charagram", "add", "concat", "gran", "blstm-concat"])
+def test_gradients_are_those_of_autograd(name: str, tsv: Path) -> None:
+    made = Trained(name, tsv, dropout=0.0)
+    learner = made.trainer().learner
+    some = np.array([3, 17, 3, 40])
+    encoder = made.encoder(made.trainer())
+    sentences = [made.text.sentences[row] for row in some]
+    ids, offsets = map(torch.from_numpy, made.tokenizer.encode_flat(sentences))
+    slow = encoder(ids, offsets)
+    of_vectors = torch.randn(slow.shape, generator=torch.Generator().manual_seed(0))
+    slow.backward(of_vectors)
+    vectors, backward = learner.forward(some, [1, 0, 0])
+    torch.testing.assert_close(vectors, slow.detach())
+    gradient = backward(of_vectors)
+    assert encoder.weight.grad is not None
+    full = torch.zeros_like(encoder.weight)
+    full[torch.from_numpy(gradient.rows.astype(np.int64))] = gradient.of_rows
+    torch.testing.assert_close(full, encoder.weight.grad)
+    for part, expected in zip(gradient.of_composer, encoder.composer.parameters(), strict=True):
+        torch.testing.assert_close(part, expected.grad)
+
+
+@pytest.mark.parametrize("name", ["lstm", "blstm", "gran", "charagram", "concat"])
+@pytest.mark.parametrize("stop", [1, 6])
+def test_going_on_from_a_state_changes_nothing(name: str, stop: int, tsv: Path) -> None:
+    made = Trained(name, tsv, steps=12, l2_initial=0.01 if name == "charagram" else 0.0)
+    whole, first, second = made.trainer(), made.trainer(), made.trainer()
+    for _ in range(12):
+        whole.train_step()
+    for _ in range(stop):
+        first.train_step()
+    second.load_state(*first.state())
+    for _ in range(12 - stop):
+        second.train_step()
+    for key, part in whole.tensors().items():
+        assert torch.equal(part, second.tensors()[key]), key
+
+
+@every_kind
+def test_saved_and_loaded(name: str, tsv: Path, tmp_path: Path) -> None:
+    made = Trained(name, tsv)
+    trainer = made.trainer()
+    trainer.train_step()
+    encoder = made.encoder(trainer)
+    save_encoder(tmp_path / "enc", encoder)
+    loaded = load_own_encoder(tmp_path / "enc")
+    assert loaded.fingerprint == encoder.fingerprint
+    assert loaded.config == encoder.config
+    assert torch.equal(loaded.embed_text(SENTENCES), encoder.embed_text(SENTENCES))
+    assert loaded.dim == loaded.embed_text(["a"]).shape[1]
+    version = json.loads((tmp_path / "enc" / "config.json").read_text())["format_version"]
+    assert version == (1 if name == "sp" else 2)
+    for key, part in loaded.tensors().items():
+        tensors = {k: v.clone() for k, v in loaded.tensors().items()}
+        tensors[key].view(-1)[-1] += 1
+        settings = made.config.composer
+        other = Encoder.of_tensors(tensors, made.tokenizer, made.config.kind, settings)
+        assert other.fingerprint != encoder.fingerprint, part.shape
+
+
+def test_settings_are_part_of_the_fingerprint(tsv: Path) -> None:
+    made = Trained("add", tsv)
+    tensors = made.trainer().tensors()
+    add, concat = (
+        Encoder.of_tensors(tensors, made.tokenizer, "sp+trigram", {"mix": mix})
+        for mix in ("add", "concat")
+    )
+    assert add.fingerprint != concat.fingerprint
+
+
+@every_kind
+def test_a_sentence_does_not_depend_on_its_batch(name: str, tsv: Path) -> None:
+    encoder = untrained(name, tsv)
+    together = encoder.embed_text(SENTENCES)
+    alone = torch.cat([encoder.embed_text([sentence]) for sentence in SENTENCES])
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(encoder.embed_text(SENTENCES[::-1]), together.flip(0))
+    assert not together[1].any()
+    many = encoder.embed_text(SENTENCES * 300)  # more than go through a layer at once
+    torch.testing.assert_close(many, together.repeat(300, 1))
+    assert encoder.embed_text([]).shape == (0, encoder.dim)
+
+
+def slow_lengths(encoder: Encoder, sentences: list[str], unit: str) -> list[int]:
+    prepared = [PLAIN.apply(sentence) for sentence in sentences]
+    if unit == "words":
+        return [len(text.split()) for text in prepared]
+    if unit == "characters":
+        return [len(text) for text in prepared]
+    part = encoder.segmenter if encoder.kind != "sp+trigram" else encoder.segmenter.parts[0]  # type: ignore[attr-defined]
+    return [len(row) for row in part.encode(sentences)]
+
+
+@every_kind
+def test_rewards_by_a_slow_loop(name: str, tsv: Path) -> None:
+    encoder = untrained(name, tsv)
+    unit = KINDS[name][3]
+    hyps, refs = [["a grey heron", "the otter finds a boat", ""]], ["The heron finds the boat ✗."]
+    found = score_lists(hyps, refs, encoder, alpha=0.25)
+    lengths = slow_lengths(encoder, [*refs, *hyps[0]], unit)
+    assert found.ref_pieces is not None and found.hyp_pieces is not None
+    assert [*found.ref_pieces.tolist(), *found.hyp_pieces[0].tolist()] == lengths
+    vectors = encoder.embed_text([*refs, *hyps[0]]).double()
+    for place, hyp_length in enumerate(lengths[1:]):
+        left, right = vectors[0], vectors[place + 1]
+        norm = float(left.norm() * right.norm())
+        sim = float(left @ right) / norm if norm else 0.0
+        ratio = max(lengths[0], hyp_length) / max(1, min(lengths[0], hyp_length))
+        penalty = math.exp(1 - ratio) if hyp_length else 0.0
+        assert found.sim is not None and found.simile is not None
+        assert float(found.sim[0, place]) == pytest.approx(sim, abs=1e-5)
+        assert float(found.simile[0, place]) == pytest.approx(penalty**0.25 * sim, abs=1e-5)
+    assert f"|kind:{encoder.kind}|dim:{encoder.dim}|" in signature(encoder)
+    assert f"|len:{unit}|" in signature(encoder)
+
+
+@every_kind
+def test_unknown_tokens_are_counted_and_left_out(name: str, tsv: Path) -> None:
+    encoder = untrained(name, tsv)
+    found = encoder.embed_counted(["щука", "the boat"])
+    assert not found.vectors[0].any()
+    assert found.vectors[1].any()
+    assert int(found.unknown[0]) > 0.4 * int(found.tokens[0])
+    assert int(found.unknown[1]) < int(found.tokens[1])
+    ids = encoder.segmenter.encode(["щука"])[0]
+    assert int(found.unknown[0]) == int((~encoder.segmenter.known(np.array(ids))).sum())
+
+
+def test_scrambling_keeps_the_tokens_of_a_sentence(tsv: Path) -> None:
+    made = Trained("lstm", tsv, scramble=0.5)
+    learner = made.trainer().learner
+    bags = learner._bags(np.arange(40))
+    bounds = [*bags.starts.tolist(), len(bags.ids)]
+    ids = bags.ids.tolist()
+    draws = [learner._scrambled(bags, [1, step, 0]).tolist() for step in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    moved = 0
+    for start, end in pairwise(bounds):
+        assert sorted(draws[0][start:end]) == sorted(ids[start:end])
+        moved += draws[0][start:end] != ids[start:end]
+    assert 8 <= moved <= 32  # of 40, half are meant to be
+
+
+def test_variational_dropout_is_one_mask_for_a_sentence(tsv: Path) -> None:
+    for name, same in (("gran", True), ("lstm-word", False)):
+        learner = Trained(name, tsv, dropout=0.5).trainer().learner
+        bags = learner._bags(np.arange(6))
+        mask = learner._token_mask(bags, [1, 0, 0])
+        rows = mask[int(bags.starts[2]) : int(bags.starts[3])]
+        assert bool((rows == rows[0]).all()) == same
+        assert set(mask.flatten().tolist()) == {0.0, 2.0}
+
+
+def test_folders_of_format_version_1_are_read() -> None:
+    folder = Path(__file__).parent / "format1"
+    encoder = load_encoder(folder)
+    assert encoder.fingerprint == json.loads((folder / "config.json").read_text())["fingerprint"]
+    expected = [[-0.18090908, -0.45272729, 0.14272726], [0, 0, 0]]
+    torch.testing.assert_close(
+        encoder.embed_text(["The heron waits.", "zz"]), torch.tensor(expected)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "elmo"}, "--kind: got 'elmo', expected one of sp, word"),
+        ({"scramble": 0.5}, "--scramble: got 0.5, which a sp encoder has no use for; expected"),
+        ({"kind": "lstm", "scramble": 1.5}, "--scramble: got 1.5, expected a probability"),
+        ({"kind": "trigram", "hidden": 9}, "--hidden: got 9, which a trigram encoder has no use"),
+        ({"kind": "lstm", "combine": "concat"}, "--combine: got concat, which a lstm encoder"),
+        ({"mix": "concat"}, "--mix: got concat, but --kind sp is no mixture"),
+        ({"kind": "sp+gran"}, "expected a mixture of different ones"),
+    ],
+)
+def test_settings_that_the_kind_does_not_have(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TrainingConfig(steps=1, **changes)
+
+
+@pytest.mark.parametrize("name", ["lstm", "add"])
+def test_damaged_tensors(name: str, tsv: Path) -> None:
+    made = Trained(name, tsv)
+    kind, settings = made.config.kind, made.config.composer
+    tensors: dict[str, Tensor] = dict(made.trainer().tensors())
+    extra = {**tensors, "composer.more": torch.zeros(1)}
+    with pytest.raises(ValueError, match=r"tensors of the .* layer: got .*composer.more"):
+        Encoder.of_tensors(extra, made.tokenizer, kind, settings)
+    if name == "lstm":
+        tensors["composer.rnn.bias_hh_l0"] = torch.full((24,), math.nan)
+        with pytest.raises(ValueError, match="composer.rnn.bias_hh_l0 hold NaN"):
+            Encoder.of_tensors(tensors, made.tokenizer, kind, settings)
+    del tensors["embeddings"]
+    with pytest.raises(ValueError, match="no tensor named 'embeddings'"):
+        Encoder.of_tensors(tensors, made.tokenizer, kind, settings)
+
+
+def test_pairs_of_other_text(make_pairs: Callable[..., Pairs], tsv: Path) -> None:
+    made = Trained("word", tsv)
+    made.text.sentences[:] = ["ни одно слово"] * len(made.text.sentences)
+    with pytest.raises(ValueError, match="--kind: none of the .* has a known word on both sides"):
+        segment_pairs(made.text, made.tokenizer)

@@ -1,0 +1,246 @@
+"""Mega-batch mining against a slow loop that follows the definition."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder_training.negatives import (
+    POOLS,
+    _Search,
+    fastest_dtype,
+    hardest_negatives,
+    random_negatives,
+    sharing_pairs,
+)
+
+
+def slow(
+    left: Tensor, right: Tensor, left_keys: list[int], right_keys: list[int], pool: str
+) -> tuple[list[int], list[int]]:
+    """For each sentence, go through the pool one by one."""
+    n = len(left)
+    vectors, keys = torch.cat([left, right]), left_keys + right_keys
+    results: tuple[list[int], list[int]] = ([], [])
+    for side in (0, 1):
+        for i in range(n):
+            best, best_cosine = -1, -torch.inf
+            for candidate in range(2 * n):
+                pair, candidate_side = candidate % n, candidate // n
+                if pool == "other" and candidate_side == side:
+                    continue
+                if {keys[i], keys[i + n]} & {keys[pair], keys[pair + n]}:
+                    continue
+                a, b = vectors[i + side * n], vectors[candidate]
+                cosine = float(a @ b / (a.norm() * b.norm()))
+                if cosine > best_cosine:
+                    best, best_cosine = candidate, cosine
+            results[side].append(best)
+    return results
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(("block", "tile"), [(1, 1), (6, 3), (7, 7), (256, 128)])
+@pytest.mark.parametrize("distinct", [3, 8, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_against_the_slow_loop(
+    pool: str, block: int, tile: int, distinct: int, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(distinct)
+    n = 14
+    keys = torch.randint(0, distinct, (2 * n,), generator=generator)
+    table = torch.randn(distinct, 5, generator=generator)
+    left, right = table[keys[:n]], table[keys[n:]]
+    found = hardest_negatives(left, right, keys[:n], keys[n:], pool, None, dtype, block, tile)
+    expected = slow(left, right, keys[:n].tolist(), keys[n:].tolist(), pool)
+    keys_or_none = torch.cat([keys, torch.tensor([-1])])
+    for fast, loop in zip(found, expected, strict=True):
+        # Copies of one sentence are equally hard: which of them is found does not matter.
+        assert keys_or_none[fast].tolist() == keys_or_none[torch.tensor(loop)].tolist()
+
+
+def test_by_hand() -> None:
+    # Angles in degrees; the nearest wrong partner of each is read off.
+    def at(*degrees: float) -> Tensor:
+        angles = torch.deg2rad(torch.tensor(degrees))
+        return torch.stack([angles.cos(), angles.sin()], 1)
+
+    left, right = at(0, 40, 100), at(10, 35, 95)
+    keys = torch.arange(6)
+    for_left, for_right = hardest_negatives(left, right, keys[:3], keys[3:])
+    # 0 -> 35 (pair 1), 40 -> 10 (pair 0), 100 -> 35 (pair 1); positions count right from 3.
+    assert for_left.tolist() == [4, 3, 4]
+    # 10 -> 40, 35 -> 0, 95 -> 40.
+    assert for_right.tolist() == [1, 0, 1]
+    for_left, for_right = hardest_negatives(left, right, keys[:3], keys[3:], pool="all")
+    # 0 -> 35 on the right; 40 -> 10 on the right; 100 -> 40 on the left.
+    assert for_left.tolist() == [4, 3, 1]
+    # 10 -> 35 on the right; 35 -> 10 on the right; 95 -> 40 on the left.
+    assert for_right.tolist() == [4, 3, 1]
+
+
+def test_a_copy_of_the_own_sentence_or_paraphrase_is_never_negative() -> None:
+    # Pair 1 repeats pair 0's left side, pair 2 its right side on the left: both are forbidden
+    # for pair 0, although nothing is nearer.
+    vectors = {7: [1.0, 0.0], 8: [0.9, 0.1], 9: [0.95, 0.05], 5: [0.0, 1.0], 6: [0.1, 1.0]}
+    rows = [(7, 8), (7, 9), (8, 9), (5, 6)]
+    left, right = (torch.tensor([vectors[row[side]] for row in rows]) for side in (0, 1))
+    keys = torch.tensor(rows)
+    for pool in ("other", "all"):
+        for_left, for_right = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool)
+        assert {i % 4 for i in for_left[:3].tolist() + for_right[:3].tolist()} == {3}
+
+
+def test_no_pair_to_choose_from() -> None:
+    one = torch.ones(1, 2)
+    for left_keys, right_keys in (([1], [2]), ([1, 1], [2, 3])):
+        n = len(left_keys)
+        found = hardest_negatives(
+            one.repeat(n, 1), one.repeat(n, 1), torch.tensor(left_keys), torch.tensor(right_keys)
+        )
+        assert [side.tolist() for side in found] == [[-1] * n, [-1] * n]
+
+
+def test_the_first_of_equals_wins() -> None:
+    # For both sides of pair 0 the same vector stands nearest on the left (pair 2) and on the
+    # right (pair 1): cat(left, right) has the left one first.
+    near, far = [1.0, 0.1], [0.0, 1.0]
+    left = torch.tensor([[1.0, 0.0], far, near])
+    right = torch.tensor([[1.0, 0.0], near, far])
+    keys = torch.arange(6)
+    for_left, for_right = hardest_negatives(left, right, keys[:3], keys[3:], "all")
+    assert for_left[0] == for_right[0] == 2
+
+
+def test_fastest_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fastest_dtype(torch.device("cuda")) == torch.bfloat16
+    for supported, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda s=supported: s)
+        assert fastest_dtype(torch.device("cpu")) == dtype
+        assert fastest_dtype(torch.device("meta")) == torch.float32
+
+
+def test_zero_vectors_are_candidates_with_cosine_zero() -> None:
+    left = torch.tensor([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]])
+    keys = torch.arange(6)
+    for_left, _ = hardest_negatives(left, left.clone(), keys[:3], keys[3:])
+    # cos(1, 0) = 0 beats cos(1, -1) = -1.
+    assert for_left[0] == 3 + 1
+    assert for_left[2] == 3 + 1
+
+
+def test_permuting_the_pairs_permutes_the_negatives() -> None:
+    generator = torch.Generator().manual_seed(1)
+    left, right = torch.randn(2, 40, 6, generator=generator)
+    keys = torch.arange(80)
+    order = torch.randperm(40, generator=generator)
+    for_left, for_right = hardest_negatives(left, right, keys[:40], keys[40:])
+    moved_left, moved_right = hardest_negatives(
+        left[order], right[order], keys[:40][order], keys[40:][order]
+    )
+    assert torch.equal(order[moved_left - 40], for_left[order] - 40)
+    assert torch.equal(order[moved_right], for_right[order])
+
+
+def unit_vectors(count: int, dim: int, seed: int) -> Tensor:
+    return torch.nn.functional.normalize(
+        torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+    )
+
+
+@pytest.mark.parametrize("dim", [24, 3])  # few components: their rounding does not average out
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-3])
+def test_the_coarse_pass_decides_nothing(spread: float, dim: int) -> None:
+    # Vectors so near to each other that bfloat16 cannot tell their cosines apart.
+    n = 700
+    centre = unit_vectors(1, dim, 0)
+    left, right = (centre + spread * unit_vectors(n, dim, seed) for seed in (1, 2))
+    keys = torch.arange(2 * n)
+    found = hardest_negatives(left, right, keys[:n], keys[n:], "all", dtype=torch.bfloat16, tile=16)
+    cosines = torch.cat([left, right]).double()
+    cosines = torch.nn.functional.normalize(cosines) @ torch.nn.functional.normalize(cosines).T
+    forbidden = torch.eye(n).repeat(2, 2).bool()
+    cosines[forbidden] = -2
+    for side, index in enumerate(found):
+        rows = cosines[side * n : (side + 1) * n]
+        chosen = rows.gather(1, index[:, None]).squeeze(1)
+        # Within float32's rounding of the best in float64.
+        torch.testing.assert_close(chosen, rows.amax(1), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_slack_is_what_the_coarse_pass_errs_and_little_more(dtype: torch.dtype) -> None:
+    angles = torch.linspace(0, torch.pi / 2, 3000)
+    vectors = torch.stack([angles.cos(), angles.sin()], 1)
+    coarse = vectors.to(dtype) @ vectors.to(dtype).T
+    error = float((coarse.double() - vectors.double() @ vectors.double().T).abs().max())
+    nothing = torch.zeros(0, 2, dtype=torch.int64)
+    assert 2 * error <= _Search(nothing, dtype, 1, 1)._slack(vectors, vectors) < 2.3 * error
+    exact = _Search(nothing, torch.float32, 1, 1)
+    assert 1e-6 < exact._slack(vectors, vectors) == exact._slack(vectors[:0], vectors) < 3e-5
+
+
+def test_all_cosines_negative() -> None:
+    # Two opposite bundles: each left vector's best partner still has a negative cosine.
+    left = unit_vectors(40, 3, 0) * 0.1 + torch.tensor([1.0, 0, 0])
+    right = unit_vectors(40, 3, 1) * 0.1 - torch.tensor([1.0, 0, 0])
+    keys = torch.arange(80)
+    for dtype in (torch.float32, torch.bfloat16):
+        found = hardest_negatives(left, right, keys[:40], keys[40:], dtype=dtype, tile=16)
+        expected = slow(left, right, keys[:40].tolist(), keys[40:].tolist(), "other")
+        assert [side.tolist() for side in found] == list(expected)
+
+
+def test_pools() -> None:
+    assert POOLS == ("other", "all")  # --pool of the command
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_some_pairs_get_what_all_of_them_would(pool: str) -> None:
+    keys = torch.randint(0, 60, (80,), generator=torch.Generator().manual_seed(3))
+    table = unit_vectors(60, 6, 0)
+    left, right = table[keys[:40]], table[keys[40:]]
+    whole = hardest_negatives(left, right, keys[:40], keys[40:], pool)
+    for only in (torch.arange(1, 40, 3), torch.tensor([17]), torch.tensor([], dtype=torch.int64)):
+        part = hardest_negatives(left, right, keys[:40], keys[40:], pool, only=only)
+        for some, all_of_them in zip(part, whole, strict=True):
+            assert keys[some].tolist() == keys[all_of_them[only]].tolist()
+
+
+def test_cells_that_share_a_sentence() -> None:
+    # Pairs (a, b), (c, a), (d, e), (b, b): 0 and 1 share a, 0 and 3 share b.
+    left, right = torch.tensor([1, 3, 4, 2]), torch.tensor([2, 1, 5, 2])
+    cells = {tuple(cell) for cell in sharing_pairs(left, right).tolist()}
+    assert cells == {(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (1, 0), (0, 3), (3, 0)}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_random_negatives_are_allowed_and_vary(pool: str) -> None:
+    n = 30
+    keys = torch.randint(0, 50, (2 * n,), generator=torch.Generator().manual_seed(0))
+    seen: list[set[int]] = [set(), set()]
+    times = torch.zeros(2 * n)
+    for seed in range(200):
+        generator = torch.Generator().manual_seed(seed)
+        found = random_negatives(keys[:n], keys[n:], pool, generator)
+        for side, index in enumerate(found):
+            assert int(index.min()) >= 0 and int(index.max()) < 2 * n
+            times += torch.bincount(index, minlength=2 * n)
+            for i, negative in enumerate(index.tolist()):
+                own = {int(keys[i]), int(keys[i + n])}
+                assert not own & {int(keys[negative % n]), int(keys[negative % n + n])}
+            seen[side].add(int(index[0]))
+            if pool == "other":
+                assert all(negative // n == 1 - side for negative in index.tolist())
+    # Of 200 draws for one sentence nearly all that are allowed come up.
+    assert all(len(drawn) > 20 for drawn in seen)
+    # 200 of 60 sentences draw from 60: 200 times each, less where a sentence is shared.
+    assert times.min() > 100 and times.max() < 300
+    both = {drawn // n for drawn in seen[0]}
+    assert both == ({0, 1} if pool == "all" else {1})
+
+
+def test_no_random_negative_where_all_pairs_share_a_sentence() -> None:
+    keys = torch.ones(5, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(0)
+    found = random_negatives(keys, torch.arange(5), "other", generator)
+    assert [side.tolist() for side in found] == [[-1] * 5, [-1] * 5]

@@ -1,0 +1,168 @@
+"""Reading pairs: what becomes a pair, what is skipped, and how it is said."""
+
+import gzip
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder_training.pairs import (
+    BadLines,
+    read_pairs,
+    segment_pairs,
+    sentence_hash,
+    train_sentencepiece,
+)
+
+PLAIN = Preprocessing()
+
+
+def write(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_equal_sentences_are_one_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", b"A fox.\tone fox\nOne  fox\ta dog\tmore\nA fox.\ta fox .\n")
+    text = read_pairs([path], PLAIN)
+    # "one fox" and "One  fox", "A fox." and "a fox ." are equal after preprocessing.
+    assert text.sentences == ["A fox.", "one fox", "a dog"]
+    assert text.rows.tolist() == [[0, 1], [1, 2], [0, 0]]
+    assert text.hashes.tolist() == [sentence_hash(s) for s in ("a fox .", "one fox", "a dog")]
+    assert len(text.digest) == 16
+
+
+def test_the_hash_is_the_same_everywhere() -> None:
+    assert sentence_hash("a fox .") == 0xD3EB4592526C560E  # as blake2b gives it, little-endian
+
+
+def test_data_hash_depends_on_the_two_columns_only(tmp_path: Path) -> None:
+    one = read_pairs([write(tmp_path / "a", b"a\tb\nc\td\n")], PLAIN).digest
+    same = read_pairs([write(tmp_path / "b", b"a\tb\t0.7\r\nbad\nc\td")], PLAIN).digest
+    split = [write(tmp_path / "c", b"a\tb\n"), write(tmp_path / "d", b"c\td\n")]
+    swapped = read_pairs([write(tmp_path / "e", b"c\td\na\tb\n")], PLAIN).digest
+    assert one == same == read_pairs(split, PLAIN).digest
+    assert one != swapped
+
+
+BAD = b"good\tline\nno second column\n\xff\xfe\tbad\n \tempty left\nempty right\t \nfine\ttoo\n"
+
+
+def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.tsv", BAD)
+    bad = BadLines()
+    assert len(read_pairs([path], PLAIN, bad).rows) == 2
+    assert bad.counts == {"no second column": 1, "not UTF-8": 1, "empty side": 2}
+    assert bad.summary() == (
+        "4 lines skipped (1 no second column, 1 not UTF-8, 2 empty side): "
+        f"{path}:2: no second column, {path}:3: not UTF-8, {path}:4: empty side, "
+        f"{path}:5: empty side"
+    )
+
+
+def test_only_the_first_bad_lines_are_shown(tmp_path: Path) -> None:
+    bad = BadLines()
+    read_pairs([write(tmp_path / "bad.tsv", b"x\n" * 9 + b"a\tb\n")], PLAIN, bad)
+    assert bad.total == 9
+    assert len(bad.examples) == 5
+    assert bad.summary().endswith(":5: no second column, ...")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"alone\n", r"bad.tsv:2: no second column; expected sentence TAB paraphrase"),
+        (b"\xe9t\xe9\tsummer\n", r"bad.tsv:2: not UTF-8"),
+        (b"\t\n", r"bad.tsv:2: empty side"),
+    ],
+)
+def test_strict(tmp_path: Path, line: bytes, message: str) -> None:
+    path = write(tmp_path / "bad.tsv", b"a\tb\n" + line)
+    with pytest.raises(ValueError, match=message):
+        read_pairs([path], PLAIN, BadLines(strict=True))
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    text = read_pairs([write(tmp_path / "a", "a\u2028b\x0cc\td\x85e\r\n".encode())], PLAIN)
+    assert text.rows.tolist() == [[0, 1]]
+
+
+def test_gzip_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.tsv.gz", gzip.compress(b"a\tb\n"))
+    assert read_pairs([path], PLAIN).sentences == ["a", "b"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"c\td\nbad\n")))
+    bad = BadLines()
+    assert read_pairs(["-"], PLAIN, bad).sentences == ["c", "d"]
+    assert bad.examples == ["<stdin>:2: no second column"]
+
+
+def test_unusable_files(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no pair found, expected lines of sentence TAB"):
+        read_pairs([write(tmp_path / "empty", b"")], PLAIN)
+    with pytest.raises(ValueError, match=r"no pair found.*2 lines skipped \(2 no second column\)"):
+        read_pairs([write(tmp_path / "mono", b"one\ntwo\n")], PLAIN)
+    truncated = write(tmp_path / "cut.gz", gzip.compress(b"a\tb\n" * 1000)[:-9])
+    with pytest.raises(ValueError, match="cut.gz: damaged gzip file"):
+        read_pairs([truncated], PLAIN)
+    with pytest.raises(ValueError, match="text.gz: damaged gzip file"):
+        read_pairs([write(tmp_path / "text.gz", b"a\tb\n")], PLAIN)
+    with pytest.raises(OSError, match="No such file"):
+        read_pairs([str(tmp_path / "nowhere")], PLAIN)
+
+
+def test_pieces_are_those_of_the_segmenter(spm_proto: bytes, make_tsv: Callable[..., Path]) -> None:
+    text = read_pairs([str(make_tsv(50))], PLAIN)
+    segmenter = Segmenter(spm_proto, PLAIN)
+    pairs, dropped = segment_pairs(text, segmenter)
+    assert dropped == 0
+    assert pairs.ids.dtype == np.uint16
+    expected = [
+        [piece for piece in row if piece != segmenter.unk_id]
+        for row in segmenter.encode(text.sentences)
+    ]
+    for index, row in enumerate(expected):
+        assert pairs.ids[pairs.offsets[index] : pairs.offsets[index + 1]].tolist() == row
+    chosen = np.array([3, 0, 3, len(expected) - 1])
+    ids, starts = pairs.bags(chosen)
+    assert ids.tolist() == [piece for index in chosen for piece in expected[index]]
+    assert starts.tolist() == [sum(len(expected[i]) for i in chosen[:k]) for k in range(4)]
+
+
+def test_pairs_without_a_known_piece_are_dropped(tmp_path: Path) -> None:
+    segmenter = Segmenter(train_sentencepiece(["ab", "ba", "abab ab"], PLAIN, 20), PLAIN)
+    assert set(segmenter.encode(["ж"])[0]) == {segmenter.unk_id}
+    path = write(tmp_path / "a.tsv", "ab\tba\nж\tab\nж ab\tba\n".encode())
+    pairs, dropped = segment_pairs(read_pairs([path], PLAIN), segmenter)
+    assert dropped == 1
+    assert len(pairs) == 2
+    assert segmenter.unk_id not in pairs.ids
+    only = write(tmp_path / "b.tsv", "ж\tж\n".encode())
+    with pytest.raises(ValueError, match="none of the 1 pairs has a known piece on both sides"):
+        segment_pairs(read_pairs([only], PLAIN), segmenter)
+
+
+def test_sentencepiece_is_capped_by_what_the_text_supports(make_tsv: Callable[..., Path]) -> None:
+    text = read_pairs([str(make_tsv(60))], PLAIN)
+    model = train_sentencepiece(text.sentences, PLAIN, 8000)
+    assert 30 < len(Segmenter(model, PLAIN)) < 8000
+    assert train_sentencepiece(text.sentences, PLAIN, 8000) == model
+    smaller = train_sentencepiece(text.sentences, PLAIN, 60)
+    assert len(Segmenter(smaller, PLAIN)) == 60
+
+
+def test_sentencepiece_sees_preprocessed_text() -> None:
+    sentences = ["ABBA Abba ABBA", "BAAB baab abba", "AB BA ABBA BAAB"]
+    model = train_sentencepiece(sentences, PLAIN, 50)
+    segmenter = Segmenter(model, PLAIN)
+    assert segmenter.unk_id not in segmenter.encode(["abba BAAB"])[0]
+    cased = Segmenter(model, Preprocessing(lowercase=False))
+    assert cased.unk_id in cased.encode(["ABBA"])[0]
+
+
+def test_sentencepiece_that_cannot_be_trained() -> None:
+    with pytest.raises(ValueError, match="--vocab-size 3: sentencepiece could not be trained"):
+        train_sentencepiece(["several different letters"], PLAIN, 3)

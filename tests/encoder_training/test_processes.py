@@ -1,0 +1,127 @@
+"""Several processes that share minibatches, against one that does all of them."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder_training.learners import sum_of_rows
+from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+
+VOCAB = 40
+SETUP: dict[str, Any] = {
+    "steps": 9,
+    "dim": 8,
+    "batch_size": 4,
+    "megabatch": 3,
+    "megabatch_anneal": 2,
+}
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def work(
+    rank: int, world: int, port: int, job: Callable[..., Any], folder: str, *args: Any
+) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=world)
+    torch.save(job(*args), Path(folder, f"{rank}.pt"))
+    torch.distributed.destroy_process_group()
+
+
+def in_processes(world: int, tmp_path: Path, job: Callable[..., Any], *args: Any) -> list[Any]:
+    """What job(*args) gives in each of some processes."""
+    arguments = (world, free_port(), job, str(tmp_path), *args)
+    # Forked: a new interpreter would not find this module under the name it has here.
+    torch.multiprocessing.start_processes(work, arguments, nprocs=world, start_method="fork")
+    return [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(world)]
+
+
+def train(pairs: Pairs, changes: dict[str, Any]) -> dict[str, Tensor]:
+    trainer = Trainer(TrainingConfig(**{**SETUP, **changes}), pairs, VOCAB)
+    stats = [trainer.train_step() for _ in range(trainer.config.steps)]
+    return {
+        "weight": trainer.weight.clone(),
+        "stats": torch.stack(stats),
+        "queue": torch.from_numpy(trainer.queue),
+    }
+
+
+@pytest.fixture
+def pairs(make_pairs: Callable[..., Pairs]) -> Pairs:
+    return make_pairs(30, VOCAB, shared=2, filler=3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"pool": "all"},
+        {"negatives": "mix"},
+        {"l2_initial": 0.1},
+        {"kind": "blstm", "hidden": 4},
+    ],
+    ids=["max", "all", "mix", "l2", "blstm"],
+)
+def test_two_processes_train_what_one_does(
+    pairs: Pairs, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    alone = train(pairs, changes)
+    first, second = in_processes(2, tmp_path, train, pairs, changes)
+    assert torch.equal(first["weight"], second["weight"])  # the same to the bit on both
+    assert torch.equal(first["queue"], second["queue"])
+    torch.testing.assert_close(first["weight"], alone["weight"], atol=1e-5, rtol=1e-4)
+    # Loss, shares and mean cosines are those of the whole minibatch; the last value pairs
+    # neighbours, who are other ones in a half of it.
+    torch.testing.assert_close(first["stats"][:, :4], alone["stats"][:, :4], atol=1e-5, rtol=1e-4)
+
+
+def test_own_megabatches_are_smaller_pools(pairs: Pairs, tmp_path: Path) -> None:
+    changes = {"mine_per_process": True}
+    shared = train(pairs, {})
+    first, second = in_processes(2, tmp_path, train, pairs, changes)
+    assert torch.equal(first["weight"], second["weight"])
+    # The hardest of half a mega-batch is no harder than that of the whole: column 3, first step.
+    assert float(first["stats"][0, 3]) <= float(shared["stats"][0, 3]) + 1e-6
+    assert not torch.allclose(first["weight"], shared["weight"])
+
+
+def test_fewer_pairs_than_processes(make_pairs: Callable[..., Pairs], tmp_path: Path) -> None:
+    pairs = make_pairs(1, VOCAB, 1, 2)
+    first, second = in_processes(2, tmp_path, train, pairs, {"batch_size": 2})
+    assert torch.equal(first["weight"], second["weight"])
+    assert torch.isfinite(first["stats"]).all()
+
+
+def some_rows() -> dict[str, Tensor]:
+    # Row 5 in both processes, 2 in the first, 9 in the second.
+    rank = torch.distributed.get_rank()
+    rows = np.array([[2, 5], [5, 9]][rank])
+    gradient = torch.tensor([[1.0, 2.0], [3.0, 4.0]]) * (1 + 9 * rank)
+    summed, total = sum_of_rows(rows, gradient)
+    return {"rows": torch.from_numpy(summed), "total": total}
+
+
+def test_sum_of_rows_by_hand(tmp_path: Path) -> None:
+    for result in in_processes(2, tmp_path, some_rows):
+        assert result["rows"].tolist() == [2, 5, 9]
+        # 5: (3, 4) + 10 * (1, 2) = (13, 24)
+        assert result["total"].tolist() == [[1, 2], [13, 24], [30, 40]]
+
+
+def test_a_minibatch_that_cannot_be_shared(pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simile_plugin.encoder_training.trainer.rank_and_world", lambda: (0, 3))
+    with pytest.raises(ValueError, match="--batch-size: got 4, which 3 processes cannot share"):
+        Trainer(TrainingConfig(**SETUP), pairs, VOCAB)

@@ -1,0 +1,441 @@
+"""One training step: loss by hand, gradients checked, Adam beside a slow plain loop."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simile_plugin.encoder_training.adam import DENSE_STEPS
+from simile_plugin.encoder_training.learners import Bags
+from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.encoder_training.trainer import (
+    StepStats,
+    Trainer,
+    TrainingConfig,
+    contrastive_step,
+    embeddings_collapsed,
+    margin_loss,
+    margin_step,
+    ranking_step,
+)
+
+VOCAB = 40
+SMALL: dict[str, Any] = {"dim": 8, "batch_size": 4, "megabatch": 3, "megabatch_anneal": 4}
+
+
+@pytest.fixture
+def pairs(make_pairs: Callable[..., Pairs]) -> Pairs:
+    return make_pairs(30, VOCAB, shared=2, filler=3)
+
+
+def config(steps: int = 20, **changes: Any) -> TrainingConfig:
+    return TrainingConfig(steps=steps, **{**SMALL, **changes})
+
+
+def cosines(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """cos(s, t) (B,), and cos(s, t') and cos(t, s') (B, 2), of (4 * B, D) vectors."""
+    left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
+    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
+    return (left * right).sum(1), negative
+
+
+def test_loss_by_hand() -> None:
+    # s = (1, 0), t = (3, 4)/5, t' = (0, 2), s' = (4, 3)/5.
+    vectors = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [4.0, 3.0]])
+    # cos(s, t) = 3 / 5, cos(s, t') = 0, cos(t, s') = (3 * 4 + 4 * 3) / 25 = 0.96
+    # max(0, 0.4 - 0.6 + 0) = 0; max(0, 0.4 - 0.6 + 0.96) = 0.76
+    loss = margin_loss(torch.tensor([0.6]), torch.tensor([[0.0, 0.96]]), 0.4)
+    assert loss.flatten().tolist() == pytest.approx([0.0, 0.76])
+    stats, _ = margin_step(vectors, torch.ones(1, 2, dtype=torch.bool), 0.4)
+    # Loss; one hinge of two is active; the mean negative is 0.48; the only neighbour is itself.
+    assert stats.tolist() == pytest.approx([0.76, 0.5, 0.6, 0.48, 0.6])
+
+
+def test_equal_cosines_cost_twice_the_margin() -> None:
+    loss = margin_loss(torch.full((5,), 0.3), torch.full((5, 2), 0.3), 0.4)
+    assert loss.sum(1).tolist() == pytest.approx([0.8] * 5)
+
+
+def test_the_written_gradient_is_that_of_autograd() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(4 * 9, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    found = torch.rand(9, 2, generator=generator) < 0.8
+    hinges = margin_loss(*cosines(vectors), 0.4) * found
+    assert 0 < int((hinges > 0).sum()) < int(found.sum())  # both sides of the hinge are there
+    loss = hinges.sum() / 9
+    loss.backward()
+    stats, gradient = margin_step(vectors.detach(), found, 0.4)
+    assert stats[0] == pytest.approx(loss.item())
+    torch.testing.assert_close(gradient, vectors.grad)
+
+
+def test_the_loss_does_not_see_the_scale_of_the_vectors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(8, 3, generator=generator)
+    found = torch.ones(2, 2, dtype=torch.bool)
+    for_vectors, for_longer = (
+        margin_step(vectors, found, 0.4),
+        margin_step(vectors * 50, found, 0.4),
+    )
+    torch.testing.assert_close(for_vectors[0], for_longer[0])
+    # ... but its gradient is the smaller, the longer they are: only lr / init_std counts.
+    torch.testing.assert_close(for_vectors[1], for_longer[1] * 50)
+
+
+def slow_ranking_loss(vectors: Tensor, keys: list[tuple[int, int]], scale: float) -> Tensor:
+    """Multiple-negatives ranking loss, sentence by sentence."""
+    count = len(keys)
+    total = torch.zeros((), dtype=vectors.dtype)
+    for queries, pool in (
+        (vectors[:count], vectors[count:]),
+        (vectors[count:], vectors[:count]),
+    ):
+        for i in range(count):
+            allowed = [j for j in range(count) if j == i or not set(keys[i]) & set(keys[j])]
+            scores = torch.stack(
+                [scale * F.cosine_similarity(queries[i], pool[j], dim=0) for j in allowed]
+            )
+            total = total - torch.log_softmax(scores, 0)[allowed.index(i)]
+    return total / (2 * count)
+
+
+def test_ranking_loss_is_that_of_a_slow_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(2 * 5, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    keys = [(1, 2), (3, 4), (1, 5), (6, 7), (8, 4)]  # 0 and 2 share a sentence, 1 and 4 too
+    loss = slow_ranking_loss(vectors, keys, 7.0)
+    loss.backward()
+    stats, gradient = ranking_step(vectors, torch.tensor(keys), 7.0)
+    assert stats[0] == pytest.approx(loss.item())
+    torch.testing.assert_close(gradient, vectors.grad)
+
+
+def test_contrastive_loss_by_hand() -> None:
+    # s = (1, 0), t = (3, 4)/5, t' = (0, 2), s' = (4, 3)/5: d(s, t) = 1 - 3/5, d(s, t') = 1,
+    # d(t, s') = 1 - 24/25. Margin 1/2: t' is outside of it, s' inside.
+    vectors = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [4.0, 3.0]])
+    found = torch.ones(1, 2, dtype=torch.bool)
+    stats, _ = contrastive_step(vectors, found, 0.5)
+    loss = (2 / 5) ** 2 + (0 + (0.5 - 1 / 25) ** 2) / 2
+    assert stats.tolist() == pytest.approx([loss, 1 / 2, 3 / 5, (0 + 24 / 25) / 2, 3 / 5])
+    stats, gradient = contrastive_step(vectors, torch.tensor([[True, False]]), 0.5)
+    assert stats[0] == pytest.approx((2 / 5) ** 2)
+    assert gradient[2:].abs().sum() == 0  # no gradient enters a negative that does not exist
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_contrastive_loss_pulls_paraphrases_and_pushes_negatives(which: int) -> None:
+    """The text of the paper, not its printed loss."""
+    vectors = torch.tensor([[1.0, 0.2], [1.0, 0.9], [1.0, -0.4], [1.0, 1.5]])
+    found = torch.ones(1, 2, dtype=torch.bool)
+    _, gradient = contrastive_step(vectors, found, 0.9)
+    before, (after_positive, after_negative) = cosines(vectors), cosines(vectors - 0.01 * gradient)
+    if which == 0:
+        assert after_positive > before[0]
+    else:
+        assert after_negative.sum() < before[1].sum()
+
+
+def test_ranking_loss_by_hand() -> None:
+    # s1 = t1 = (1, 0), s2 = t2 = (0, 1): -log(e^2 / (e^2 + e^0)) = log(1 + e^-2) each.
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    stats, _ = ranking_step(vectors, torch.tensor([[1, 2], [3, 4]]), 2.0)
+    assert stats.tolist() == pytest.approx([math.log(1 + math.exp(-2)), 0, 1, 0, 0])
+
+
+def test_bags_and_their_gradient_are_those_of_autograd(pairs: Pairs) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(VOCAB, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    sentences = np.array([3, 17, 3, 40])
+    bags = Bags.of(pairs, sentences)
+    rows = [pairs.ids[pairs.offsets[s] : pairs.offsets[s + 1]] for s in sentences]
+    means = torch.stack([weight[row.astype(np.int64)].mean(0) for row in rows])
+    torch.testing.assert_close(bags.means(weight.detach()), means.detach())
+    gradient = torch.randn(4, 3, dtype=torch.float64, generator=generator)
+    means.backward(gradient)
+    assert bags.rows.tolist() == sorted({int(piece) for row in rows for piece in row})
+    assert weight.grad is not None
+    torch.testing.assert_close(bags.gradient(gradient), weight.grad[bags.rows.astype(np.int64)])
+
+
+def slow_training(pairs: Pairs, setup: TrainingConfig) -> Tensor:
+    """The same training, sentence by sentence, with torch's own modules."""
+    generator = torch.Generator().manual_seed(setup.seed)
+    table = torch.nn.Parameter(torch.randn(VOCAB, setup.dim, generator=generator) * setup.init_std)
+    adam = torch.optim.Adam([table], lr=setup.lr)
+    order = np.random.default_rng([setup.seed, 0]).permutation(len(pairs)).tolist()
+
+    def vector(sentence: int) -> Tensor:
+        ids = pairs.ids[pairs.offsets[sentence] : pairs.offsets[sentence + 1]]
+        return torch.stack([table[int(piece)] for piece in ids]).mean(0)
+
+    def cosine(a: int, b: int) -> Tensor:
+        return F.cosine_similarity(vector(a), vector(b), dim=0)
+
+    queue: list[tuple[int, int, int, int]] = []
+    for step in range(setup.steps):
+        if not queue:
+            megabatch = min(setup.megabatch, 1 + step // setup.megabatch_anneal)
+            count = megabatch * setup.batch_size
+            chosen, order = order[:count], order[count:]
+            rows = [tuple(map(int, row)) for row in pairs.pair_rows(np.array(chosen))]
+            with torch.no_grad():
+                for s, t in rows:
+                    wrong = max((u for r, u in rows if r != s), key=lambda u: float(cosine(s, u)))
+                    back = max((r for r, _ in rows if r != s), key=lambda r: float(cosine(t, r)))
+                    queue.append((s, t, wrong, back))
+        batch, queue = queue[: setup.batch_size], queue[setup.batch_size :]
+        loss = torch.zeros(())
+        for s, t, wrong, back in batch:
+            loss = loss + (setup.margin - cosine(s, t) + cosine(s, wrong)).clamp(min=0)
+            loss = loss + (setup.margin - cosine(s, t) + cosine(t, back)).clamp(min=0)
+        for group in adam.param_groups:
+            group["lr"] = setup.lr * (1 - step / setup.steps)
+        adam.zero_grad()
+        (loss / len(batch)).backward()
+        adam.step()
+    return table.detach()
+
+
+def test_training_equals_a_slow_loop(pairs: Pairs) -> None:
+    setup = config(steps=6, megabatch_anneal=2, lr=0.01)
+    trainer = Trainer(setup, pairs, VOCAB)
+    for _ in range(setup.steps):
+        trainer.train_step()
+    torch.testing.assert_close(
+        trainer.weight.detach(), slow_training(pairs, setup), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_values_of_a_step(pairs: Pairs) -> None:
+    trainer = Trainer(config(), pairs, VOCAB)
+    stats = StepStats(*trainer.train_step().tolist())
+    assert 0 < stats.loss <= 2 * (0.4 + 2)
+    assert 0 < stats.active <= 1
+    assert -1 <= min(stats.positive, stats.negative, stats.random)
+    assert stats.negative > stats.random  # the hardest against any
+
+
+def test_megabatch_grows_and_learning_rate_falls(pairs: Pairs) -> None:
+    trainer = Trainer(config(steps=20), pairs, VOCAB)
+    sizes, rates = [], []
+    for _ in range(20):
+        sizes.append(trainer.megabatch)
+        rates.append(trainer.lr)
+        trainer.train_step()
+    assert sizes == [1] * 4 + [2] * 4 + [3] * 12
+    assert rates == pytest.approx([5e-3 * (1 - step / 20) for step in range(20)])
+    assert Trainer(config(lr_schedule="constant"), pairs, VOCAB).lr == 5e-3
+
+
+def test_an_epoch_sees_every_pair_once(pairs: Pairs) -> None:
+    # 30 pairs in minibatches of 5: 6 steps an epoch, whatever M is.
+    trainer = Trainer(config(steps=12, batch_size=5), pairs, VOCAB)
+    seen = []
+    for _ in range(12):
+        if len(trainer.queue) == 0:
+            trainer.queue = trainer._mine(trainer._next_pairs())
+        seen.append(trainer.queue[:5, 0])
+        trainer.train_step()
+    first, second = np.concatenate(seen[:6]), np.concatenate(seen[6:])
+    assert sorted(first) == sorted(second) == pairs.pair_rows(np.arange(len(pairs)))[:, 0].tolist()
+    assert first.tolist() != second.tolist()
+
+
+def test_fewer_pairs_than_a_minibatch(make_pairs: Callable[..., Pairs]) -> None:
+    for count in (1, 2, 3):
+        trainer = Trainer(config(), make_pairs(count, VOCAB, shared=1, filler=2), VOCAB)
+        before = trainer.weight.detach().clone()
+        losses = [float(trainer.train_step()[0]) for _ in range(3)]
+        assert all(math.isfinite(loss) for loss in losses)
+        if count == 1:  # no other pair: no negative, no loss, no change
+            assert losses == [0, 0, 0]
+            assert torch.equal(before, trainer.weight.detach())
+
+
+def test_one_seed_one_result(pairs: Pairs) -> None:
+    def result(seed: int) -> Tensor:
+        trainer = Trainer(config(seed=seed, dropout=0.2), pairs, VOCAB)
+        for _ in range(10):
+            trainer.train_step()
+        return trainer.weight.detach()
+
+    assert torch.equal(result(1), result(1))
+    assert not torch.equal(result(1), result(2))
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 9, 12])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_going_on_from_a_state_changes_nothing(pairs: Pairs, stop: int, dropout: float) -> None:
+    # M is 2 from step 4 on and 3 from step 8 on: some stops are inside a mega-batch.
+    setup = config(dropout=dropout, megabatch_anneal=4)
+    whole = Trainer(setup, pairs, VOCAB)
+    for _ in range(setup.steps):
+        whole.train_step()
+    first = Trainer(setup, pairs, VOCAB)
+    for _ in range(stop):
+        first.train_step()
+    second = Trainer(setup, pairs, VOCAB)
+    second.load_state(*first.state())
+    for _ in range(setup.steps - stop):
+        second.train_step()
+    assert torch.equal(whole.weight.detach(), second.weight.detach())
+
+
+def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
+    trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
+    bags = Bags.of(pairs, np.arange(60))
+    vectors, _ = trainer.learner.means_with_dropout(bags, torch.ones(VOCAB, 8), [1, 0, 0])
+    # Five pieces of ones, each entry 0 or 1 / 0.5: sums of five of them over five.
+    assert set((vectors * 5 / 2).round(decimals=4).flatten().tolist()) <= set(range(6))
+    assert float(vectors.mean()) == pytest.approx(1, abs=0.05)
+    assert len(vectors.flatten().unique()) > 2
+
+
+def test_dropout_trains_with_the_gradient_of_what_was_kept(pairs: Pairs) -> None:
+    trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
+    bags = Bags.of(pairs, np.array([0, 7]))
+    weight = torch.randn(VOCAB, 8, dtype=torch.float32, requires_grad=True)
+    vectors, backward = trainer.learner.means_with_dropout(bags, weight, [1, 0, 0])
+    of_means = torch.randn(2, 8)
+    vectors.backward(of_means)
+    assert weight.grad is not None
+    torch.testing.assert_close(backward(of_means), weight.grad[bags.rows.astype(np.int64)])
+
+
+def learn(pairs: Pairs, vocab: int, **changes: Any) -> tuple[Trainer, StepStats]:
+    setup = TrainingConfig(steps=200, dim=32, batch_size=64, lr_schedule="constant", **changes)
+    trainer = Trainer(setup, pairs, vocab)
+    window = [trainer.train_step() for _ in range(setup.steps)][-50:]
+    return trainer, StepStats(*torch.stack(window).mean(0).tolist())
+
+
+def test_a_collapse_is_seen(make_pairs: Callable[..., Pairs]) -> None:
+    # Sides that share nothing, hardest negatives from the first step: all vectors become one.
+    pairs = make_pairs(2000, 600, shared=0, filler=8)
+    trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=30, megabatch_anneal=1)
+    assert stats.loss == pytest.approx(2 * 0.4, abs=0.05)
+    assert stats.random > 0.95
+    assert stats.collapsed(trainer.config)
+    assert embeddings_collapsed(*trainer.mean_cosines())
+
+
+def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pairs]) -> None:
+    pairs = make_pairs(2000, 600, shared=2, filler=6)
+    trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=3, megabatch_anneal=100)
+    assert not stats.collapsed(trainer.config)
+    positive, random = trainer.mean_cosines()
+    assert positive > random + 0.3
+    assert not embeddings_collapsed(positive, random)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("steps", 0, "--steps: got 0, expected 1 or more"),
+        ("dim", 0, "--dim: got 0, expected 1 or more"),
+        ("batch_size", -1, "--batch-size: got -1, expected 1 or more"),
+        ("megabatch", 0, "--megabatch: got 0"),
+        ("megabatch_anneal", 0, "--megabatch-anneal: got 0"),
+        ("margin", 0.0, "--margin: got 0.0, expected above 0, at most 2"),
+        ("lr", math.nan, "--lr: got nan, expected a number above 0"),
+        ("init_std", 0.0, "--init-std: got 0.0"),
+        ("dropout", 1.0, "--dropout: got 1.0, expected at least 0, below 1"),
+        ("pool", "any", "--pool: got any, expected other or all"),
+        ("lr_schedule", "cosine", "--lr-schedule: got cosine, expected linear or constant"),
+        ("save_every", -1, "--save-every: got -1, expected 0 or more"),
+        ("log_every", 0, "--log-every: got 0, expected 1 or more"),
+    ],
+)
+def test_flags_out_of_range(name: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**{name: value})  # type: ignore[arg-type]
+
+
+def trained(pairs: Pairs, setup: TrainingConfig, **arguments: Any) -> Tensor:
+    trainer = Trainer(setup, pairs, VOCAB, **arguments)
+    for _ in range(setup.steps):
+        trainer.train_step()
+    return trainer.weight.clone()
+
+
+def test_l2_pulls_towards_the_initial_embeddings(pairs: Pairs) -> None:
+    free = trained(pairs, config(lr_schedule="constant"))
+    initial = Trainer(config(), pairs, VOCAB).weight.clone()
+    distances = [
+        float((trained(pairs, config(lr_schedule="constant", l2_initial=l2)) - initial).norm())
+        for l2 in (0.01, 1.0)
+    ]
+    assert float((free - initial).norm()) > distances[0] > distances[1] > 0
+
+
+def test_l2_by_hand(make_pairs: Callable[..., Pairs]) -> None:
+    # One pair has no negative: the only gradient is l2 * (W - W0), and Adam's first step is
+    # lr * its sign. With W = W0 nothing moves at all; from W0 + 1 everything moves by -lr.
+    trainer = Trainer(
+        config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
+    )
+    before = trainer.weight.clone()
+    trainer.train_step()
+    assert torch.equal(trainer.weight, before)
+    trainer = Trainer(
+        config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
+    )
+    trainer.learner.adam.weight += 1
+    trainer.train_step()
+    torch.testing.assert_close(trainer.weight, before + 1 - 5e-3)
+
+
+@pytest.mark.parametrize("negatives", ["max", "mix", "rand"])
+def test_negatives_by_name(pairs: Pairs, negatives: str) -> None:
+    setup = config(negatives=negatives, megabatch_anneal=1, batch_size=10)
+    means = []
+    for seed in range(5):
+        trainer = Trainer(config(**{**vars(setup), "seed": seed}), pairs, VOCAB)
+        trainer.step = 2  # M = 3: all pairs
+        mined = trainer._mine(trainer._next_pairs())
+        bags = [Bags.of(pairs, mined[:, column]) for column in (0, 2)]
+        left, negative = (F.normalize(part.means(trainer.weight)) for part in bags)
+        means.append(float((left * negative).sum(1).mean()))
+    expected = {"max": (0.5, 1), "mix": (0.2, 0.5), "rand": (-0.2, 0.2)}[negatives]
+    assert expected[0] < np.mean(means) < expected[1]
+
+
+def test_given_initial_embeddings(pairs: Pairs) -> None:
+    initial = torch.full((VOCAB, 8), 0.5)
+    trainer = Trainer(config(), pairs, VOCAB, initial=initial)
+    assert torch.equal(trainer.weight, initial)
+    trainer.train_step()
+    assert torch.equal(initial, torch.full((VOCAB, 8), 0.5))  # ours is a copy
+    with pytest.raises(ValueError, match=r"initial embeddings are \(3, 8\), expected \(40, 8\)"):
+        Trainer(config(), pairs, VOCAB, initial=initial[:3])
+
+
+def test_the_ranking_loss_learns(make_pairs: Callable[..., Pairs]) -> None:
+    pairs = make_pairs(500, 300, shared=2, filler=6)
+    setup = TrainingConfig(steps=200, dim=16, batch_size=50, objective="mnr", lr=2e-2)
+    trainer = Trainer(setup, pairs, 300)
+    stats = [StepStats(*trainer.train_step().tolist()) for _ in range(200)]
+    assert np.mean([s.loss for s in stats[-20:]]) < 0.5 * np.mean([s.loss for s in stats[:20]])
+    assert stats[-1].positive > stats[-1].negative > stats[-1].random
+    assert not stats[-1].collapsed(setup)
+
+
+def test_beyond_the_dense_steps_resuming_is_exact(pairs: Pairs) -> None:
+    setup = config(steps=DENSE_STEPS + 40, eval_every=7)
+
+    def go(trainer: Trainer, until: int) -> Trainer:
+        while trainer.step < until:
+            trainer.train_step()
+        return trainer
+
+    whole = go(Trainer(setup, pairs, VOCAB), setup.steps)
+    first = go(Trainer(setup, pairs, VOCAB), DENSE_STEPS + 17)
+    second = Trainer(setup, pairs, VOCAB)
+    second.load_state(*first.state())
+    assert torch.equal(whole.weight, go(second, setup.steps).weight)

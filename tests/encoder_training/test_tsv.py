@@ -1,0 +1,228 @@
+"""Lines of any file, packed or not, in blocks: none lost, none wrong, none too long to hold."""
+
+import gzip
+import io
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.encoder_training import tsv
+from simile_plugin.encoder_training.tsv import Block, Columns, Progress, TsvInput
+
+needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is missing")
+
+
+def lines_of(source: TsvInput) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """(number, text) of the good lines, (number, reason) of the bad ones."""
+    bad: list[tuple[int, str]] = []
+    good = [
+        line for block in source.blocks() for line in block.lines(lambda *what: bad.append(what))
+    ]
+    return good, bad
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"a", b"\n", b"\t", b"\r", b"\xff", b"\xc3\xa9"])).map(b"".join),
+    size=st.integers(1, 7),
+)
+def test_blocks_of_any_size_hold_the_same_lines(data: bytes, size: int) -> None:
+    """Oracle: all bytes split at once."""
+    expected = list(enumerate(data.split(b"\n"), 1))
+    if not expected[-1][1]:
+        expected.pop()
+    chunks = (data[start : start + size] for start in range(0, len(data), size))
+    blocks = list(TsvInput([])._blocks_of(chunks, "x"))
+    found: list[tuple[int, bytes]] = []
+    for block in blocks:
+        rows = block.data.removesuffix(b"\n").split(b"\n")
+        found += enumerate(rows, block.first_line)
+    assert found == expected
+
+
+def test_lines_that_are_no_text_are_reported() -> None:
+    bad: list[tuple[int, str]] = []
+    data = b"\xef\xbb\xbfone\r\n\xfftwo\nthr\0ee\n\xef\xbb\xbffour\n\nsix"
+    good = list(Block("x", 1, data).lines(lambda *what: bad.append(what)))
+    # A byte order mark goes at the beginning of a file only.
+    assert good == [(1, "one"), (4, "\ufefffour"), (5, ""), (6, "six")]
+    assert bad == [(2, "not UTF-8"), (3, "zero byte, as in UTF-16")]
+
+
+def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tsv, "LONGEST_LINE", 100)
+    monkeypatch.setattr(tsv, "CHUNK_BYTES", 30)
+    path = tmp_path / "long.tsv"
+    path.write_bytes(b"a\tb\n" + b"x" * 5000 + b"\nc\td\n" + b"y" * 100 + b"\n" + b"z" * 101)
+    source = TsvInput([str(path)])
+    assert max(len(block.data) for block in source.blocks()) <= 100 + 1 + 30
+    good, bad = lines_of(source)
+    assert good == [(1, "a\tb"), (3, "c\td"), (4, "y" * 100)]
+    assert [number for number, _ in bad] == [2, 5]
+
+
+def test_header_and_several_files(tmp_path: Path) -> None:
+    for name, text in (("a", "head\n1\n2\n"), ("b", "head"), ("c", "head\n3")):
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in "abc"]
+    assert lines_of(TsvInput(paths, header=True))[0] == [(2, "1"), (3, "2"), (2, "3")]
+    assert TsvInput(paths).total == 9 + 4 + 6
+
+
+def test_position_runs_to_the_end(tmp_path: Path) -> None:
+    text = "".join(f"{number}\tline\n" for number in range(50_000)).encode()
+    (tmp_path / "a.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "b").write_bytes(text)
+    source = TsvInput([str(tmp_path / "a.gz"), str(tmp_path / "b")])
+    places = [source.position for _ in source.blocks()]
+    assert places == sorted(places)
+    assert source.position == source.total == sum(p.stat().st_size for p in tmp_path.iterdir())
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
+    source = TsvInput(["-"])
+    assert source.total is None
+    assert [(b.name, b.first_line, b.data) for b in source.blocks()] == [
+        ("<stdin>", 1, b"a\n"),
+        ("<stdin>", 2, b"b"),
+    ]
+    with pytest.raises(ValueError, match="can be read only once"):
+        TsvInput(["-", "-"])
+
+
+def test_inputs_are_checked_before_work(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\tb\n")
+    with pytest.raises(FileNotFoundError):
+        TsvInput([str(tmp_path / "a"), str(tmp_path / "missing")])
+    with pytest.raises(ValueError, match="is a folder, expected a TSV file"):
+        TsvInput([str(tmp_path)])
+
+
+def packed(path: Path, *frames: bytes) -> Path:
+    """A .zst of some frames, one after the other."""
+    command = ["zstd", "-q", "-c"]
+    parts = [subprocess.run(command, input=f, stdout=-1, check=True).stdout for f in frames]
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+@needs_zstd
+def test_zstd_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tsv, "_zstd_library", lambda: None)
+    path = packed(tmp_path / "a.zst", b"a\n" * 1000, b"b\n")
+    assert len(lines_of(TsvInput([str(path)]))[0]) == 1001
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ValueError, match=r"a.zst: damaged zstd file \(.*premature end"):
+        lines_of(TsvInput([str(path)]))
+    path.write_bytes(b"a\tb\n")
+    with pytest.raises(ValueError, match="damaged zstd file"):
+        lines_of(TsvInput([str(path)]))
+
+
+class FakeFrame:
+    """Stands for a library's decompressor: a frame is text up to "|"."""
+
+    def __init__(self) -> None:
+        self.eof, self.unused_data = False, b""
+
+    def decompress(self, data: bytes) -> bytes:
+        if self.eof:
+            raise EOFError
+        text, end, self.unused_data = data.partition(b"|")
+        self.eof = bool(end)
+        if b"?" in text:
+            raise ZeroDivisionError("odd byte")
+        return text
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        {"ZstdFile": object, "ZstdDecompressor": FakeFrame},
+        {"ZstdDecompressor": lambda **_: types.SimpleNamespace(decompressobj=FakeFrame)},
+    ],
+)
+def test_zstd_by_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: dict[str, object]
+) -> None:
+    found = types.SimpleNamespace(ZstdError=ZeroDivisionError, **library)
+    monkeypatch.setattr(tsv, "_zstd_library", lambda: found)
+    path = tmp_path / "a.zst"
+    path.write_bytes(b"a\nb|c\nd\n|")  # a line across two frames
+    assert lines_of(TsvInput([str(path)]))[0] == [(1, "a"), (2, "bc"), (3, "d")]
+    path.write_bytes(b"a\n|b\n")
+    with pytest.raises(ValueError, match="it ends in the middle"):
+        lines_of(TsvInput([str(path)]))
+    path.write_bytes(b"a\n?|")
+    with pytest.raises(ValueError, match=r"damaged zstd file \(odd byte\)"):
+        lines_of(TsvInput([str(path)]))
+    path.write_bytes(b"")
+    assert lines_of(TsvInput([str(path)])) == ([], [])
+
+
+def test_zstd_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("zstandard", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "a.zst").write_bytes(b"")
+    with pytest.raises(ValueError, match="pip install zstandard"):
+        TsvInput([str(tmp_path / "a.zst")])
+
+
+@pytest.mark.parametrize(
+    ("spec", "line", "pairs"),
+    [
+        ("1,2", "a\tb\tc", [("a", "b")]),
+        ("3,1", "a\tb\tc", [("c", "a")]),
+        ("1-", "a\tb\t \t\tc", [("a", "b"), ("a", "c"), ("b", "c")]),
+        ("2-4", "x\ta\tb\tc\td", [("a", "b"), ("a", "c"), ("b", "c")]),
+        ("2-", "x\ta\tb", [("a", "b")]),
+    ],
+)
+def test_columns(spec: str, line: str, pairs: list[tuple[str, str]]) -> None:
+    assert Columns.parse(spec).pairs(line) == (pairs, None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "line", "reason"),
+    [
+        ("1,2", "a", "no second column"),
+        ("1,3", "a\tb", "no column 3"),
+        ("1-", "a\t\t ", "fewer than two sentences"),
+        ("2-9", "id\ta", "fewer than two sentences"),
+    ],
+)
+def test_columns_that_are_not_there(spec: str, line: str, reason: str) -> None:
+    assert Columns.parse(spec).pairs(line) == ([], reason)
+
+
+@pytest.mark.parametrize("spec", ["", "1", "0,1", "0-", "1,1", "a,b", "2-1", "1-2-3", "-2", "1,,2"])
+def test_bad_columns(spec: str) -> None:
+    with pytest.raises(ValueError, match="--columns: got"):
+        Columns.parse(spec)
+
+
+@pytest.mark.parametrize("spec", ["1,2", "3,1", "2-", "2-4"])
+def test_columns_are_written_as_they_are_read(spec: str) -> None:
+    assert Columns.parse(str(Columns.parse(spec))) == Columns.parse(spec)
+
+
+def test_progress_without_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tsv, "LINE_EVERY", -1.0)
+    (tmp_path / "a").write_text("a\tb\n")
+    source = TsvInput([str(tmp_path / "a")])
+    with Progress("reading", source) as progress:
+        for _ in source.blocks():
+            progress.add(7)
+    said = capsys.readouterr().err
+    assert said.startswith("reading: 100 %, 7 pairs, ")
+    assert said.endswith(" pairs/s\n")

@@ -1,0 +1,209 @@
+"""Correlations by hand, and STS folders as they come."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.evaluation.sts import (
+    evaluate_sts,
+    measure_speed,
+    pearson,
+    ranks,
+    read_sts,
+    similarities,
+    spearman,
+)
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float64)
+
+
+def test_pearson_by_hand() -> None:
+    # x - 2 = (-1, 0, 1), y - 4 = (-2, 1, 1): (2 + 0 + 1) / sqrt(2 * 6)
+    assert pearson(array(1, 2, 3), array(2, 5, 5)) == pytest.approx(3 / math.sqrt(12))
+    assert pearson(array(1, 2, 3), array(3, 2, 1)) == pytest.approx(-1)
+
+
+def test_ranks_share_ties() -> None:
+    assert ranks(array(10, 30, 20, 20)).tolist() == [1, 4, 2.5, 2.5]
+
+
+def test_spearman_by_hand() -> None:
+    # Ranks 1 2 3 and 1 2.5 2.5: deviations (-1, 0, 1) and (-1, .5, .5): 1.5 / sqrt(2 * 1.5)
+    assert spearman(array(1, 2, 30), array(2, 5, 5)) == pytest.approx(1.5 / math.sqrt(3))
+    assert spearman(array(1, 2, 3), array(1, 10, 100)) == pytest.approx(1)
+
+
+def test_against_numpy() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 100))
+    assert pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1])
+
+
+def test_constant_sides_are_undefined() -> None:
+    for function in (pearson, spearman):
+        assert math.isnan(function(array(1, 1, 1), array(1, 2, 3)))
+        assert math.isnan(function(array(1, 2, 3), array(0, 0, 0)))
+        assert math.isnan(function(array(1, 1 + 1e-8, 1), array(1, 2, 3)))
+
+
+def write_set(folder: Path, name: str, pairs: list[tuple[str, str]], gold: str) -> None:
+    folder.mkdir(exist_ok=True)
+    text = "".join(f"{a}\t{b}\n" for a, b in pairs)
+    (folder / f"STS.input.{name}.txt").write_text(text, encoding="utf-8")
+    (folder / f"STS.gs.{name}.txt").write_text(gold, encoding="utf-8")
+
+
+PAIRS = [
+    ("the red house", "a red house on the hill"),
+    ("the ferry at noon", "nobody told the baker"),
+    ("she folded the map", "he folded a map"),
+    ("snow on the line", "the museum opens in the spring"),
+]
+
+
+def test_a_folder(encoder: Encoder, tmp_path: Path) -> None:
+    write_set(tmp_path, "one", PAIRS, "5\n0.5\n4\n1\n")
+    write_set(tmp_path, "two.more", PAIRS[:3], "1\n5\n2\n")
+    (tmp_path / "correlation.pl").write_text("other files are left alone")
+    sets = read_sts(tmp_path)
+    assert [part.name for part in sets] == ["one", "two.more"]
+    scores = evaluate_sts(encoder, tmp_path, sets)
+    sims = {n: similarities(encoder, *zip(*PAIRS[:n], strict=True)) for n in (3, 4)}
+    one = 100 * pearson(sims[4], array(5, 0.5, 4, 1))
+    two = 100 * pearson(sims[3], array(1, 5, 2))
+    assert scores.pearson == pytest.approx({"one": one, "two.more": two})
+    assert scores.mean_pearson == pytest.approx((one + two) / 2)
+    every = np.concatenate([sims[4], sims[3]]), array(5, 0.5, 4, 1, 1, 5, 2)
+    assert scores.all_pearson == pytest.approx(100 * pearson(*every))
+    assert scores.all_spearman == pytest.approx(100 * spearman(*every))
+    assert scores.pairs == 7
+    assert scores.constant == []
+
+
+def test_pairs_without_a_gold_score_are_left_out(encoder: Encoder, tmp_path: Path) -> None:
+    write_set(tmp_path, "gaps", PAIRS, "5\n\n4\n \n")
+    (part,) = read_sts(tmp_path)
+    assert part.left == [PAIRS[0][0], PAIRS[2][0]]
+    assert part.gold.tolist() == [5, 4]
+
+
+def test_equal_cosines_are_said_to_be_undefined(encoder: Encoder, tmp_path: Path) -> None:
+    flat = Encoder(torch.ones_like(encoder.weight), encoder.segmenter)
+    write_set(tmp_path, "one", PAIRS, "5\n1\n4\n0\n")
+    scores = evaluate_sts(flat, tmp_path, read_sts(tmp_path))
+    assert scores.constant == ["one"]
+    assert math.isnan(scores.mean_pearson)
+    assert math.isnan(scores.all_spearman)
+
+
+def test_similarity_is_the_cosine_of_means(encoder: Encoder) -> None:
+    sims = similarities(encoder, ["the red house", ""], ["a red house", "a boat"])
+    rows = encoder.segmenter.encode(["the red house", "a red house"])
+    means = [encoder.weight.detach()[row].mean(0).double() for row in rows]
+    expected = means[0] @ means[1] / (means[0].norm() * means[1].norm())
+    assert sims.tolist() == pytest.approx([float(expected), 0.0], abs=1e-6)
+
+
+def test_bad_folders(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no STS.input.*.txt there"):
+        read_sts(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no STS.input.*.txt there"):
+        read_sts(tmp_path)
+    (tmp_path / "STS.input.x.txt").write_text("a\tb\n")
+    with pytest.raises(ValueError, match="has no gold scores, expected .*STS.gs.x.txt"):
+        read_sts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        (
+            "1\n2\n3\n",
+            "STS.input.x.txt has 4 lines but .*STS.gs.x.txt has 3; they must be parallel",
+        ),
+        ("1\n2\n3\nfour\n", "STS.gs.x.txt:4: got 'four', expected a number"),
+        ("1\nnan\n3\n4\n", "STS.gs.x.txt:2: got 'nan', expected a number"),
+        ("1\n\n\n\n", "1 gold scores, expected 2 or more"),
+    ],
+)
+def test_bad_gold(tmp_path: Path, gold: str, message: str) -> None:
+    write_set(tmp_path, "x", PAIRS, gold)
+    with pytest.raises(ValueError, match=message):
+        read_sts(tmp_path)
+
+
+def test_a_line_without_tab(tmp_path: Path) -> None:
+    write_set(tmp_path, "x", PAIRS, "1\n2\n3\n4\n")
+    (tmp_path / "STS.input.x.txt").write_text("a\tb\nno tab here\na\tb\na\tb\n")
+    with pytest.raises(ValueError, match="STS.input.x.txt:2: no TAB"):
+        read_sts(tmp_path)
+
+
+def test_names_of_2016_and_of_the_cross_lingual_tracks(tmp_path: Path) -> None:
+    rows = "the red house\ta house\tsource one\nsnow on the line\tthe museum\tsource two\n"
+    (tmp_path / "STS2016.input.answer-answer.txt").write_text(rows)
+    (tmp_path / "STS2016.gs.answer-answer.txt").write_text("4\n0\n")
+    write_set(
+        tmp_path, "track4a.es-en", [("la casa", "the house"), ("la nieve", "a bus")], "5\n0\n"
+    )
+    first, second = read_sts(tmp_path)
+    assert (first.name, second.name) == ("answer-answer", "track4a.es-en")
+    assert first.right == ["a house", "the museum"]
+    assert second.left == ["la casa", "la nieve"]
+
+
+def test_sts_b_and_three_columns(tmp_path: Path) -> None:
+    benchmark = tmp_path / "sts-dev.csv"
+    row = "main-news\theadlines\t2013\t{}\t{}\t{}\t{}{}\n"
+    benchmark.write_text(
+        row.format("0001", "4.25", 'a "quoted ferry', "a boat", "")
+        + row.format("0002", "0.5", "snow", "the baker", "\tsome licence\tanother")
+    )
+    (part,) = read_sts(benchmark)
+    assert (part.name, part.left) == ("sts-dev", ['a "quoted ferry', "snow"])
+    assert (part.right, part.gold.tolist()) == (["a boat", "the baker"], [4.25, 0.5])
+    plain = tmp_path / "hard-pos.txt"
+    plain.write_text("a ferry\ta boat\t4.5\nthe map\ta chart\t5\n")
+    (part,) = read_sts(plain)
+    assert (part.right, part.gold.tolist()) == (["a boat", "a chart"], [4.5, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\t1\nc\td\n", "set.tsv:2: 2 columns, expected 7 or more as in STS-B"),
+        ("a\tb\t1\nc\td\tinf\n", "set.tsv:2: got 'inf', expected a number"),
+        ("a\tb\t1\n", "set.tsv: 1 gold scores, expected 2 or more"),
+        ("", "set.tsv: 0 gold scores"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "set.tsv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_sts(tmp_path / "set.tsv")
+
+
+def test_speed_encodes_as_many_sentences_as_it_says(encoder: Encoder) -> None:
+    batches: list[int] = []
+    done: list[int] = []
+
+    def embed(sentences: Sequence[str]) -> torch.Tensor:
+        batches.append(len(sentences))
+        return encoder.embed_text(sentences)
+
+    found = measure_speed(
+        embed, ["the red house", "snow", "a map"], total=10, batch=4, progress=done.append
+    )
+    assert batches == [4, 4, 4, 2]  # the first is not timed
+    assert done == [4, 4, 2]
+    assert (found.sentences, found.batch, found.device) == (10, 4, "cpu")
+    assert found.per_second == pytest.approx(10 / found.seconds)
+    with pytest.raises(ValueError, match="--speed: the file has no sentences"):
+        measure_speed(embed, [])

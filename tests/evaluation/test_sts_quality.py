@@ -1,0 +1,189 @@
+"""STS by every metric: fast resamples against written-out ones, means by hand, the command."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.evaluation.judgements import Estimate, read_judgements
+from simile_plugin.evaluation.sentence_metrics import surface_scores
+from simile_plugin.evaluation.sts import evaluate_sts, pearson, read_sts
+from simile_plugin.evaluation.sts_quality import (
+    StsQuality,
+    evaluate_sts_metrics,
+    resampled_correlations,
+)
+from simile_plugin.report import quality
+from simile_plugin.report.page_answer import answer_quality
+from simile_plugin.report.quality import (
+    QualityResult,
+    analyse_quality,
+    format_quality,
+    quality_figure,
+)
+from simile_plugin.report.report_page import Made, report_page
+from simile_plugin.statistics.resampling import resample_counts
+from tests.evaluation.test_sts import PAIRS, write_set
+from tests.report.test_html import check
+
+EIGHT = [*PAIRS, *((b, a + " again") for a, b in PAIRS)]
+
+
+@pytest.fixture(autouse=True)
+def no_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers on every machine."""
+    monkeypatch.setattr(quality, "load_meteor", lambda: None)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    """Two years: one of two sets, one of one."""
+    write_set(tmp_path / "2012", "one", EIGHT, "5\n0.5\n4\n1\n3\n2\n4\n0\n")
+    write_set(tmp_path / "2012", "two", EIGHT[2:7], "1\n5\n2\n3\n4\n")
+    write_set(tmp_path / "2013", "one", EIGHT[1:], "0.5\n4\n1\n3\n2\n4\n0\n")
+    return [str(tmp_path / "2012"), str(tmp_path / "2013")]
+
+
+def test_resamples_are_what_writing_them_out_gives() -> None:
+    rng = np.random.default_rng(5)
+    scores, gold = 100 + rng.normal(size=(3, 25)), rng.integers(0, 6, 25).astype(float)
+    (counts,) = resample_counts(25, 12, seed=1)
+    fast = resampled_correlations(scores, gold, counts)
+    assert fast.shape == (3, 12)
+    for row, count in enumerate(counts.astype(int)):
+        for metric in range(3):
+            slow = 100 * pearson(np.repeat(scores[metric], count), np.repeat(gold, count))
+            assert fast[metric, row] == pytest.approx(slow)
+
+
+def test_constant_scores_have_no_correlation() -> None:
+    gold = np.array([1.0, 2, 4])
+    counts = np.array([[1.0, 1, 1], [0, 3, 0]])  # the second drew one pair three times
+    found = resampled_correlations(np.array([[0.5, 0.5, 0.5], [1, 2, 4]]), gold, counts)
+    assert np.isnan(found[0]).all()
+    assert found[1, 0] == pytest.approx(100) and math.isnan(found[1, 1])
+
+
+def test_means_over_sets_and_folders(encoder: Encoder, folders: list[str]) -> None:
+    sets = {folder: read_sts(folder) for folder in folders}
+    found = evaluate_sts_metrics({"e": encoder}, sets, resamples=60, seed=3)
+    for part in found.folders:
+        # SIM as the trainer and the plain evaluation have it
+        plain = evaluate_sts(encoder, part.folder, sets[part.folder])
+        assert part.scores["SIM"].mean_pearson == pytest.approx(plain.mean_pearson, abs=1e-4)
+        assert part.scores["SIM"].all_spearman == pytest.approx(plain.all_spearman, abs=1e-4)
+        assert part.pairs == plain.pairs
+        by_hand = [
+            100 * pearson(surface_scores(one.left, one.right, both=True)["chrF sym."], one.gold)
+            for one in sets[part.folder]
+        ]
+        estimate = part.estimates["chrF sym."]
+        assert estimate.value == pytest.approx(sum(by_hand) / len(by_hand))
+        assert estimate.value == pytest.approx(part.scores["chrF sym."].mean_pearson)
+        assert estimate.low <= estimate.high
+    means = [part.estimates["SIM"].value for part in found.folders]
+    assert found.mean["SIM"].value == pytest.approx(sum(means) / 2)
+    expected = found.mean["SIM"].value - found.mean["BLEU sym."].value
+    assert found.difference["SIM - BLEU sym."].value == pytest.approx(expected)
+    assert evaluate_sts_metrics({"e": encoder}, sets, resamples=60, seed=3) == found
+
+
+def test_command_prints_every_metric(
+    encoder_folder: Path, folders: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["eval-encoder", str(encoder_folder), "--resamples", "50", "--sts", *folders]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    header = "Pearson SIM SIMILE BLEU BLEU sym. chrF chrF sym."
+    assert [" ".join(line.split()) for line in text.splitlines()].count(header) == 2
+    assert "mean of sets" in text and "all 13 pairs" in text and "mean of folders" in text
+    assert "METEOR is left out" in text
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    part = found["sts"][0]
+    assert part["mean_pearson"] == part["metrics"]["SIM"]["mean_pearson"]
+    bleu = part["metrics"]["BLEU"]
+    assert bleu["interval"]["value"] == pytest.approx(bleu["mean_pearson"])
+    assert set(found["sts_mean"]) == set(part["metrics"]) and found["encoder"]
+
+
+def test_several_encoders_side_by_side(
+    encoder_folder: Path, folders: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    specs = [f"one={encoder_folder}", f"two={encoder_folder}"]
+    command = ["eval-encoder", *specs, "--resamples", "50", "--sts", *folders]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("encoder one ") and "\nencoder two " in text
+    row = next(line for line in text.splitlines() if line.startswith("SIM of two - SIM of one"))
+    assert row.split()[-3:] == ["0.0", "[0.0", "0.0]"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["encoders"]) == ["one", "two"] and "encoder" not in found
+    assert "SIMILE of two" in found["sts"][1]["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        (["x=a", "x=b"], "ENCODER: got 'x' for b, expected distinct names"),
+        (["a", "a"], "ENCODER: got 'a' for a, expected distinct names"),
+        (["=a"], "ENCODER: got '' for a, expected distinct names"),
+    ],
+)
+def test_bad_names(specs: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval-encoder", *specs, "--sts", "x"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path: Path) -> None:
+    pairs = [(a, "no word of it") for a in ("x", "y", "z")]
+    write_set(tmp_path, "flat", pairs, "1\n2\n3\n")
+    found = analyse_quality({"e": encoder}, {"s": read_sts(tmp_path)}, [], resamples=40)
+    assert "BLEU: undefined (equal scores): flat" in format_quality(found, sets=True)
+    assert found.as_json()["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
+    json.dumps(found.as_json(), allow_nan=False)
+    assert "<svg" in quality_figure(found)
+
+
+def test_the_page_has_tables_a_picture_and_an_answer(
+    encoder: Encoder, folders: list[str], tmp_path: Path
+) -> None:
+    judged = tmp_path / "xx-en.tsv"
+    rows = "".join(f"{a}\t{b}\t{z}\n" for z, (a, b) in enumerate(EIGHT))
+    judged.write_text("hyp\tref\tz\n" + rows)
+    sets = {folder: read_sts(folder) for folder in folders}
+    found = analyse_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
+    made = Made("simile report", {"judgements": (str(judged),)}, {})
+    document = check(report_page({"quality": found}, made))
+    # years, their differences, two folders; three correlations, their differences; the files
+    assert document.tags["table"] == 4 + 4 + 1
+    assert document.tags["svg"] == 1 and "quality" in document.ids()
+    assert {"Quality of metrics", "xx-en.tsv", "2012"} <= set(document.texts)
+    sentences = answer_quality(found)
+    assert found.sts is not None
+    mean = found.sts.mean
+    best = max(("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: mean[name].value)
+    assert f"and {best}, the best metric without an encoder" in sentences[0]
+    assert sentences[0] in document.texts and len(sentences) == 2
+
+
+@pytest.mark.parametrize(
+    ("gap", "ending"),
+    [
+        ((8.0, 5.0, 9.0), "a difference of +8.0 [+5.0, +9.0]."),
+        ((8.0, -1.0, 9.0), "a difference of +8.0 [-1.0, +9.0], which may be chance."),
+    ],
+)
+def test_the_answer_says_what_may_be_chance(gap: tuple[float, float, float], ending: str) -> None:
+    values = {"SIM": 60.0, "SIMILE": 58.0, "BLEU": 40.0, "chrF": 50.0, "METEOR": math.nan}
+    mean = {name: Estimate(value, value - 1, value + 1) for name, value in values.items()}
+    sts = StsQuality((), mean, {"SIMILE - chrF": Estimate(*gap)})
+    found = QualityResult({}, sts, None, 0.25, 60, 1, {}, ())
+    (sentence,) = answer_quality(found)
+    assert "SIMILE correlates with people at 58.0 percent and chrF, the best" in sentence
+    assert sentence.endswith(ending)

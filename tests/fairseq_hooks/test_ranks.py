@@ -1,0 +1,58 @@
+"""Agreement of ranks, and what is said when one of them is gone."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from simile_plugin.fairseq_hooks import ranks
+
+SAME = {"--reward": "simile", "--risk-alpha": "1.0"}
+
+
+def test_ranks_that_agree() -> None:
+    ranks.check_agreement([SAME, dict(SAME), dict(SAME)])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (SAME | {"--reward": "bleu"}, "--reward: rank 0 has simile and rank 2 has bleu; give all"),
+        (SAME | {"--new": "x"}, "--new: rank 0 has None and rank 2 has x"),  # another version
+        ({"--reward": "simile"}, "--risk-alpha: rank 0 has 1.0 and rank 2 has None"),
+    ],
+)
+def test_the_flag_that_differs_is_named(other: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ranks.check_agreement([SAME, SAME, other])
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("[gloo/pair.cc:1] Connection closed by peer [::1]:5"), "does not answer"),
+        (RuntimeError("Timed out waiting 3000ms for recv"), "training goes on from checkpoint_la"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to"), "--risk-max-tokens, or halve"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you"), "--risk-max-tokens"),
+        (MemoryError(), "out of memory; give --risk-max-tokens"),
+    ],
+)
+def test_lost_ranks_and_full_memories_get_one_line(error: BaseException, words: str) -> None:
+    line = ranks.explain(error)
+    assert line is not None and words in line and "\n" not in line
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shape mismatch"), KeyError("x"), OSError("y")])
+def test_other_errors_are_left_alone(error: BaseException) -> None:
+    assert ranks.explain(error) is None
+    assert ranks.explain(KeyboardInterrupt()) is None  # one process: the user's own
+
+
+def test_torchrun_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def infer(cfg: SimpleNamespace) -> None:  # as fairseq does
+        cfg.device_id = 1 % torch.cuda.device_count()
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    cfg = SimpleNamespace(distributed_backend="nccl")
+    ranks.launch_on_cpu_too(infer, cfg)
+    assert (cfg.device_id, cfg.distributed_backend) == (0, "gloo")

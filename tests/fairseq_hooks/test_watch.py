@@ -1,0 +1,72 @@
+"""The rules by which a run is stopped, apart from fairseq."""
+
+import logging
+
+import pytest
+
+from simile_plugin.fairseq_hooks.watch import Watch
+
+
+def seen(
+    *validations: tuple[float, float], band: float = 1.5, bleu: tuple[float, ...] = (30, 20)
+) -> Watch:
+    """A watch after validations; BLEU goes through `bleu` and stays at its last value."""
+    watch = Watch()
+    for number, (cost, ratio) in enumerate(validations):
+        watch.see(cost, ratio, bleu[min(number, len(bleu) - 1)], band)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("validations", "stops"),
+    [
+        ([(0.5, 1.0), (0.4, 1.6), (0.3, 1.7)], True),  # above 1.5 * 1
+        ([(0.5, 1.0), (0.4, 0.6), (0.3, 0.5)], True),  # below 1 / 1.5 = 0.67
+        ([(0.5, 1.0), (0.4, 1.5), (0.3, 1.5)], False),  # on the edge is inside
+        ([(0.5, 1.0), (0.4, 1.6), (0.3, 1.0), (0.3, 1.6)], False),  # not in a row
+        ([(0.5, 1.0), (0.6, 1.6), (0.6, 1.7)], False),  # the reward does not rise: not gamed
+        ([(0.5, 1.0), (0.4, 1.6)], False),  # once
+        ([(0.5, 2.0), (0.4, 2.9), (0.3, 2.9)], False),  # it began so: 1.5 * 2 = 3
+        ([(0.5, 2.0), (0.4, 3.1), (0.3, 3.1)], True),
+        ([(0.5, 0.4), (0.4, 1.0), (0.3, 1.0)], False),  # towards the references' length
+        ([(0.5, 0.4), (0.4, 0.2), (0.3, 0.2)], True),  # 0.4 / 1.5 = 0.27
+    ],
+)
+def test_gaming(validations: list[tuple[float, float]], stops: bool) -> None:
+    assert bool(seen(*validations).stop) is stops
+    assert seen(*validations, band=0).stop == ""
+    assert seen(*validations, bleu=(30, 30.1)).stop == ""  # longer, and better
+
+
+def test_the_first_sign_is_a_warning_and_the_second_has_advice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = seen((0.5, 1.0), (0.4, 1.6))
+    assert caplog.record_tuples == [
+        (
+            "simile_plugin.fairseq_hooks.watch",
+            logging.WARNING,
+            "cost fell from 0.5000 to 0.4000, but so did BLEU, from 30.00 to 20.00, and the length "
+            "ratio went from 1.00 to 1.60, outside 0.67 to 1.50 (--risk-length-band 1.5); training "
+            "stops if the next validation finds the same",
+        )
+    ]
+    watch.see(0.4, 1.6, 20, 1.5)
+    for word in ("checkpoint_best.pt", "--mle-weight", "--risk-cost-scale", "--reward half"):
+        assert word in watch.stop
+
+
+def test_a_resumed_run_goes_on_from_what_it_saw() -> None:
+    before = seen((0.5, 1.0), (0.4, 1.6))
+    after = Watch()
+    after.restore(before.state())
+    after.see(0.4, 1.6, 20, 1.5)
+    assert after.stop and not before.stop
+
+
+def test_skips_in_a_row() -> None:
+    watch = Watch()
+    for _ in range(3):
+        watch.skip(3)
+    with pytest.raises(FloatingPointError, match=r"4 times in a row \(--risk-max-skipped 3\): low"):
+        watch.skip(3)

@@ -1,0 +1,228 @@
+"""Beam search, diverse beam search and sampling against fairseq's SequenceGenerator: tokens
+exactly, scores within float error."""
+
+import pytest
+import torch
+from fairseq import search
+from fairseq.sequence_generator import SequenceGenerator
+from torch.nn.utils.weight_norm import WeightNorm
+
+from simile_plugin.fairseq_training import beam
+from simile_plugin.fairseq_training.beam import BeamOptions, beam_search, block_topk, decoding_mode
+from tests.fairseq_models import make_model, make_sample, make_task
+
+PAD, EOS = 1, 2
+ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
+LENGTHS = ((5, 4), (3, 6), (7, 2), (9, 3), (2, 3))
+OPTIONS = {
+    "plain": {},
+    "short": {"lenpen": 0.3},
+    "long": {"lenpen": 2.0, "max_len_b": 12},
+    "hot": {"temperature": 2.5},
+    "cold": {"temperature": 0.4},
+    "min_len": {"min_len": 4},
+    "unk": {"unk_penalty": -2.0},
+    "no unk": {"unk_penalty": 3.0},
+    "tight": {"max_len_a": 0.0, "max_len_b": 2},
+    "one step": {"max_len_a": 0.0, "max_len_b": 1},
+}
+
+
+def make_peaked_model(arch, task, seed=1):
+    """A tiny model whose distributions are far from flat, and which likes to stop."""
+    model = make_model(arch, task, seed).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed" in name or name.endswith("weight"):
+                noise = torch.randn(parameter.shape, generator=generator)
+                parameter += noise * parameter.std() * (3 if arch == "lstm" else 1.5)
+    return model
+
+
+def stock_lists(model, task, sample, size, options, strategy=None):
+    names = {"lenpen": "len_penalty"}
+    stock = SequenceGenerator(
+        [model],
+        task.target_dictionary,
+        beam_size=size,
+        search_strategy=strategy,
+        **{names.get(key, key): value for key, value in options.items()},
+    )
+    return stock.generate([], sample)
+
+
+def check_equal(found, expected, size):
+    for row, hypos in enumerate(expected):
+        assert int(found.scores[row].isfinite().sum()) == len(hypos)
+        for column, hypo in enumerate(hypos):
+            tokens = found.tokens[row, column]
+            assert tokens[tokens.ne(PAD)].tolist() == hypo["tokens"].tolist(), (row, column)
+            assert found.scores[row, column].item() == pytest.approx(
+                float(hypo["score"]), rel=1e-4, abs=1e-5
+            )
+        for column in range(len(hypos), size):
+            assert found.tokens[row, column].eq(PAD).all()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_lists_are_sequence_generators(arch, name):
+    task = make_task()
+    options = {"max_len_a": 1.5, "max_len_b": 6, **OPTIONS[name]}
+    lengths = set()
+    for seed in range(2):
+        sample = make_sample(task, seed, LENGTHS)
+        model = make_peaked_model(arch, task, seed)
+        for size in (1, 4, 13):  # 13 is all of the vocabulary but padding
+            expected = stock_lists(model, task, sample, size, options)
+            found = beam_search(
+                model, sample, BeamOptions(size, **options), task.target_dictionary, EOS
+            )
+            check_equal(found, expected, size)
+            lengths |= {len(hypo["tokens"]) for hypos in expected for hypo in hypos}
+    assert len(lengths) > 1 or name in ("one step", "min_len")
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_diverse_lists_are_sequence_generators(arch, strength):
+    task = make_task()
+    options = {"max_len_a": 1.5, "max_len_b": 6}
+    for seed in range(2):
+        sample = make_sample(task, seed, LENGTHS)
+        model = make_peaked_model(arch, task, seed)
+        for size, groups in ((4, 2), (6, 3), (4, 4)):
+            diverse = {"diverse_groups": groups, "diverse_strength": strength}
+            # fairseq takes the sentences' ids for rows of the batch; ours does not look at them
+            sample["id"] = torch.arange(len(LENGTHS))
+            strategy = search.DiverseBeamSearch(task.target_dictionary, groups, strength)
+            expected = stock_lists(model, task, sample, size, options, strategy)
+            sample["id"] += 1000
+            found = beam_search(
+                model, sample, BeamOptions(size, **options, **diverse), task.target_dictionary, EOS
+            )
+            sample["id"] -= 1000
+            check_equal(found, expected, size)
+
+
+def test_groups_differ_by_what_earlier_ones_took():
+    # one step, two beams in two groups: the second may not repeat the first's token for less
+    # than the strength
+    task = make_task()
+    model = make_model("transformer_tiny", task).eval()
+    with torch.no_grad():
+        weight = model.decoder.output_projection.weight
+        weight.zero_()
+    sample = make_sample(task, lengths=((5, 4),))
+    options = BeamOptions(2, 0.0, 1, diverse_groups=2, diverse_strength=1.0)
+    found = beam_search(model, sample, options, task.target_dictionary, EOS)
+    # every token has probability 1/14, so that the groups take two different ones, and eos
+    assert found.tokens[0, 0, 0] != found.tokens[0, 1, 0]
+    # the second group pays 1 for eos (at step 1), which the first one took: (-2 ln 14 - 1) / 2
+    expected = [-torch.log(torch.tensor(14.0)), -torch.log(torch.tensor(14.0)) - 0.5]
+    assert torch.allclose(found.scores[0], torch.stack(expected))
+
+
+@pytest.mark.parametrize("limits", [{}, {"topk": 4}, {"topp": 0.6}, {"topp": 0.999}])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_samples_are_sequence_generators(arch, limits):
+    task = make_task()
+    options = {"max_len_a": 1.5, "max_len_b": 6, "temperature": 1.5}
+    for seed in range(2):
+        sample = make_sample(task, seed, LENGTHS)
+        model = make_peaked_model(arch, task, seed)
+        for size in (1, 5):
+            strategy = search.Sampling(
+                task.target_dictionary, limits.get("topk", -1), limits.get("topp", -1.0)
+            )
+            torch.manual_seed(seed)
+            expected = stock_lists(model, task, sample, size, options, strategy)
+            torch.manual_seed(seed)
+            found = beam_search(
+                model,
+                sample,
+                BeamOptions(size, **options, **limits, sampling=True),
+                task.target_dictionary,
+                EOS,
+            )
+            check_equal(found, expected, size)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_looks_only_at_some_steps(arch, monkeypatch):
+    # as on a GPU: finished sentences stay in the batch for a while
+    monkeypatch.setattr(beam._Search, "_unfinished", lambda *_: None)
+    task = make_task()
+    sample = make_sample(task, 3, LENGTHS)
+    model = make_peaked_model(arch, task, 3)
+    options = {"max_len_a": 1.5, "max_len_b": 6}
+    found = beam_search(model, sample, BeamOptions(4, **options), task.target_dictionary, EOS)
+    check_equal(found, stock_lists(model, task, sample, 4, options), 4)
+
+
+def test_start_token_of_a_multilingual_task():
+    task = make_task()
+    sample = make_sample(task)
+    model = make_peaked_model("transformer_tiny", task)
+    stock = SequenceGenerator([model], task.target_dictionary, beam_size=3, max_len_b=9)
+    expected = stock.generate([], sample, bos_token=5)
+    options = BeamOptions(3, max_len_b=9)
+    check_equal(beam_search(model, sample, options, task.target_dictionary, 5), expected, 3)
+
+
+def test_nothing_but_nan_gives_empty_lists():
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task).eval(), make_sample(task)
+    with torch.no_grad():
+        model.decoder.output_projection.weight.fill_(torch.nan)
+    found = beam_search(model, sample, BeamOptions(3, max_len_b=4), task.target_dictionary, EOS)
+    assert found.scores.eq(-torch.inf).all() and found.tokens.eq(PAD).all()
+
+
+@pytest.mark.parametrize("width", [10, 700, 64 * 40, 64 * 40 + 17])
+@pytest.mark.parametrize("k", [1, 6])
+def test_block_topk_is_topk(width, k):
+    values = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
+    values[0, -1] = 99.0
+    values[1] = -torch.inf
+    values[1, 3 : 3 + k] = torch.arange(float(k))
+    best, index = block_topk(values, k)
+    assert torch.equal(best, values.topk(k).values)
+    assert torch.equal(values.gather(1, index), best)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_model_is_left_as_it_was(arch):
+    model = make_model(arch, make_task()).eval()
+
+    def state():
+        return [
+            (
+                getattr(module, "need_attn", None),
+                getattr(module, "beam_size", None),
+                getattr(module, "_linearized_weight", None),
+                [type(hook) for hook in module._forward_pre_hooks.values()],
+            )
+            for module in model.modules()
+        ]
+
+    before = state()
+    with pytest.raises(RuntimeError, match="boom"), decoding_mode(model.decoder, 4):
+        assert state() != before
+        assert not any(
+            isinstance(hook, WeightNorm)
+            for module in model.decoder.modules()
+            for hook in module._forward_pre_hooks.values()
+        )
+        raise RuntimeError("boom")
+    assert state() == before
+
+
+def test_bounds_that_leave_no_room_are_refused():
+    task = make_task()
+    options = BeamOptions(2, max_len_a=0, max_len_b=0)
+    with pytest.raises(ValueError, match="--risk-max-len-b: a source of 7 tokens gets 0"):
+        beam_search(
+            make_model("lstm", task).eval(), make_sample(task), options, task.target_dictionary, 2
+        )

@@ -1,0 +1,248 @@
+"""Risk sets against fairseq's own generator, and one model call against the naive one."""
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+
+from simile_plugin.fairseq_training import candidates
+from simile_plugin.fairseq_training.candidates import (
+    CandidateGenerator,
+    CandidateOptions,
+    build_risk_set,
+    evaluation_mode,
+    part_of,
+    repeats,
+    stack_lists,
+    start_and_end,
+    steps_are_known,
+    unwrap,
+    weights_as,
+)
+from tests.fairseq_models import make_model, make_sample, make_task, with_tag
+
+PAD, EOS = 1, 2
+ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
+
+
+def hypo(*tokens):
+    return {"tokens": torch.tensor([*tokens, EOS]), "score": torch.tensor(-1.0)}
+
+
+def build(target, lists, options):
+    return build_risk_set(target, stack_lists(lists, options.size, target, PAD), options, PAD, EOS)
+
+
+def test_block_by_hand():
+    target = torch.tensor([[5, 6, EOS], [7, EOS, PAD]])
+    lists = [[hypo(5, 6, 7, 8), hypo(5)], []]
+    found = build(target, lists, CandidateOptions(size=2))
+    assert found.tokens.tolist() == [
+        [[5, 6, EOS, PAD, PAD], [5, 6, 7, 8, EOS], [5, EOS, PAD, PAD, PAD]],
+        # a missing candidate is an empty sentence, never a row of padding only
+        [[7, EOS, PAD, PAD, PAD], [EOS, PAD, PAD, PAD, PAD], [EOS, PAD, PAD, PAD, PAD]],
+    ]
+    assert found.mask.tolist() == [[False, True, True], [False, False, False]]
+
+
+def test_reference_and_duplicates():
+    target = torch.tensor([[5, 6, EOS]])
+    lists = [[hypo(7), hypo(5, 6), hypo(7), hypo(8)]]
+    options = CandidateOptions(size=4, include_reference=True)
+    # the second candidate is the reference, the third repeats the first
+    assert build(target, lists, options).mask.tolist() == [[True, True, False, False, True]]
+    options = CandidateOptions(size=4)
+    assert build(target, lists, options).mask.tolist() == [[False, True, True, False, True]]
+    options = CandidateOptions(size=4, dedupe=False)
+    assert build(target, lists, options).mask.sum() == 4
+
+
+def test_longer_lists_are_cut():
+    lists = [[hypo(4), hypo(5), hypo(6)]]
+    found = build(torch.tensor([[4, EOS]]), lists, CandidateOptions(size=2))
+    assert found.tokens.shape == (1, 3, 2) and found.mask.sum() == 2
+
+
+def test_repeats_count_members_only():
+    tokens = torch.tensor([[[4], [4], [5], [5]]])
+    mask = torch.tensor([[False, True, True, True]])
+    assert repeats(tokens, mask).tolist() == [[False, False, False, True]]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_lists_are_sequence_generators(arch):
+    task = make_task()
+    model, sample = make_model(arch, task), make_sample(task)
+    found = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))(model, sample)
+    stock = SequenceGenerator(
+        [model.eval()], task.target_dictionary, beam_size=3, max_len_a=1.5, max_len_b=10
+    ).generate([], sample)
+    for row, hypos in enumerate(stock):
+        for column, expected in enumerate(hypos, start=1):
+            tokens = found.tokens[row, column]
+            assert tokens[tokens.ne(PAD)].tolist() == expected["tokens"].tolist()
+    assert torch.equal(found.tokens[:, 0, : sample["target"].size(1)], sample["target"])
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"diverse_groups": 3}, {"search": "sampling", "sampling_topk": 5}],
+    ids=["beam", "diverse", "sampling"],
+)
+def test_decoders_of_your_own_go_through_fairseqs_generator(flags, monkeypatch):
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    sample["id"] += 99  # fairseq's diverse search would take them for rows of the batch
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, **flags))
+    torch.manual_seed(1)
+    ours = generator(model, sample)
+
+    class Own(type(model.decoder)):
+        def extract_features(self, prev_output_tokens, *args, **kwargs):
+            assert prev_output_tokens.size(1) < 3 or prev_output_tokens.unique().numel() > 1
+            return super().extract_features(prev_output_tokens, *args, **kwargs)
+
+    assert steps_are_known(model.decoder)
+    model.decoder.__class__ = Own
+    assert not steps_are_known(model.decoder)
+    monkeypatch.setattr("simile_plugin.fairseq_training.candidates.beam_search", None)
+    torch.manual_seed(1)
+    assert torch.equal(generator(model, sample).tokens, ours.tokens)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_half_precision_lists_are_those_of_a_half_precision_model(arch, dtype):
+    task = make_task()
+    model, sample = make_model(arch, task), make_sample(task)
+    output = model(**sample["net_input"])[0]
+    before = dict(model.named_parameters())
+    found = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, dtype=dtype))(
+        model, sample
+    )
+    for name, parameter in model.named_parameters():
+        assert parameter is before[name] and parameter.dtype == torch.float32
+    assert torch.equal(model(**sample["net_input"])[0], output)
+    model(**sample["net_input"])[0].sum().backward()
+    assert any(p.grad is not None for p in model.parameters())
+    half = make_model(arch, task).to(dtype)
+    own = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))(half, sample)
+    assert torch.equal(found.tokens, own.tokens)
+
+
+def test_weights_come_back_after_an_exception():
+    model = make_model("lstm", make_task(), share_decoder_input_output_embed=True)
+    before = dict(model.named_parameters())
+    with pytest.raises(RuntimeError, match="boom"), weights_as(model, torch.bfloat16):
+        assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+        assert len(list(model.parameters())) == len(before)  # shared ones stay shared
+        raise RuntimeError("boom")
+    assert all(parameter is before[name] for name, parameter in model.named_parameters())
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_out_of_memory_makes_the_lists_in_halves(monkeypatch, arch):
+    task = make_task()
+    model = make_model(arch, task)
+    sample = make_sample(task, lengths=((5, 4), (3, 6), (7, 2), (4, 3), (2, 3)))
+    # A bound that does not depend on the batch: with max_len_a it is of the longest source.
+    options = CandidateOptions(size=3, max_len_a=0.0)
+    generator = CandidateGenerator(task.target_dictionary, options)
+    expected = generator(model, sample)
+    whole, sizes, room = candidates.beam_search, [], 2
+
+    def small_device(model, sample, *arguments):
+        sizes.append(len(sample["target"]))
+        if sizes[-1] > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(model, sample, *arguments)
+
+    monkeypatch.setattr(candidates, "beam_search", small_device)
+    found = generator(model, sample)
+    assert sizes == [5, 2, 3, 1, 2]
+    assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.mask, expected.mask)
+    room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        generator(model, sample)
+
+
+def test_part_of_a_batch():
+    sample = make_sample(make_task())  # sources of 7, 5 and 3 tokens, padded on the left
+    part = part_of(sample, slice(1, 3), PAD)
+    sources = sample["net_input"]["src_tokens"]
+    assert part["net_input"]["src_tokens"].tolist() == sources[1:, 2:].tolist()
+    assert part["net_input"]["src_lengths"].tolist() == [5, 3]
+    assert torch.equal(part_of(sample, slice(0, 2), PAD)["net_input"]["src_tokens"], sources[:2])
+    assert part["target"].shape == (2, sample["target"].size(1))
+    assert part["id"].tolist() == sample["id"][1:].tolist()
+
+
+def test_start_and_end():
+    sample = make_sample(make_task())
+    assert start_and_end(sample, PAD, EOS) == (EOS, EOS)
+    assert start_and_end(with_tag(sample, 9), PAD, EOS) == (9, 9)
+    tagged = sample["net_input"]["prev_output_tokens"].clone()
+    tagged[:, 0] = 9  # of a multilingual task: targets end in eos as ever
+    multilingual = {**sample, "net_input": {**sample["net_input"], "prev_output_tokens": tagged}}
+    assert start_and_end(multilingual, PAD, EOS) == (9, EOS)
+
+
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny", "lstm"])
+def test_lists_of_mbart_end_in_the_tag_of_the_language(arch, monkeypatch):
+    task, size, tag = make_task(), 3, 9
+    model, sample = make_model(arch, task).eval(), with_tag(make_sample(task), tag)
+    stock = SequenceGenerator(
+        [model], task.target_dictionary, beam_size=size, max_len_a=1.5, max_len_b=10, eos=tag
+    )
+    lists = stock.generate([], sample, bos_token=tag)
+    expected = stack_lists(lists, size, sample["target"], PAD)
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=size))
+    for known in (True, False):
+        monkeypatch.setattr(candidates, "steps_are_known", lambda decoder, known=known: known)
+        found = generator(model, sample)
+        assert found.tags == {tag}
+        width = expected.tokens.size(-1)
+        assert torch.equal(found.tokens[:, 1:, :width], expected.tokens)
+    plain = generator(model, make_sample(task))  # the end is not remembered
+    assert plain.tags == {EOS} and (plain.tokens == EOS).any(-1).all()
+
+
+def test_sampling_gives_lists_too():
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    options = CandidateOptions(size=4, search="sampling", sampling_topk=5)
+    torch.manual_seed(1)
+    first = CandidateGenerator(task.target_dictionary, options)(model, sample)
+    torch.manual_seed(1)
+    again = CandidateGenerator(task.target_dictionary, options)(model, sample)
+    assert torch.equal(first.tokens, again.tokens)
+    assert first.mask[:, 1].all()
+
+
+def test_modes_come_back_also_after_an_exception():
+    model = make_model("transformer_tiny", make_task()).train()
+    model.encoder.eval()  # a part that the user froze
+    with pytest.raises(RuntimeError, match="boom"), evaluation_mode(model):
+        assert not model.decoder.training
+        raise RuntimeError("boom")
+    assert model.training and model.decoder.training and not model.encoder.training
+
+
+def test_a_new_model_gets_a_new_generator():
+    task = make_task()
+    sample = make_sample(task)
+    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=2))
+    one, two = (make_model("transformer_tiny", task, seed) for seed in (1, 2))
+    first, second = generator(one, sample), generator(two, sample)
+    alone = CandidateGenerator(task.target_dictionary, CandidateOptions(size=2))(two, sample)
+    assert torch.equal(second.tokens, alone.tokens)
+    assert first.tokens.shape != second.tokens.shape or not torch.equal(first.tokens, second.tokens)
+
+
+def test_more_candidates_than_words_are_refused():
+    with pytest.raises(ValueError, match="--risk-candidates: got 99; expected fewer than the 14"):
+        CandidateGenerator(make_task().target_dictionary, CandidateOptions(size=99))
+
+
+def test_unwrap():
+    model = make_model("transformer_tiny", make_task())
+    assert unwrap(torch.nn.DataParallel(torch.nn.DataParallel(model))) is model

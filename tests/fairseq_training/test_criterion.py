@@ -1,0 +1,282 @@
+"""The criterion against its parts, sacreBLEU and fairseq's own cross-entropy."""
+
+import math
+
+import pytest
+import sacrebleu
+import torch
+from fairseq import utils
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
+
+from simile_plugin.fairseq_training.beam import Hypotheses
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
+from simile_plugin.fairseq_training.scoring import score_rows
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.risk import distribution as risk
+from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
+
+PAD = 1
+
+
+def forward(criterion, sample, arch="transformer_tiny", training=True):
+    model = make_model(arch, criterion.task)
+    model.train(training)
+    return model, *criterion(model, sample)
+
+
+def test_nothing_with_parameters_hangs_in_it(make_criterion, task):
+    criterion = make_criterion()
+    forward(criterion, make_sample(task))  # the generator is made on first use
+    assert utils.has_parameters(criterion) is False
+    assert criterion.state_dict() == {}
+
+
+def test_loss_is_the_formula(make_criterion, task, encoder):
+    sample = make_sample(task)
+    criterion = make_criterion(mle_weight=0.4, label_smoothing=0.0, risk_cost_scale=10.0)
+    model, loss, size, _ = forward(criterion, sample)
+    risk_set = criterion.generator(model, sample)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    expected = 0.0
+    for b in range(3):
+        scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
+        weights = [math.exp(score) for score in scores]
+        ref = hyps[b][0].replace("\ufffd\ufffd", "\ufffd")
+        simile = score_lists([hyps[b][1:]], [ref], encoder).simile[0].tolist()
+        b_risk = sum(w * (1 - s) for w, s in zip(weights, simile, strict=True)) / sum(weights)
+        length = int(sample["target"][b].ne(PAD).sum())
+        nll = -float(lprobs[b, 0, :length].sum())
+        expected += 0.4 * nll / length + 0.6 * 10 * b_risk
+    assert size == 3
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("search", ["beam"])
+def test_a_sentences_loss_does_not_depend_on_its_batch(make_criterion, task, search):
+    # equal source lengths: the bound on candidate length comes from the longest source
+    sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2), (5, 3)))
+    criterion = make_criterion(risk_search=search)
+    model, whole, _, log = forward(criterion, sample)
+    parts = [criterion(model, rows_of(sample, rows)) for rows in ([0, 1], [2], [3])]
+    assert whole.item() == pytest.approx(sum(part[0].item() for part in parts), rel=1e-5)
+    for key in ("cost", "simile", "entropy_q", "nll_loss"):
+        total = sum(float(part[2][key]) for part in parts)
+        assert float(log[key]) == pytest.approx(total, rel=1e-4)
+
+
+def test_weight_one_is_fairseqs_label_smoothed_loss(make_criterion, task):
+    # one sentence, so that a mean over tokens is a mean over sentences too
+    sample = make_sample(task, lengths=((5, 6),))
+    model, loss, _, log = forward(make_criterion(mle_weight=1.0, label_smoothing=0.1), sample)
+    stock = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+    expected, tokens, stock_log = stock(model, sample)
+    assert loss.item() == pytest.approx(expected.item() / tokens, rel=1e-5)
+    assert log["nll_loss"].item() == pytest.approx(stock_log["nll_loss"].item(), rel=1e-5)
+
+
+def test_equal_rewards_leave_the_token_gradient_alone(make_criterion, task, tmp_path, monkeypatch):
+    (tmp_path / "flat_reward.py").write_text(
+        "def score(hyps, refs, srcs):\n    return [[0.5] * len(h) for h in hyps]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sample = make_sample(task)
+    grads = []
+    for scale in (1.0, 10.0):
+        criterion = make_criterion(reward="flat_reward:score", risk_cost_scale=scale)
+        model, loss, _, _ = forward(criterion, sample)
+        loss.backward()
+        grads.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert torch.allclose(grads[0], grads[1], atol=1e-4)
+
+
+def test_beyond_bleu_objective(make_criterion, task):
+    sample = make_sample(task)
+    criterion = make_criterion(risk_compat="beyond-bleu", label_smoothing=0.1, mle_weight=0.3)
+    model, loss, size, _ = forward(criterion, sample)
+    risk_set = criterion.generator(model, sample)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    _, scores, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
+    q = torch.softmax(means.exp(), dim=1)
+    seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
+    token_loss, tokens, _ = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)(model, sample)
+    expected = 0.3 * token_loss / tokens + 0.7 * seq_loss / 3
+    assert loss.item() / size == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("reward", ["simile", "bleu", "sim", "half", "simile:0.7,bleu:0.3"])
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_every_reward_trains_every_architecture(make_criterion, task, reward, arch):
+    model, loss, _, log = forward(make_criterion(reward=reward), make_sample(task), arch)
+    loss.backward()
+    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
+    assert all(torch.isfinite(norm) for norm in norms) and sum(norms) > 0
+    assert 0 <= log["cost"].item() / 3 <= 2
+
+
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny"])
+def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
+    sample = with_tag(make_sample(task), 9)
+    criterion = make_criterion()
+    model, loss, _, _ = forward(criterion, sample, arch)
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    risk_set = criterion.generator(model, sample)
+    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    target = make_sample(task)["target"]
+    untagged = target.masked_fill(target.eq(9), PAD).tolist()
+    assert [row[0] for row in hyps] == criterion.target_text.strings(untagged, True)
+    tag = task.target_dictionary[9].strip("\u2581")
+    assert not any(tag in text for row in hyps for text in row)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_parts_do_not_change_the_loss(make_criterion, task, arch):
+    sample = make_sample(task)
+    losses = [
+        forward(make_criterion(risk_max_tokens=tokens), sample, arch)[1].item()
+        for tokens in (0, 30)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_half_precision_models_keep_the_risk_in_float32(make_criterion, task, arch):
+    sample = make_sample(task)
+    criterion = make_criterion()
+    _, full, _, log = forward(criterion, sample, arch)
+    model = make_model(arch, task).bfloat16().train()
+    loss, _, half_log = criterion(model, sample)
+    loss.backward()
+    assert loss.dtype == half_log["cost"].dtype == half_log["entropy_q"].dtype == torch.float32
+    assert loss.item() == pytest.approx(full.item(), rel=0.05)
+    assert float(half_log["nll_loss"]) == pytest.approx(float(log["nll_loss"]), rel=0.05)
+    assert all(p.grad.dtype == torch.bfloat16 for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_reference_in_the_risk_set(make_criterion, task, include):
+    _, _, _, log = forward(
+        make_criterion(risk_include_reference=include, risk_candidates=2), make_sample(task)
+    )
+    assert int(log["candidates"]) == 3 * (3 if include else 2)
+
+
+def test_keys_do_not_depend_on_reward_or_mode(make_criterion, task):
+    logs = [
+        forward(make_criterion(reward=reward), make_sample(task), training=training)[3]
+        for reward in ("simile", "bleu")
+        for training in (True, False)
+    ]
+    assert len({tuple(sorted(log)) for log in logs}) == 1
+
+
+def reduced(*logs):
+    with metrics.aggregate(new_root=True) as aggregator:
+        for log in logs:
+            SimileRiskCriterion.reduce_metrics([log])
+    return aggregator.get_smoothed_values()
+
+
+def test_validation_numbers(make_criterion, task, encoder):
+    criterion = make_criterion(reward="bleu")
+    samples = [make_sample(task, seed) for seed in (1, 2)]
+    hyps, refs, logs = [], [], []
+    for sample in samples:
+        model, _, _, log = forward(criterion, sample, training=False)
+        risk_set = criterion.generator(model, sample)
+        rows, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+        refs += [row[0].replace("\ufffd\ufffd", "\ufffd") for row in rows]
+        hyps += [row[1] for row in rows]
+        logs.append(log)
+    found = reduced(*logs)
+    bleu = sacrebleu.metrics.BLEU().corpus_score(hyps, [refs])
+    assert found["bleu"] == pytest.approx(bleu.score, abs=0.01)
+    assert found["length_ratio"] == pytest.approx(bleu.sys_len / bleu.ref_len, abs=1e-3)
+    top = score_lists([[hyp] for hyp in hyps], refs, encoder)
+    assert found["simile"] == pytest.approx(100 * top.simile.mean().item(), abs=0.01)
+    assert found["sim"] == pytest.approx(100 * top.sim.mean().item(), abs=0.01)
+    assert found["cost"] == pytest.approx(found["cost_bleu"], abs=1e-4)
+    assert 0 <= found["zero_std"] <= 1 and 0 < found["distinct"] <= 1
+
+
+def test_summed_logs_give_the_same_numbers(make_criterion, task):
+    criterion = make_criterion()
+    logs = [forward(criterion, make_sample(task, seed))[3] for seed in (1, 2)]
+    summed = {key: logs[0][key] + logs[1][key] for key in logs[0]}
+    separate, together = reduced(*logs), reduced(summed)
+    assert separate.keys() == together.keys()
+    assert 0 < together["ms_generation"] and 0 < together["ms_scoring"] and together["peak_gb"] > 0
+    assert {"sents_s", "hyps_s", "ms_text", "ms_reward"} <= together.keys()
+    for key in separate.keys() - {"sents_s", "hyps_s"}:
+        assert separate[key] == pytest.approx(together[key], abs=2e-3, rel=1e-3), key
+
+
+def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
+    criterion, sample = make_criterion(), make_sample(task)
+    model = make_model("transformer_tiny", task)
+    empty = Hypotheses(torch.full((3, 4, 1), PAD), torch.full((3, 4), -torch.inf))
+    monkeypatch.setattr(
+        "simile_plugin.fairseq_training.candidates.beam_search", lambda *a, **k: empty
+    )
+    loss, _, log = criterion(model, sample)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+    assert int(log["candidates"]) == 0 and int(log["empty"]) == 3
+    for key in ("cost", "cost_bleu", "cost_simile"):  # the worst: else it looked like the best
+        assert float(log[key]) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"mle_weight": 1.5}, "--mle-weight: got 1.5, expected a number from 0 to 1"),
+        ({"label_smoothing": 1.0}, "--label-smoothing: got 1.0"),
+        ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
+        ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
+        ({"risk_max_tokens": -1}, "--risk-max-tokens: got -1, expected 0 or more"),
+        ({"risk_diverse_groups": 3}, "--risk-diverse-groups: got 3, expected a divisor of"),
+        ({"risk_diverse_groups": 2, "risk_search": "sampling"}, "with --risk-search beam"),
+        ({"risk_sampling_topk": 5}, "expected --risk-search sampling"),
+        (
+            {"risk_search": "sampling", "risk_sampling_topk": 5, "risk_sampling_topp": 0.9},
+            "--risk-sampling-topk: got 5 together with --risk-sampling-topp 0.9",
+        ),
+        ({"risk_search": "sampling", "risk_sampling_topp": 2.0}, "--risk-sampling-topp: got 2.0"),
+        ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
+        ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
+        ({"reward": "simlie"}, "--reward: got 'simlie'"),
+        ({"simile_encoder": None}, "--simile-encoder: not given, but --reward simile needs"),
+        ({"simile_encoder": "/no/such/folder"}, "/no/such/folder"),
+    ],
+)
+def test_bad_flags(make_criterion, flags, message):
+    with pytest.raises(ValueError, match=message):
+        make_criterion(**flags)
+
+
+def test_bleu_alone_needs_no_encoder(make_criterion, task):
+    _, loss, _, log = forward(make_criterion(reward="bleu", simile_encoder=None), make_sample(task))
+    assert torch.isfinite(loss) and "simile" not in log
+
+
+def test_bad_tasks_and_models(make_criterion, task):
+    criterion = make_criterion()
+    with pytest.raises(ValueError, match="got a Linear; simile_risk needs an encoder-decoder"):
+        criterion(torch.nn.Linear(1, 1), make_sample(task))
+    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: got a model with"):
+        criterion(
+            make_model("transformer_tiny", task, adaptive_softmax_cutoff="6"), make_sample(task)
+        )
+    with pytest.raises(ValueError, match="got a NATransformerModel; simile_risk needs a decoder"):
+        criterion(make_model("nonautoregressive_transformer", task), make_sample(task))
+    task.cfg.left_pad_target = True
+    with pytest.raises(ValueError, match="--left-pad-target"):
+        make_criterion()
+    task.cfg.left_pad_target = False
+    task.source_dictionary = None
+    with pytest.raises(ValueError, match="no source and target dictionary"):
+        make_criterion()

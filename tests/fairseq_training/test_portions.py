@@ -1,0 +1,188 @@
+"""Gradient portion by portion: equal to the one of the whole, also where memory runs out."""
+
+import pytest
+import torch
+
+from simile_plugin.fairseq_training import portions
+from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.portions import Portion, plan_portions
+from simile_plugin.risk import log_probabilities
+from tests.fairseq_models import make_model, make_sample, make_task
+
+ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
+LENGTHS = ((5, 4), (5, 6), (5, 2), (5, 3), (5, 7))
+TIMES = "seconds_"
+
+
+@pytest.fixture
+def update(encoder_folder):
+    """Gradient, log and criterion of one update in float64 without dropout."""
+
+    def run(arch="transformer_tiny", scale=1.0, wrap=None, **flags):
+        task = make_task()
+        flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 3, **flags}
+        criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
+        model = make_model(arch, task).double().train()
+        loss, _, log = criterion(wrap(model) if wrap else model, make_sample(task, 0, LENGTHS))
+        (scale * loss).backward()
+        grads = {n: p.grad / scale for n, p in model.named_parameters() if p.grad is not None}
+        return loss.item(), grads, log, criterion
+
+    return run
+
+
+def check_same(found, expected):
+    assert found[0] == pytest.approx(expected[0], rel=1e-9)
+    assert found[1].keys() == expected[1].keys()
+    for name in expected[1]:
+        # a transformer's attention to the source rounds to float32; rows that share prefixes are
+        # rounded together, and smaller portions may not share them
+        assert torch.allclose(found[1][name], expected[1][name], rtol=1e-6, atol=1e-6), name
+    assert found[2].keys() == expected[2].keys()
+    for key in found[2]:
+        if not key.startswith(TIMES):
+            value = torch.as_tensor(expected[2][key]).tolist()
+            assert torch.as_tensor(found[2][key]).tolist() == pytest.approx(value, rel=1e-6), key
+
+
+def small_memory(monkeypatch, forward=10**9, backward=10**9, only=lambda: True):
+    """A device on which so many target tokens fit at once; counts the failures."""
+    failures = []
+    project = log_probabilities._TokenLogits
+
+    class Small(project):
+        @staticmethod
+        def forward(ctx, features, weight, bias, targets, *others):
+            if len(targets) > forward and only():
+                failures.append(len(targets))
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return project.forward(ctx, features, weight, bias, targets, *others)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            if len(gradients[0]) > backward and only():
+                failures.append(-len(gradients[0]))
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return project.backward(ctx, *gradients)
+
+    monkeypatch.setattr(scoring, "_TokenLogits", Small)
+    return failures
+
+
+def test_plan_by_hand():
+    # 8 + 4 <= 12; 4 + 8 + 4 would be 16
+    plan = plan_portions([8, 4, 4, 8], 12)
+    assert plan == [Portion(slice(0, 2), 12), Portion(slice(2, 4), 12)]
+    # a larger sentence is a portion of its own
+    assert [p.rows for p in plan_portions([4, 20, 4], 12)] == [
+        slice(0, 1),
+        slice(1, 2),
+        slice(2, 3),
+    ]
+    assert plan_portions([8, 4, 4, 8], 0) == [Portion(slice(0, 4), 0)]
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["now", "later"])
+@pytest.mark.parametrize("max_tokens", [150, 60, 20])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_portions_have_the_gradient_of_the_whole(update, arch, max_tokens, later, monkeypatch):
+    expected = update(arch)
+    monkeypatch.setattr(portions, "gradients_can_be_taken", lambda *_: False)
+    check_same(expected, update(arch))  # the trainer's own backward pass
+    monkeypatch.undo()
+    monkeypatch.setattr(portions, "in_half_range", lambda _: later)
+    check_same(update(arch, risk_max_tokens=max_tokens, scale=128.0), expected)
+
+
+def test_the_published_objective_divides_by_the_whole_batch(update):
+    flags = {"risk_compat": "beyond-bleu"}
+    check_same(update(risk_max_tokens=60, **flags), update(**flags))
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["now", "later"])
+@pytest.mark.parametrize("limits", [{"forward": 30}, {"backward": 30}, {"forward": 20}])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_out_of_memory_goes_on_in_smaller_portions(update, arch, limits, later, monkeypatch):
+    expected = update(arch)
+    said = []
+    monkeypatch.setattr(portions.logger, "warning", said.append)
+    monkeypatch.setattr(portions, "in_half_range", lambda _: later)
+    failures = small_memory(monkeypatch, **limits)
+    found = update(arch, scale=128.0)
+    check_same(found, expected)
+    assert failures and said
+    assert "out of memory while scoring 5 sentences; going on in smaller portions" in said[0]
+    # the criterion has learned from it
+    criterion = found[3]
+    assert 0 < criterion.portions.max_tokens
+    failed = len(failures)
+    criterion(make_model(arch, criterion.task).double(), make_sample(criterion.task, 0, LENGTHS))
+    assert len(failures) - failed < failed
+
+
+def test_out_of_memory_in_validation(update, monkeypatch):
+    *_, criterion = update()
+    model = make_model("transformer_tiny", criterion.task).double().eval()
+    sample = make_sample(criterion.task, 0, LENGTHS)
+    with torch.no_grad():
+        expected = criterion(model, sample)[0]
+        failures = small_memory(monkeypatch, forward=30)
+        assert torch.allclose(criterion(model, sample)[0], expected) and failures
+
+
+def test_a_row_that_does_not_fit_is_an_error(update, monkeypatch):
+    small_memory(monkeypatch, forward=0)
+    with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+        update()
+
+
+class Sharded(torch.nn.Module):
+    """A wrapper with parameters of its own, as FSDP has."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.module = model
+        self.own = torch.nn.Parameter(torch.zeros(1))
+        self.calls = 0
+
+    def forward(self, **net_input):
+        self.calls += 1
+        return self.module(**net_input)
+
+
+def test_wrappers_are_called_once_and_sharding_ones_as_ever(update):
+    expected = update()
+    wrappers = []
+
+    def wrap(model):
+        wrappers.append(Sharded(model))
+        return wrappers[-1]
+
+    check_same(update(wrap=wrap, risk_max_tokens=60), expected)
+    check_same(update(wrap=lambda model: torch.nn.DataParallel(model)), expected)
+    assert wrappers[0].calls == 1
+
+
+def test_activation_checkpoints_of_fairseq(encoder_folder):
+    task = make_task()
+    flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 3}
+    grads = []
+    for checkpointed in (False, True):
+        criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
+        model = make_model("transformer_tiny", task, checkpoint_activations=checkpointed)
+        assert portions.gradients_can_be_taken(model, model) is not checkpointed
+        criterion(model.train(), make_sample(task, 0, LENGTHS))[0].backward()
+        grads.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert torch.allclose(*grads, atol=1e-5)
+
+
+def test_model_is_left_as_it_was_after_an_error(update, monkeypatch):
+    model = make_model("transformer_tiny", make_task())
+    wrapped = torch.nn.DataParallel(model)
+
+    def fail():
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        portions.inside(wrapped, make_sample(make_task())["net_input"], fail)
+    assert "forward" not in vars(model)

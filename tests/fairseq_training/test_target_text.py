@@ -1,0 +1,136 @@
+"""Target ids to strings, strings to pieces."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.fairseq_training.target_text import (
+    TargetText,
+    guess_post_process,
+    join_tokens,
+    moses_detokenizer,
+)
+
+
+def dictionary(*words):
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", *words]
+    return SimpleNamespace(
+        symbols=symbols, bos=lambda: 0, pad=lambda: 1, eos=lambda: 2, unk=lambda: 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The cat's  out.", "the cat ' s out ."),
+        ("well-known\tfact", "well - known fact"),
+        ("\ufb01ne \uff21", "fine a"),  # NFKC: a ligature, a full-width letter
+        ("\u2581odd\u2581 mark", "odd mark"),
+        ("line\u2028break\0zero", "line break zero"),
+        ("  ", ""),
+        ("e\u0301te\u0301", "\u00e9t\u00e9"),
+    ],
+)
+def test_preprocessing(sentence, expected):
+    assert Preprocessing().apply(sentence) == expected
+
+
+def test_preprocessing_can_be_switched_off():
+    plain = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
+    assert plain.apply(" A\uff21-b ") == "A\uff21-b"
+    assert plain.apply("a\u2581b\0c") == "a b c"  # these two are never text
+
+
+def test_preprocessing_has_a_signature():
+    assert Preprocessing().signature == "nfkc+lc+punct"
+    assert Preprocessing(nfkc=False, split_punctuation=False).signature == "lc"
+    assert Preprocessing(False, False, False).signature == "raw"
+
+
+@given(st.text())
+def test_preprocessing_is_idempotent_and_single_spaced(sentence):
+    once = Preprocessing().apply(sentence)
+    assert "  " not in once and once == once.strip()
+    assert Preprocessing().apply(once) == once
+
+
+@pytest.mark.parametrize(
+    ("tokens", "post_process", "expected"),
+    [
+        (["\u2581we", "nt", "\u2581home"], "sentencepiece", "went home"),
+        (["we@@", "nt", "home"], "subword_nmt", "went home"),
+        (["home@@"], "subword_nmt", "home"),
+        (["went", "home"], "none", "went home"),
+        ([], "sentencepiece", ""),
+    ],
+)
+def test_join_tokens(tokens, post_process, expected):
+    assert join_tokens(tokens, post_process) == expected
+
+
+def test_guess_post_process():
+    assert guess_post_process(["<unk>", "\u2581a", "\u2581b", "c"]) == "sentencepiece"
+    assert guess_post_process(["<unk>", "a@@", "b"]) == "subword_nmt"
+    assert guess_post_process(["<unk>", "a", "b"]) == "none"
+    assert guess_post_process(["w"] * 1000 + ["odd@@"]) == "none"
+    assert guess_post_process(["w"] * 198 + ["odd@@"] * 2) == "subword_nmt"  # one in a hundred
+    assert guess_post_process(["w"] * 199 + ["odd@@"]) == "none"
+    assert guess_post_process(["\u2581a@@", "b"]) == "sentencepiece"  # as many of either
+
+
+def test_target_text_drops_padding_eos_and_bos():
+    text = TargetText(dictionary("\u2581a", "\u2581b", "c"))
+    assert text.post_process == "sentencepiece"
+    assert text.strings([[0, 4, 5, 6, 2, 1, 1], [2, 1], [1, 1]]) == ["a bc", "", ""]
+
+
+def test_unknown_of_reference_and_hypothesis_differ():
+    text = TargetText(dictionary("a"), "none")
+    hyp, ref = text.strings([[4, 3]])[0], text.strings([[4, 3]], reference=True)[0]
+    assert hyp.split()[0] == ref.split()[0] == "a"
+    assert hyp.split()[1] != ref.split()[1]
+
+
+def test_an_unknown_token_is_a_word_of_punctuation():
+    for post_process, word in (("none", "a"), ("sentencepiece", "\u2581a")):
+        text = TargetText(dictionary(word), post_process)
+        assert text.strings([[4, 3, 4]]) == ["a \ufffd a"]
+        assert text.strings([[4, 3, 4]], reference=True) == ["a \ufffd\ufffd a"]
+
+
+def test_moses_without_sacremoses_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(ValueError, match="sacremoses is not installed; install it"):
+        moses_detokenizer("en")
+
+
+def test_segmenter(spm_proto):
+    segmenter = Segmenter(spm_proto, Preprocessing())
+    rows = segmenter.encode(["The red house.", "the RED house .", "", "  \n"])
+    assert rows[0] == rows[1] != []
+    assert rows[2] == rows[3] == []
+    assert segmenter.encode([]) == []
+    assert max(rows[0]) < len(segmenter)
+    assert (segmenter.name, segmenter.unit) == ("sp", "pieces")
+    assert segmenter.files == {"sentencepiece.model": spm_proto}
+    assert segmenter.sizes == (len(segmenter),)
+    assert segmenter.known(np.array([segmenter.unk_id, rows[0][0]])).tolist() == [False, True]
+
+
+def test_segmenter_refuses_other_bytes():
+    for junk in (b"", b"no model"):
+        with pytest.raises(ValueError, match="not a sentencepiece model"):
+            Segmenter(junk, Preprocessing())
+
+
+def test_unknown_words_share_no_word_mark(spm_proto):
+    segmenter = Segmenter(spm_proto, Preprocessing())
+    unknown = segmenter.unk_id
+    assert segmenter.encode(["\u4e2d\u6587"]) == [[unknown, unknown]]
+    (mixed,) = segmenter.encode(["\u4e2d the heron"])
+    assert unknown in mixed and len(set(mixed)) > 2

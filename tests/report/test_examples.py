@@ -1,0 +1,67 @@
+"""Examples: the ranking against a slow loop, both ends, layout."""
+
+import json
+
+import pytest
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.report.examples import ExamplesResult, analyse_examples, format_examples
+from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.reward.lists import score_lists
+
+from .test_results import REFS, noisy, system
+
+FIRST, SECOND = noisy(0.3, 1), noisy(0.2, 2)
+PAIR = system("BLEU", FIRST), system("SIMILE", SECOND, noisy(0.2, 3))
+SOURCES = [f"source {i}" for i in range(len(REFS))]
+
+
+@pytest.fixture(scope="module")
+def result(encoder: Encoder) -> ExamplesResult:
+    return analyse_examples(PAIR, REFS, ScoreSettings(encoder), SOURCES, number=5)
+
+
+def test_both_ends_of_a_slow_ranking(result: ExamplesResult, encoder: Encoder) -> None:
+    contrast = {}
+    for i, (first, second, ref) in enumerate(zip(FIRST, SECOND, REFS, strict=True)):
+        scores = score_lists([[first, second]], [ref], encoder)
+        assert scores.sim is not None
+        (a, b), (c, d) = scores.bleu[0].tolist(), scores.sim[0].tolist()
+        if first != second:
+            contrast[i + 1] = 100 * (abs(b - a) - abs(d - c))
+    assert result.different == len(contrast) < len(REFS)
+    largest = sorted(contrast.values(), reverse=True)[:5]
+    smallest = sorted(value for value in contrast.values() if value < 0)[:5]
+    assert [e.contrast for e in result.by_bleu] == pytest.approx(largest, abs=1e-3)
+    assert [e.contrast for e in result.by_sim] == pytest.approx(smallest, abs=1e-3)
+    for example in (*result.by_bleu, *result.by_sim):
+        assert example.contrast == pytest.approx(contrast[example.line], abs=1e-3)
+        row = example.line - 1
+        texts = (example.source, example.ref, example.first, example.second)
+        assert texts == (SOURCES[row], REFS[row], FIRST[row], SECOND[row])
+        assert example.delta_bleu == pytest.approx(example.bleu[1] - example.bleu[0])
+        assert example.delta_sim == pytest.approx(example.sim[1] - example.sim[0])
+
+
+def test_text_and_json(result: ExamplesResult) -> None:
+    text = format_examples(result)
+    assert text.startswith(f"Examples: BLEU and SIMILE differ on {result.different} of 80 sent")
+    first = result.by_bleu[0]
+    assert f"line {first.line}: BLEU {first.bleu[0]:.1f} -> {first.bleu[1]:.1f}" in text
+    assert "  source     source " in text and "SIMILE: the first seed" in text
+    assert max(map(len, text.splitlines()[:-2])) <= 100
+    json.dumps(result.as_json(), allow_nan=False)
+
+
+def test_equal_systems_have_no_examples(encoder: Encoder) -> None:
+    same = system("A", REFS), system("B", REFS)
+    found = analyse_examples(same, REFS, ScoreSettings(encoder))
+    assert (found.different, found.by_bleu, found.by_sim) == (0, (), ())
+    assert format_examples(found).count("none") == 2
+
+
+def test_an_encoder_and_a_number_are_needed(encoder: Encoder) -> None:
+    with pytest.raises(ValueError, match=r"^--encoder: not given; examples compare BLEU with SIM"):
+        analyse_examples(PAIR, REFS, ScoreSettings())
+    with pytest.raises(ValueError, match=r"^--examples: got 0; expected at least 1"):
+        analyse_examples(PAIR, REFS, ScoreSettings(encoder), number=0)

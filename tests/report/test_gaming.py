@@ -1,0 +1,145 @@
+"""Signs of gaming: by hand, bands and warnings, per system and per validation."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.report.gaming import (
+    GamingResult,
+    analyse_gaming,
+    copied_share,
+    format_gaming,
+    gaming_figure,
+    repeated_share,
+)
+from simile_plugin.report.scores import ScoreSettings
+
+from .test_results import REFS, noisy, system
+
+SOURCES = [f"eins zwei drei vier fünf {i}" for i in range(len(REFS))]
+
+
+def test_repetition_by_hand() -> None:
+    # 4-grams: abab baba abab baba abab (5, of which 3 said before); none in the short sentence;
+    # two different ones in the last
+    sentences = [list("abababab"), list("abc"), list("vwxyz")]
+    assert repeated_share(sentences) == 3 / 7
+    assert repeated_share([["a"]]) == 0.0
+
+
+def test_untranslated_copies_by_hand() -> None:
+    source = "in Ulm um Ulm herum".split()
+    name = "Herr Otto Karl Maria Meyer".split()
+    cases = [
+        ("he said in Ulm um Ulm".split(), source, "he said around Ulm".split()),  # 4 in a row
+        ("he said in Ulm um".split(), source, "he said around Ulm".split()),  # 3 only
+        (name, name, name),  # the reference has them too
+        (["nein"], ["nein"], ["no"]),  # a short sentence, whole
+        ("nein no".split(), ["nein"], ["no"]),  # not whole
+        (["a"], [], ["a"]),
+        ("the 7 : 3 ( CSU )".split(), "das 7 : 3 ( CSU )".split(), "a win for CSU".split()),
+    ]
+    hyps, sources, refs = (list(column) for column in zip(*cases, strict=True))
+    assert copied_share(hyps, sources, refs) == 2 / 7
+
+
+def test_signs_of_outputs(encoder: Encoder) -> None:
+    good = noisy(0.1, 1)
+    gamed = tuple(f"{line} and the the the the the the" for line in REFS)
+    copied = tuple(SOURCES[:8]) + good[8:]
+    systems = [system("MLE", noisy(0.6, 2)), system("gamed", gamed), system("copied", copied)]
+    found = analyse_gaming(systems, REFS, ScoreSettings(encoder), "MLE", SOURCES)
+    mle, game, copy = found.systems
+    tokens = [line.split() for line in gamed]
+    assert game.repeated == repeated_share(tokens) > 0.1
+    assert game.distinct == len({token for line in tokens for token in line})
+    ref_types = len({token for line in REFS for token in line.split()})
+    assert game.distinct_ratio == pytest.approx(game.distinct / ref_types)
+    words = sum(len(line.split()) for line in REFS)
+    assert game.length_ratio == pytest.approx((words + 7 * len(REFS)) / words)
+    assert mle.outside == () and "length" in game.outside and "repetition" in game.outside
+    assert (copy.copied, copy.outside) == (0.1, ("copies",))
+    assert None not in (game.sim, game.reward, mle.sim, mle.reward)
+    assert game.sim > mle.sim and game.reward > mle.reward  # type: ignore[operator]
+    assert any(
+        text.startswith("gamed: SIM is ")
+        and text.endswith("around MLE")
+        and " and SIMILE is " in text
+        and "MLE's, but length and repetition outside" in text
+        for text in found.warnings
+    )
+    assert not any(text.startswith("MLE") for text in found.warnings)
+
+
+def test_without_encoder_and_sources_less_is_known() -> None:
+    long = tuple(f"{line} and so on and on" for line in REFS)
+    found = analyse_gaming([system("A", REFS), system("B", long)], REFS, ScoreSettings(), "A")
+    assert [signs.copied for signs in found.systems] == [None, None]
+    assert len(found.notes) == 2
+    assert found.warnings == (
+        "B: BLEU and length outside the band around A (the reward is not known)",
+    )
+
+
+def write_log(path: Path, rows: list[tuple[int, float, float, float]]) -> str:
+    lines = [
+        f"valid on 'valid' subset | cost {cost} | distinct 0.75 | bleu {bleu} | "
+        f"length_ratio {ratio} | num_updates {update}"
+        for update, cost, bleu, ratio in rows
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> GamingResult:
+    # Start: BLEU 30, ratio 0.9. Band: BLEU from 29, ratio from 0.9 * 0.95 to 1 * 1.05.
+    good = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.0, 1.05), (20, 0.3, 31.0, 0.86)]
+    gamed = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.5, 1.04), (20, 0.3, 28.9, 1.06)]
+    worse = [(0, 0.5, 30.0, 0.9), (10, 0.6, 20.0, 1.5)]
+    named = {
+        "good": [write_log(tmp_path / "good.log", good)],
+        "gamed": [write_log(tmp_path / f"gamed{i}.log", gamed) for i in (1, 2)],
+        "worse": [write_log(tmp_path / "worse.log", worse)],
+        "nan": [write_log(tmp_path / "nan.log", [(0, 0.5, float("nan"), 1.0)])],
+    }
+    return analyse_gaming([], [], ScoreSettings(), logs=named)
+
+
+def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> None:
+    assert [epoch.outside for epoch in logs.epochs["good"]] == [(), (), ()]
+    assert [epoch.outside for epoch in logs.epochs["gamed"]] == [(), (), ("BLEU", "length")]
+    assert logs.epochs["worse"][1].outside == ("BLEU", "length")
+    assert logs.warnings == (
+        "gamed: from update 20 the reward is above its start while BLEU and length left the band "
+        "(BLEU 28.90, length ratio 1.060)",
+    )
+    assert logs.epochs["nan"] == ()
+    assert logs.notes == ("nan: no validation has both bleu and length_ratio in all seeds",)
+    assert logs.epochs["gamed"][1].reward == pytest.approx(0.6)
+
+
+def test_seeds_are_averaged(tmp_path: Path) -> None:
+    paths = [
+        write_log(tmp_path / "1.log", [(0, 0.5, 30.0, 1.0), (10, 0.4, 32.0, 1.0)]),
+        write_log(tmp_path / "2.log", [(0, 0.5, 30.0, 1.0), (10, 0.2, 30.0, 1.1), (15, 0, 1, 1)]),
+    ]
+    found = analyse_gaming([], [], ScoreSettings(), logs={"A": paths}).epochs["A"]
+    assert [epoch.update for epoch in found] == [0, 10]
+    assert found[1].reward == pytest.approx(0.7) and found[1].bleu == 31.0
+    assert found[1].length_ratio == pytest.approx(1.05)
+
+
+def test_text_json_and_picture(logs: GamingResult, encoder: Encoder) -> None:
+    text = format_gaming(logs)
+    assert text.startswith("Gaming watch\n\nwarning: gamed: from update 20")
+    assert "band: BLEU at most 1 point below the start" in text
+    assert "gamed, update" in text and "BLEU, length" in text
+    json.dumps(logs.as_json(), allow_nan=False)
+    svg = gaming_figure(logs)
+    assert svg is not None and ">Length ratio<" in svg and ">gamed<" in svg and ">nan<" not in svg
+    plain = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(encoder), "A", SOURCES)
+    assert gaming_figure(plain) is None
+    assert "no warning" in format_gaming(plain)

@@ -1,0 +1,123 @@
+"""Texts of language pairs and their tags: files, spaCy, and neither."""
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simile_plugin.report.lexical_input import PairFiles, choose_tags, parse_pairs, read_pair
+
+
+class Document:
+    """spaCy's document, as far as it is used: tokens taken as they are, tagged by their length."""
+
+    def __init__(self, vocab: object, words: list[str]) -> None:
+        tags = ["DET" if len(word) < 4 else "NOUN" for word in words]
+        self.tokens = [types.SimpleNamespace(pos_=tag if vocab else "") for tag in tags]
+
+    def __iter__(self) -> Any:
+        return iter(self.tokens)
+
+
+@pytest.fixture
+def spacy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A stand-in for spaCy with one model; vocab None: a model without tagger."""
+    model = types.SimpleNamespace(
+        meta={"lang": "en", "name": "core_web_sm", "version": "3.7.1"}, vocab=1, pipe=iter
+    )
+    models = {"en_core_web_sm": model}
+
+    def load(name: str, exclude: list[str]) -> Any:
+        if name not in models:
+            raise OSError(f"[E050] Can't find model '{name}'.")
+        return models[name]
+
+    package, tokens = types.ModuleType("spacy"), types.ModuleType("spacy.tokens")
+    package.load, tokens.Doc = load, Document  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "spacy", package)
+    monkeypatch.setitem(sys.modules, "spacy.tokens", tokens)
+    return models
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PairFiles:
+    """Two sentences; the second system has two seeds."""
+    texts = {
+        "ref.en": "The boat, sank.\na cat\n",
+        "a.en": "The boat sank.\nthe cat\n",
+        "b1.en": "A ship sank.\na cat\n",
+        "b2.en": "\na cat\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    ref, first, *second = (str(tmp_path / name) for name in texts)
+    return PairFiles("de-en", ref, (first,), tuple(second))
+
+
+def test_texts_are_tokenised(files: PairFiles) -> None:
+    pair = read_pair(files, None)
+    assert pair.refs == [["The", "boat", ",", "sank", "."], ["a", "cat"]]
+    assert (len(pair.first), len(pair.second), pair.tags) == (1, 2, None)
+    assert pair.second[1] == [[], ["a", "cat"]]
+
+
+def test_tags_from_files_beside_the_texts(files: PairFiles, tmp_path: Path) -> None:
+    tags = {
+        "ref.en": "DET NOUN PUNCT VERB PUNCT\nDET NOUN\n",
+        "a.en": "DET NOUN VERB PUNCT\nDET NOUN\n",
+        "b1.en": "DET NOUN VERB PUNCT\nDET NOUN\n",
+        "b2.en": "\nDET NOUN\n",
+    }
+    for name, text in tags.items():
+        (tmp_path / f"{name}.tags").write_text(text, encoding="utf-8")
+    tag, note = choose_tags(".tags", None)
+    pair = read_pair(files, tag)
+    assert note == "parts of speech: files *.tags"
+    assert pair.tags is not None and len(pair.tags) == 4
+    assert pair.tags[0] == [["DET", "NOUN", "PUNCT", "VERB", "PUNCT"], ["DET", "NOUN"]]
+    assert pair.tags[3] == [[], ["DET", "NOUN"]]
+    (tmp_path / "b1.en.tags").write_text("DET NOUN VERB\nDET NOUN\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"^--tags: .*b1.en.tags:1: has 3 tags for 4 tokens"):
+        read_pair(files, tag)
+    (tmp_path / "a.en.tags").write_text("DET NOUN VERB PUNCT\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a.en.tags has 1 lines but its text has 2"):
+        read_pair(files, tag)
+
+
+def test_spacy_tags_the_tokens_as_they_are(files: PairFiles, spacy: dict[str, Any]) -> None:
+    tag, note = choose_tags(None, None)
+    assert note == "parts of speech: spaCy's en_core_web_sm 3.7.1"
+    pair = read_pair(files, tag)
+    assert pair.tags is not None
+    assert pair.tags[0] == [["DET", "NOUN", "DET", "NOUN", "DET"], ["DET", "DET"]]
+    spacy["en_core_web_sm"].vocab = None
+    with pytest.raises(ValueError, match="en_core_web_sm gives no parts of speech; choose one"):
+        read_pair(files, tag)
+
+
+def test_without_spacy_and_files_the_reader_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    tag, note = choose_tags(None, None)
+    assert tag is None
+    assert note.startswith("no parts of speech: give --tags SUFFIX") and "\n" not in note
+
+
+def test_a_model_that_was_asked_for_must_be_there(spacy: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^--spacy-model: cannot load xx \(\[E050\].*give --tags"):
+        choose_tags(None, "xx")
+    with pytest.raises(ValueError, match="expected one of them"):
+        choose_tags(".tags", "en_core_web_sm")
+
+
+def test_pairs_are_parsed() -> None:
+    assert parse_pairs(["de-en=r,a,b"]) == [PairFiles("de-en", "r", ("a",), ("b",))]
+    with pytest.raises(ValueError, match=r"^--lexical: got 'de-en=r,a'; expected PAIR=REF,FIRST"):
+        parse_pairs(["de-en=r,a"])
+
+
+def test_texts_must_be_parallel(files: PairFiles, tmp_path: Path) -> None:
+    (tmp_path / "b2.en").write_text("one\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"--lexical second: .*b2.en has 1 sentences but the ref"):
+        read_pair(files, None)

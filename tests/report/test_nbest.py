@@ -1,0 +1,87 @@
+"""Scores against the number of candidates: a folder of outputs, read and drawn."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.report.nbest import NbestResult, analyse_nbest, format_nbest, nbest_figure
+from simile_plugin.report.scores import ScoreSettings
+
+from .test_results import REFS, noisy
+
+OUTPUTS = {
+    "mle.txt": noisy(0.4, 1),
+    "simile.n2.1.txt": noisy(0.3, 2),
+    "simile.n2.2.txt": noisy(0.3, 3),
+    "simile.n16.1.txt": noisy(0.1, 4),
+    "simile.n16.2.txt": noisy(0.1, 5),
+    "bleu.n2.txt": noisy(0.2, 6),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Six outputs, and files that are none."""
+    for name, lines in OUTPUTS.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "simile.n2.1.txt.log").write_text("INFO", encoding="utf-8")
+    (tmp_path / "simile.n2.1").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def result(folder: Path, encoder: Encoder) -> NbestResult:
+    return analyse_nbest(str(folder), REFS, "--ref ref.txt", ScoreSettings(encoder))
+
+
+def test_points_are_sorted_and_scored_as_sacrebleu_does(result: NbestResult) -> None:
+    assert {name: [p.n for p in own] for name, own in result.points.items()} == {
+        **{"bleu": [2], "simile": [2, 16]},
+    }
+    for point in (*result.points["simile"], *result.points["bleu"], result.baseline):
+        assert point is not None
+        outputs = [OUTPUTS[Path(path).name] for path in point.files]
+        expected = [BLEU().corpus_score(list(output), [REFS]).score for output in outputs]
+        assert point.scores["bleu"] == pytest.approx(tuple(expected))
+        assert point.mean("bleu") == pytest.approx(sum(expected) / len(expected))
+    assert result.notes == ("bleu: no output for N = 16",)
+
+
+def test_text_json_and_picture(result: NbestResult) -> None:
+    lines = format_nbest(result).splitlines()
+    assert lines[2].split() == ["System", "N", "Seeds", "BLEU", "SIM", "SIMILE", "chrF"]
+    assert lines[4].split()[:3] == ["MLE", "-", "1"]
+    assert lines[6].split()[:3] == ["simile", "2", "2"] and " to " in lines[6]
+    content = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert content["points"]["simile"][1]["n"] == 16
+    svg = nbest_figure(result)
+    assert ">Test BLEU<" in svg and ">Test SIM<" in svg and ">MLE<" in svg and ">16<" in svg
+
+
+def test_without_an_encoder_bleu_alone_is_drawn(folder: Path) -> None:
+    found = analyse_nbest(str(folder), REFS, "--ref ref.txt", ScoreSettings())
+    assert ">Test SIM<" not in nbest_figure(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("simile.n4.1.txt", REFS[:-1], r"n4.1.txt has 79 sentences but --ref ref.txt has 80"),
+        ("simile.n4.1.txt", [], "simile.n4.1.txt is empty; expected one sentence a line"),
+        ("simile.n0.txt", REFS, "simile.n0: expected at least 1 candidate"),
+    ],
+)
+def test_bad_outputs_are_refused(name: str, lines: list[str], message: str, folder: Path) -> None:
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        analyse_nbest(str(folder), REFS, "--ref ref.txt", ScoreSettings())
+
+
+def test_folders_without_outputs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no outputs; expected NAME\.nN\.txt or"):
+        analyse_nbest(str(tmp_path), REFS, "--ref ref.txt", ScoreSettings())
+    with pytest.raises(ValueError, match=r"^--nbest-folder: .*nowhere: no such folder"):
+        analyse_nbest(str(tmp_path / "nowhere"), REFS, "--ref ref.txt", ScoreSettings())

@@ -1,0 +1,305 @@
+"""`simile report`, the real command line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.format import load_encoder
+from simile_plugin.reward.lists import score_lists
+from tests.evaluation.test_sts import PAIRS, write_set
+
+from .test_results import REFS, noisy
+
+
+def write(path: Path, lines: tuple[str, ...] | list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with references, three systems (one of two seeds) and two logs, made current."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "ref.txt", REFS)
+    for name, share, seed in (("mle", 0.4, 1), ("bleu", 0.3, 2), ("s1", 0.1, 3), ("s2", 0.15, 4)):
+        write(tmp_path / f"{name}.txt", noisy(share, seed))
+    for name in ("bleu", "simile"):
+        lines = [
+            f'{{"valid_cost_bleu": "{0.6 - u / 1000}", "valid_cost_simile": "0.3", '
+            f'"valid_bleu": "30", "valid_length_ratio": "1", "valid_num_updates": "{u}"}}'
+            for u in (0, 50, 100)
+        ]
+        write(tmp_path / f"{name}.log", lines)
+    return tmp_path
+
+
+SYSTEMS = ["--sys", "MLE=mle.txt", "--sys", "BLEU=bleu.txt", "--sys", "SIMILE=s1.txt,s2.txt"]
+RESULTS = ["report", "--ref", "ref.txt", *SYSTEMS, "--resamples", "100"]
+CURVES = ["--log", "BLEU=bleu.log", "--log", "SIMILE=simile.log"]
+
+
+def test_everything_in_one_command(files: Path, encoder_folder: Path) -> None:
+    command = [sys.executable, "-m", "simile_plugin", *RESULTS, *CURVES]
+    command += ["--encoder", str(encoder_folder), "--svg", "c.svg", "--out", "report.md"]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.stdout.startswith("Results on 80 sentences of ref.txt")
+    assert "SIMILE - BLEU" in done.stdout and "Expected SIMILE cost" in done.stdout
+    assert done.stderr.splitlines() == ["wrote c.svg", "wrote report.md"]
+    markdown = (files / "report.md").read_text(encoding="utf-8")
+    assert markdown.startswith("## Results on 80 sentences of `ref.txt`")
+    assert "](c.svg)" in markdown
+    assert (files / "c.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_json_scores_are_those_of_score_lists(
+    files: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RESULTS, "--encoder", str(encoder_folder), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert list(content) == ["results"]
+    found = content["results"]["systems"][1]["scores"]["simile"]["value"]
+    hyps = [[line] for line in (files / "bleu.txt").read_text().splitlines()]
+    simile = score_lists(hyps, REFS, load_encoder(encoder_folder)).simile
+    assert simile is not None
+    assert found == pytest.approx(100 * simile.double().mean().item(), abs=1e-5)
+
+
+def test_alpha_reaches_the_score(
+    files: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zero = [*RESULTS, "--encoder", str(encoder_folder), "--json", "--simile-alpha", "0"]
+    assert main(zero) == 0
+    scores = json.loads(capsys.readouterr().out)["results"]["systems"][0]["scores"]
+    assert scores["simile"]["value"] == pytest.approx(scores["sim"]["value"], abs=1e-9)
+
+
+def test_generate_logs_give_the_same_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--ref", "ref.txt", "--sys", "MLE=mle.txt", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)["results"]["systems"][0]["scores"]
+    lines = []
+    for i, (ref, hyp) in enumerate(zip(REFS, noisy(0.4, 1), strict=True)):
+        lines += [f"T-{i}\t{ref}", f"H-{i}\t-1.5\t{hyp}", f"D-{i}\t-1.5\t{hyp}"]
+    write(files / "gen.txt", lines[::-1])
+    command = ["report", "--ref", "gen.txt", "--ref-lines", "T", "--sys", "MLE=gen.txt"]
+    assert main([*command, "--sys-lines", "D", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"]["systems"][0]["scores"] == plain
+
+
+def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(files / "human.tsv", ["MLE\t3.5", "BLEU\t3.25", "SIMILE\t4\t4.5"])
+    command = [*RESULTS, "--column", "human=human.tsv", "--out", "table.tsv"]
+    for name, stem in (("MLE", "mle"), ("BLEU", "bleu"), ("SIMILE", "s1")):
+        hyps = (files / f"{stem}.txt").read_text().splitlines()
+        exact = [f"{int(h == r)}\tnote" for h, r in zip(hyps, REFS, strict=True)]
+        path = write(files / f"{stem}.exact", exact)
+        seeds = f"{path},{write(files / 's2.exact', exact)}" if name == "SIMILE" else path
+        command += ["--sentence-scores", f"exact:{name}={seeds}"]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[2].split() == [
+        *("System", "Seeds", "BLEU", "chrF", "exact", "Length", "human"),
+    ]
+    row = next(line for line in text.splitlines() if line.startswith("SIMILE "))
+    assert row.endswith("4.25")
+    header = (files / "table.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
+    assert header[-2:] == ["length_ratio", "human"] and "exact_p_MLE" in header
+
+
+def test_only_chooses_among_what_is_given(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RESULTS, *CURVES, "--only", "curves"]) == 0
+    text = capsys.readouterr().out
+    assert "Expected BLEU cost" in text and "Results" not in text
+    assert main([*RESULTS, *CURVES, "--only", "results,curves", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["results", "curves"]
+
+
+@pytest.fixture
+def more(files: Path, encoder_folder: Path) -> list[str]:
+    """Flags of every question: sources, n-best lists, a folder of outputs by N."""
+    write(files / "src.txt", [f"Satz {i}" for i in range(len(REFS))])
+    lists = []
+    for i, ref in enumerate(REFS[:4]):
+        lists += [f"T-{i}\t{ref}", f"D-{i}\t-0.5\t{noisy(0.1, 5)[i]}", f"D-{i}\t-1\t{ref}"]
+    write(files / "lists.txt", lists)
+    write_set(files / "sts", "one", PAIRS, "5\n0.5\n4\n1\n")
+    judged = zip(noisy(0.2, 6), REFS, strict=True)
+    rows = [f"{hyp}\t{ref}\t{i % 7}" for i, (hyp, ref) in enumerate(judged)]
+    write(files / "judged.tsv", ["hyp\tref\tz", *rows])
+    (files / "sizes").mkdir()
+    for n in (2, 4):
+        write(files / "sizes" / f"simile.n{n}.txt", noisy(0.3 / n, n))
+    flags = ["--encoder", str(encoder_folder), "--src", "src.txt", "--nbest-lists", "lists.txt"]
+    flags += ["--sts", "sts", "--judgements", "judged.tsv"]
+    return [*RESULTS, *CURVES, *flags, "--nbest-folder", "sizes", "--examples", "2"]
+
+
+@pytest.mark.parametrize("compare", ["MLE,SIMILE", "SIMILE,BLEU"])
+def test_shared_scores_give_what_each_question_gives_alone(
+    compare: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["results", "examples", "gaming"]
+    command = [*more, "--json", "--compare", compare, "--only"]
+    assert main([*command, ",".join(names)]) == 0
+    together = json.loads(capsys.readouterr().out)
+    for name in names:
+        assert main([*command, name]) == 0
+        assert json.loads(capsys.readouterr().out)[name] == together[name]
+
+
+def test_outputs_are_read_and_scored_once(more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from simile_plugin.report import scores, systems
+
+    calls: Counter[str] = Counter()
+    for module, name in ((scores, "score_outputs"), (systems, "read_systems")):
+        original = getattr(module, name)
+
+        def counted(*args: Any, name: str = name, original: Any = original) -> Any:
+            calls[name] += 1
+            return original(*args)
+
+        monkeypatch.setattr(module, name, counted)
+    assert main([*more, "--only", "results,examples,gaming", "--html", "page.html"]) == 0
+    assert calls == {"score_outputs": 1, "read_systems": 1}
+
+
+ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_question_by_name(
+    name: str, more: list[str], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = ["--svg", f"{name}.svg"] if name not in ("results", "examples") else []
+    assert main([*more, "--only", name, "--out", f"{name}.md", *picture]) == 0
+    printed = capsys.readouterr()
+    markdown = (files / f"{name}.md").read_text(encoding="utf-8")
+    assert markdown.startswith("## ") and printed.out.strip()
+    for path in picture[1:]:
+        assert (
+            "<svg" in (files / path).read_text(encoding="utf-8") and f"wrote {path}" in printed.err
+        )
+    assert main([*more, "--only", name, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(text))
+    assert list(content) == [name]
+
+
+def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*more, "--json"]) == 0
+    asked = ["results", "curves", "costs", "nbest", "quality"]
+    assert list(json.loads(capsys.readouterr().out)) == asked
+    sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
+    assert main(sizes) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["nbest"]
+    assert main(["report", "--lexical", "xx-en=ref.txt,mle.txt,bleu.txt", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["lexical"]
+
+
+def test_lexical_over_pairs_with_compare_mts_report(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [
+        "--lexical",
+        "de-en=ref.txt,mle.txt,s1.txt",
+        "--lexical",
+        "cs-en=ref.txt,bleu.txt,s2.txt",
+    ]
+    command = ["report", *pairs, "--compare", "MLE,SIMILE", "--compare-mt", "cmt"]
+    assert main([*command, "--resamples", "50"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Word F1 in percent, SIMILE - MLE") and "average" in text
+    assert (files / "cmt" / "cs-en" / "index.html").is_file()
+
+
+def test_the_pair_to_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RESULTS, "--only", "lexical"]) == 0
+    assert "SIMILE - BLEU" in capsys.readouterr().out
+    assert main([*RESULTS, "--only", "lexical", "--compare", "SIMILE,MLE"]) == 0
+    assert "MLE - SIMILE" in capsys.readouterr().out
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["report", "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text and "how to read the table:" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to report: give --ref and --sys for results, --log for curves"),
+        (["--ref", "ref.txt"], "results: needs --ref and --sys"),
+        (SYSTEMS, "results: needs --ref and --sys"),
+        (["--only", "curves"], "curves: needs --log; see"),
+        (["--only", "table", *CURVES], "--only: got table; expected results, curves"),
+        ([*CURVES, "--out", "x.tsv"], "--out: .tsv holds results"),
+        ([*CURVES, "--out", "x.html"], "--out: got x.html; expected a name that ends in .md"),
+        ([*CURVES, "--svg", "x.pdf"], "--svg: got x.pdf; expected a name that ends in .svg"),
+        ([*CURVES, "--svg", "no/x.svg"], "--svg: no folder for no/x.svg; make it first"),
+        ([*RESULTS[1:], "--svg", "x.svg"], "--svg draws curves; give --log"),
+        ([*RESULTS[1:], "--baseline", "mle"], "--baseline: got mle; expected one of MLE, BLEU"),
+        ([*RESULTS[1:], "--encoder", "nowhere"], "nowhere: no such encoder folder"),
+        ([*RESULTS[1:], "--tokenize", "13b"], "--tokenize: got '13b', expected one of"),
+        ([*RESULTS[1:], "--simile-alpha", "nan"], "--simile-alpha: got nan; expected 0 or more"),
+        ([*RESULTS[1:], "--resamples", "0"], "--resamples: got 0; expected at least 1"),
+        ([*RESULTS[1:], "--sys", "LOG=bleu.log"], "--sys LOG: bleu.log has 3 sentences but --ref"),
+        (["--log", "MLE=mle.txt"], "--log: mle.txt has no validation lines among its 80"),
+        (["--log", "MLE=none.log"], "--log: none.log: cannot be read"),
+        (["--only", "costs"], "costs: needs --nbest-lists; see simile report --help"),
+        (["--sts", "x"], "quality: needs --encoder and --sts or --encoder and --judgements; see"),
+        (["--sts", "x", "--encoder", "y"], "--sts: x: no STS.input.*.txt there"),
+        (["--sts", "x", "--encoder", "y", "--resamples", "9"], "--resamples: got 9; quality exp"),
+        (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
+        ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
+        (["--nbest-folder", "."], "nbest: needs --nbest-folder and --ref"),
+        (["--ref", "ref.txt", "--nbest-folder", "."], "--nbest-folder: . has no outputs"),
+        (["--nbest-lists", "ref.txt"], "--nbest-lists: ref.txt has no D- lines among its 80"),
+        (
+            [*RESULTS[1:], "--only", "lexical", "--compare", "MLE,X"],
+            "--compare: got X; expected two of MLE, BLEU, SIMILE",
+        ),
+        (
+            [*RESULTS[1:], "--only", "lexical", "--compare", "MLE"],
+            "--compare: got MLE; expected two different systems",
+        ),
+        (
+            ["--ref", "ref.txt", "--sys", "MLE=mle.txt", "--only", "lexical"],
+            "--sys: got MLE alone; a comparison needs two systems",
+        ),
+        (
+            [*RESULTS[1:], "--only", "gaming", "--src", "bleu.log"],
+            "--src: bleu.log has 3 sentences but --ref ref.txt has 80; they must be parallel",
+        ),
+        (
+            [*RESULTS[1:], "--only", "gaming", "--svg", "g.svg"],
+            "--svg: gaming draws validations; give --log NAME=FILE",
+        ),
+        ([*CURVES, "--only", "gaming", "--svg", "g.png"], "--svg: got g.png; expected a name"),
+    ],
+)
+def test_bad_input_gets_one_line(
+    arguments: list[str], message: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(files.iterdir())
+    assert main(["report", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"simile report: error: {message}")
+    assert captured.err.count("\n") == 1
+    assert sorted(files.iterdir()) == before

@@ -1,0 +1,310 @@
+"""The results table: scores, averages over seeds, tests, marks, layout."""
+
+import csv
+import io
+import json
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.report import results_table
+from simile_plugin.report.results import (
+    Comparison,
+    PairedTest,
+    Results,
+    analyse_results,
+    choose_baselines,
+)
+from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.report.systems import System
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.simile import signature
+from simile_plugin.statistics.tables import markdown_table, text_table
+from tests.conftest import SENTENCES
+
+REFS = SENTENCES * 10
+
+
+def noisy(share: float, seed: int) -> tuple[str, ...]:
+    """The references with a share of their words replaced."""
+    rng = random.Random(seed)
+    words = [word for sentence in SENTENCES for word in sentence.split()]
+    return tuple(
+        " ".join(rng.choice(words) if rng.random() < share else word for word in ref.split())
+        for ref in REFS
+    )
+
+
+def system(name: str, *outputs: Sequence[str]) -> System:
+    files = tuple(f"{name}{i}.txt" for i in range(len(outputs)))
+    return System(name, files, tuple(tuple(output) for output in outputs))
+
+
+SYSTEMS = [
+    system("MLE", noisy(0.4, 1)),
+    system("BLEU", noisy(0.3, 2)),
+    system("SIMILE", noisy(0.1, 3), noisy(0.15, 4)),
+    system("copy", noisy(0.4, 1)),
+]
+FEW = PairedTest(resamples=200, trials=200)
+
+
+@pytest.fixture(scope="module")
+def results(encoder: Encoder) -> Results:
+    return analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
+
+
+def test_bleu_chrf_and_length_ratio_are_sacrebleus(results: Results) -> None:
+    for row, source in zip(results.systems, SYSTEMS, strict=True):
+        for i, output in enumerate(source.outputs):
+            expected = BLEU().corpus_score(list(output), [REFS])
+            assert row.scores["bleu"].seeds[i] == pytest.approx(expected.score, abs=1e-9)
+            assert row.length_ratio.seeds[i] == pytest.approx(expected.ratio, abs=1e-12)
+            chrf = CHRF().corpus_score(list(output), [REFS])
+            assert row.scores["chrf"].seeds[i] == pytest.approx(chrf.score, abs=1e-9)
+        mean = sum(row.scores["bleu"].seeds) / len(source.outputs)
+        assert row.scores["bleu"].value == pytest.approx(mean, abs=1e-9)
+
+
+def test_sim_and_simile_are_the_means_of_score_lists(results: Results, encoder: Encoder) -> None:
+    for row, source in zip(results.systems, SYSTEMS, strict=True):
+        for i, output in enumerate(source.outputs):
+            direct = score_lists([[hyp] for hyp in output], REFS, encoder)
+            assert direct.sim is not None and direct.simile is not None
+            sim, simile = (100 * t.double().mean().item() for t in (direct.sim, direct.simile))
+            assert row.scores["sim"].seeds[i] == pytest.approx(sim, abs=1e-5)
+            assert row.scores["simile"].seeds[i] == pytest.approx(simile, abs=1e-5)
+
+
+def test_text_that_the_encoder_does_not_know_is_warned_of(
+    results: Results, encoder: Encoder
+) -> None:
+    assert results.unknown_share < 0.05
+    assert "warning" not in results_table.format_results(results)
+    greek = "σ ψ"  # pieces: a space mark and an unknown letter, twice
+    foreign = analyse_results(
+        [system("A", [greek])], [greek], "ref.txt", ScoreSettings(encoder), FEW
+    )
+    assert "warning: the encoder does not know" in results_table.format_results(foreign)
+
+
+def test_comparisons(results: Results) -> None:
+    rows = {row.name: row.scores["bleu"] for row in results.systems}
+    assert results.baselines == ("MLE", "BLEU")
+    assert rows["MLE"].against == ()
+    assert [c.baseline for c in rows["BLEU"].against] == ["MLE"]
+    assert [c.baseline for c in rows["SIMILE"].against] == ["MLE", "BLEU"]
+    for comparison in rows["SIMILE"].against:
+        expected = rows["SIMILE"].value - rows[comparison.baseline].value
+        assert comparison.difference == pytest.approx(expected)
+        assert comparison.p_value == 1 / 201
+    copied = rows["copy"].against[0]
+    assert (copied.difference, copied.p_value) == (0.0, 1.0)
+    assert rows["MLE"].interval is not None
+    assert rows["MLE"].interval.low < rows["MLE"].value < rows["MLE"].interval.high
+
+
+def test_randomisation_uses_the_same_differences(results: Results, encoder: Encoder) -> None:
+    stricter = PairedTest("randomisation", resamples=200, trials=200)
+    other = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
+    for a, b in zip(results.systems, other.systems, strict=True):
+        for metric in a.scores:
+            assert a.scores[metric].interval == b.scores[metric].interval
+            pairs = zip(a.scores[metric].against, b.scores[metric].against, strict=True)
+            assert all(x.difference == y.difference for x, y in pairs)
+    assert other.systems[3].scores["bleu"].against[0].p_value == 1.0
+    assert "|ar:200|seed:12345|" in other.signatures["BLEU"]
+
+
+def test_both_tests_at_once(results: Results, encoder: Encoder) -> None:
+    test = PairedTest("both", resamples=200, trials=200)
+    other = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), test)
+    stricter = PairedTest("randomisation", resamples=200, trials=200)
+    second = analyse_results(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
+    for row, first, later in zip(other.systems, results.systems, second.systems, strict=True):
+        for metric, score in row.scores.items():
+            assert [c.p_value for c in score.against] == [
+                c.p_value for c in first.scores[metric].against
+            ]
+            assert [c.p_randomisation for c in score.against] == [
+                c.p_value for c in later.scores[metric].against
+            ]
+    text = results_table.format_results(other)
+    assert "copy - MLE" in text and "+0.00 (p 1.000, 1.000)" in text
+    assert "200 resamples, and paired approximate randomisation, 200 trials" in text
+    rows = list(csv.DictReader(io.StringIO(results_table.render_tsv(other)), delimiter="\t"))
+    assert rows[-2]["bleu_p_MLE"] == rows[-2]["bleu_p2_MLE"] == "1.000000"
+    assert all(None not in row and None not in row.values() for row in rows)
+
+
+def test_a_mark_needs_every_test_that_was_made() -> None:
+    assert Comparison("MLE", 1.0, 0.04).clear and Comparison("MLE", 1.0, 0.04, 0.049).clear
+    assert not Comparison("MLE", 1.0, 0.04, 0.05).clear and not Comparison("MLE", 1.0, 0.05).clear
+
+
+def test_tiny_p_values_are_not_shown_as_zero() -> None:
+    assert results_table.p_values(Comparison("MLE", 1.0, 1 / 1001, 1 / 10001)) == "p 0.001, <0.001"
+
+
+def test_without_an_encoder_there_are_bleu_and_chrf() -> None:
+    alone = analyse_results(SYSTEMS[:2], REFS, "ref.txt", ScoreSettings(), FEW)
+    assert list(alone.systems[0].scores) == ["bleu", "chrf"]
+    assert list(alone.signatures) == ["BLEU", "chrF"]
+    assert "SIM" not in results_table.format_results(alone)
+
+
+def test_signatures(results: Results, encoder: Encoder) -> None:
+    metric = BLEU()
+    metric.corpus_score([SENTENCES[0]], [[SENTENCES[0]]])
+    plain = str(metric.get_signature())
+    assert results.signatures["BLEU"].replace("|bs:200|seed:12345", "") == plain
+    assert results.signatures["SIM, SIMILE"] == signature(encoder)
+
+
+def test_titles_of_computed_metrics_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^--sentence-scores: got bleu, which is computed"):
+        scores = {"bleu": {"MLE": [[1.0] * 80]}}
+        analyse_results(SYSTEMS[:1], REFS, "r", ScoreSettings(), FEW, sentence_scores=scores)
+
+
+def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
+    # 80 sentences: 20 right, then 60 and 70 right by seed: 25.0 %, and (75 + 87.5) / 2 = 81.25 %
+    right = {
+        "A": [[1.0] * 20 + [0.0] * 60],
+        "B": [[0.0] * 20 + [1.0] * 60, [1.0] * 70 + [0.0] * 10],
+    }
+    pair = [system("A", noisy(0.2, 1)), system("B", noisy(0.2, 2), noisy(0.2, 5))]
+    found = analyse_results(
+        pair, REFS, "ref.txt", ScoreSettings(), FEW, sentence_scores={"meaning": right}
+    ).systems
+    assert found[0].scores["meaning"].value == pytest.approx(25.0)
+    assert found[1].scores["meaning"].seeds == pytest.approx((75.0, 87.5))
+    assert found[1].scores["meaning"].value == pytest.approx(81.25)
+    assert found[1].scores["meaning"].against[0].difference == pytest.approx(56.25)
+    assert found[1].scores["meaning"].against[0].p_value == 1 / 201
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "chosen"),
+    [
+        (["SIMILE", "bleu", "MLE"], [], ("MLE", "bleu")),
+        (["x", "BLEU"], [], ("BLEU",)),
+        (["x", "y"], [], ("x",)),
+        (["x", "y", "MLE"], ["y", "x"], ("y", "x")),
+    ],
+)
+def test_baselines(names: list[str], wanted: list[str], chosen: tuple[str, ...]) -> None:
+    assert choose_baselines(names, wanted) == chosen
+
+
+@pytest.mark.parametrize("wanted", [["z"], ["x", "x"], ["x", "y", "w"]])
+def test_bad_baselines_are_refused(wanted: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"^--baseline: got .*; expected one"):
+        choose_baselines(["x", "y", "w"], wanted)
+
+
+def test_scores_that_are_not_numbers_are_refused(encoder: Encoder) -> None:
+    # Products of such weights overflow: inf / inf.
+    broken = Encoder(torch.full_like(encoder.weight, 1e30), encoder.segmenter)
+    with pytest.raises(ValueError, match=r"^MLE0.txt:1: SIMILE is not a finite number"):
+        analyse_results(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(broken), FEW)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"resamples": 0}, "--resamples: got 0; expected at least 1"),
+        ({"trials": -3}, "--trials: got -3; expected at least 1"),
+        ({"seed": -1}, "--seed: got -1; expected at least 0"),
+    ],
+)
+def test_bad_test_settings_are_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PairedTest(**settings)  # type: ignore[arg-type]
+
+
+# --- layout ---
+
+
+def test_text_table_by_hand() -> None:
+    grid = [["System", "BLEU"], ["MLE", "9.50"], ["SIMILE-risk", "10.25"]]
+    assert text_table(grid).splitlines() == [
+        "System        BLEU",
+        "------------------",
+        "MLE           9.50",
+        "SIMILE-risk  10.25",
+    ]
+
+
+def test_markdown_escapes_what_would_break_the_table() -> None:
+    assert markdown_table([["a|b", "c"], ["  seed 1", "<x>"]]).splitlines() == [
+        r"| a\|b | c |",
+        "| :--- | ---: |",
+        r"| &nbsp;&nbsp;seed 1 | \<x> |",
+    ]
+
+
+def test_text_shows_scores_seeds_marks_and_p_values(results: Results) -> None:
+    text = results_table.format_results(results)
+    row = {row.name: row for row in results.systems}["SIMILE"]
+    value, seeds = row.scores["bleu"].value, row.scores["bleu"].seeds
+    lines = text.splitlines()
+    assert lines[0] == "Results on 80 sentences of ref.txt"
+    simile = lines.index(next(line for line in lines if line.startswith("SIMILE ")))
+    assert lines[simile].split()[:3] == ["SIMILE", "2", f"{value:.2f}"]
+    assert lines[simile].count("‡†") == 4
+    for i in (0, 1):
+        assert lines[simile + 1 + i].split()[:3] == ["seed", str(i + 1), f"{seeds[i]:.2f}"]
+    copied = next(line for line in lines if line.startswith("copy "))
+    assert "‡" not in copied and "†" not in copied
+    assert any(line.startswith("copy - MLE") and "+0.00 (p 1.000)" in line for line in lines)
+    assert "‡ better than MLE, † better than BLEU: p < 0.05, paired bootstrap, 200" in text
+    assert results.signatures["BLEU"] in text and results.signatures["SIM, SIMILE"] in text
+    # decimal points of a column stand under each other
+    decimal = {line.index(".") for line in lines[simile : simile + 3]}
+    assert len(decimal) == 1
+
+
+def test_a_worse_system_gets_no_mark() -> None:
+    worse = analyse_results(
+        [system("good", noisy(0.1, 1)), system("bad", noisy(0.6, 2))],
+        REFS,
+        "r",
+        ScoreSettings(),
+        FEW,
+    )
+    assert worse.systems[1].scores["bleu"].against[0].p_value == 1 / 201
+    assert "‡" not in text_table(results_table.score_grid(worse))
+
+
+def test_one_system_alone_has_no_tests() -> None:
+    alone = analyse_results(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(), FEW)
+    text = results_table.format_results(alone)
+    assert "Difference" not in text and "‡" not in text
+
+
+def test_markdown_and_tsv_hold_the_same_numbers(results: Results) -> None:
+    markdown = results_table.render_markdown(results)
+    assert markdown.count("\n| ") == 2 + 6 + 2 + 5  # two headers with rules; 6 and 5 rows
+    rows = list(csv.DictReader(io.StringIO(results_table.render_tsv(results)), delimiter="\t"))
+    simile = [row for row in rows if row["system"] == "SIMILE"]
+    score = results.systems[2].scores["sim"]
+    assert score.interval is not None
+    assert [row["seed"] for row in simile] == ["mean", "1", "2"]
+    assert [float(row["sim"]) for row in simile] == pytest.approx(
+        [score.value, *score.seeds], abs=1e-6
+    )
+    assert float(simile[0]["sim_low"]) == pytest.approx(score.interval.low, abs=1e-6)
+    assert float(simile[0]["sim_p_BLEU"]) == pytest.approx(score.against[1].p_value, abs=1e-6)
+    assert simile[1]["file"] == "SIMILE0.txt" and simile[1]["sim_p_BLEU"] == ""
+    assert all(None not in row and None not in row.values() for row in rows)
+
+
+def test_json_is_plain(results: Results) -> None:
+    content = json.loads(json.dumps(results.as_json()))
+    assert content["systems"][2]["scores"]["bleu"]["against"][1]["baseline"] == "BLEU"
+    assert content["test"]["resamples"] == 200

@@ -1,0 +1,172 @@
+"""Reading the outputs of systems and the numbers made of them elsewhere."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.report.systems import (
+    System,
+    parse_named_files,
+    read_column,
+    read_sentence_scores,
+    read_sentences,
+    read_systems,
+)
+
+
+def write(path: Path, *lines: str) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+# What fairseq-generate prints: batches by length, so ids are out of order; two hypotheses each.
+GENERATED = [
+    "2024-05-01 10:00:00 | INFO | fairseq_cli.generate | loading model(s) from best.pt",
+    "S-2\tein Reiher wartet",
+    "T-2\ta heron waits",
+    "H-2\t-0.21\ta her@@ on waits",
+    "D-2\t-0.21\ta heron waits",
+    "P-2\t-0.1 -0.2 -0.3",
+    "H-2\t-0.9\tthe heron waited",
+    "D-2\t-0.9\tthe heron waited",
+    "S-0\tdie Fähre",
+    "T-0\tthe ferry",
+    "H-0\t-1.5\t",
+    "D-0\t-1.5\t",
+    "S-1\tzwei\u2028Jungen",
+    "T-1\ttwo boys",
+    "H-1\t-0.4\ttwo boys",
+    "D-1\t-0.4\ttwo boys",
+    "Generate test with beam=5: BLEU4 = 40.00",
+]
+
+
+def test_named_files() -> None:
+    assert parse_named_files("--sys", ["MLE=a.txt", "S = x=1.txt,b.txt"]) == {
+        "MLE": ("a.txt",),
+        "S": (" x=1.txt", "b.txt"),
+    }
+
+
+@pytest.mark.parametrize("spec", ["mle.txt", "=mle.txt", "MLE=", "MLE=a,,b", "M\tLE=a"])
+def test_malformed_names_are_refused(spec: str) -> None:
+    with pytest.raises(ValueError, match=r"^--sys: got '.*'; expected NAME=FILE"):
+        parse_named_files("--sys", [spec])
+
+
+def test_repeated_names_and_files_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"--sys: got A twice; give its seeds as A=FILE,FILE"):
+        parse_named_files("--sys", ["A=x", "A=y"])
+    with pytest.raises(ValueError, match=r"--log: A names one file twice"):
+        parse_named_files("--log", ["A=x,y,x"])
+
+
+def test_plain_text_plain_and_compressed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "one\x85still one", "", "three ")
+    assert read_sentences(path, "--ref") == ["one\x85still one", "", "three "]
+    packed = tmp_path / "a.txt.gz"
+    packed.write_bytes(gzip.compress(Path(path).read_bytes()))
+    assert read_sentences(str(packed), "--ref") == read_sentences(path, "--ref")
+
+
+def test_generate_logs_are_sorted_by_id_and_the_best_is_taken(tmp_path: Path) -> None:
+    path = write(tmp_path / "gen.txt", *GENERATED)
+    assert read_sentences(path, "--sys", "D") == ["", "two boys", "a heron waits"]
+    assert read_sentences(path, "--sys", "H") == ["", "two boys", "a her@@ on waits"]
+    assert read_sentences(path, "--sys", "T") == ["the ferry", "two boys", "a heron waits"]
+    assert read_sentences(path, "--sys", "S")[1] == "zwei\u2028Jungen"
+
+
+def test_any_order_of_batches_gives_the_same_sentences(tmp_path: Path) -> None:
+    sentences = [f"sentence {i} of {i * i}" for i in range(40)]
+    lines = [f"D-{i}\t-{i}.5\t{sentence}" for i, sentence in enumerate(sentences)]
+    random.Random(1).shuffle(lines)
+    assert read_sentences(write(tmp_path / "gen", *lines), "--sys", "D") == sentences
+
+
+def test_unusable_files_are_refused(tmp_path: Path) -> None:
+    empty = write(tmp_path / "empty")
+    with pytest.raises(ValueError, match=r"--ref: .*empty is empty; expected one sentence a line"):
+        read_sentences(empty, "--ref")
+    plain = write(tmp_path / "plain", "a sentence")
+    with pytest.raises(ValueError, match=r"--sys: .*plain has no D- lines; expected the output of"):
+        read_sentences(plain, "--sys", "D")
+    cut = write(tmp_path / "cut", *[line for line in GENERATED if "-1\t" not in line])
+    with pytest.raises(ValueError, match=r"--sys: .*cut has D-2 but no D-1; the log is cut"):
+        read_sentences(cut, "--sys", "D")
+    with pytest.raises(ValueError, match=r"--sys: .*missing.txt: cannot be read"):
+        read_sentences(str(tmp_path / "missing.txt"), "--sys")
+    latin = tmp_path / "latin"
+    latin.write_bytes(b"fine\nF\xe4hre\n")
+    with pytest.raises(ValueError, match=r"--sys: .*latin:2: not UTF-8"):
+        read_sentences(str(latin), "--sys")
+
+
+def test_systems_must_be_parallel_to_the_references(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a", "b"), write(tmp_path / "two", "a")
+    named = {"A": (one,), "B": (one, two)}
+    with pytest.raises(
+        ValueError,
+        match=r"--sys B: .*two has 1 sentences but --ref r.txt has 2; they must be parallel",
+    ):
+        read_systems("--sys", named, "text", ["x", "y"], "--ref r.txt")
+    systems = read_systems("--sys", {"A": (one,)}, "text", ["x", "y"], "--ref r.txt")
+    assert systems == [System("A", (one,), (("a", "b"),))]
+
+
+TWO = [System("A", ("a",), (("x",),)), System("B", ("b1", "b2"), (("x",), ("y",)))]
+
+
+def test_columns_from_json_and_tsv(tmp_path: Path) -> None:
+    as_json = tmp_path / "c.json"
+    as_json.write_text(json.dumps({"A": 61.5, "B": [63, 64.5], "unused": "-"}))
+    as_tsv = write(tmp_path / "c.tsv", "A\t61.5", "", "B\t63\t64.5", "unused\t-")
+    expected = {"A": (61.5,), "B": (63.0, 64.5)}
+    assert read_column("meaning", str(as_json), TWO) == expected
+    assert read_column("meaning", as_tsv, TWO) == expected
+    one = write(tmp_path / "one.tsv", "A\t1", "B\t2")
+    assert read_column("meaning", one, TWO)["B"] == (2.0,)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"A": 1}', "has no number for the system B"),
+        ('{"A": 1, "B": "x"}', "B has .*expected one number, or one for each of its 2 seeds"),
+        ('{"A": 1, "B": [1, 2, 3]}', "B has .*expected one number"),
+        ('{"A": NaN, "B": 1}', "A has .*expected one number"),
+        ('{"A": 1,\n}', r"c.json:2: not JSON"),
+        ("[1, 2]", "expected {"),
+    ],
+)
+def test_bad_columns_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f"--column meaning: .*{message}"):
+        read_column("meaning", str(path), TWO)
+
+
+def test_sentence_scores(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a", "1\tright"), write(tmp_path / "b", "0\tverb: - -> sell")
+    c = write(tmp_path / "c", "0.25")
+    scores = read_sentence_scores("--sentence-scores", [f"m:A={a}", f"m:B={b},{c}"], TWO)
+    assert scores == {"m": {"A": [[1.0]], "B": [[0.0], [0.25]]}}
+
+
+def test_bad_sentence_scores_are_refused(tmp_path: Path) -> None:
+    a, two = write(tmp_path / "a", "1"), write(tmp_path / "two", "1", "0")
+    word, large = write(tmp_path / "word", "right"), write(tmp_path / "large", "55.1")
+    flag = "--sentence-scores"
+    for spec in (f"A={a}", f"m:C={a}", f"m:B={a}"):
+        with pytest.raises(ValueError, match=r"--sentence-scores: got .*expected TITLE:NAME=FILE"):
+            read_sentence_scores(flag, [spec], TWO)
+    with pytest.raises(ValueError, match=r"m has no scores of B; expected TITLE:NAME=FILE"):
+        read_sentence_scores(flag, [f"m:A={a}"], TWO)
+    with pytest.raises(ValueError, match=r"m:A: .*two has 2 lines for 1 sentences"):
+        read_sentence_scores(flag, [f"m:A={two}"], TWO)
+    for path in (word, large):
+        with pytest.raises(ValueError, match=r"m:A: .*:1: got '.*', expected a number in -1..1"):
+            read_sentence_scores(flag, [f"m:A={path}"], TWO)

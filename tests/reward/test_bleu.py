@@ -1,0 +1,92 @@
+"""BLEU's statistics of whole lists against a slow loop over sacreBLEU's own tokens."""
+
+from collections import Counter
+
+import pytest
+import sacrebleu
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.reward import bleu
+from simile_plugin.reward.bleu import bleu_statistics, list_statistics
+
+# Whatever the rules of 13a look at, white space of many kinds, and some letters.
+ODD = "ab09..,,--&;:/%'\"<>()~` \t\u00a0\u2028\x1c\x85\u3000\r\né中²"
+PIECES = st.sampled_from([*ODD, "&quot;", "&amp;", "&lt;", "<skipped>", "1.5", "a.", " .", "-\n"])
+SENTENCES = st.lists(PIECES, max_size=12).map("".join)
+WORDS = st.lists(st.sampled_from(["the", "heron", "waits", "1,000", "up."]), max_size=9)
+
+
+def slow_statistics(hyp, ref, tokenize):
+    split = sacrebleu.metrics.BLEU(tokenize=tokenize).tokenizer
+    tokens = [split(text.rstrip()).split() for text in (hyp, ref)]
+
+    def counts(row, order):
+        return Counter(tuple(row[i : i + order]) for i in range(len(row) - order + 1))
+
+    grams = [[counts(row, order) for order in (1, 2, 3, 4)] for row in tokens]
+    matches = [sum((mine & theirs).values()) for mine, theirs in zip(*grams, strict=True)]
+    totals = [sum(found.values()) for found in grams[0]]
+    return [len(tokens[0]), len(tokens[1]), *matches, *totals]
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none", "char", "intl"])
+@given(st.lists(st.tuples(SENTENCES, SENTENCES, SENTENCES), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_odd_text(tokenize, rows):
+    found = list_statistics([row[1:] for row in rows], [row[0] for row in rows], tokenize)
+    expected = [[slow_statistics(hyp, row[0], tokenize) for hyp in row[1:]] for row in rows]
+    assert found.tolist() == expected
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_repeated_words(rows):
+    lists = [[" ".join(words) for words in row] for row in rows]
+    found = list_statistics([row[1:] for row in lists], [row[0] for row in lists])
+    expected = [[slow_statistics(hyp, row[0], "13a") for hyp in row[1:]] for row in lists]
+    assert found.tolist() == expected
+
+
+def test_by_hand():
+    # the (3 times, once in the reference) and heron; "the heron" and "heron the"; nothing longer
+    assert bleu_statistics("the the heron the", "a heron the heron") == [
+        *(4, 4),
+        *(2, 2, 0, 0),
+        *(4, 3, 2, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hyp", "ref"),
+    [
+        ("the heron waits beside", "the heron waits now"),  # one 4-gram, which does not match
+        ("the heron waits beside", "the boy sat down"),  # a single match of all orders
+        ("two boys skip stones", "the heron waits beside"),  # none
+        ("the heron", "the heron waits"),  # too short for the longer orders
+        ("", "the heron"),
+    ],
+)
+def test_tiny_corpora_score_as_sacrebleus(hyp, ref):
+    expected = sacrebleu.metrics.BLEU().corpus_score([hyp], [[ref]]).score
+    found = bleu.corpus_bleu(torch.tensor(bleu_statistics(hyp, ref)))
+    assert found.item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_nothing_to_count():
+    assert list_statistics([], []).shape == (0, 0, 10)
+    assert list_statistics([[], []], ["a", "b"]).shape == (2, 0, 10)
+    assert bleu_statistics("", "") == [0] * 10
+    assert bleu_statistics("", "a b") == [0, 2] + [0] * 8
+
+
+def test_the_memory_of_words_is_bounded(monkeypatch):
+    monkeypatch.setattr(bleu, "KNOWN_WORDS", 12)
+    monkeypatch.setattr(bleu, "_WORDS", {})
+    for start in range(0, 60, 5):
+        words = [f"w{i}" for i in range(start, start + 5)]
+        found = list_statistics([[" ".join(words)]], [" ".join(words[:3])])
+        assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
+        assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
+    assert torch.is_tensor(found)

@@ -1,0 +1,280 @@
+"""The reward by hand, against sacreBLEU, against a slow oracle, and at its edges."""
+
+import math
+import sys
+
+import pytest
+import sacrebleu
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.encoder.models import cosine
+from simile_plugin.reward import lists as reward_module
+from simile_plugin.reward.bleu import bleu_signature, bleu_statistics, corpus_bleu, sentence_bleu
+from simile_plugin.reward.lists import ListScores, score_lists, score_outputs
+from simile_plugin.reward.simile import length_penalty, signature
+from simile_plugin.reward.spec import Reward, parse_reward
+
+WORDS = ["the", "heron", "waits", "beside", "cold", "water", ".", "stones", "two", "boys"]
+SENTENCE = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+
+
+def test_length_penalty_by_hand():
+    refs, hyps = torch.tensor([4, 6, 5, 1, 0, 3, 0]), torch.tensor([4, 4, 10, 3, 3, 0, 0])
+    # exp(1 - 4/4), exp(1 - 6/4), exp(1 - 10/5), exp(1 - 3/1), and 0 wherever a side is empty
+    expected = [1.0, math.exp(-0.5), math.exp(-1.0), math.exp(-2.0), 0.0, 0.0, 0.0]
+    assert length_penalty(refs, hyps).tolist() == pytest.approx(expected)
+
+
+def test_cosine_by_hand():
+    a = torch.tensor([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1e-20, 0.0]])
+    b = torch.tensor([[4.0, 3.0], [-2.0, 0.0], [1.0, 1.0], [1e-18, 0.0]])
+    # (12 + 12) / 25; opposite; a zero vector; tiny but parallel
+    assert cosine(a, b).tolist()[:3] == pytest.approx([24 / 25, -1.0, 0.0])
+
+
+def test_sentence_bleu_by_hand():
+    # hyp: 3 words, all in the ref of 4; bigrams 2/2, trigrams 1/1, no 4-gram
+    stats = torch.tensor(bleu_statistics("the heron waits", "the heron waits ."))
+    assert stats.tolist() == [3, 4, 3, 2, 1, 0, 3, 2, 1, 0]
+    # precisions 3/3, (2+1)/(2+1), (1+1)/(1+1), (0+1)/(0+1); brevity penalty exp(1 - 4/3)
+    assert sentence_bleu(stats).item() == pytest.approx(math.exp(1 - 4 / 3))
+    # 2 of 4 words, 1 of 3 bigrams, 0 of 2 trigrams, 0 of 1 four-gram
+    stats = torch.tensor(bleu_statistics("the heron sleeps now", "the heron waits ."))
+    product = 2 / 4 * (1 + 1) / (3 + 1) * 1 / (2 + 1) * 1 / (1 + 1)
+    assert sentence_bleu(stats).item() == pytest.approx(product**0.25)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SENTENCE, SENTENCE)
+def test_sentence_bleu_equals_sacrebleu(hyp, ref):
+    oracle = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
+    expected = oracle.sentence_score(hyp, [ref])
+    stats = bleu_statistics(hyp, ref)
+    assert stats == oracle._extract_corpus_statistics([hyp], [[ref]])[0]
+    assert 100 * sentence_bleu(torch.tensor(stats)).item() == pytest.approx(
+        expected.score, abs=1e-4
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=12))
+def test_corpus_bleu_equals_sacrebleu(pairs):
+    hyps, refs = map(list, zip(*pairs, strict=True))
+    stats = torch.tensor([bleu_statistics(h, r) for h, r in pairs])
+    expected = sacrebleu.metrics.BLEU().corpus_score(hyps, [refs]).score
+    assert corpus_bleu(stats.sum(0)).item() == pytest.approx(expected, abs=1e-6)
+    # leading dimensions are kept
+    assert corpus_bleu(stats).shape == (len(pairs),)
+
+
+def test_bleu_signature_is_sacrebleus():
+    bleu = sacrebleu.metrics.BLEU()
+    bleu.corpus_score(["a"], [["a"]])
+    assert bleu_signature() == str(bleu.get_signature())
+
+
+def slow_simile(hyp, ref, encoder, alpha):
+    """SIM and SIMILE of one pair, written as the paper does."""
+    rows = encoder.segmenter.encode([ref, hyp])
+    lengths = [len(row) for row in rows]
+    means = []
+    for row in rows:
+        known = [piece for piece in row if piece != encoder.segmenter.unk_id]
+        vectors = [encoder.weight[piece].detach().double() for piece in known]
+        means.append(sum(vectors) / len(vectors) if vectors else None)
+    if any(mean is None for mean in means):
+        return 0.0, 0.0
+    dot = float((means[0] * means[1]).sum())
+    sim = dot / math.sqrt(float((means[0] ** 2).sum()) * float((means[1] ** 2).sum()))
+    return sim, math.exp(1 - max(lengths) / min(lengths)) ** alpha * sim
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(SENTENCE, SENTENCE, SENTENCE), min_size=1, max_size=6),
+    st.sampled_from([0.0, 0.25, 1.0]),
+)
+def test_score_lists_equals_the_slow_loop(encoder, triples, alpha):
+    refs = [ref for ref, _, _ in triples]
+    scores = score_lists([[a, b] for _, a, b in triples], refs, encoder, alpha)
+    for row, (ref, *hyps) in enumerate(triples):
+        for column, hyp in enumerate(hyps):
+            sim, simile = slow_simile(hyp, ref, encoder, alpha)
+            assert scores.sim[row, column].item() == pytest.approx(sim, abs=1e-5)
+            assert scores.simile[row, column].item() == pytest.approx(simile, abs=1e-5)
+
+
+def test_edges_are_finite_and_defined(encoder):
+    unknown = "\u4e2d\u6587"
+    refs = ["the heron waits", "", unknown, "the heron waits"]
+    hyps = [[""], ["the heron"], [unknown], ["the heron waits"]]
+    scores = score_lists(hyps, refs, encoder)
+    assert scores.simile[:, 0].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-6)
+    assert scores.sim[:, 0].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-6)
+    assert scores.bleu[:3, 0].tolist() == pytest.approx([0, 0, 1])
+    assert scores.unknown_pieces > 0
+    assert score_lists([], [], encoder).simile.shape == (0, 0)
+
+
+def test_share_of_unknown_tokens(encoder):
+    without = score_lists([["\u4e2d"]], ["a"], None)
+    assert without.unknown_share == without.tokens == 0
+    assert score_lists([["\u4e2d"]], ["\u4e2d"], encoder).unknown_share == 1
+    stats, bleu = torch.zeros(1, 1, 10), torch.zeros(1, 1)
+    assert ListScores(stats, bleu, unknown_pieces=1, tokens=1).unknown_share == 1
+    assert ListScores(stats, bleu, unknown_pieces=1, tokens=4).unknown_share == 0.25
+
+
+def test_scores_do_not_depend_on_the_batch(encoder):
+    refs = ["the heron waits", "two boys", "cold water ."]
+    hyps = [["a heron", "the heron"], ["two", "boys"], ["water", ""]]
+    whole = score_lists(hyps, refs, encoder)
+    for row in range(3):
+        alone = score_lists([hyps[row]], [refs[row]], encoder)
+        assert torch.allclose(alone.simile[0], whole.simile[row], atol=1e-6)
+        assert torch.equal(alone.bleu[0], whole.bleu[row])
+
+
+def test_score_outputs_joins_chunks(encoder, monkeypatch):
+    refs = [f"the heron waits {word}" for word in WORDS]
+    outputs = [WORDS, refs]
+    whole = score_lists(list(zip(*outputs, strict=True)), refs, encoder)
+    monkeypatch.setattr(reward_module, "SENTENCES_AT_ONCE", 3)
+    seen = []
+    parts = score_outputs(outputs, refs, encoder, progress=seen.append)
+    assert torch.allclose(parts.simile, whole.simile, atol=1e-6)
+    assert torch.equal(parts.bleu_stats, whole.bleu_stats)
+    assert seen == [3, 3, 3, 1]
+    nothing = score_outputs([[]], [], encoder)
+    assert nothing.simile.shape[0] == 0 and nothing.tokens == 0
+
+
+def test_each_distinct_string_is_encoded_once(encoder, monkeypatch):
+    encoded = []
+    original = encoder.segmenter.encode_flat
+    monkeypatch.setattr(
+        encoder.segmenter, "encode_flat", lambda rows: (encoded.extend(rows), original(rows))[1]
+    )
+    score_lists([["a", "b", "a"], ["b", "r", "a"]], ["r", "r"], encoder)
+    assert sorted(encoded) == ["a", "b", "r"]
+
+
+def test_ragged_lists_are_refused(encoder):
+    with pytest.raises(ValueError, match="2 candidate lists for 1 references"):
+        score_lists([["a"], ["b"]], ["r"], encoder)
+    with pytest.raises(ValueError, match="differ in length"):
+        score_lists([["a"], ["b", "c"]], ["r", "r"], encoder)
+    with pytest.raises(ValueError, match="shorter"):
+        score_outputs([["a", "b"], ["c"]], ["r", "r"], encoder)
+
+
+def test_parse_reward():
+    assert parse_reward("simile") == {"simile": 1.0}
+    assert parse_reward("half") == {"simile": 0.5, "bleu": 0.5}
+    assert parse_reward("simile:0.7,bleu:0.3") == {"simile": 0.7, "bleu": 0.3}
+    assert parse_reward("math:sqrt") is math.sqrt
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("simlie", "got 'simlie'.*did you mean 'simile'.*expected one of"),
+        ("", "got ''"),
+        ("simile:0.7,blue:0.3", "component 'blue'.*did you mean 'bleu'"),
+        ("simile:0.7,bleu:0.7", "weights 0.7, 0.7.*sum to 1"),
+        ("simile:1.5,bleu:-0.5", "positive weights"),
+        ("simile:0.5,simile:0.5", "'simile' twice"),
+        ("simile:nan", "positive weights"),
+        ("simile:1,bleu:0", "positive weights"),
+        ("simile:0.7,bleu:0.3000015", "sum to 1"),
+        ("math:", "module 'math' has no function ''"),
+        ("no_such_module:f", "cannot import module 'no_such_module'"),
+        ("math:no_such", "has no function 'no_such'"),
+        ("simile,bleu", "got 'simile,bleu'"),
+    ],
+)
+def test_bad_reward_names(spec, message):
+    with pytest.raises(ValueError, match=f"--reward: .*{message}|--reward: {message}"):
+        parse_reward(spec)
+
+
+def test_mix_is_the_weighted_sum(encoder):
+    scores = score_lists([["a red house", "the hill"]], ["a red house stands"], encoder)
+    mixed = Reward("simile:0.7,bleu:0.3").from_scores(scores)
+    assert torch.allclose(mixed, 0.7 * scores.simile + 0.3 * scores.bleu)
+    assert Reward("half").needs_encoder and Reward("sim").needs_encoder
+    assert not Reward("bleu").needs_encoder
+    without = score_lists([["a"]], ["a"], None)
+    assert Reward("bleu").from_scores(without).item() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="needs --simile-encoder"):
+        Reward("sim").from_scores(without)
+
+
+@pytest.fixture
+def user_reward(tmp_path, monkeypatch):
+    def make(body):
+        (tmp_path / "my_reward.py").write_text(f"def score(hyps, refs, srcs):\n    {body}\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "my_reward", raising=False)
+        return Reward("my_reward:score")
+
+    return make
+
+
+def test_user_function_receives_strings(user_reward):
+    reward = user_reward(
+        "return [[len(h) + len(r) + len(s) for h in hs] for hs, r, s in zip(hyps, refs, srcs)]"
+    )
+    mask = torch.tensor([[True, False]])
+    assert reward.from_function([["ab", ""]], ["c"], ["d"], mask).tolist() == [[4.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return [[1.0]]", r"the function returned shape \(1, 1\); expected \(1, 2\)"),
+        ("return [[float('nan')] * 2]", "the function returned nan for hypothesis 'a'.*all 2 of"),
+        ("return [[float('inf')] * 2]", "the function returned inf for hypothesis 'a'.*all 2 of"),
+        ("return None", "the function failed"),
+        ("raise ValueError('boom')", "the function failed: boom"),
+    ],
+)
+def test_bad_user_functions(user_reward, body, message):
+    reward = user_reward(body)
+    with pytest.raises(ValueError, match=f"--reward my_reward:score: {message}"):
+        reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
+
+
+def test_single_values_that_are_no_numbers_are_named_once(user_reward, caplog):
+    reward = user_reward("return [[1.0, float('nan')]]")
+    for _ in range(2):
+        mask = torch.ones(1, 2, dtype=torch.bool)
+        values = reward.from_function([["a", "b"]], ["c"], ["d"], mask)
+        assert values[0, 0] == 1.0 and values[0, 1].isnan()
+    assert caplog.text.count("nan for hypothesis 'b'; expected a finite number; it is left") == 1
+
+
+def test_signature_names_what_counts(encoder):
+    found = signature(encoder, 0.25)
+    assert f"enc:{encoder.fingerprint}" in found
+    assert "alpha:0.25" in found and "len:pieces" in found and "text:nfkc+lc+punct" in found
+
+
+def test_defaults_are_the_papers(encoder):
+    refs, hyps = ["the grey heron waits"], [["the heron"]]
+    scores = score_lists(hyps, refs, encoder)
+    expected = scores.length_penalty**0.25 * scores.sim
+    assert scores.simile.item() == pytest.approx(expected.item())
+    assert 0 < scores.length_penalty.item() < 1
+    joined = score_outputs([[hyps[0][0]]], refs, encoder)
+    assert joined.simile.item() == pytest.approx(expected.item())
+
+
+def test_tokenizers_are_sacrebleus():
+    reward_module.check_tokenizer("intl", "--tokenize")
+    with pytest.raises(ValueError, match=r"^--tok: got 'none13', expected one of .*13a"):
+        reward_module.check_tokenizer("none13", "--tok")
+    spaced = bleu_statistics("a , b", "a, b", tokenize="none")
+    assert spaced[:3] == [3, 2, 1] and bleu_statistics("a , b", "a, b")[:3] == [3, 3, 3]

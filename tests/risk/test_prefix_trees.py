@@ -1,0 +1,168 @@
+"""Shared prefixes decoded once against every row alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.fairseq_training import scoring
+from simile_plugin.fairseq_training.candidates import RiskSet
+from simile_plugin.fairseq_training.scoring import score_rows, takes_trees
+from simile_plugin.risk import log_probabilities
+from simile_plugin.risk.prefix_trees import attention_mask, prefix_tree
+from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_training.test_scoring import gradients, naive
+
+PAD, EOS = 1, 2
+MODELS: list[dict[str, Any]] = [
+    {},
+    {"share_decoder_input_output_embed": True},
+    {"decoder_learned_pos": True},
+    {"decoder_output_dim": 8},
+    {"no_token_positional_embeddings": True},
+    {"decoder_normalize_before": True},
+]
+
+
+def make_branching_set(sample, size=4, seed=1):
+    """Candidates that begin alike; one of them is no member."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low, high, count=1):
+        return torch.randint(low, high, (count,), generator=generator)
+
+    target = sample["target"]
+    tokens = torch.full((len(target), 1 + size, 9), PAD)
+    tokens[:, 0, : target.size(1)] = target
+    for b in range(len(target)):
+        trunk = draw(4, 14, 8)
+        for n in range(1, 1 + size):
+            length = int(draw(3, 9))
+            row = trunk.clone()
+            row[int(draw(1, length)) :] = int(draw(4, 14))
+            tokens[b, n, : length - 1] = row[: length - 1]
+            tokens[b, n, length - 1] = EOS
+    mask = torch.ones(tokens.shape[:2], dtype=torch.bool)
+    mask[:, 0] = mask[1, 2] = False
+    return RiskSet(tokens, mask)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Trees wherever they can be; counts them."""
+    used = []
+    monkeypatch.setattr(scoring._TreeDecoder, "pays", lambda *_: used.append(1) or True)
+    return used
+
+
+@pytest.mark.parametrize("max_tokens", [0, 12])
+@pytest.mark.parametrize("slice_logits", [14 * 3, 2**22])
+@pytest.mark.parametrize("flags", MODELS, ids=lambda flags: "-".join(flags) or "plain")
+def test_equals_the_naive_path(flags, slice_logits, max_tokens, always, monkeypatch):
+    monkeypatch.setattr(log_probabilities, "SLICE_LOGITS", slice_logits)
+    monkeypatch.setattr(log_probabilities, "KEPT_LOGITS", slice_logits)
+    task = make_task()
+    sample = make_sample(task)
+    model = make_model("transformer_tiny", task, **flags).double().train()
+    risk_set = make_branching_set(sample)
+    found = score_rows(model, sample, risk_set, PAD, max_tokens)
+    fast = gradients(model, found)
+    expected = naive(model, sample, risk_set)
+    slow = gradients(model, expected)
+    assert always
+    for value, right in zip(found, expected, strict=True):
+        assert torch.allclose(value, right, atol=1e-12)
+    assert fast.keys() == slow.keys()
+    for name in fast:
+        # fairseq's attention to the source takes its softmax in float32 whatever the model's type,
+        # and a node's gradient, a sum over rows, is rounded there once
+        assert torch.allclose(fast[name], slow[name], rtol=1e-6, atol=1e-6), name
+
+
+def test_model_is_left_as_it_was(always):
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    attributes = [set(vars(module)) for module in model.modules()]
+    score_rows(model, sample, make_branching_set(sample), PAD)
+    assert always and [set(vars(module)) for module in model.modules()] == attributes
+
+
+def test_only_where_it_pays():
+    task = make_task()
+    sample = make_sample(task)
+    model = make_model("transformer_tiny", task)
+    shared = make_branching_set(sample).tokens.flatten(0, 1)
+    lengths = shared.ne(PAD).sum(-1).tolist()
+    assert isinstance(scoring.row_decoder(model, shared, lengths, 5, 0), scoring._TreeDecoder)
+    # a sentence's tree cannot be cut: where it is too large, its rows are decoded in parts
+    assert isinstance(scoring.row_decoder(model, shared, lengths, 5, 10), scoring._RowDecoder)
+    distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1))
+    assert isinstance(scoring.row_decoder(model, distinct, [10] * 15, 5, 0), scoring._RowDecoder)
+
+
+def test_other_decoders_are_decoded_row_by_row():
+    task = make_task()
+    assert takes_trees(make_model("transformer_tiny", task).decoder)
+    for arch in ("fconv", "lstm"):
+        assert not takes_trees(make_model(arch, task).decoder)
+    model = make_model("transformer_tiny", task)
+
+    class Own(type(model.decoder)):
+        def buffered_future_mask(self, tensor):
+            return super().buffered_future_mask(tensor)
+
+    model.decoder.__class__ = Own
+    assert not takes_trees(model.decoder)
+
+
+def test_tree_by_hand():
+    # "5 6 eos", "5 7 eos", "5 6 6 eos", and one row that is left out
+    rows = [[5, 6, EOS, PAD], [5, 7, EOS, PAD], [5, 6, 6, EOS], [5, 7, 7, EOS]]
+    tree = prefix_tree(torch.tensor([rows]), np.array([[3, 3, 4, 0]]))
+    # nodes: 0 "", 1 "5", 2 "5 6", 3 "5 7", 4 "5 6 6"
+    assert tree.node[0].tolist() == [[0, 1, 2, -1], [0, 1, 3, -1], [0, 1, 2, 4], [-1] * 4]
+    assert tree.counts.tolist() == [5]
+    assert tree.row[0].tolist() == [0, 0, 0, 1, 2] and tree.depth[0].tolist() == [0, 1, 2, 2, 3]
+    assert tree.ancestors([0], 5)[0].astype(int).tolist() == [
+        [1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 0, 1, 0],
+        [1, 1, 1, 0, 1],
+    ]
+    places, nodes, starts = tree.edges([0])
+    assert nodes.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4]
+    assert places.tolist() == [0, 4, 8, 1, 5, 9, 2, 10, 6, 11]
+    assert starts == [0, 3, 6, 8, 9, 10]
+
+
+def test_mask_by_hand():
+    mask = attention_mask(np.array([[[True, False], [True, True]]]), 2, torch.zeros(1).double())
+    assert mask.dtype == torch.float64
+    assert mask.tolist() == [[[0, -torch.inf], [0, 0]]] * 2
+
+
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(4, 6), max_size=4), min_size=3, max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_nodes_are_the_distinct_prefixes(lists):
+    tokens = torch.full((len(lists), 3, 5), PAD)
+    for b, rows in enumerate(lists):
+        for m, row in enumerate(rows):
+            tokens[b, m, : len(row) + 1] = torch.tensor([*row, EOS])
+    tree = prefix_tree(tokens, tokens.ne(PAD).sum(-1).numpy())
+    for b, rows in enumerate(lists):
+        prefixes = {tuple(row[:t]) for row in rows for t in range(len(row) + 1)}
+        assert tree.counts[b] == len(prefixes)
+        named = {}
+        for m, row in enumerate(rows):
+            for t in range(len(row) + 1):
+                assert named.setdefault(int(tree.node[b, m, t]), row[:t]) == row[:t]

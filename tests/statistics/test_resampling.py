@@ -1,0 +1,262 @@
+"""Paired tests against sacreBLEU's own, slow loops, and hand arithmetic."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest, estimate_ci
+
+from simile_plugin import statistics as significance
+from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu
+from simile_plugin.statistics.resampling import (
+    Floats,
+    SentenceStatistics,
+    bootstrap,
+    bootstrap_p_value,
+    interval,
+    mean_statistics,
+    randomisation_p_values,
+    resample_counts,
+)
+
+WORDS = "the a grey heron waits beside cold water while two boys skip stones over it".split()
+
+
+def make_outputs(seed: int, noise: Sequence[float], sentences: int) -> list[list[str]]:
+    """A reference and one noisy copy of it per entry of `noise` (share of replaced words)."""
+    rng = random.Random(seed)
+    refs = [[rng.choice(WORDS) for _ in range(rng.randint(4, 14))] for _ in range(sentences)]
+    outputs = [[" ".join(ref) for ref in refs]]
+    for share in noise:
+        noisy = [[rng.choice(WORDS) if rng.random() < share else w for w in ref] for ref in refs]
+        outputs.append([" ".join(words) for words in noisy])
+    return outputs
+
+
+def bleu(*seeds: Sequence[str], refs: Sequence[str]) -> SentenceStatistics:
+    values = [[bleu_statistics(h, r) for h, r in zip(hyps, refs, strict=True)] for hyps in seeds]
+    return SentenceStatistics(np.array(values, dtype=np.int32), score_bleu)
+
+
+def score_bleu(sums: Floats) -> Floats:
+    return corpus_bleu(torch.from_numpy(sums)).numpy()
+
+
+def sacrebleu_results(
+    kind: str, samples: int, outputs: Sequence[Sequence[str]], refs: Sequence[str]
+) -> Any:
+    named: list[tuple[str, Sequence[str]]] = [(f"system {i}", h) for i, h in enumerate(outputs)]
+    test = PairedTest(
+        named, {"BLEU": BLEU()}, [list(refs)], kind, samples, n_ar_confidence=-1, n_jobs=1
+    )
+    return test()[1]["BLEU"]
+
+
+# --- agreement with sacreBLEU, at the same seed: the same resamples, so the same p ---
+
+
+@pytest.mark.parametrize(("noise", "seed"), [((0.3, 0.3), 1), ((0.3, 0.28), 2), ((0.4, 0.3), 3)])
+def test_bootstrap_is_sacrebleus(
+    noise: tuple[float, float], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    refs, base, other = make_outputs(seed, noise, 150)
+    theirs = sacrebleu_results("bs", 300, [base, other], refs)
+    systems = [bleu(base, refs=refs), bleu(other, refs=refs)]
+    scores = bootstrap(systems, resamples=300, seed=7)
+    difference = systems[1].corpus() - systems[0].corpus()
+    assert bootstrap_p_value(scores[0], scores[1], difference) == theirs[1].p_value
+    for ours, system, result in zip(scores, systems, theirs, strict=True):
+        limits = interval(ours)
+        assert system.corpus() == pytest.approx(result.score, abs=1e-9)
+        # sacreBLEU divides sums in float32
+        assert limits.mean == pytest.approx(result.mean, abs=1e-6)
+        assert (limits.high - limits.low) / 2 == pytest.approx(result.ci, abs=1e-5)
+
+
+@pytest.mark.parametrize(("noise", "seed"), [((0.3, 0.3), 1), ((0.3, 0.28), 2), ((0.4, 0.3), 3)])
+def test_randomisation_is_sacrebleus(
+    noise: tuple[float, float], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    refs, base, other = make_outputs(seed, noise, 150)
+    theirs = sacrebleu_results("ar", 400, [base, other], refs)
+    pair = bleu(base, refs=refs), bleu(other, refs=refs)
+    assert randomisation_p_values([pair], trials=400, seed=7) == [theirs[1].p_value]
+
+
+def test_identical_outputs_are_not_significant_here_but_are_for_sacrebleu() -> None:
+    refs, base = make_outputs(1, [0.3], 40)
+    assert sacrebleu_results("bs", 99, [base, base], refs)[1].p_value == 1 / 100
+    system = bleu(base, refs=refs)
+    scores = bootstrap([system, system], resamples=99)
+    assert bootstrap_p_value(scores[0], scores[1], 0.0) == 1.0
+    assert randomisation_p_values([(system, system)], trials=99) == [1.0]
+
+
+# --- the draws do not depend on how they are cut into chunks ---
+
+
+@pytest.mark.parametrize("cells", [1, 500, 10**6])
+def test_draws_do_not_depend_on_the_chunks(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(significance, "CHUNK_CELLS", cells)
+    drawn = np.random.default_rng(3).choice(37, size=(90, 37), replace=True)
+    counts = np.array([np.bincount(row, minlength=37) for row in drawn])
+    assert np.array_equal(np.concatenate(list(resample_counts(37, 90, seed=3))), counts)
+    a, b = mean_statistics(np.arange(37.0)[None]), mean_statistics(np.arange(37.0)[None, ::-1])
+    c = mean_statistics(np.arange(37.0)[None] ** 1.01)
+    chunked = randomisation_p_values([(a, b), (a, c)], trials=90, seed=3)
+    monkeypatch.setattr(significance, "CHUNK_CELLS", 10**9)
+    assert chunked == randomisation_p_values([(a, b), (a, c)], trials=90, seed=3)
+
+
+# --- slow loops that follow the definitions ---
+
+
+def test_bootstrap_agrees_with_a_slow_loop_over_seeds_and_sentences() -> None:
+    refs, *outputs = make_outputs(5, (0.2, 0.3, 0.4), 30)
+    one, two = bleu(outputs[0], refs=refs), bleu(*outputs[1:], refs=refs)
+    scores = bootstrap([one, two], resamples=25, seed=11)
+    rng = np.random.default_rng(11)
+    metric = BLEU()
+    for resample, drawn in enumerate(rng.choice(30, size=(25, 30), replace=True)):
+        drawn_refs = [[refs[i] for i in drawn]]
+        slow = [metric.corpus_score([o[i] for i in drawn], drawn_refs).score for o in outputs]
+        assert scores[0, resample] == pytest.approx(slow[0], abs=1e-9)
+        assert scores[1, resample] == pytest.approx((slow[1] + slow[2]) / 2, abs=1e-9)
+
+
+def test_randomisation_agrees_with_a_slow_loop_over_seeds() -> None:
+    refs, *outputs = make_outputs(6, (0.25, 0.3, 0.3), 25)
+    metric = BLEU()
+
+    def score(hyps: Sequence[str]) -> float:
+        return metric.corpus_score(list(hyps), [refs]).score
+
+    def mean_difference(first: Sequence[list[str]], second: Sequence[list[str]]) -> float:
+        return float(np.mean([score(s) for s in second]) - np.mean([score(f) for f in first]))
+
+    keep = np.random.default_rng(4).integers(2, size=(60, 25), dtype=bool)
+    observed = abs(mean_difference(outputs[:1], outputs[1:]))
+    as_large = 0
+    for row in keep:
+        total = 0.0
+        for seed in outputs[1:]:
+            pairs = list(zip(row, outputs[0], seed, strict=True))
+            first = [a if kept else b for kept, a, b in pairs]
+            second = [b if kept else a for kept, a, b in pairs]
+            total += score(second) - score(first)
+        as_large += abs(total / 2) >= observed - 1e-9
+    fast = randomisation_p_values(
+        [(bleu(outputs[0], refs=refs), bleu(*outputs[1:], refs=refs))], trials=60, seed=4
+    )
+    assert fast == [(as_large + 1) / 61]
+
+
+# --- hand arithmetic ---
+
+
+def test_p_value_by_hand() -> None:
+    # |d| = 1, 2, 6, 3, mean 3; |d| - mean = -2, -1, 3, 0; one of four is >= 2.5: (1+1)/(4+1)
+    baseline, system = np.array([5.0, 5.0, 5.0, 5.0]), np.array([6.0, 3.0, 11.0, 2.0])
+    assert bootstrap_p_value(baseline, system, 2.5) == 2 / 5
+    assert bootstrap_p_value(baseline, system, -2.5) == 2 / 5
+    # a tie counts: 3 >= 3
+    assert bootstrap_p_value(baseline, system, 3.0) == 2 / 5
+    assert bootstrap_p_value(baseline, system, 3.1) == 1 / 5
+
+
+def test_interval_by_hand() -> None:
+    # 80 // 40 = 2 of 80 scores lie outside at each end of 0, 1, ..., 79
+    limits = interval(np.random.default_rng(0).permutation(80).astype(np.float64))
+    assert (limits.low, limits.high, limits.mean) == (2.0, 77.0, 39.5)
+
+
+def test_randomisation_by_hand() -> None:
+    # One sentence, scores 1 and 3: exchanged or not, |difference| is 2, so every trial ties.
+    one = mean_statistics(np.array([[1.0]])), mean_statistics(np.array([[3.0]]))
+    assert randomisation_p_values([one], trials=50) == [1.0]
+    # Differences +1 in each of 10 sentences: only all kept or all exchanged reach the observed
+    # 1.0, which is 2 of 2^10 sign vectors.
+    zeros, ones = np.zeros((1, 10)), np.ones((1, 10))
+    ten = mean_statistics(zeros), mean_statistics(ones)
+    p = randomisation_p_values([ten], trials=20000, seed=1)[0]
+    assert p == pytest.approx(2 / 2**10, abs=4 * (2 / 2**10 / 20000) ** 0.5)
+
+
+def test_seed_mean_by_hand() -> None:
+    # seeds (0, 1, 2) and (4, 4, 1): means 1 and 3, the system's score 2
+    system = mean_statistics(np.array([[0.0, 1.0, 2.0], [4.0, 4.0, 1.0]]))
+    assert system.seed_scores().tolist() == [1.0, 3.0]
+    assert system.corpus() == 2.0
+
+
+# --- properties ---
+
+SCORES = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SCORES, st.integers(0, 5))
+def test_bootstrap_of_seed_means_is_bootstrap_of_the_sentence_means(
+    scores: list[float], seed: int
+) -> None:
+    other = np.random.default_rng(seed).uniform(-1, 1, len(scores))
+    seeds = np.stack([np.array(scores), other])
+    both = bootstrap([mean_statistics(seeds), mean_statistics(seeds.mean(0)[None])], 50, seed)
+    assert np.allclose(both[0], both[1], atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SCORES, st.integers(0, 5))
+def test_order_of_systems_and_of_seeds_does_not_matter(scores: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a: NDArray[np.float64] = np.array(scores)[None]
+    b = rng.uniform(-1, 1, (2, len(scores)))
+    one, two, reordered = mean_statistics(a), mean_statistics(b), mean_statistics(b[::-1])
+    p = randomisation_p_values([(one, two), (two, one), (one, reordered)], 64, seed)
+    assert p[0] == p[1] == p[2]
+    draws = bootstrap([one, two, reordered], 64, seed)
+    difference = two.corpus() - one.corpus()
+    forward = bootstrap_p_value(draws[0], draws[1], difference)
+    assert forward == bootstrap_p_value(draws[1], draws[0], -difference)
+    assert forward == bootstrap_p_value(draws[0], draws[2], difference)
+
+
+def test_false_alarms_come_as_often_as_the_docstrings_say() -> None:
+    # Pairs of equal systems: p < 0.05 in 5 of 100 randomisation tests; a bootstrap test looks at
+    # one tail, so 5 of 100 in each direction. 400 tests: a standard error of 1.1 of 100.
+    rng = np.random.default_rng(0)
+    alarms = {"ar": 0, "better": 0, "worse": 0}
+    for _ in range(400):
+        pair = [mean_statistics(rng.normal(size=(1, 100))) for _ in range(2)]
+        difference = pair[1].corpus() - pair[0].corpus()
+        draws = bootstrap(pair, 200)
+        if bootstrap_p_value(draws[0], draws[1], difference) < 0.05:
+            alarms["better" if difference > 0 else "worse"] += 1
+        alarms["ar"] += randomisation_p_values([(pair[0], pair[1])], 200)[0] < 0.05
+    assert all(0.015 * 400 <= count <= 0.085 * 400 for count in alarms.values()), alarms
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (0, 0)])
+def test_unequal_or_empty_test_sets_are_refused(sizes: tuple[int, int]) -> None:
+    systems = [mean_statistics(np.zeros((1, size))) for size in sizes]
+    with pytest.raises(ValueError, match=r"paired test: got outputs of .* sentences; expected"):
+        bootstrap(systems)
+    with pytest.raises(ValueError, match="paired test"):
+        randomisation_p_values([(systems[0], systems[1])])
+
+
+def test_interval_is_sacrebleus() -> None:
+    scores = np.random.default_rng(2).normal(30, 1, 1000)
+    mean, half = estimate_ci(scores)
+    limits = interval(scores)
+    assert limits.mean == pytest.approx(mean)
+    assert (limits.high - limits.low) / 2 == pytest.approx(half)
