@@ -65,7 +65,7 @@ def small_memory(monkeypatch, forward=10**9, backward=10**9, only=lambda: True):
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
             return project.backward(ctx, *gradients)
 
-    monkeypatch.setattr(scoring, "_TokenLogits", Small)
+    monkeypatch.setattr(log_probabilities, "_TokenLogits", Small)
     return failures
 
 
