@@ -7,7 +7,13 @@ from simile_plugin.reward.bleu import (
     corpus_bleu,
     sentence_bleu,
 )
-from simile_plugin.reward.chrf import CHAR_ORDER, chrf_signature, chrf_statistics, corpus_chrf
+from simile_plugin.reward.chrf import (
+    CHAR_ORDER,
+    chrf_signature,
+    chrf_statistics,
+    corpus_chrf,
+    list_chrf_statistics,
+)
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
@@ -31,6 +37,7 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "length_penalty",
+    "list_chrf_statistics",
     "score_lists",
     "score_outputs",
     "sentence_bleu",
