@@ -22,10 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
-    "evaluation": {
-        *("files", "encoder", "reward", "statistics"),
-        *("torch", "numpy", "sacrebleu", "nltk"),
-    },
+    "evaluation": {"files", "encoder", "reward", "statistics", "torch", "numpy", "sacrebleu"},
     "encoder_training": {
         *("files", "encoder", "evaluation"),
         *("torch", "numpy", "sentencepiece", "safetensors", "tqdm", "py3langid"),
@@ -34,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {
         *("files", "encoder", "reward", "statistics", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),
-        *("nltk", "tqdm"),
+        "tqdm",
     },
     "fairseq_hooks": {"files", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {

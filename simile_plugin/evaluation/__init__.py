@@ -30,7 +30,13 @@ from simile_plugin.evaluation.judgements import (
     evaluate_judgements,
     read_judgements,
 )
-from simile_plugin.evaluation.sentence_metrics import NO_METEOR, SYMMETRIC, load_meteor
+from simile_plugin.evaluation.meteor import (
+    METEOR_SIGNATURE,
+    Meteor,
+    meteor_scores,
+    missing_meteor,
+)
+from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.sts import (
     SPEED_SENTENCES,
     EncodingSpeed,
@@ -46,7 +52,7 @@ from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate
 
 __all__ = [
     "KINDS",
-    "NO_METEOR",
+    "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
     "SYMMETRIC",
     "Corpus",
@@ -55,6 +61,7 @@ __all__ = [
     "EncodingSpeed",
     "Estimate",
     "Judgements",
+    "Meteor",
     "Neighbours",
     "PerceptronConfig",
     "Quality",
@@ -71,8 +78,9 @@ __all__ = [
     "evaluate_sts_metrics",
     "format_hard",
     "group_folds",
-    "load_meteor",
     "measure_speed",
+    "meteor_scores",
+    "missing_meteor",
     "nearest",
     "propose",
     "read_corpus",

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder
-from simile_plugin.evaluation.sentence_metrics import Meteor, encoder_scores, surface_scores
+from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
 from simile_plugin.files import InputError, read_lines
 from simile_plugin.reward import SIMILE_ALPHA
 from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, interval, resample_counts

@@ -9,7 +9,8 @@ import numpy as np
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.judgements import CONSTANT, Estimate, differences, estimate
-from simile_plugin.evaluation.sentence_metrics import Floats, Meteor, encoder_scores, surface_scores
+from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.evaluation.sentence_metrics import Floats, encoder_scores, surface_scores
 from simile_plugin.evaluation.sts import StsScores, StsSet, correlate_sts
 from simile_plugin.reward import SIMILE_ALPHA
 from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, resample_counts
