@@ -62,7 +62,8 @@ class SimileRiskConfig(FairseqDataclass):
         metadata={
             "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
             "(sentence BLEU, +1 on orders 2 to 4), chrf, chrf++ (sacreBLEU's), sim, half (the "
-            "paper's half/half), a mix such as simile:0.7,bleu:0.3, or your own module:function, "
+            "paper's half/half), learned:DIR (made by simile fit-reward), a mix such as "
+            "simile:0.7,bleu:0.3 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
             "called with hypotheses (B lists of N strings), references and sources, returning "
             "B x N numbers"
         },
@@ -264,6 +265,7 @@ class SimileRiskCriterion(FairseqCriterion):
         names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
         found = {f"--{n.replace('_', '-')}": str(getattr(self.cfg, n)) for n in names}
         encoder = self._encoder.module
+        found["--reward"] = self.reward.identity
         return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}
 
     def forward(
@@ -343,8 +345,8 @@ class SimileRiskCriterion(FairseqCriterion):
             refs = [row[0] for row in hyps]
             encoder = self._encoder.to(risk_set.tokens.device)
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-            chrf_words = self.reward.chrf_words
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize, chrf_words)
+            wanted = self.reward.chrf_words, self.reward.learned
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
             if self.reward.function is None:
                 return hyps, scores, self.reward.from_scores(scores)
             srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
@@ -613,7 +615,10 @@ def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
 def load_reward_encoder(cfg: SimileRiskConfig, reward: Reward) -> Any:
     """The encoder of ``--simile-encoder``, or None where the reward can do without."""
     if cfg.simile_encoder:
-        return load_encoder(cfg.simile_encoder)
+        encoder = load_encoder(cfg.simile_encoder)
+        if reward.learned is not None:
+            reward.learned.use(encoder)
+        return encoder
     if reward.needs_encoder:
         raise InputError(
             f"--simile-encoder: not given, but --reward {cfg.reward} needs the folder of a reward "

@@ -1,4 +1,7 @@
-"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, and what --reward names."""
+"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, a learned reward.
+
+And what --reward names.
+"""
 
 from simile_plugin.reward.bleu import (
     bleu_signature,
@@ -14,6 +17,20 @@ from simile_plugin.reward.chrf import (
     corpus_chrf,
     list_chrf_statistics,
 )
+from simile_plugin.reward.faults import (
+    FAULTS,
+    Lexicon,
+    WordTable,
+    count_faults,
+    make_lexicon,
+    words_of,
+)
+from simile_plugin.reward.learned import (
+    REWARD,
+    LearnedReward,
+    load_learned,
+    save_learned,
+)
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
@@ -25,10 +42,15 @@ from simile_plugin.reward.spec import Reward
 
 __all__ = [
     "CHAR_ORDER",
+    "FAULTS",
+    "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
+    "LearnedReward",
+    "Lexicon",
     "ListScores",
     "Reward",
+    "WordTable",
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",
@@ -36,10 +58,15 @@ __all__ = [
     "chrf_statistics",
     "corpus_bleu",
     "corpus_chrf",
+    "count_faults",
     "length_penalty",
     "list_chrf_statistics",
+    "load_learned",
+    "make_lexicon",
+    "save_learned",
     "score_lists",
     "score_outputs",
     "sentence_bleu",
     "signature",
+    "words_of",
 ]

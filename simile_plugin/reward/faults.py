@@ -1,4 +1,4 @@
-"""What can be wrong with a translation: twelve numbers >= 0 for each hypothesis, 0 for its reference.
+"""What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
 
 Words are lowercased runs of letters and digits, or one mark. The learned reward is a weighted sum
 of these faults (`learned.py`); they are counted for B lists of N hypotheses at once.
@@ -52,7 +52,7 @@ CELLS = 2**17  # pairs of words that are matched at once: they stay in the proce
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
 _ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
-_PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", "''\"\"\"--", strict=True)))  # noqa: RUF001
+_PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', strict=True)))
 
 
 def words_of(text: str) -> list[str]:
@@ -95,9 +95,7 @@ def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
     shares: dict[str, list[float]] = {}
     files = 0
     for lines in texts:
-        counts = Counter(
-            word for line in lines for word in words_of(line) if word[0].isalpha()
-        )
+        counts = Counter(word for line in lines for word in words_of(line) if word[0].isalpha())
         files += 1
         for word, count in counts.items():
             shares.setdefault(word, []).append(count / counts.total())
@@ -316,7 +314,9 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width, MATCHED_WORDS)
     ref = _padded(lists.ref, lists.ref_lengths, some, -1, MATCHED_WORDS)
     ref_ids = np.take_along_axis(kinds, np.maximum(ref, 0), 1)
-    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2)).clamp_(0, ALMOST)
+    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2)).clamp_(
+        0, ALMOST
+    )
     cosines.masked_fill_(torch.from_numpy(np.arange(width)[:, None] == ref[:, None]), 1.0)
     cosines.masked_fill_(torch.from_numpy(ref[:, None] < 0), -1.0)
     cosines = torch.nn.functional.pad(cosines, (0, 0, 0, 1), value=-1.0)  # the row of padding
