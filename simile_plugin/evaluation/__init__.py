@@ -22,6 +22,7 @@ from simile_plugin.evaluation.detection import (
     shared_sentence_groups,
 )
 from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
+from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (
     KINDS,
     Estimate,
@@ -36,6 +37,7 @@ from simile_plugin.evaluation.meteor import (
     meteor_scores,
     missing_meteor,
 )
+from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.sts import (
     SPEED_SENTENCES,
@@ -51,6 +53,7 @@ from simile_plugin.evaluation.sts import (
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
 
 __all__ = [
+    "HARMS",
     "KINDS",
     "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
@@ -60,7 +63,11 @@ __all__ = [
     "Embed",
     "EncodingSpeed",
     "Estimate",
+    "Fit",
+    "Harm",
+    "HarmedSentence",
     "Judgements",
+    "Material",
     "Meteor",
     "Neighbours",
     "PerceptronConfig",
@@ -69,6 +76,7 @@ __all__ = [
     "StsQuality",
     "StsScores",
     "StsSet",
+    "check_fit",
     "embed_all",
     "evaluate_detection",
     "evaluate_hard",
@@ -76,8 +84,11 @@ __all__ = [
     "evaluate_mining",
     "evaluate_sts",
     "evaluate_sts_metrics",
+    "fit_reward",
+    "format_fit",
     "format_hard",
     "group_folds",
+    "harmed_sentences",
     "measure_speed",
     "meteor_scores",
     "missing_meteor",
@@ -92,5 +103,6 @@ __all__ = [
     "shared_sentence_groups",
     "similarities",
     "spearman",
+    "steps",
     "tune_threshold",
 ]

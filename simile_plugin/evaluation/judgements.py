@@ -250,10 +250,21 @@ def evaluate_judgements(
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
     """
-    found = []
-    for number, part in enumerate(files):
-        scores = metric_scores(encoders, part, alpha, meteor)
-        found.append(bootstrapped(scores, part.human, resamples, seed + number))
+    scores = [metric_scores(encoders, part, alpha, meteor) for part in files]
+    return correlate(scores, files, resamples, seed)
+
+
+def correlate(
+    scores: Sequence[dict[str, Floats]],
+    files: Sequence[Judgements],
+    resamples: int = BOOTSTRAP_RESAMPLES,
+    seed: int = SEED,
+) -> Quality:
+    """:func:`evaluate_judgements` of scores that are there already: one dict a file."""
+    found = [
+        bootstrapped(values, part.human, resamples, seed + number)
+        for number, (values, part) in enumerate(zip(scores, files, strict=True))
+    ]
     mean = {name: np.mean([part[name] for part in found], axis=0) for name in found[0]}
     return Quality(
         segments={part.path: len(part.human) for part in files},
@@ -264,8 +275,8 @@ def evaluate_judgements(
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Each encoder's SIM and SIMILE minus every other metric, and minus the encoders before it."""
-    ours = [name for name in mean if name.startswith("SIM")]
+    """Ours (SIM, SIMILE, LEARNED) minus every other metric, and minus the encoders before it."""
+    ours = [name for name in mean if name.startswith(("SIM", "LEARNED"))]
     theirs = [name for name in mean if name not in ours]
     pairs = [(name, other) for name in ours for other in theirs]
     pairs += [

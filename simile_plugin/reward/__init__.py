@@ -29,6 +29,7 @@ from simile_plugin.reward.learned import (
     REWARD,
     LearnedReward,
     load_learned,
+    reward_of_faults,
     save_learned,
 )
 from simile_plugin.reward.lists import (
@@ -63,6 +64,7 @@ __all__ = [
     "list_chrf_statistics",
     "load_learned",
     "make_lexicon",
+    "reward_of_faults",
     "save_learned",
     "score_lists",
     "score_outputs",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
@@ -101,12 +102,15 @@ class LearnedReward:
             sim: (B, N) cosines of the encoder, as of `add_similarity`.
         """
         faults, empty = count_faults(self.use(encoder), hyps, refs, sim)
-        return torch.from_numpy(self.of_faults(faults, empty)).float()
+        weights = np.array(list(self.weights.values()))
+        return torch.from_numpy(reward_of_faults(faults, empty, weights, self.scale)).float()
 
-    def of_faults(self, faults: Floats, empty: np.ndarray[Any, np.dtype[np.bool_]]) -> Floats:
-        """Rewards (...) of faults (..., 12); 0 where `empty`."""
-        values = np.exp(-(faults @ np.array(list(self.weights.values()))) / self.scale)
-        return np.where(empty, 0.0, values)
+
+def reward_of_faults(
+    faults: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
+) -> Floats:
+    """exp(-sum_k w_k f_k / scale) of faults (..., 12): (...) in [0, 1]; 0 where `empty`."""
+    return np.where(empty, 0.0, np.exp(-(faults @ weights) / scale))
 
 
 def save_learned(folder: str | Path, reward: LearnedReward) -> None:
