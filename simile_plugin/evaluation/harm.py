@@ -22,10 +22,7 @@ AUXILIARIES = frozenset(
     "is are was were be been has have had do does did will would can could should must may "
     "might".split()
 )
-SMALL_CHANGE = (
-    0.25,
-    0.15,
-)  # harm of a negation, and of a wrong number or name: few words, much sense
+NEGATION, EXCHANGE = 0.25, 0.15  # harm of a negation, of a wrong number or name: not by words
 TRIES = 20  # random choices until one fits
 
 
