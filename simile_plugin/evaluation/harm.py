@@ -163,9 +163,8 @@ def name(hyp: list[str], ref: list[str], rng: random.Random, material: Material)
         names = [found for found in names if found.lower() not in have]
         if names:
             bare = hyp[i].strip(MARKS)
-            return [*hyp[:i], hyp[i].replace(bare, rng.choice(names)), *hyp[i + 1 :]], SMALL_CHANGE[
-                1
-            ]
+            new = hyp[i].replace(bare, rng.choice(names))
+            return [*hyp[:i], new, *hyp[i + 1 :]], EXCHANGE
     return None
 
 
