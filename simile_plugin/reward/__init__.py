@@ -17,6 +17,7 @@ from simile_plugin.reward.chrf import (
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
+    add_similarity,
     score_lists,
     score_outputs,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "SIMILE_ALPHA",
     "ListScores",
     "Reward",
+    "add_similarity",
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",
