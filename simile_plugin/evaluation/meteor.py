@@ -63,13 +63,13 @@ class Meteor:
         # Letters are lowered by Java's language: in Turkish, I becomes a dotless i.
         command = [java, "-Xmx2G", "-XX:+UseSerialGC", "-Duser.language=en", "-jar", str(jar)]
         self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [*command, "-", "-", "-stdio", "-l", "en", "-norm"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        self.close = weakref.finalize(self, _stop, self._process, self._errors)
+        self.close = weakref.finalize(self, _stop, self.process, self._errors)
 
     def __enter__(self) -> Meteor:
         return self
@@ -103,7 +103,7 @@ class Meteor:
 
     def _pair(self, hyp: str, ref: str) -> list[float]:
         """One question, one answer: what lies in the pipes never fills them."""
-        stdin, stdout = self._process.stdin, self._process.stdout
+        stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None and stdout is not None
         with contextlib.suppress(BrokenPipeError):  # the missing answer says why
             stdin.write(f"SCORE ||| {ref} ||| {hyp} \n".encode("utf-8", "replace"))

@@ -35,6 +35,7 @@ from simile_plugin.reward.learned import (
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
+    add_similarity,
     score_lists,
     score_outputs,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "ListScores",
     "Reward",
     "WordTable",
+    "add_similarity",
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",

@@ -105,20 +105,20 @@ def test_a_process_that_fails(
         monkeypatch.setattr(meteor_module, "SECONDS", 0.5)
         with pytest.raises(ValueError, match=message):
             meteor.scores([hyp], ["ref"])
-        assert not meteor.close.alive and meteor._process.returncode is not None
+        assert not meteor.close.alive and meteor.process.returncode is not None
 
 
 def test_a_process_that_has_ended(folder: Path) -> None:
     with Meteor() as meteor:
-        meteor._process.kill()
-        meteor._process.wait()
+        meteor.process.kill()
+        meteor.process.wait()
         with pytest.raises(ValueError, match="METEOR: java said 'nothing'"):
             meteor.scores(["a " * 100_000], ["a"])
 
 
 def test_it_ends_with_its_object(folder: Path) -> None:
     meteor = Meteor()
-    process = meteor._process
+    process = meteor.process
     del meteor
     gc.collect()
     assert process.returncode is not None
