@@ -1,49 +1,23 @@
-"""fairseq on current torch: checkpoints, the first validation, one-line errors."""
+"""What is said in one line, and what keeps its traceback."""
 
-import argparse
 import pickle
 import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
-from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
-from simile_plugin.fairseq_hooks import fixes as compat
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks import errors
+from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
 
 
 @pytest.fixture(autouse=True)
-def _allowed():
-    compat.allow_fairseq_checkpoints()
-
-
-def test_checkpoints_load(tmp_path):
-    state = {
-        "args": argparse.Namespace(arch="transformer", lr=[0.1]),
-        "model": {"weight": torch.ones(2)},
-        "extra_state": {"metrics": np.arange(4), "best": np.float64(1.5)},
-    }
-    path = tmp_path / "checkpoint.pt"
-    torch.save(state, path)
-    found = torch.load(path)
-    assert found["args"].arch == "transformer"
-    assert found["extra_state"]["metrics"].tolist() == [0, 1, 2, 3]
-    assert found["extra_state"]["best"] == 1.5
-    torch.save(state, path, _use_new_zipfile_serialization=False)  # as torch < 1.6 wrote it
-    assert torch.load(path)["args"].lr == [0.1]
-
-
-def test_code_in_a_checkpoint_is_refused(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (exec, ("raise SystemExit('it ran')",))
-
-    path = tmp_path / "evil.pt"
-    torch.save({"args": Evil()}, path)
-    with pytest.raises(pickle.UnpicklingError, match="exec"):
-        torch.load(path)
+def _installed():
+    fairseq_hooks.install()
+    yield
+    fairseq_hooks.uninstall()
 
 
 def run_python(code):
@@ -52,44 +26,26 @@ def run_python(code):
 
 def test_errors_of_ours_are_one_line():
     code = (
-        "from simile_plugin import compat\n"
-        "from simile_plugin.reward.lists import parse_reward\n"
-        "compat.explain_in_one_line()\n"
-        "parse_reward('simlie')\n"
+        "from simile_plugin import fairseq_hooks\n"
+        "from simile_plugin.files import InputError\n"
+        "fairseq_hooks.install()\n"
+        "raise InputError('--reward: got simlie')\n"
     )
     done = run_python(code)
     assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1 and "--reward: got 'simlie'" in done.stderr
+    assert done.stderr.splitlines()[-1] == "-c: error: --reward: got simlie"
+    assert "Traceback" not in done.stderr
     shown = run_python("import os; os.environ['SIMILE_TRACEBACK'] = '1'\n" + code)
     assert "Traceback" in shown.stderr
 
 
 def test_other_errors_keep_their_traceback():
-    done = run_python(
-        "from simile_plugin import compat\ncompat.explain_in_one_line()\nint('no number')\n"
-    )
+    start = "from simile_plugin import fairseq_hooks\nfairseq_hooks.install()\n"
+    assert "Traceback" in run_python(start + "int('no number')\n").stderr
+    # also where it is raised by a line of ours
+    ours = "from simile_plugin.fairseq_hooks.literals import _product\n_product({}, 2)"
+    done = run_python(start + ours)
     assert "Traceback" in done.stderr
-
-
-def test_apply_twice_is_apply_once():
-    from fairseq_cli import train
-
-    compat.install()
-    first, hook = train.train, sys.excepthook
-    compat.install()
-    assert train.train is first and sys.excepthook is hook
-
-
-def test_a_second_copy_of_the_trainer_validates_first_too():
-    # python -m fairseq_cli.train runs a copy of the module under the name __main__
-    done = run_python(
-        "import sys\n"
-        "from fairseq_cli.train import train, validate, validate_and_save\n"
-        "from simile_plugin import compat\n"
-        "compat.validate_before_first_update()\n"
-        "print(sys.modules['__main__'].train.validates_first)\n"
-    )
-    assert done.stdout.strip().endswith("True"), done.stderr
 
 
 def test_a_loss_scale_at_its_floor_gets_advice():
@@ -99,17 +55,13 @@ def test_a_loss_scale_at_its_floor_gets_advice():
     scaler.update()
     with pytest.raises(FloatingPointError) as caught:
         scaler.check_overflow(float("inf"))
-    line = compat.one_line(caught.value)
+    line = errors.one_line(caught.value)
     assert line.startswith("Minimum loss scale reached (0.0001).") and "\n" not in line
     assert "For risk training: lower --lr or --risk-cost-scale" in line
 
 
 def test_other_damage_than_ours_passes_through(tmp_path):
     from fairseq import checkpoint_utils
-
-    from simile_plugin.fairseq_hooks import checkpoints
-
-    checkpoints.install()
 
     class Evil:
         def __reduce__(self):
@@ -139,12 +91,12 @@ class Runs:
 def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path):
     torch.save({"args": Runs(tmp_path / "ran")}, tmp_path / "evil.pt")
     code = (
-        "from simile_plugin import compat\n"
-        "compat.install()\n"
+        "from simile_plugin import fairseq_hooks\n"
+        "fairseq_hooks.install()\n"
         "from fairseq import checkpoint_utils\n"
         f"checkpoint_utils.load_checkpoint_to_cpu({str(tmp_path / 'evil.pt')!r})\n"
     )
-    done = run_python(f"import os; os.environ[{compat.UNSAFE_VARIABLE!r}] = '1'\n" + code)
+    done = run_python(f"import os; os.environ[{UNSAFE_VARIABLE!r}] = '1'\n" + code)
     assert not (tmp_path / "ran").exists()
     assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is not needed and has been unset" in done.stderr
     line = done.stderr.strip().splitlines()[-1]
@@ -152,64 +104,49 @@ def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path):
     assert "weights_only" not in done.stderr and "Traceback" not in done.stderr
 
 
-def test_settings_of_a_checkpoint_are_not_run(tmp_path):
-    from fairseq import utils
-    from fairseq.models import fconv
-
-    from tests.fairseq_models import make_model, make_task
-
-    compat.evaluate_literals_only()
-    trace = tmp_path / "ran"
-    payload = f"[(16, 3)] if open({str(trace)!r}, 'w') else []"
-    for name in ("encoder_layers", "decoder_layers", "decoder_attention"):
-        with pytest.raises(ValueError, match="expected numbers, strings, True"):
-            make_model("fconv", make_task(), **{name: payload})
-    for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool, fconv.eval):
-        with pytest.raises(ValueError, match="expected numbers, strings, True"):
-            read(payload)
-    assert not trace.exists()
-    assert utils.eval_bool(None, default=True) is True and utils.eval_bool("False") is False
-    assert utils.eval_str_list("[1, 2]", int) == [1, 2]
-    assert fconv.eval("[(16, 3)] * 2") == [(16, 3), (16, 3)]
-
-
-def test_every_module_of_fairseq_reads_literals_only():
-    done = run_python(
-        "import re, sys\n"
-        "from pathlib import Path\n"
-        "from simile_plugin import compat, literal\n"
-        "compat.install()\n"
-        "import fairseq.optim, fairseq.tasks\n"
-        "for name, module in sorted(sys.modules.items()):\n"
-        "    file = getattr(module, '__file__', None)\n"
-        "    if name.startswith('fairseq.') and file:\n"
-        "        if re.search(r'(?<![\\w.])eval\\(', Path(file).read_text(encoding='utf-8')):\n"
-        "            print(name, vars(module)['eval'] is literal.evaluate)\n"
-    )
-    found = dict(line.split() for line in done.stdout.splitlines() if line.count(" ") == 1)
-    assert set(found.values()) == {"True"}
-    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq.models.hubert.hubert"} <= set(found)
-
-
-def test_a_setting_of_two_lines_is_no_second_flag():
-    from recipes.model_flags import flag_of
-
-    action = argparse.ArgumentParser().add_argument("--encoder-layers")
-    assert flag_of(action, "[(16, 3)]") == "--encoder-layers=[(16, 3)]"
-    with pytest.raises(ValueError, match="--encoder-layers: got .*expected one line"):
-        flag_of(action, "1\n--user-dir=elsewhere")
-
-
 @pytest.mark.parametrize("cut", [b"X", b"\x80\x02}q\x00u.", b"R"])
 def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
     (tmp_path / "cut.pt").write_bytes(cut)
     with pytest.raises(Exception) as caught:  # struct.error, IndexError, ...
         torch.load(tmp_path / "cut.pt", weights_only=True)
-    assert "checkpoint: not read: it is damaged, or" in compat.one_line(caught.value)
+    assert "checkpoint: not read: it is damaged, or" in errors.one_line(caught.value)
 
 
-def test_mbarts_task_finds_its_settings():
-    compat.install()
-    task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
-    task.cfg = object()
-    assert task.args is task.cfg
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            FileNotFoundError("Dataset not found: dev (data-bin)"),
+            "data-bin: no data dev.SRC-TGT.SRC.idx and .bin; expected a folder made by fairseq-pre",
+        ),
+        (
+            Exception("Could not infer language pair, please provide it explicitly"),
+            "DATA: no file in it is called like train.SRC-TGT.SRC.idx",
+        ),
+        (
+            AssertionError("Criterion does not match; please reset the optimizer. A vs B"),
+            "--save-dir or --restore-file: the checkpoint there is of a run with A, this one has B",
+        ),
+        (
+            ValueError("--finetune-from-model and --restore-file (non-default value) can not {}"),
+            "--finetune-from-model: given together with --restore-file or a --reset flag",
+        ),
+        (
+            ValueError("Valid paths ['valid1'] will be ignored. Set --combine-val"),
+            "--valid-subset: Valid paths ['valid1'] will be ignored. Set --combine-val",
+        ),
+        (
+            AssertionError("Must specify batch size either with --max-tokens or --batch-size"),
+            "--batch-size, --max-tokens: got neither",
+        ),
+        (PermissionError(13, "Permission denied", "log"), "log: Permission denied; name a folder"),
+    ],
+)
+def test_what_fairseq_says_names_the_flag(error, line):
+    found = errors.one_line(error)
+    assert found.startswith(line) and "\n" not in found
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("y"), OSError("z"), Exception()])
+def test_no_line_for_what_no_user_did(error):
+    assert errors.one_line(error) is None

@@ -1,12 +1,15 @@
 """Settings of checkpoints: read as Python would, never run."""
 
 import ast
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.fairseq_hooks.literal import evaluate
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks.literals import evaluate
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,45 @@ def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
         evaluate(text)
     except ValueError as error:
         assert "expected numbers" in str(error)
+
+
+def test_settings_of_a_checkpoint_are_not_run(tmp_path):
+    from fairseq import utils
+    from fairseq.models import fconv
+
+    from tests.fairseq_models import make_model, make_task
+
+    fairseq_hooks.install()
+    trace = tmp_path / "ran"
+    payload = f"[(16, 3)] if open({str(trace)!r}, 'w') else []"
+    for name in ("encoder_layers", "decoder_layers", "decoder_attention"):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            make_model("fconv", make_task(), **{name: payload})
+    for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool, fconv.eval):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            read(payload)
+    assert not trace.exists()
+    assert utils.eval_bool(None, default=True) is True and utils.eval_bool("False") is False
+    assert utils.eval_str_list("[1, 2]", int) == [1, 2]
+    assert fconv.eval("[(16, 3)] * 2") == [(16, 3), (16, 3)]
+    fairseq_hooks.uninstall()
+
+
+def test_every_module_of_fairseq_reads_literals_only():
+    code = (
+        "import re, sys\n"
+        "from pathlib import Path\n"
+        "from simile_plugin import fairseq_hooks\n"
+        "from simile_plugin.fairseq_hooks import literals\n"
+        "fairseq_hooks.install()\n"
+        "import fairseq.optim, fairseq.tasks\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    file = getattr(module, '__file__', None)\n"
+        "    if name.startswith('fairseq.') and file:\n"
+        "        if re.search(r'(?<![\\w.])eval\\(', Path(file).read_text(encoding='utf-8')):\n"
+        "            print(name, vars(module)['eval'] is literals.evaluate)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    found = dict(line.split() for line in done.stdout.splitlines() if line.count(" ") == 1)
+    assert set(found.values()) == {"True"}
+    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq.models.hubert.hubert"} <= set(found)
