@@ -29,6 +29,7 @@ setup(
         "fairseq-fixed==0.12.3.1",  # imported as fairseq
         "torch>=2.6",
         "numpy",
+        "scipy",
         "sentencepiece",
         "sacrebleu",
         "safetensors",

@@ -17,7 +17,7 @@ def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
 
     Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
     it and a byte order mark at the beginning are dropped. what: the flag, for the error.
-    Raises ValueError, one line, naming the flag and file:line, for anything unreadable.
+    Raises InputError, one line, naming the flag and file:line, for anything unreadable.
     """
     name = "<stdin>" if str(path) == "-" else str(path)
     data = _read_bytes(path, name, what)
@@ -31,7 +31,7 @@ def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
 def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:
     """Read (path, flag) pairs as line-parallel files: lists of one length, in the order given.
 
-    Raises ValueError naming both flags, files and line counts when two of them differ.
+    Raises InputError naming both flags, files and line counts when two of them differ.
     """
     if sum(str(path) == "-" for path, _ in files) > 1:
         flags = " and ".join(flag for path, flag in files if str(path) == "-")
@@ -48,6 +48,10 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
 
 
 def _read_bytes(path: str | os.PathLike[str], name: str, what: str) -> bytes:
+    if str(path) == "-" and sys.stdin is None:
+        raise InputError(
+            f"{what}: {name}: standard input is closed; pipe the text in, or name a file"
+        )
     try:
         if str(path) == "-":
             return sys.stdin.buffer.read()
@@ -62,7 +66,7 @@ def _read_bytes(path: str | os.PathLike[str], name: str, what: str) -> bytes:
 
 
 def _check_text(data: bytes, name: str, what: str) -> None:
-    """Raise ValueError with file:line for bytes that are not UTF-8 text."""
+    """Raise InputError with file:line for bytes that are not UTF-8 text."""
     try:
         data.decode("utf-8")
         bad, found = data.find(b"\0"), "a zero byte, as in UTF-16"
