@@ -5,9 +5,15 @@ Every room may import this one; it imports none.
 
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError
+from simile_plugin.files.faces import imported_later
 from simile_plugin.files.lines import read_lines, read_parallel
 from simile_plugin.files.progress import Progress
-from simile_plugin.files.whole import atomic_folder, atomic_write, check_replaceable
+from simile_plugin.files.whole import (
+    atomic_folder,
+    atomic_write,
+    check_replaceable,
+    refuse_overwriting_input,
+)
 
 __all__ = [
     "InputError",
@@ -17,7 +23,9 @@ __all__ = [
     "atomic_write",
     "check_replaceable",
     "finite_number",
+    "imported_later",
     "read_lines",
     "read_parallel",
     "read_rows",
+    "refuse_overwriting_input",
 ]
