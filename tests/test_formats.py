@@ -79,7 +79,7 @@ def test_interrupted_training_goes_on(first: Path) -> None:
 def test_newer_state_of_a_training(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
     newer(first / "interrupted" / "state" / "state.json")
     assert train(first) == 2
-    assert "format_version 99 is newer than 1" in (error := capsys.readouterr().err)
+    assert "format_version 99 is newer than 2" in (error := capsys.readouterr().err)
     assert error.strip().endswith("update simile-plugin, or add --restart")
 
 

@@ -94,7 +94,7 @@ def tsv(data: bytes) -> None:
     unread = bad.counts.get("not UTF-8", 0) + sum(
         n for reason, n in bad.counts.items() if reason.startswith("zero byte")
     )
-    assert len(pairs.rows) + bad.total == count + unread
+    assert len(pairs) + bad.total == count + unread
 
 
 def columns(data: bytes) -> None:
