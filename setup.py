@@ -36,7 +36,6 @@ setup(
         "matplotlib",
         "tqdm",
         "compare-mt",
-        "nltk",  # METEOR; compare-mt needs it too
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={
@@ -46,6 +45,7 @@ setup(
         "language": ["py3langid"],  # simile filter-pairs --language
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
+        "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "coverage": ["coverage"],  # recipes/reliability/coverage.sh
         "fuzz": ["atheris"],  # tests/fuzz/fuzz.py

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "statistics"),
-        *("torch", "numpy", "scipy", "sacrebleu", "nltk"),
+        *("torch", "numpy", "scipy", "sacrebleu"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {
         *("files", "encoder", "reward", "statistics", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),
-        *("nltk", "tqdm"),
+        "tqdm",
     },
     "fairseq_hooks": {"files", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from recipes.benchmarks.encoder_text import make_encoder, texts
 from simile_plugin.encoder import SENTENCE_TRANSFORMERS, Encoder, export_encoder, load_own_encoder
-from simile_plugin.reward import ListScores, add_similarity, score_lists
+from simile_plugin.evaluation import Meteor, missing_meteor
+from simile_plugin.reward import (
+    ListScores,
+    add_similarity,
+    corpus_chrf,
+    list_chrf_statistics,
+    score_lists,
+)
 from simile_plugin.statistics import markdown_table
 
 Batch = tuple[list[list[str]], list[str]]
 Score = Callable[[Batch], object]
-
-
-class NoWordNet:
-    """Stands in for WordNet's data: no word has a synonym."""
-
-    def synsets(self, word: str) -> list[object]:
-        """Nothing."""
-        return []
 
 
 def make_batches(
@@ -60,6 +62,8 @@ def open_ours(encoder: Encoder) -> dict[str, Score]:
         "ours: SIMILE": simile,
         "ours: SIMILE and sentence BLEU": lambda batch: score_lists(*batch, encoder),
         "ours: sentence BLEU": lambda batch: score_lists(*batch, None),
+        "ours: chrF": lambda batch: corpus_chrf(list_chrf_statistics(*batch)),
+        "ours: chrF++": lambda batch: corpus_chrf(list_chrf_statistics(*batch, word_order=2)),
     }
 
 
@@ -74,29 +78,20 @@ def each_pair(score: Callable[[str, str], object]) -> Score:
     return run
 
 
-def open_sacrebleu() -> Score:
+def open_sacrebleu(name: str) -> Score:
     """sacreBLEU's function for one sentence."""
-    library = importlib.import_module("sacrebleu")
-    return each_pair(lambda hyp, ref: library.sentence_bleu(hyp, [ref]))
+    function = getattr(importlib.import_module("sacrebleu"), name)
+    return each_pair(lambda hyp, ref: function(hyp, [ref]))
 
 
-def open_meteor(wordnet: bool) -> Score:
-    """NLTK's METEOR of tokens split at spaces."""
-    library = importlib.import_module("nltk.translate.meteor_score")
-    settings = {} if wordnet else {"wordnet": NoWordNet()}
-    return each_pair(
-        lambda hyp, ref: library.single_meteor_score(ref.split(), hyp.split(), **settings)
-    )
+def open_meteor(meteor: Meteor) -> Score:
+    """METEOR's own program: a line out, a line back."""
 
+    def run(batch: Batch) -> None:
+        hyps, refs = batch
+        meteor.scores([hyp for row in hyps for hyp in row], [ref for ref in refs for _ in hyps[0]])
 
-def has_wordnet() -> bool:
-    """Whether NLTK finds WordNet's data on this machine."""
-    corpus = importlib.import_module("nltk.corpus").wordnet
-    try:
-        corpus.synsets("heron")
-    except LookupError:
-        return False
-    return True
+    return run
 
 
 def open_static_embedding(folder: Path) -> Score:
@@ -119,17 +114,27 @@ def open_static_embedding(folder: Path) -> Score:
     return run
 
 
-def measure(systems: dict[str, Score], rounds: list[list[Batch]]) -> dict[str, float]:
+def measure(
+    systems: dict[str, Score], rounds: list[list[Batch]], seconds: Callable[[], float]
+) -> dict[str, float]:
     """Least CPU seconds of a round, in turns; the first round only warms up."""
     found = dict.fromkeys(systems, float("inf"))
     for number, batches in enumerate(rounds):
         for name, score in systems.items():
-            start = time.process_time()
+            start = seconds()
             for batch in batches:
                 score(batch)
             if number:
-                found[name] = min(found[name], time.process_time() - start)
+                found[name] = min(found[name], seconds() - start)
     return found
+
+
+def cpu_seconds(process: int | None) -> float:
+    """CPU time of this process and, from /proc, of another."""
+    if process is None:
+        return time.process_time()
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -151,11 +156,9 @@ def main() -> None:
         make_encoder(folder, found)
     encoder = load_own_encoder(folder)
     export_encoder(encoder, args.work / SENTENCE_TRANSFORMERS, SENTENCE_TRANSFORMERS)
-    synonyms = has_wordnet()
-    meteor = "METEOR (NLTK)" if synonyms else "METEOR (NLTK, without WordNet's data)"
     systems = open_ours(encoder) | {
-        "sacrebleu.sentence_bleu": open_sacrebleu(),
-        meteor: open_meteor(synonyms),
+        "sacrebleu.sentence_bleu": open_sacrebleu("sentence_bleu"),
+        "sacrebleu.sentence_chrf": open_sacrebleu("sentence_chrf"),
         "StaticEmbedding (sentence-transformers)": open_static_embedding(
             args.work / SENTENCE_TRANSFORMERS
         ),
@@ -166,7 +169,12 @@ def main() -> None:
                      random.Random(i))
         for i in range(1 + args.rounds)
     ]  # fmt: skip
-    times = measure(systems, rounds)
+    missing = missing_meteor()
+    with nullcontext() if missing else Meteor() as meteor:
+        if meteor is not None:
+            systems["METEOR 1.5, warm"] = open_meteor(meteor)
+        process = meteor.process.pid if meteor else None
+        times = measure(systems, rounds, partial(cpu_seconds, process))
     hypotheses, first = size * args.candidates, times["ours: SIMILE"]
     both = times["ours: SIMILE and sentence BLEU"]
     grid = [["", "hypotheses/s", "SIMILE is faster by", "with BLEU beside it"]]
@@ -177,6 +185,8 @@ def main() -> None:
     words = sum(len(sentence.split()) for sentence in found) / len(found)
     print(f"{args.sentences} x {args.candidates} ({source}, {words:.1f} words a sentence)")
     print(markdown_table(grid))
+    if missing:
+        print(missing)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Hypotheses a second of the reward, batches of 64 sentences x 8 candidates, beside sacreBLEU's
-# sentence_bleu, NLTK's METEOR and sentence-transformers' StaticEmbedding on the same strings.
+# Hypotheses a second of the rewards, batches of 64 sentences x 8 candidates, beside sacreBLEU's
+# sentence_bleu and sentence_chrf, METEOR 1.5 and sentence-transformers' StaticEmbedding on the same
+# strings.
 #
 #     recipes/benchmarks/reward.sh [--batches 4 --rounds 5 ...]
 #
 # Arguments go to reward.py (see its --help). One thread, CPU time; rounds in turns, each of other
-# sentences. METEOR needs WordNet's data (python -m nltk.downloader wordnet); where it is not there
-# METEOR runs without synonyms, which makes it faster, and the table says so.
+# sentences. METEOR needs a Java runtime; without it its row is left out, and the last line says so.
+# Its time is that of its process and of ours, its start and its tables in the first round.
 #
 # Settings (environment variables, with their defaults):
 #   WORK       work/benchmarks in the repository: the peers' environment, the exported encoder
@@ -22,8 +23,8 @@ setup_venv
 # shellcheck source=recipes/benchmarks/peers.sh
 . "$ROOT/recipes/benchmarks/peers.sh"
 setup_peers
-"$PEERS/bin/python" -c 'import nltk' 2>/dev/null ||
-    "$PEERS/bin/python" -m pip install -q --disable-pip-version-check nltk
+"$PEERS/bin/python" -c 'import pycocoevalcap' 2>/dev/null ||
+    "$PEERS/bin/python" -m pip install -q --disable-pip-version-check --no-deps pycocoevalcap
 
 PYTHONPATH=$ROOT HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 \
     TOKENIZERS_PARALLELISM=false "$PEERS/bin/python" -m recipes.benchmarks.reward \

@@ -18,7 +18,8 @@ HELP = "correlate an encoder with human scores: similarity (STS), judgements of 
 
 DESCRIPTION = """\
 Correlate encoders, and sentence BLEU (+1 on orders 2 to 4), chrF and METEOR beside them, with human
-scores. All numbers are percent. METEOR needs NLTK's WordNet (python -m nltk.downloader wordnet).
+scores. All numbers are percent. METEOR is the original, 1.5 for English; it needs a Java runtime
+and the package that carries it (pip install --no-deps pycocoevalcap).
 
 --sts DIR: a folder holds STS.input.X.txt (sentence TAB sentence) and STS.gs.X.txt (a score a line,
 empty lines are skipped), one pair of files for each set X; 2016's STS2016.input.X.txt, 2017's

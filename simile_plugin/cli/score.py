@@ -1,4 +1,4 @@
-"""`simile score`: SIM, SIMILE and BLEU of hypotheses against references."""
+"""`simile score`: BLEU, chrF, SIM and SIMILE of hypotheses against references."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from simile_plugin.files import InputError
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
 
-HELP = "scores hypotheses against references: SIM, SIMILE and BLEU, by corpus or by sentence"
+HELP = "scores hypotheses against references: BLEU, chrF, SIM and SIMILE, by corpus or by sentence"
 
 EPILOG = """\
 scores are percent; files are plain text, one sentence a line, detokenised (.gz or - work too)
   BLEU    corpus BLEU, sacreBLEU's; of a sentence: +1 on orders 2 to 4 (Lin & Och 2004)
+  chrF    sacreBLEU's, of the corpus and of a sentence: character n-grams of orders 1 to 6
   SIM     cosine of the mean subword embeddings of both sides, averaged over sentences
   SIMILE  LP^alpha * SIM, LP = exp(1 - max(|r|, |h|) / min(|r|, |h|)), lengths in encoder pieces
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--encoder",
         type=file_name,
         metavar="DIR",
-        help="reward encoder (made by simile train-encoder); without it only BLEU is computed",
+        help="reward encoder (made by simile train-encoder), for SIM and SIMILE",
     )
     parser.add_argument(
         "--simile-alpha",
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         SIMILE_ALPHA,
         bleu_signature,
         check_tokenizer,
+        chrf_signature,
         score_outputs,
         signature,
     )
@@ -90,9 +92,11 @@ def run(args: argparse.Namespace) -> int:
         device = usable_device("cpu" if args.device is None else args.device)
         encoder = load_encoder(args.encoder, device)
     with Progress(len(refs), "sent") as bar:
-        scores = score_outputs(outputs, refs, encoder, alpha, args.tokenize, bar.update)
+        scores = score_outputs(
+            outputs, refs, encoder, alpha, args.tokenize, bar.update, chrf_words=0
+        )
     warn_of_unknown(scores)
-    signatures = {"BLEU": bleu_signature(args.tokenize)}
+    signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
     if encoder is not None:
         signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
     if args.sentence_level:
@@ -115,21 +119,24 @@ def warn_of_unknown(scores: ListScores) -> None:
 
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
     """Sentence scores of one output, in percent."""
-    found = {"BLEU": (100 * scores.bleu[:, system].double()).tolist()}
-    for name, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
-        if values is not None:
-            found[name] = (100 * values[:, system].double()).tolist()
-    return found
+    named = {"BLEU": scores.bleu, "chrF": scores.chrf, "SIM": scores.sim, "SIMILE": scores.simile}
+    return {
+        name: (100 * values[:, system].double()).tolist()
+        for name, values in named.items()
+        if values is not None
+    }
 
 
 def corpus(scores: ListScores, system: int) -> dict[str, float]:
-    """Corpus scores of one output: corpus BLEU, means of the others, length ratio in words."""
-    from simile_plugin.reward import corpus_bleu
+    """Corpus scores of one output: BLEU, chrF, means of SIM and SIMILE, length ratio in words."""
+    from simile_plugin.reward import corpus_bleu, corpus_chrf
 
     stats = scores.bleu_stats[:, system].sum(0)
-    found = {"BLEU": float(corpus_bleu(stats))}
+    assert scores.chrf_stats is not None
+    chrf = corpus_chrf(scores.chrf_stats[:, system].sum(0).numpy())
+    found = {"BLEU": float(corpus_bleu(stats)), "chrF": float(chrf)}
     for name, values in columns(scores, system).items():
-        if name != "BLEU":
+        if name not in found:
             found[name] = sum(values) / len(values)
     found["length_ratio"] = float(stats[0]) / max(1, int(stats[1]))
     return found

@@ -28,7 +28,13 @@ from simile_plugin.evaluation.judgements import (
     evaluate_judgements,
     read_judgements,
 )
-from simile_plugin.evaluation.sentence_metrics import NO_METEOR, SYMMETRIC, load_meteor
+from simile_plugin.evaluation.meteor import (
+    METEOR_SIGNATURE,
+    Meteor,
+    meteor_scores,
+    missing_meteor,
+)
+from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
 from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
@@ -36,7 +42,7 @@ from simile_plugin.statistics import KINDS, Estimate
 
 __all__ = [
     "KINDS",
-    "NO_METEOR",
+    "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
     "SYMMETRIC",
     "Corpus",
@@ -45,6 +51,7 @@ __all__ = [
     "EncodingSpeed",
     "Estimate",
     "Judgements",
+    "Meteor",
     "Neighbours",
     "PerceptronConfig",
     "Quality",
@@ -61,8 +68,9 @@ __all__ = [
     "evaluate_sts_metrics",
     "format_hard",
     "group_folds",
-    "load_meteor",
     "measure_speed",
+    "meteor_scores",
+    "missing_meteor",
     "nearest",
     "propose",
     "read_corpus",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from simile_plugin.encoder import RewardEncoder
+from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import (
     Floats,
-    Meteor,
     differences,
     encoder_scores,
     surface_scores,

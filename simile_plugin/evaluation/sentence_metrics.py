@@ -6,13 +6,14 @@ Table 65 has it for metrics that tell hypothesis from reference. SIM and SIMILE 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder
+from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.reward import (
     CHAR_ORDER,
     SIMILE_ALPHA,
@@ -24,34 +25,8 @@ from simile_plugin.reward import (
 )
 
 Floats = NDArray[np.float64]
-Meteor = Callable[[str, str], float]  # hypothesis, reference
 
 SYMMETRIC = " sym."
-NO_METEOR = (
-    "METEOR is left out: NLTK or its WordNet is not installed; "
-    "python -m nltk.downloader wordnet gets it"
-)
-
-
-def load_meteor() -> Meteor | None:
-    """METEOR of NLTK in [0, 1] on sacreBLEU's 13a tokens; None without NLTK's WordNet data."""
-    from sacrebleu.metrics import BLEU
-
-    try:
-        from nltk.corpus import wordnet
-        from nltk.translate.meteor_score import single_meteor_score
-
-        wordnet.ensure_loaded()
-    except (ImportError, LookupError):
-        return None
-    tokenize = BLEU().tokenizer
-
-    def meteor(hyp: str, ref: str) -> float:
-        # With an empty side NLTK divides by zero, or gives 0.
-        tokens = tokenize(ref).split(), tokenize(hyp).split()
-        return float(single_meteor_score(*tokens)) if all(tokens) else 0.0
-
-    return meteor
 
 
 def encoder_scores(
@@ -83,14 +58,14 @@ def surface_scores(
     chrf = chrf_statistics([left], right)[0].astype(np.float64)
     found = {"BLEU": _bleu(left, right), "chrF": corpus_chrf(chrf)}
     if meteor:
-        found["METEOR"] = _meteor(meteor, left, right)
+        found["METEOR"] = meteor.scores(left, right)
     if not both:
         return found
     # Statistics are n-grams of the hypothesis, of the reference and in both, for each order.
     swapped = chrf.reshape(-1, CHAR_ORDER, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
     back = {"BLEU": _bleu(right, left), "chrF": corpus_chrf(swapped)}
     if meteor:
-        back["METEOR"] = _meteor(meteor, right, left)
+        back["METEOR"] = meteor.scores(right, left)
     ordered: dict[str, Floats] = {}
     for name, values in found.items():
         ordered |= {name: values, name + SYMMETRIC: (values + back[name]) / 2}
@@ -100,10 +75,6 @@ def surface_scores(
 def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
     stats = [bleu_statistics(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
     return sentence_bleu(torch.tensor(stats)).double().numpy()
-
-
-def _meteor(meteor: Meteor, hyps: Sequence[str], refs: Sequence[str]) -> Floats:
-    return np.array([meteor(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)])
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -61,9 +61,10 @@ class SimileRiskConfig(FairseqDataclass):
         default="simile",
         metadata={
             "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
-            "(sentence BLEU, +1 on orders 2 to 4), sim, half (the paper's half/half), a mix such "
-            "as simile:0.7,bleu:0.3, or your own module:function, called with hypotheses "
-            "(B lists of N strings), references and sources, returning B x N numbers"
+            "(sentence BLEU, +1 on orders 2 to 4), chrf, chrf++ (sacreBLEU's), sim, half (the "
+            "paper's half/half), a mix such as simile:0.7,bleu:0.3, or your own module:function, "
+            "called with hypotheses (B lists of N strings), references and sources, returning "
+            "B x N numbers"
         },
     )
     simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)
@@ -339,7 +340,8 @@ class SimileRiskCriterion(FairseqCriterion):
             refs = [row[0] for row in hyps]
             encoder = self._encoder.to(risk_set.tokens.device)
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize)
+            chrf_words = self.reward.chrf_words
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize, chrf_words)
             if self.reward.function is None:
                 return hyps, scores, self.reward.from_scores(scores)
             srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation import (
     KINDS,
-    NO_METEOR,
+    METEOR_SIGNATURE,
     SYMMETRIC,
     Estimate,
     Judgements,
+    Meteor,
     Quality,
     StsFolder,
     StsQuality,
     StsSet,
     evaluate_judgements,
     evaluate_sts_metrics,
-    load_meteor,
+    missing_meteor,
 )
 from simile_plugin.reward import SIMILE_ALPHA, bleu_signature, signature
 from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Grid, text_table
@@ -105,41 +107,32 @@ def analyse_quality(
 ) -> QualityResult:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
-    METEOR is among them where NLTK's WordNet is installed; a note says so where it is not.
+    METEOR is among them where it is installed; a note says what is missing where it is not.
     """
-    meteor = load_meteor()
+    missing = missing_meteor() if folders or judged else ""
     signatures = {
         "BLEU": f"sentence, +1 on orders 2 to 4; {bleu_signature()}",
         "chrF": f"sentence; {_chrf_signature()}",
     }
-    if meteor:
-        signatures["METEOR"] = _meteor_signature()
+    if not missing:
+        signatures["METEOR"] = METEOR_SIGNATURE
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
-    settings = (alpha, resamples, seed, meteor)
-    return QualityResult(
-        {name: encoder.fingerprint for name, encoder in encoders.items()},
-        evaluate_sts_metrics(encoders, folders, *settings) if folders else None,
-        evaluate_judgements(encoders, judged, *settings) if judged else None,
-        alpha,
-        resamples,
-        seed,
-        signatures,
-        () if meteor else (NO_METEOR,),
-    )
+    wanted = (folders or judged) and not missing
+    with Meteor() if wanted else nullcontext() as meteor:
+        settings = (alpha, resamples, seed, meteor)
+        sts = evaluate_sts_metrics(encoders, folders, *settings) if folders else None
+        quality = evaluate_judgements(encoders, judged, *settings) if judged else None
+    fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
+    notes = (missing,) if missing else ()
+    return QualityResult(fingerprints, sts, quality, alpha, resamples, seed, signatures, notes)
 
 
 def _chrf_signature() -> str:
     from simile_plugin.reward import chrf_signature
 
     return chrf_signature()
-
-
-def _meteor_signature() -> str:
-    import nltk
-
-    return f"NLTK {nltk.__version__}, 13a tokens in lower case, exact, stems and WordNet"
 
 
 # --- presentation ---

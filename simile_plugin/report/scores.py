@@ -94,7 +94,7 @@ def score_systems(
 
     Args:
         progress: called with the number of sentences just scored.
-        chrf: compute it too, which takes longer than all the rest.
+        chrf: compute it too.
         scores: what `score_all` gave for these systems, where it is known already.
 
     Raises:

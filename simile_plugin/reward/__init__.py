@@ -7,10 +7,17 @@ from simile_plugin.reward.bleu import (
     corpus_bleu,
     sentence_bleu,
 )
-from simile_plugin.reward.chrf import CHAR_ORDER, chrf_signature, chrf_statistics, corpus_chrf
+from simile_plugin.reward.chrf import (
+    CHAR_ORDER,
+    chrf_signature,
+    chrf_statistics,
+    corpus_chrf,
+    list_chrf_statistics,
+)
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
+    add_similarity,
     score_lists,
     score_outputs,
 )
@@ -23,6 +30,7 @@ __all__ = [
     "SIMILE_ALPHA",
     "ListScores",
     "Reward",
+    "add_similarity",
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",
@@ -31,6 +39,7 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "length_penalty",
+    "list_chrf_statistics",
     "score_lists",
     "score_outputs",
     "sentence_bleu",

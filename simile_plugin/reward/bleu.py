@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.files import InputError
+from simile_plugin.reward.words import Words
 
 BLEU_ORDER = 4
 BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
-KNOWN_WORDS = 2**18  # words that are remembered; some 40 MB
 
 Ids = NDArray[np.int64]
 
@@ -41,50 +41,24 @@ def check_tokenizer(name: str, flag: str) -> None:
         raise InputError(f"{flag}: sacreBLEU cannot use {name} here: {reason}") from error
 
 
-class _Tokens(dict[str, int]):
-    """token -> id."""
-
-    def __missing__(self, token: str) -> int:
-        self[token] = number = len(self)
-        return number
+_WORDS: dict[str, Words] = {}
 
 
-class _Words(dict[str, tuple[int, ...]]):
-    """word -> ids of its tokens.
+def _token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
+    """Ids of each sentence's tokens, comparable within this call.
 
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
     no mark: it splits each word of a line as it splits the word alone.
     """
-
-    def __init__(self, tokenizer: Callable[[str], str]) -> None:
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.tokens = _Tokens()
-
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        found = tuple(self.tokens[token] for token in self.tokenizer(word).split())
-        self[word] = found
-        return found
-
-    def ids(self, sentence: str) -> list[int]:
-        if "\n" in sentence:  # a hyphen before it goes with it
-            return [self.tokens[token] for token in self.tokenizer(sentence.rstrip()).split()]
-        return [*chain.from_iterable(map(self.__getitem__, sentence.split()))]
-
-
-_WORDS: dict[str, _Words] = {}
-
-
-def _token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
-    """Ids of each sentence's tokens, comparable within this call."""
-    words = _WORDS.setdefault(tokenize, _Words(_bleu_tokenizer(tokenize)))
-    if len(words) + len(words.tokens) > KNOWN_WORDS:
-        words.clear()
-        words.tokens.clear()
-    if tokenize == "13a":
-        return [words.ids(sentence) for sentence in sentences]
-    split = (words.tokenizer(sentence.rstrip()).split() for sentence in sentences)
-    return [[words.tokens[token] for token in row] for row in split]
+    tokenizer = _bleu_tokenizer(tokenize)
+    words = _WORDS.setdefault(tokenize, Words(lambda word: tokenizer(word).split()))
+    words.trim()
+    return [
+        words.ids(sentence)
+        if tokenize == "13a" and "\n" not in sentence  # a hyphen before it goes with it
+        else words.token_ids(words.split(sentence.rstrip()))
+        for sentence in sentences
+    ]
 
 
 def list_statistics(

@@ -1,66 +1,178 @@
-"""chrF of many outputs of one test set, as statistics that can be resampled.
+"""chrF and chrF++ as sacreBLEU counts them: statistics of whole lists at once, and their scores.
 
-sacreBLEU's chrF2 with its defaults: character 6-grams, no word n-grams, beta 2, whitespace removed.
+chrF2 (Popovic 2015) with sacreBLEU's defaults: character n-grams of orders 1 to 6 without white
+space, beta 2. chrF++ (Popovic 2017) has word n-grams of orders 1 and 2 beside them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.reward.words import Words
 
 Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
 
 CHAR_ORDER = 6
+WORD_ORDER = 2  # chrF++'s; chrF's is 0
 BETA = 2
-CHRF_STATS = 3 * CHAR_ORDER
+PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+LINES_AT_ONCE = 512
+NEWLINE = ord("\n")
 
 
-def chrf_statistics(outputs: Sequence[Sequence[str]], refs: Sequence[str]) -> NDArray[np.int32]:
-    """n-grams of the output, of the reference and in both, for orders 1 to 6.
+def _split_word(word: str) -> tuple[str, ...]:
+    """A mark at the end is a word of its own, else one at the beginning; never both."""
+    if len(word) > 1 and word[-1] in PUNCTUATION:
+        return word[:-1], word[-1]
+    if len(word) > 1 and word[0] in PUNCTUATION:
+        return word[0], word[1:]
+    return (word,)
+
+
+_WORDS = Words(_split_word)
+
+
+def list_chrf_statistics(
+    hyps: Sequence[Sequence[str]], refs: Sequence[str], word_order: int = 0
+) -> Ids:
+    """n-grams of each candidate, of its reference and in both; each distinct candidate once.
 
     Args:
-        outputs: S outputs of N sentences each.
+        hyps: B lists of N candidates.
+        refs: B references.
+        word_order: 0 for chrF, 2 for chrF++.
 
     Returns:
-        (S, N, 18), in sacreBLEU's order.
+        (B, N, 3 * (6 + word_order)) in sacreBLEU's order: three numbers for each order of
+        characters, then of words.
     """
-    found = np.zeros((len(outputs), len(refs), CHRF_STATS), dtype=np.int32)
-    for line, ref in enumerate(refs):
-        ref_counts = _ngrams(ref)
-        own: dict[str, list[int]] = {}  # systems often agree on a short sentence
-        for row, output in enumerate(outputs):
-            hyp = output[line]
-            if hyp not in own:
-                own[hyp] = _sentence(_ngrams(hyp), ref_counts)
-            found[row, line] = own[hyp]
+    shape = len(refs), len(hyps[0]) if hyps else 0, 3 * (CHAR_ORDER + word_order)
+    distinct: dict[tuple[int, str], int] = {}
+    rows = [
+        distinct.setdefault((sentence, hyp), len(distinct))
+        for sentence, candidates in enumerate(hyps)
+        for hyp in candidates
+    ]
+    if not rows:
+        return np.zeros(shape, dtype=np.int64)
+    texts = [*refs, *(hyp for _, hyp in distinct)]
+    sentences = np.array([*range(len(refs)), *(sentence for sentence, _ in distinct)])
+    counts = [_count(_characters(texts), sentences, len(refs), CHAR_ORDER)]
+    if word_order:
+        counts.append(_count(_words(texts), sentences, len(refs), word_order))
+    return np.concatenate(counts, axis=1)[rows].reshape(shape)
+
+
+def _characters(texts: Sequence[str]) -> Ids:
+    """A number from 1 for each character that is no white space, 0 after each text."""
+    joined = "".join(["".join(text.split()) + "\n" for text in texts])
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
+    return np.where(codes == NEWLINE, 0, codes.astype(np.int64) + 1)
+
+
+def _words(texts: Sequence[str]) -> Ids:
+    """A number from 1 for each word, 0 after each text."""
+    _WORDS.trim()
+    return np.array([number for text in texts for number in (*_WORDS.ids(text), 0)], dtype=np.int64)
+
+
+def _count(units: Ids, sentences: Ids, refs: int, order: int) -> Ids:
+    """Statistics (rows, 3 * order) of the texts that come after the references.
+
+    Args:
+        units: the texts' characters or words, 0 after each text; the first texts are references.
+        sentences: for each text, which reference is its own.
+    """
+    lengths = np.diff(np.flatnonzero(units == 0), prepend=-1)  # with the 0
+    left = np.maximum(lengths[:, None] - 1 - np.arange(order), 0)
+    hyp, ref = left[refs:], left[sentences[refs:]]
+    # sacreBLEU leaves out the candidate's n-grams of an order that the reference does not have
+    hyp = np.where(ref > 0, hyp, 0)
+    matches = _matches(units, lengths, sentences, refs, order)
+    return np.stack([hyp, ref, matches], axis=2).reshape(len(hyp), -1)
+
+
+def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) -> Ids:
+    """n-grams that each row has in common with its reference, each at most as often as there.
+
+    An n-gram is known by the place of its last occurrence in the row's reference. It and the unit
+    after it, numbered within the reference, look up the longer n-gram in a table, so that nothing
+    is sorted; what the reference does not have, it has no longer form of.
+    """
+    size = int(lengths[:refs].sum())  # places of the references
+    ref_start = lengths[:refs].cumsum() - lengths[:refs]
+    unit, kinds = _numbered(units, sentences.repeat(lengths), refs, size)
+    columns = kinds.repeat(lengths[:refs])
+    line = columns.cumsum() - columns  # of the table, for each place of a reference
+    table = np.full(int(columns.sum()), -1)
+    # Each row counts in slots of its own, one for each place of its reference.
+    own = sentences[refs:]
+    slots = lengths[own]
+    first_slot = slots.cumsum() - slots
+    shift = first_slot - ref_start[own]
+    place_of_slot = np.arange(slots.sum()) - shift.repeat(slots)
+    shift = shift.repeat(lengths[refs:])
+    found = np.zeros((len(own), order), dtype=np.int64)
+    at = np.arange(len(units))
+    grams = ref_start[sentences].repeat(lengths)
+    for n in range(order):
+        following = unit[at + n]
+        keys = line[grams] + following
+        in_refs = int(np.searchsorted(at, size))
+        new = np.flatnonzero(following[:in_refs])
+        table[keys[new]] = at[new]
+        grams = table[keys]
+        table[keys[new]] = -1
+        at, grams = at[grams >= 0], grams[grams >= 0]
+        in_refs = int(np.searchsorted(at, size))
+        in_ref = np.bincount(grams[:in_refs], minlength=size)
+        in_row = np.bincount(shift[at[in_refs:] - size] + grams[in_refs:], minlength=slots.sum())
+        found[:, n] = np.add.reduceat(np.minimum(in_row, in_ref[place_of_slot]), first_slot)
     return found
 
 
-def _ngrams(sentence: str) -> list[Counter[str]]:
-    text = "".join(sentence.split())
-    return [
-        Counter([text[i : i + order] for i in range(len(text) - order + 1)])
-        for order in range(1, CHAR_ORDER + 1)
-    ]
+def _numbered(units: Ids, sentences: Ids, refs: int, size: int) -> tuple[Ids, Ids]:
+    """Each place's unit as a number within its sentence's reference, 0 where that has it not.
+
+    Args:
+        sentences: of each place.
+        size: places of the references.
+
+    Returns:
+        The numbers, and how many there are in each reference, 0 among them.
+    """
+    known = np.unique(units[:size])  # 0 comes first
+    numbers = np.zeros(units.max() + 1, dtype=np.int64)
+    numbers[known] = np.arange(len(known))
+    keys = sentences * len(known) + numbers[units]
+    wanted = np.unique(keys[:size])
+    kinds = np.bincount(wanted // len(known), minlength=refs)
+    table = np.zeros(refs * len(known), dtype=np.int64)
+    table[wanted] = np.arange(len(wanted)) - (kinds.cumsum() - kinds).repeat(kinds)
+    return table[keys], kinds
 
 
-def _sentence(hyp: Sequence[Counter[str]], ref: Sequence[Counter[str]]) -> list[int]:
-    numbers = []
-    for own, wanted in zip(hyp, ref, strict=True):
-        matches = sum(min(count, wanted[ngram]) for ngram, count in own.items() if ngram in wanted)
-        # sacreBLEU leaves out the output's n-grams of an order that the reference does not have
-        numbers += [own.total() if wanted else 0, wanted.total(), matches]
-    return numbers
+def chrf_statistics(outputs: Sequence[Sequence[str]], refs: Sequence[str]) -> NDArray[np.int32]:
+    """:func:`list_chrf_statistics` of S outputs of N sentences each: (S, N, 18)."""
+    found = np.zeros((len(outputs), len(refs), 3 * CHAR_ORDER), dtype=np.int32)
+    for start in range(0, len(refs), LINES_AT_ONCE):
+        lines = slice(start, start + LINES_AT_ONCE)
+        lists = list(zip(*(output[lines] for output in outputs), strict=True))
+        found[:, lines] = list_chrf_statistics(lists, refs[lines]).transpose(1, 0, 2)
+    return found
 
 
-def corpus_chrf(sums: Floats) -> Floats:
+def corpus_chrf(sums: NDArray[np.floating | np.integer]) -> Floats:
     """chrF = (1 + 4) P R / (4 P + R), P and R averaged over the orders that both sides have.
 
     Args:
-        sums: (..., 18) statistics summed over a corpus.
+        sums: (..., 18) statistics summed over a corpus, or (..., 24) for chrF++.
 
     Returns:
         (...) in [0, 100].
@@ -75,8 +187,14 @@ def corpus_chrf(sums: Floats) -> Floats:
     return 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def chrf_signature() -> str:
+def sentence_chrf(stats: Ids) -> Tensor:
+    """:func:`corpus_chrf` of each sentence: (...) float32 in [0, 1]."""
+    return torch.from_numpy(corpus_chrf(stats) / 100).float()
+
+
+def chrf_signature(word_order: int = 0) -> str:
     """sacreBLEU's signature of `corpus_chrf`."""
     import sacrebleu
 
-    return f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}"
+    words = f"nw:{word_order}|space:no|version:{sacrebleu.__version__}"
+    return f"nrefs:1|case:mixed|eff:yes|nc:{CHAR_ORDER}|{words}"

@@ -16,6 +16,7 @@ from torch import Tensor
 from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import list_statistics, sentence_bleu
+from simile_plugin.reward.chrf import CHAR_ORDER, list_chrf_statistics, sentence_chrf
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
 
 SENTENCES_AT_ONCE = 512
@@ -36,6 +37,10 @@ class ListScores:
         ref_pieces: (B,) length of each reference, or None without an encoder.
         unknown_pieces: tokens of all scored strings that the encoder does not know.
         tokens: all their tokens; not the lengths where those count something else.
+        chrf_stats: (B, N, 18 or 24) int64 of :func:`list_chrf_statistics`, or None if not asked
+            for; so are the next two.
+        chrf: (B, N) chrF in [0, 1].
+        chrfpp: (B, N) chrF++ in [0, 1].
     """
 
     bleu_stats: Tensor
@@ -47,6 +52,9 @@ class ListScores:
     ref_pieces: Tensor | None = None
     unknown_pieces: int = 0
     tokens: int = 0
+    chrf_stats: Tensor | None = None
+    chrf: Tensor | None = None
+    chrfpp: Tensor | None = None
 
     @property
     def unknown_share(self) -> float:
@@ -60,6 +68,7 @@ def score_lists(
     encoder: RewardEncoder | None,
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
+    chrf_words: int | None = None,
 ) -> ListScores:
     """Score B lists of N candidates against B references; each distinct string is encoded once.
 
@@ -69,6 +78,7 @@ def score_lists(
         encoder: the reward encoder, or None for BLEU alone.
         alpha: exponent of the length penalty (the paper: 0.25).
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
+        chrf_words: the word order, 0 for chrF and 2 for chrF++ beside it; None leaves both out.
 
     Raises:
         ValueError: if there is not one list a reference, or the lists differ in length.
@@ -81,6 +91,11 @@ def score_lists(
     scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
     if encoder is not None:
         add_similarity(scores, hyps, refs, encoder, alpha)
+    if chrf_words is not None:
+        counts = list_chrf_statistics(hyps, refs, chrf_words)
+        scores.chrf_stats = torch.from_numpy(counts)
+        scores.chrf = sentence_chrf(counts[..., : 3 * CHAR_ORDER])
+        scores.chrfpp = sentence_chrf(counts) if chrf_words else None
     return scores
 
 
@@ -116,6 +131,7 @@ def score_outputs(
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
     progress: Callable[[int], object] | None = None,
+    chrf_words: int | None = None,
 ) -> ListScores:
     """Score whole system outputs by :func:`score_lists`, in memory that does not grow with N x D.
 
@@ -131,11 +147,11 @@ def score_outputs(
     for start in range(0, len(refs), SENTENCES_AT_ONCE):
         rows = slice(start, start + SENTENCES_AT_ONCE)
         lists = list(zip(*(output[rows] for output in outputs), strict=True))
-        parts.append(score_lists(lists, refs[rows], encoder, alpha, tokenize))
+        parts.append(score_lists(lists, refs[rows], encoder, alpha, tokenize, chrf_words))
         if progress is not None:
             progress(len(lists))
     if not parts:
-        parts.append(score_lists([], [], encoder, alpha, tokenize))
+        parts.append(score_lists([], [], encoder, alpha, tokenize, chrf_words))
     joined: dict[str, Any] = {
         name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
         for name, value in vars(parts[0]).items()

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from simile_plugin.files import InputError
+from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.lists import ListScores
 
 logger = logging.getLogger(__name__)
 
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
-COMPONENTS = ("simile", "sim", "bleu")
+COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++")
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
 
 
@@ -122,18 +123,32 @@ class Reward:
         """Whether SIM or SIMILE has a part in it."""
         return bool(self.weights.keys() & {"sim", "simile"})
 
+    @property
+    def chrf_words(self) -> int | None:
+        """`chrf_words` of `score_lists`: None where neither chrF nor chrF++ has a part in it."""
+        if "chrf++" in self.weights:
+            return WORD_ORDER
+        return 0 if "chrf" in self.weights else None
+
     def from_scores(self, scores: ListScores) -> Tensor:
         """Weighted sum of the components: (B, N) float32."""
-        components = {"bleu": scores.bleu, "sim": scores.sim, "simile": scores.simile}
+        components = {
+            "bleu": scores.bleu,
+            "sim": scores.sim,
+            "simile": scores.simile,
+            "chrf": scores.chrf,
+            "chrf++": scores.chrfpp,
+        }
         device = scores.bleu.device if scores.sim is None else scores.sim.device
         total = torch.zeros(scores.bleu.shape, device=device)
         for name, weight in self.weights.items():
             component = components[name]
-            if component is None:
+            if component is None and name in ("sim", "simile"):
                 raise InputError(
                     f"--reward {self.spec}: needs --simile-encoder DIR, a reward encoder "
                     "(make one by simile train-encoder)"
                 )
+            assert component is not None, "score_lists was called without reward.chrf_words"
             total += weight * component.to(device)
         return total
 

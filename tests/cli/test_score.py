@@ -43,6 +43,9 @@ def test_json_equals_the_reward_of_training(files, encoder, encoder_folder, caps
     bleu = sacrebleu.metrics.BLEU()
     assert found["BLEU"]["score"] == pytest.approx(bleu.corpus_score(HYPS, [REFS]).score)
     assert found["BLEU"]["signature"] == str(bleu.get_signature())
+    chrf = sacrebleu.metrics.CHRF()
+    assert found["chrF"]["score"] == pytest.approx(chrf.corpus_score(HYPS, [REFS]).score)
+    assert found["chrF"]["signature"] == str(chrf.get_signature())
     assert encoder.fingerprint in found["SIMILE"]["signature"]
 
 
@@ -53,7 +56,7 @@ def test_text_of_two_systems(files, encoder_folder, capsys):
     )  # fmt: skip
     assert status == 0
     assert f"{files / 'perfect'} (3 sentences)" in out
-    assert out.count("100.00") == 3  # a perfect system has 100 in BLEU, SIM and SIMILE
+    assert out.count("100.00") == 4  # a perfect system has 100 in BLEU, chrF, SIM and SIMILE
 
 
 def test_sentence_level(files, encoder_folder, capsys):
@@ -61,14 +64,16 @@ def test_sentence_level(files, encoder_folder, capsys):
         capsys, "-r", files / "ref", "-i", files / "hyp", "--encoder", encoder_folder, "-sl"
     )
     header, *rows = [line.split("\t") for line in out.splitlines()]
-    assert header == ["file", "line", "BLEU", "SIM", "SIMILE"]
+    assert header == ["file", "line", "BLEU", "chrF", "SIM", "SIMILE"]
     assert [row[1] for row in rows] == ["1", "2", "3"]
-    assert rows[1][2:] == ["100.0000"] * 3 and rows[2][2:] == ["0.0000"] * 3
+    assert rows[1][2:] == ["100.0000"] * 4 and rows[2][2:] == ["0.0000"] * 4
+    chrf = sacrebleu.metrics.CHRF().sentence_score(HYPS[0], [REFS[0]]).score
+    assert float(rows[0][3]) == pytest.approx(chrf, abs=1e-4)
 
 
-def test_bleu_needs_no_encoder(files, capsys):
+def test_bleu_and_chrf_need_no_encoder(files, capsys):
     status, out, _ = run(capsys, "-r", files / "ref", "-i", files / "hyp")
-    assert status == 0 and "BLEU" in out and "SIM" not in out
+    assert status == 0 and "BLEU" in out and "chrF" in out and "SIM" not in out
 
 
 def test_warns_of_another_script(tmp_path, encoder_folder, capsys):

@@ -1,7 +1,4 @@
-"""Scores of pairs: sacreBLEU's, both ways; METEOR by hand on a small WordNet."""
-
-import sys
-from types import SimpleNamespace
+"""Scores of pairs: sacreBLEU's, both ways."""
 
 import pytest
 from hypothesis import given
@@ -9,8 +6,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation import sentence_metrics
-from simile_plugin.evaluation.sentence_metrics import encoder_scores, load_meteor, surface_scores
+from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
 from simile_plugin.reward.lists import score_lists
 from tests.conftest import SENTENCES
 
@@ -51,51 +47,3 @@ def test_sim_and_simile_are_symmetric(encoder: Encoder) -> None:
         assert values == pytest.approx(back[name], abs=1e-6)
     several = encoder_scores({"x": encoder, "y": encoder}, left, right, alpha=0)
     assert list(several) == ["SIM of x", "SIMILE of x", "SIM of y", "SIMILE of y"]
-
-
-class SmallWordNet:
-    """Knows that a boat is a vessel."""
-
-    def ensure_loaded(self) -> None:
-        pass
-
-    def synsets(self, word: str) -> list[SimpleNamespace]:
-        names = ["boat", "vessel"] if word in ("boat", "vessel") else []
-        lemmas = [SimpleNamespace(name=lambda name=name: name) for name in names]
-        return [SimpleNamespace(lemmas=lambda: lemmas)]
-
-
-def test_meteor_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    import nltk.corpus
-    from nltk.translate import meteor_score
-
-    small = SmallWordNet()
-    monkeypatch.setattr(nltk.corpus, "wordnet", small)
-    single = meteor_score.single_meteor_score
-    monkeypatch.setattr(
-        meteor_score, "single_meteor_score", lambda r, h: single(r, h, wordnet=small)
-    )
-    meteor = load_meteor()
-    assert meteor is not None
-    # A red vessel / a boat sails red: a and red match as they are, vessel by its synonym; red and
-    # vessel change places, so that no two matches stand in a row: 3 chunks of 3 matches.
-    # P = 3/3, R = 3/4, F = P R / (0.9 P + 0.1 R) = 0.75 / 0.975, penalty 0.5 * (3/3)^3.
-    found = surface_scores(["A red vessel"], ["a boat sails red"], meteor, both=True)
-    there = 0.75 / (0.9 + 0.1 * 0.75) * 0.5
-    back = 0.75 / (0.9 * 0.75 + 0.1) * 0.5
-    assert found["METEOR"].item() == pytest.approx(there)
-    assert found["METEOR sym."].item() == pytest.approx((there + back) / 2)
-    assert meteor("", "a boat") == meteor("a boat", " ") == meteor("", "") == 0
-
-
-def test_without_wordnet_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    import nltk.corpus
-
-    def missing() -> None:
-        raise LookupError("Resource wordnet not found.")
-
-    monkeypatch.setattr(nltk.corpus, "wordnet", SimpleNamespace(ensure_loaded=missing))
-    assert load_meteor() is None
-    monkeypatch.setitem(sys.modules, "nltk.corpus", None)
-    assert load_meteor() is None
-    assert "python -m nltk.downloader wordnet" in sentence_metrics.NO_METEOR

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.reward import bleu
+from simile_plugin.reward import bleu, words
 from simile_plugin.reward.bleu import bleu_statistics, list_statistics
 
 # Whatever the rules of 13a look at, white space of many kinds, and some letters.
@@ -82,11 +82,11 @@ def test_nothing_to_count():
 
 
 def test_the_memory_of_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(bleu, "KNOWN_WORDS", 12)
+    monkeypatch.setattr(words, "KNOWN_WORDS", 12)
     monkeypatch.setattr(bleu, "_WORDS", {})
     for start in range(0, 60, 5):
-        words = [f"w{i}" for i in range(start, start + 5)]
-        found = list_statistics([[" ".join(words)]], [" ".join(words[:3])])
+        new = [f"w{i}" for i in range(start, start + 5)]
+        found = list_statistics([[" ".join(new)]], [" ".join(new[:3])])
         assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
         assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
     assert torch.is_tensor(found)

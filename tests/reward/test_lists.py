@@ -8,10 +8,17 @@ import sacrebleu
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import cosine
 from simile_plugin.reward import lists as reward_module
-from simile_plugin.reward.bleu import bleu_signature, bleu_statistics, corpus_bleu, sentence_bleu
+from simile_plugin.reward.bleu import (
+    bleu_signature,
+    bleu_statistics,
+    check_tokenizer,
+    corpus_bleu,
+    sentence_bleu,
+)
 from simile_plugin.reward.lists import ListScores, score_lists, score_outputs
 from simile_plugin.reward.simile import length_penalty, signature
 from simile_plugin.reward.spec import Reward, parse_reward
@@ -193,6 +200,7 @@ def test_parse_reward():
         ("no_such_module:f", "cannot import module 'no_such_module'"),
         ("math:no_such", "has no function 'no_such'"),
         ("simile,bleu", "got 'simile,bleu'"),
+        ("chrf+", r"got 'chrf\+'.*did you mean 'chrf"),
     ],
 )
 def test_bad_reward_names(spec, message):
@@ -210,6 +218,26 @@ def test_mix_is_the_weighted_sum(encoder):
     assert Reward("bleu").from_scores(without).item() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs --simile-encoder"):
         Reward("sim").from_scores(without)
+
+
+def test_chrf_alone_and_in_mixes(encoder):
+    hyps, refs = [["a red house", "the hill"]], ["a red house stands"]
+    chrf, chrfpp = Reward("chrf"), Reward("chrf++:0.5,chrf:0.5")
+    mixed = Reward("simile:0.5,chrf:0.5")
+    assert [r.chrf_words for r in (chrf, chrfpp, mixed, Reward("half"))] == [0, 2, 0, None]
+    assert [r.needs_encoder for r in (chrf, chrfpp, mixed)] == [False, False, True]
+    expected = [
+        torch.tensor([[CHRF(word_order=words).sentence_score(h, refs).score for h in hyps[0]]])
+        for words in (0, 2)
+    ]
+    scores = score_lists(hyps, refs, None, chrf_words=2)
+    assert torch.allclose(chrf.from_scores(scores), expected[0] / 100, atol=1e-6)
+    assert torch.allclose(chrfpp.from_scores(scores), sum(expected) / 200, atol=1e-6)
+    scores = score_lists(hyps, refs, encoder, chrf_words=mixed.chrf_words)
+    assert torch.allclose(mixed.from_scores(scores), scores.simile / 2 + expected[0] / 200)
+    assert scores.chrfpp is None and score_lists(hyps, refs, encoder).chrf is None
+    outputs = [[hyp] for hyp in hyps[0]]
+    assert torch.equal(score_outputs(outputs, refs, None, chrf_words=0).chrf, scores.chrf)
 
 
 @pytest.fixture
@@ -273,8 +301,8 @@ def test_defaults_are_the_papers(encoder):
 
 
 def test_tokenizers_are_sacrebleus():
-    reward_module.check_tokenizer("intl", "--tokenize")
+    check_tokenizer("intl", "--tokenize")
     with pytest.raises(ValueError, match=r"^--tok: got 'none13', expected one of .*13a"):
-        reward_module.check_tokenizer("none13", "--tok")
+        check_tokenizer("none13", "--tok")
     spaced = bleu_statistics("a , b", "a, b", tokenize="none")
     assert spaced[:3] == [3, 2, 1] and bleu_statistics("a , b", "a, b")[:3] == [3, 3, 3]
