@@ -24,8 +24,6 @@ from simile_plugin.evaluation.detection import (
 from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
 from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (
-    KINDS,
-    Estimate,
     Judgements,
     Quality,
     evaluate_judgements,
@@ -39,18 +37,10 @@ from simile_plugin.evaluation.meteor import (
 )
 from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
-from simile_plugin.evaluation.sts import (
-    SPEED_SENTENCES,
-    EncodingSpeed,
-    StsScores,
-    StsSet,
-    evaluate_sts,
-    measure_speed,
-    read_sts,
-    similarities,
-    spearman,
-)
+from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
+from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
+from simile_plugin.statistics import KINDS, Estimate
 
 __all__ = [
     "HARMS",
@@ -102,7 +92,6 @@ __all__ = [
     "retrieval_accuracy",
     "shared_sentence_groups",
     "similarities",
-    "spearman",
     "steps",
     "tune_threshold",
 ]

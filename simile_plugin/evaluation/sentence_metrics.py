@@ -75,3 +75,17 @@ def surface_scores(
 def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
     stats = [bleu_statistics(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
     return sentence_bleu(torch.tensor(stats)).double().numpy()
+
+
+def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Ours (SIM, SIMILE, LEARNED) minus every other metric, and minus the encoders before it."""
+    ours = [name for name in mean if name.startswith(("SIM", "LEARNED"))]
+    theirs = [name for name in mean if name not in ours]
+    pairs = [(name, other) for name in ours for other in theirs]
+    pairs += [
+        (name, other)
+        for number, name in enumerate(ours)
+        for other in ours[:number]
+        if name.split()[0] == other.split()[0]
+    ]
+    return {f"{name} - {other}": mean[name] - mean[other] for name, other in pairs}

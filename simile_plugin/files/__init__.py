@@ -5,6 +5,7 @@ Every room may import this one; it imports none.
 
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError
+from simile_plugin.files.faces import imported_later
 from simile_plugin.files.lines import read_bytes, read_lines, read_parallel, split_lines
 from simile_plugin.files.progress import Progress
 from simile_plugin.files.whole import (
@@ -22,6 +23,7 @@ __all__ = [
     "atomic_write",
     "check_replaceable",
     "finite_number",
+    "imported_later",
     "read_bytes",
     "read_lines",
     "read_parallel",

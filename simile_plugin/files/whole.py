@@ -97,16 +97,22 @@ def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json")
 
 
 def refuse_overwriting_input(
-    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]], flag: str
+    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]], flag: str = "--output"
 ) -> None:
-    """Raise unless `output` is another file than each of `inputs`, whatever their names are.
+    """Raise unless writing `output` leaves `inputs` whole, whatever names they go by.
 
-    flag: the one that names the output. Raises InputError, naming it and the file.
+    A folder is replaced with all that is in it. flag: names the output. Raises InputError.
     """
+    if _is_special(output):
+        return
+    target = os.path.realpath(output)
     for path in inputs:
-        with contextlib.suppress(OSError):  # a file that is not there, or standard input
-            if os.path.samefile(output, path) and not _is_special(output):
-                raise InputError(f"{flag}: {output} is an input of this command; name another file")
+        found = os.path.realpath(path)
+        if str(path) != "-" and (found == target or Path(target) in Path(found).parents):
+            inside = "" if found == target else f"would be replaced with all in it, {path} too: it "
+            raise InputError(
+                f"{flag}: {output} {inside}is an input of this command; name another place"
+            )
 
 
 def _is_special(path: str | os.PathLike[str]) -> bool:
