@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name
-from simile_plugin.files import InputError
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
 
@@ -103,10 +102,15 @@ def run(args: argparse.Namespace) -> int:
         read_judgements,
         steps,
     )
-    from simile_plugin.files import Progress, check_replaceable, read_lines
+    from simile_plugin.files import (
+        Progress,
+        check_replaceable,
+        read_lines,
+        refuse_overwriting_input,
+    )
     from simile_plugin.reward import REWARD, save_learned
 
-    _refuse_inputs(args)
+    refuse_overwriting_input(args.output, [args.encoder, *args.judgements, *args.text])
     check_replaceable(args.output, REWARD)
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]
@@ -130,16 +134,3 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{format_fit(fit)}\n{args.output}: {fit.reward.signature}")
     return 0
-
-
-def _refuse_inputs(args: argparse.Namespace) -> None:
-    """Raise InputError where the output is, or holds, one of the inputs."""
-    from pathlib import Path
-
-    output = Path(args.output).resolve()
-    inputs = [("--encoder", args.encoder)]
-    inputs += [("--judgements", path) for path in args.judgements]
-    inputs += [("--text", path) for path in args.text]
-    for flag, path in inputs:
-        if output in (found := Path(path).resolve(), *found.parents):
-            raise InputError(f"--output: {args.output} would replace {flag} {path}; name another")

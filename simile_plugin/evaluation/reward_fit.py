@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 
 from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.evaluation.harm import HARMS, HarmedSentence, Material, harmed_sentences
-from simile_plugin.evaluation.judgements import Estimate, Judgements, Quality, correlate
+from simile_plugin.evaluation.judgements import Judgements, Quality, correlate
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
 from simile_plugin.files import InputError
@@ -35,7 +35,7 @@ from simile_plugin.reward import (
     make_lexicon,
     reward_of_faults,
 )
-from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, text_table
+from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Estimate, text_table
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

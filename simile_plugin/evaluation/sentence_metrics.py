@@ -17,6 +17,7 @@ from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.reward import (
     CHAR_ORDER,
     SIMILE_ALPHA,
+    LearnedReward,
     bleu_statistics,
     chrf_statistics,
     corpus_chrf,
@@ -34,15 +35,22 @@ def encoder_scores(
     left: Sequence[str],
     right: Sequence[str],
     alpha: float = SIMILE_ALPHA,
+    learned: LearnedReward | None = None,
 ) -> dict[str, Floats]:
-    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME"."""
+    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME".
+
+    LEARNED beside them if there is a learned reward, of the encoder of its fit.
+    """
     found = {}
     for name, encoder in encoders.items():
-        scores = score_outputs([left], right, encoder, alpha)
+        own = learned if learned and learned.encoder == encoder.fingerprint else None
+        scores = score_outputs([left], right, encoder, alpha, learned=own)
         of = f" of {name}" if len(encoders) > 1 else ""
         for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
             assert values is not None
             found[metric + of] = values[:, 0].double().numpy()
+        if scores.learned is not None:
+            found["LEARNED"] = scores.learned[:, 0].double().numpy()
     return found
 
 

@@ -24,7 +24,7 @@ from simile_plugin.evaluation import (
     evaluate_sts_metrics,
     missing_meteor,
 )
-from simile_plugin.reward import SIMILE_ALPHA, bleu_signature, signature
+from simile_plugin.reward import SIMILE_ALPHA, LearnedReward, bleu_signature, signature
 from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Grid, text_table
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def analyse_quality(
     alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
+    learned: LearnedReward | None = None,
 ) -> QualityResult:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
@@ -119,11 +120,13 @@ def analyse_quality(
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
+    if learned is not None:
+        signatures["LEARNED"] = learned.signature
     wanted = (folders or judged) and not missing
     with Meteor() if wanted else nullcontext() as meteor:
         settings = (alpha, resamples, seed, meteor)
         sts = evaluate_sts_metrics(encoders, folders, *settings) if folders else None
-        quality = evaluate_judgements(encoders, judged, *settings) if judged else None
+        quality = evaluate_judgements(encoders, judged, *settings, learned) if judged else None
     fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     notes = (missing,) if missing else ()
     return QualityResult(fingerprints, sts, quality, alpha, resamples, seed, signatures, notes)
