@@ -215,8 +215,8 @@ def count_faults(
         sim: (B, N) cosines of the encoder.
 
     Returns:
-        (B, N, 12) in the order of FAULTS, finite and >= 0, all 0 where the strings are the same;
-        and (B, N), whether either side has no word.
+        (B, N, 12) in the order of FAULTS, finite and >= 0; all 0 where the strings are the same
+        and not empty. And (B, N), whether either side has no word.
     """
     size, candidates = len(refs), len(hyps[0]) if hyps else 0
     if not size * candidates:
