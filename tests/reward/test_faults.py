@@ -222,7 +222,9 @@ def test_lists_equal_the_slow_loop(encoder, triples):
             assert empty[row, column] == (not hyp or not ref)
 
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(["", " ", "\u0301", "a" * 3000])
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    ["", " ", "\u0301", "a" * 3000]
+)
 
 
 @settings(max_examples=80, deadline=None)
