@@ -14,7 +14,7 @@ from simile_plugin.fairseq_hooks import checkpoints
 from simile_plugin.fairseq_hooks import fixes as compat
 from simile_plugin.fairseq_hooks.watch import Watch
 from simile_plugin.nbest.readers import read_nbest_lists
-from simile_plugin.report.human import read_key
+from simile_plugin.report.human.study import read_key
 
 FIRST = Path(__file__).parent / "fixtures" / "formats-1"
 

@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -94,6 +94,19 @@ def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json")
             f"{path}: the folder holds other files (no {marker} among them) and is not replaced; "
             "name a new or empty folder"
         )
+
+
+def refuse_overwriting_input(
+    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]], flag: str
+) -> None:
+    """Raise unless `output` is another file than each of `inputs`, whatever their names are.
+
+    flag: the one that names the output. Raises InputError, naming it and the file.
+    """
+    for path in inputs:
+        with contextlib.suppress(OSError):  # a file that is not there, or standard input
+            if os.path.samefile(output, path) and not _is_special(output):
+                raise InputError(f"{flag}: {output} is an input of this command; name another file")
 
 
 def _is_special(path: str | os.PathLike[str]) -> bool:
