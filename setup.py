@@ -17,6 +17,7 @@ setup(
     python_requires=">=3.11",
     # user_dir/ stays out: it is the folder that --user-dir points at, in the repository.
     packages=find_packages(include=["simile_plugin", "simile_plugin.*"]),
+    package_data={"simile_plugin.report": ["*/*.j2", "*/*.css", "*/*.js"]},
     ext_modules=[
         Extension(
             "simile_plugin.encoder_training._row_kernel",
@@ -36,6 +37,7 @@ setup(
         "matplotlib",
         "tqdm",
         "compare-mt",
+        "jinja2",  # the pages of simile report and human-eval; torch needs it too
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={

@@ -42,9 +42,8 @@ from simile_plugin.fairseq_training import (
     teacher_forcing_input,
 )
 from simile_plugin.files import atomic_write
-from simile_plugin.report import FILE_STYLE
 from simile_plugin.reward import length_penalty
-from simile_plugin.statistics import COLORS, DASHES, MARKERS
+from simile_plugin.statistics import COLORS, DASHES, FILE_STYLE, MARKERS
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")

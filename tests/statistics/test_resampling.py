@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
 
-from simile_plugin.statistics import resampling as significance
 from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu
+from simile_plugin.statistics import resampling as significance
 from simile_plugin.statistics.resampling import (
     Floats,
     SentenceStatistics,
