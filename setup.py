@@ -37,6 +37,7 @@ setup(
         "fairseq-fixed==0.12.3.1",  # imported as fairseq
         "torch>=2.6",
         "numpy",
+        "scipy>=1.14",  # correlations over an axis
         "sentencepiece",
         "sacrebleu",
         "safetensors",

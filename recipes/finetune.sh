@@ -32,7 +32,7 @@ setup_venv
 mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$checkpoint")
 [ "${#model[@]}" -gt 0 ] || exit 2
 say "Fine-tuning $checkpoint into $save_dir (model: ${model[*]})"
-mkdir -p "$save_dir"
+reason=$(mkdir -p "$save_dir" 2>&1) || die "SAVE-DIR: ${reason#mkdir: }"
 PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model[@]}" \
     --finetune-from-model "$checkpoint" --save-dir "$save_dir" \
     --criterion simile_risk --reward simile --simile-encoder "$encoder" \

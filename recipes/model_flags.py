@@ -11,13 +11,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.utils import import_user_module
 
-from simile_plugin import fairseq_hooks
+from simile_plugin.files import InputError
 
+USER_DIR = Path(__file__).resolve().parents[1] / "user_dir"
 # Where the files of another run lay; the weights come from the checkpoint anyway.
 FILE_FLAGS = {"encoder_embed_path", "decoder_embed_path", "pretrained_checkpoint"}
 
@@ -26,21 +30,23 @@ def saved_arguments(path: str) -> argparse.Namespace:
     """The model's arguments as fairseq saved them.
 
     Raises:
-        ValueError: if the file is no fairseq checkpoint of a registered architecture.
+        InputError: if the file is no fairseq checkpoint of a registered architecture.
     """
-    fairseq_hooks.allow_fairseq_checkpoints()
+    # Our architectures, and torch may read fairseq's checkpoints; torch < 1.6 wrote no zip files.
+    import_user_module(argparse.Namespace(user_dir=str(USER_DIR)))
     try:
-        state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        mapped = zipfile.is_zipfile(path)
+        state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except Exception as error:
-        raise ValueError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
-    config = state.get("cfg") if isinstance(state, dict) else None
-    arguments = config["model"] if config else state.get("args")
+        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
+    state = state if isinstance(state, dict) else {}
+    arguments = (state.get("cfg") or {"model": state.get("args")}).get("model")
     if isinstance(arguments, dict):
         arguments = argparse.Namespace(arch=arguments.get("_name"), **arguments)
     if getattr(arguments, "arch", None) not in ARCH_MODEL_REGISTRY:
-        raise ValueError(f"{path}: holds no model of a registered architecture")
+        raise InputError(f"{path}: holds no model of a registered architecture")
     return arguments
 
 
@@ -64,11 +70,11 @@ def flag_of(action: argparse.Action, value: Any) -> str:
     """One flag as the command line writes it.
 
     Raises:
-        ValueError: for a value of several lines.
+        InputError: for a value of several lines.
     """
     name = action.option_strings[-1]
     if len(str(value).splitlines()) > 1:  # would be read as one more flag: --user-dir, say
-        raise ValueError(f"{name}: got {str(value)[:200]!r}; expected one line")
+        raise InputError(f"{name}: got {str(value)[:200]!r}; expected one line")
     return name if action.nargs == 0 else f"{name}={value}"
 
 
@@ -81,7 +87,7 @@ def main() -> int:
     path = parser.parse_args().checkpoint
     try:
         print("\n".join(model_flags(saved_arguments(path))))
-    except ValueError as error:
+    except InputError as error:
         print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -49,6 +49,5 @@ def random_pairs(count: int, vocab: int, shared: int, filler: int, seed: int = 0
         ids=np.concatenate(sentences).astype(np.uint16),
         offsets=np.arange(2 * count + 1) * (shared + filler),
         hashes=np.arange(2 * count).astype(np.uint64),
-        rows=np.arange(2 * count, dtype=np.int32).reshape(-1, 2),
         digest="0" * 16,
     )

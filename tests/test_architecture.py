@@ -16,15 +16,15 @@ SOURCES = sorted(
 # Per room: the rooms and the packages from outside that it may import, beside the standard
 # library. Of another room only the face is imported, its __init__.py.
 ALLOWED: dict[str, set[str]] = {
-    "files": set(),
-    "statistics": {"numpy", "matplotlib"},
+    "files": {"tqdm"},
+    "statistics": {"numpy", "scipy", "matplotlib"},
     "risk": {"torch", "numpy"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "statistics"),
-        *("torch", "numpy", "sacrebleu", "nltk"),
+        *("torch", "numpy", "scipy", "sacrebleu", "nltk"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),

@@ -14,7 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from simile_plugin.encoder import Preprocessing, Segmenter
-from simile_plugin.encoder_training import FolderWriter, Pairs, open_binarized, train_sentencepiece
+from simile_plugin.encoder_training import (
+    FolderWriter,
+    Pairs,
+    Tokens,
+    open_binarized,
+    train_sentencepiece,
+)
 
 CHUNK = 500_000  # pairs written at once
 MEAN_PIECES = 13
@@ -40,7 +46,8 @@ def write(folder: Path, pairs: int) -> None:
         lengths = rng.poisson(MEAN_PIECES - 1, sentences) + 1
         ids = VOCABULARY ** rng.random(int(lengths.sum()), dtype=np.float32)
         hashes = rng.integers(0, 1 << 64, sentences, dtype=np.uint64)
-        writer.add(np.minimum(ids, VOCABULARY - 1).astype(np.uint16), lengths, hashes)
+        ids = np.minimum(ids, VOCABULARY - 1).astype(np.uint16)
+        writer.add(Tokens(ids, lengths, hashes))
     writer.finish(Segmenter(model, Preprocessing()), {"digest": "0" * 16, "synthetic": True})
 
 

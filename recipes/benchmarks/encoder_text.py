@@ -88,16 +88,9 @@ def pieces_of(encoder: Encoder) -> Segmenter:
 
 
 def open_ours(work: Path, encoder_folder: Path) -> Embed:
-    """`Encoder.embed_text`, from the disk, with an empty cache."""
+    """`Encoder.embed_text`, from the disk."""
     encoder = load_own_encoder(encoder_folder)
     return lambda sentences: encoder.embed_text(sentences).numpy()
-
-
-def open_plain(work: Path, encoder_folder: Path) -> Embed:
-    """Ours without the cache of words: what sentencepiece itself costs."""
-    encoder = load_own_encoder(encoder_folder)
-    segmenter = pieces_of(encoder)
-    return lambda sentences: encoder.embed(segmenter.encode_whole(sentences)).numpy()
 
 
 def open_sentence_transformers(work: Path, encoder_folder: Path) -> Embed:
@@ -210,7 +203,6 @@ def main() -> None:
         export_encoder(encoder, args.work / name, name)
     openers: dict[str, Callable[[Path, Path], Embed]] = {
         "ours": open_ours,
-        "ours, no cache": open_plain,
         "model2vec": open_model2vec,
         "sentence-transformers": open_sentence_transformers,
     }

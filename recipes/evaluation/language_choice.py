@@ -22,8 +22,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from simile_plugin.encoder import load_encoder
-from simile_plugin.evaluation import evaluate_sts, read_sts, spearman
+from simile_plugin.evaluation import evaluate_sts, read_sts
 from simile_plugin.files import read_parallel
+from simile_plugin.statistics import correlation, spearman
 
 MOST_FOR_EXACT = 8  # 8! orders
 
@@ -46,10 +47,9 @@ def piece_overlap(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> float
 
 def exact_p(x: np.ndarray, y: np.ndarray) -> float:
     """Two-sided p of Spearman's correlation: the share of all orders of y at least as extreme."""
-    found = abs(spearman(x, y)) - 1e-9
-    orders = itertools.permutations(y)
-    extreme = [abs(spearman(x, np.array(order))) >= found for order in orders]
-    return sum(extreme) / len(extreme)
+    orders = np.array(list(itertools.permutations(y)))
+    found = correlation("spearman", np.broadcast_to(x, orders.shape), orders)
+    return float((np.abs(found) >= abs(spearman(x, y)) - 1e-9).mean())
 
 
 def main() -> int:
@@ -106,10 +106,10 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
         raise ValueError(f"LANGUAGE: got {len(languages)} languages, expected 3 or more")
     x = np.array([row["overlap"] for row in languages.values()])
     y = np.array([row["sts"] for row in languages.values()])
-    correlation = spearman(x, y)
-    exact = len(x) <= MOST_FOR_EXACT and not math.isnan(correlation)
+    found = spearman(x, y)
+    exact = len(x) <= MOST_FOR_EXACT and not math.isnan(found)
     p = exact_p(x, y) if exact else None
-    return {"languages": languages, "spearman": correlation, "p": p, "sts": list(folders)}
+    return {"languages": languages, "spearman": found, "p": p, "sts": list(folders)}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JUSTIFIED = Path(__file__).with_suffix(".justified")
 TESTS = {
     "risk": ["tests/test_risk.py"],
-    "text": ["tests/test_text.py", "tests/test_word_pieces.py"],
+    "text": ["tests/test_text.py", "tests/encoder/test_segmenter.py"],
     "encoder.mining": [
         "tests/encoder/test_mining.py",
         "tests/other_device/cases.py::test_mining",

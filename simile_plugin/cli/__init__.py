@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from simile_plugin import __version__
 from simile_plugin.files import InputError
@@ -56,12 +57,20 @@ recipes/multi30k/ (on real data), recipes/finetune.sh (for a model of your own)
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A flag that is not known or has a bad value is bad input as any other: one line."""
+
+    def error(self, message: str) -> NoReturn:
+        message = message.removeprefix("argument ")
+        raise InputError(f"{message}; {self.prog} --help explains the flags")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; argv without the program's name, default: the process's arguments.
 
     Returns the exit status: the subcommand's own, 2 for bad input (one line on stderr; all of it
     with SIMILE_TRACEBACK=1) or a missing package, 130 when interrupted, 141 for a closed pipe.
-    Raises SystemExit for --help and unknown flags, as argparse does.
+    Raises SystemExit for --help, as argparse does.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands = find_commands()
@@ -76,11 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"simile: error: {_explain_unknown(command, commands)}", file=sys.stderr)
         return 2
     module = load_command(command)
-    parser = argparse.ArgumentParser(
-        prog=f"simile {command}", description=module.HELP, allow_abbrev=False
-    )
+    parser = _Parser(prog=f"simile {command}", description=module.HELP, allow_abbrev=False)
     module.add_arguments(parser)
-    parsed = parser.parse_args(arguments[1:])
+    try:
+        parsed = parser.parse_args(arguments[1:])
+    except InputError as error:
+        return _refuse(command, str(error))
     parsed.command_line = shlex.join(["simile", *arguments])  # for reports that say how to repeat
     return _run(command, module, parsed)
 
@@ -144,6 +154,10 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
         if os.environ.get("SIMILE_TRACEBACK"):
             raise
         message = str(error)
+    return _refuse(command, message)
+
+
+def _refuse(command: str, message: str) -> int:
     print(f"simile {command}: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, refuse_overwriting_input
 
 HELP = "segment TSV pairs once, into a folder that training maps into memory"
 
@@ -114,12 +114,11 @@ def run(args: argparse.Namespace) -> int:
             f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
             "no sentencepiece model; leave one of them out"
         )
-    if args.vocab_size is None:
-        args.vocab_size = 30_000 if args.tokens == "sp" else 0
-    elif args.vocab_size < 1:
+    if args.vocab_size is not None and args.vocab_size < 1:
         raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
     if args.sample_sentences < 1:
         raise InputError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
+    refuse_overwriting_input(args.output, args.pairs)
     if is_binarized(args.output) and not args.overwrite:
         raise InputError(
             f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
@@ -130,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         preprocessing=preprocessing_of(args),
         tokens=args.tokens,
         sentencepiece=args.sentencepiece,
-        vocab_size=args.vocab_size,
+        vocab_size=args.vocab_size or 0,
         sample_sentences=args.sample_sentences,
         columns=Columns.parse(args.columns),
         header=args.header,

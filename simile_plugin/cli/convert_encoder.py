@@ -75,8 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as ValueError or OSError."""
     from simile_plugin.encoder import CONFIG, MODULES, export_encoder, save_encoder
-    from simile_plugin.files import check_replaceable
+    from simile_plugin.files import check_replaceable, refuse_overwriting_input
 
+    inputs = [args.source] + ([] if args.sentencepiece is None else [args.sentencepiece])
+    refuse_overwriting_input(args.output, inputs)
     check_replaceable(args.output, CONFIG if args.to == "simile" else MODULES)
     encoder = _read(args)
     if args.to == "simile":

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from simile_plugin.cli._types import (
+    RESAMPLES,
+    SEED,
+    add_device,
+    file_name,
+    real_number,
+    whole_number,
+)
 from simile_plugin.files import InputError
 
 HELP = "tell paraphrases from other pairs by an encoder: accuracy of a classifier, AUC"
@@ -34,84 +42,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("encoder", metavar="ENCODER", help="encoder folder")
+    parser.add_argument("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     parser.add_argument(
         "--train", required=True, metavar="FILE", help="labelled pairs (Opusparcus: dev)"
     )
     parser.add_argument("--test", metavar="FILE", help="labelled pairs to test on")
     parser.add_argument(
-        "--folds", type=int, default=5, metavar="N", help="without --test (default %(default)s)"
+        "--folds",
+        type=whole_number(2),
+        default=5,
+        metavar="N",
+        help="without --test (default %(default)s)",
     )
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=whole_number(1, 1000),
         default=3,
         metavar="N",
         help="perceptrons trained for each split, whose accuracies are averaged "
         "(default %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="the first of them (default %(default)s)"
+        "--seed", type=SEED, default=1, metavar="N", help="the first of them (default %(default)s)"
     )
     parser.add_argument(
         "--hidden",
-        type=int,
+        type=whole_number(1, 100_000),
         default=200,
         metavar="UNITS",
         help="of the hidden layer (default and paper: %(default)s)",
     )
     parser.add_argument(
         "--epochs",
-        type=int,
+        type=whole_number(1),
         default=10,
         metavar="N",
         help="passes over the training pairs (default %(default)s)",
     )
     parser.add_argument(
         "--positive-from",
-        type=float,
+        type=real_number(),
         default=3.0,
         metavar="GRADE",
         help="lowest grade of a paraphrase (default %(default)s)",
     )
     parser.add_argument(
         "--negative-to",
-        type=float,
+        type=real_number(),
         default=2.0,
         metavar="GRADE",
         help="highest grade of a pair that is none (default %(default)s)",
     )
     parser.add_argument(
         "--resamples",
-        type=int,
+        type=RESAMPLES,
         default=1000,
         metavar="N",
         help="bootstrap resamples of the intervals (default %(default)s)",
     )
-    parser.add_argument("--device", default="cpu", help="torch device (default %(default)s)")
+    add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate; exit status 0. Errors are raised as ValueError or OSError."""
+    """Evaluate; exit status 0. Errors are raised as InputError or OSError."""
     import json
-    import sys
     from dataclasses import asdict
-
-    from tqdm import tqdm
 
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import PerceptronConfig, evaluate_detection, read_detection
+    from simile_plugin.files import Progress
 
-    _check(args)
+    if not args.negative_to < args.positive_from:
+        raise InputError(
+            f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
+            f"{args.positive_from:g}"
+        )
     grades = args.positive_from, args.negative_to
     train = read_detection(args.train, "--train", *grades)
     test = read_detection(args.test, "--test", *grades) if args.test else None
     encoder = load_encoder(args.encoder, usable_device(args.device))
     trainings = args.seeds * (1 if test else args.folds)
-    with tqdm(
-        total=trainings, unit="training", disable=not sys.stderr.isatty(), leave=False
-    ) as bar:
+    with Progress(trainings, "training") as bar:
         found = evaluate_detection(
             encoder.embed_text,
             train,
@@ -143,22 +155,3 @@ def run(args: argparse.Namespace) -> int:
         f"pairs;\nperceptron: mean of {args.seeds} seeds ({single})"
     )
     return 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise ValueError for flags that cannot be meant."""
-    for flag, value, least in (
-        ("--folds", args.folds, 2),
-        ("--seeds", args.seeds, 1),
-        ("--seed", args.seed, 0),
-        ("--hidden", args.hidden, 1),
-        ("--epochs", args.epochs, 1),
-        ("--resamples", args.resamples, 40),
-    ):
-        if value < least:
-            raise InputError(f"{flag}: got {value}, expected {least} or more")
-    if not args.negative_to < args.positive_from:
-        raise InputError(
-            f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
-            f"{args.positive_from:g}"
-        )

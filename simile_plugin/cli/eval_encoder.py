@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._types import ALPHA, RESAMPLES, SEED, add_device
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import EncodingSpeed
+
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
@@ -82,27 +84,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", metavar="FILE", help="measure the encoding speed on its lines")
     parser.add_argument(
         "--simile-alpha",
-        type=float,
+        type=ALPHA,
         default=0.25,
         metavar="A",
         help="exponent of SIMILE's length penalty (default and paper: 0.25)",
     )
     parser.add_argument(
         "--resamples",
-        type=int,
+        type=RESAMPLES,
         default=1000,
         metavar="N",
         help="bootstrap resamples of the intervals (default %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=12345, metavar="N", help="their seed (default %(default)s)"
+        "--seed", type=SEED, default=12345, metavar="N", help="their seed (default %(default)s)"
     )
-    parser.add_argument("--device", default="cpu", help="torch device (default %(default)s)")
+    add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate; exit status 0. Errors are raised as ValueError or OSError."""
+    """Evaluate; exit status 0. Errors are raised as InputError or OSError."""
     import json
     from dataclasses import asdict
 
@@ -126,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     found = analyse_quality(encoders, folders, judged, args.simile_alpha, args.resamples, args.seed)
     hard = None
     if args.hard:
-        hard = evaluate_hard(encoders, sets, args.simile_alpha, args.resamples, args.seed)
+        hard = evaluate_hard(encoders, sets, args.simile_alpha)
     speed = _speeds(encoders, lines) if args.speed else {}
     if args.json:
         report = found.as_json()
@@ -172,16 +174,12 @@ def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> 
 
 def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str, EncodingSpeed]:
     """Encoding speed of each encoder."""
-    import sys
-
-    from tqdm import tqdm
-
     from simile_plugin.evaluation import SPEED_SENTENCES, measure_speed
+    from simile_plugin.files import Progress
 
     found = {}
     for name, encoder in encoders.items():
-        quiet = not sys.stderr.isatty()
-        with tqdm(total=SPEED_SENTENCES, unit=" sentences", disable=quiet, leave=False) as bar:
+        with Progress(SPEED_SENTENCES, " sentences") as bar:
             found[name] = measure_speed(encoder.embed_text, lines, progress=bar.update)
     return found
 
@@ -195,6 +193,8 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
     for spec in specs:
         name, equals, path = spec.partition("=")
         name, path = (name, path) if equals else (short[spec], spec)
+        if not path:
+            raise InputError(f"ENCODER: got {spec!r}, expected an encoder folder")
         if not name or name in named:
             raise InputError(f"ENCODER: got {name!r} for {path}, expected distinct names")
         named[name] = path
@@ -202,19 +202,13 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise ValueError for flags that cannot be meant."""
-    from simile_plugin.report import FEWEST_RESAMPLES
-
+    """Raise InputError for flags that cannot be meant."""
     if not args.sts and not args.judgements and not args.speed:
         raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.hard and not args.sts:
         raise InputError("--hard: there is no --sts DIR it could take pairs from")
     if args.judgement_columns and not args.judgements:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
-    if args.resamples < FEWEST_RESAMPLES:
-        raise InputError(f"--resamples: got {args.resamples}, expected {FEWEST_RESAMPLES} or more")
-    if args.seed < 0:
-        raise InputError(f"--seed: got {args.seed}, expected 0 or more")
     for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):
         twice = [path for path in paths or [] if paths.count(path) > 1]
         if twice:

@@ -23,7 +23,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, refuse_overwriting_input
 
 if TYPE_CHECKING:
     from simile_plugin.encoder_training import FilterReport
@@ -123,6 +123,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--json: the pairs go to standard output already; add --output FILE")
     if args.output is not None and args.output.endswith(".zst"):
         raise InputError("--output: .zst is read but not written; name a .gz or a plain file")
+    if args.output is not None:
+        encoder = [] if args.encoder is None else [args.encoder]
+        refuse_overwriting_input(args.output, [*args.pairs, *args.exclude, *encoder])
     if args.score_column is not None and args.score_column < 1:
         raise InputError(f"--score-column: got {args.score_column}, expected 1 or more")
     options = FilterOptions(

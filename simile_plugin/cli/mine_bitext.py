@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("encoder", metavar="ENCODER", help="encoder folder")
+    parser.add_argument("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     for flag, text in (("source", "id TAB sentence, one language"), ("target", "the other")):
         parser.add_argument(f"--{flag}", required=True, metavar="FILE", help=text)
     use = parser.add_mutually_exclusive_group(required=True)
     use.add_argument("--gold", metavar="FILE", help="source id TAB target id; tunes the threshold")
-    use.add_argument("--threshold", type=float, metavar="SCORE", help="mine without gold pairs")
+    use.add_argument(
+        "--threshold", type=real_number(), metavar="SCORE", help="mine without gold pairs"
+    )
     use.add_argument("--aligned", action="store_true", help="line i translates line i; no ids")
     for name in ("source", "target", "gold"):
         parser.add_argument(
@@ -57,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-k",
         "--neighbours",
-        type=int,
+        type=whole_number(1),
         default=4,
         metavar="K",
         help="nearest sentences that make the neighbourhood (default and paper: %(default)s)",
@@ -79,20 +82,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output",
+        type=file_name,
         metavar="FILE",
         help="write the mined pairs, best first: score, ids and sentences, by TABs (those of the "
         "test set if there is one)",
     )
-    parser.add_argument("--device", default="cpu", help="torch device (default %(default)s)")
+    add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Mine or measure; exit status 0. Errors are raised as ValueError or OSError."""
+    """Mine or measure; exit status 0. Errors are raised as InputError or OSError."""
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import read_corpus
+    from simile_plugin.statistics import without_nan
 
     _check(args)
     if args.aligned:
@@ -114,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         report["written"] = _write(args, sets[-1], pairs[-1], report)
     if args.json:
-        print(json.dumps(_plain(report), indent=2))
+        print(json.dumps(without_nan(report), indent=2))
     else:
         _print(args, sets, report)
     return 0
@@ -140,14 +145,10 @@ def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list
 
 def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: list[str]) -> Found:
     """Embed both texts and find the nearest neighbours both ways."""
-    import sys
-
-    from tqdm import tqdm
-
     from simile_plugin.evaluation import embed_all, nearest
+    from simile_plugin.files import Progress
 
-    total = len(source) + len(target)
-    with tqdm(total=total, unit=" sentences", disable=not sys.stderr.isatty(), leave=False) as bar:
+    with Progress(len(source) + len(target), " sentences") as bar:
         x = embed_all(embed, source, bar.update)
         y = embed_all(embed, target, bar.update)
     for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
@@ -156,8 +157,7 @@ def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: l
                 f"{flag}: {path}: the encoder knows no piece of any sentence; was it trained on "
                 "this language and script?"
             )
-    options = {"unit": " pairs", "unit_scale": True, "leave": False}
-    with tqdm(total=len(x) * len(y), disable=not sys.stderr.isatty(), **options) as bar:
+    with Progress(len(x) * len(y), " pairs", scale=True) as bar:
         return nearest(x, y, args.neighbours, device=args.device, progress=bar.update)
 
 
@@ -245,28 +245,21 @@ def _print(args: argparse.Namespace, sets: list[Set], report: dict[str, Any]) ->
         print(f"\n{report['written']} pairs written to {args.output}")
 
 
-def _plain(value: Any) -> Any:
-    """NaN is no JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and value != value else value
-
-
 def _check(args: argparse.Namespace) -> None:
-    """Raise ValueError for flags that cannot be meant."""
-    import math
+    """Raise InputError for flags that cannot be meant."""
+    from simile_plugin.files import refuse_overwriting_input
 
-    if args.neighbours < 1:
-        raise InputError(f"--neighbours: got {args.neighbours}, expected 1 or more")
     if len(set(args.margin)) < len(args.margin):
         raise InputError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
     if args.threshold is not None:
-        if not math.isfinite(args.threshold):
-            raise InputError(f"--threshold: got {args.threshold}, expected a finite number")
         if not args.output:
             raise InputError("--threshold: needs --output FILE for the mined pairs")
         if len(args.margin) > 1:
             raise InputError("--threshold: is of one margin; give --margin one name")
+    if args.output:
+        files = [args.source, args.target, args.gold]
+        files += [args.test_source, args.test_target, args.test_gold]
+        refuse_overwriting_input(args.output, filter(None, files), "--output")
     given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
     if given and (len(given) < 3 or not args.gold):
         raise InputError(

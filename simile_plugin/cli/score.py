@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._types import ALPHA, add_device, file_name
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--encoder",
+        type=file_name,
         metavar="DIR",
         help="reward encoder (made by simile train-encoder); without it only BLEU is computed",
     )
     parser.add_argument(
         "--simile-alpha",
-        type=float,
-        default=0.25,
+        type=ALPHA,
         metavar="A",
         help="exponent of the length penalty (default and paper: 0.25)",
     )
@@ -61,32 +62,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-sl", "--sentence-level", action="store_true", help="one line a sentence (TSV, or JSON)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--device", default="cpu", metavar="DEV", help="where the encoder runs: cpu, cuda, cuda:1"
-    )
+    add_device(parser, default=None)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Score and print; ValueError for input that cannot be scored."""
-    from tqdm import tqdm
+    """Score and print; InputError for input that cannot be scored."""
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.files import Progress, read_parallel
+    from simile_plugin.reward import (
+        SIMILE_ALPHA,
+        bleu_signature,
+        check_tokenizer,
+        score_outputs,
+        signature,
+    )
 
-    from simile_plugin.encoder import load_encoder
-    from simile_plugin.files import read_parallel
-    from simile_plugin.reward import bleu_signature, check_tokenizer, score_outputs, signature
-
+    for flag, value in (("--simile-alpha", args.simile_alpha), ("--device", args.device)):
+        if value is not None and args.encoder is None:
+            raise InputError(f"{flag}: there is no --encoder DIR it could be for")
     check_tokenizer(args.tokenize, "--tokenize")
+    alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
     refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
     if not refs:
         raise InputError(f"--ref: {args.ref} is empty; expected one sentence a line")
-    encoder = load_encoder(args.encoder, device=args.device) if args.encoder else None
-    with tqdm(total=len(refs), unit="sent", disable=not sys.stderr.isatty(), leave=False) as bar:
-        scores = score_outputs(
-            outputs, refs, encoder, args.simile_alpha, args.tokenize, progress=bar.update
-        )
+    encoder = None
+    if args.encoder is not None:
+        device = usable_device("cpu" if args.device is None else args.device)
+        encoder = load_encoder(args.encoder, device)
+    with Progress(len(refs), "sent") as bar:
+        scores = score_outputs(outputs, refs, encoder, alpha, args.tokenize, bar.update)
     warn_of_unknown(scores)
     signatures = {"BLEU": bleu_signature(args.tokenize)}
     if encoder is not None:
-        signatures["SIM"] = signatures["SIMILE"] = signature(encoder, args.simile_alpha)
+        signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
     if args.sentence_level:
         print_sentences(args, scores)
     else:

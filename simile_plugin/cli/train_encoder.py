@@ -13,11 +13,14 @@ torchrun --no-python --nproc-per-node 2 simile train-encoder ... uses several pr
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import os
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, read_lines
 
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 VECTORS = {
@@ -29,22 +32,13 @@ VECTORS = {
     "blstm": "the same in both directions",
     "gran": "mean of embeddings times a gate that a GRU computes",
 }
-# Where a kind wants other values than the averages do.
-KIND_DEFAULTS = {
-    **{kind: {"lr": 5e-3, "init_std": 1.0} for kind in ("sp", "word", "trigram")},
-    "charagram": {"lr": 1e-3, "init_std": 0.05},
-    **{kind: {"lr": 3e-3, "init_std": 0.3} for kind in ("lstm", "blstm")},
-    "gran": {"lr": 1e-3, "init_std": 0.1},
-}
-EVALUATIONS = 20  # of a run with --eval-sts, unless --eval-every says otherwise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile train-encoder`; the papers' values stand in the help texts."""
     parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.fromfile_prefix_chars = "@"
-    setattr(parser, "convert_arg_line_to_args", _flags_of_line)  # noqa: B010 (a method's type)
+    _read_flag_files(parser)
     data = parser.add_argument_group("data")
     data.add_argument(
         "pairs",
@@ -79,19 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preprocessing(text)
     _add_training(parser.add_argument_group("training"))
     _add_control(parser.add_argument_group("control"))
+    parser.set_defaults(**_defaults())
 
 
 def _add_kind(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--kind",
-        default="sp",
         help="what makes a vector of a sentence (default %(default)s). "
         + "; ".join(f"{kind}: {text}" for kind, text in VECTORS.items())
         + ". Mixtures of those without order: sp+trigram",
     )
     group.add_argument(
         "--mix",
-        default="add",
         choices=("add", "concat"),
         help="the vectors of the parts of a mixture, trained together (default %(default)s)",
     )
@@ -104,21 +97,18 @@ def _add_kind(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--hidden",
         type=int,
-        default=0,
         metavar="SIZE",
         help="of a recurrent state (default: as --dim; papers: 150 for both directions of blstm, "
         "side by side)",
     )
     group.add_argument(
         "--combine",
-        default="mean",
         choices=("mean", "concat"),
         help="both directions of blstm (default %(default)s)",
     )
     group.add_argument(
         "--scramble",
         type=float,
-        default=0.0,
         metavar="P",
         help="shuffle the tokens of a training sentence with this probability, for lstm, blstm and "
         "gran: the other kinds do not see the order (default %(default)s; Wieting et al. 2019, "
@@ -141,14 +131,49 @@ class _Length(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _flags_of_line(line: str) -> list[str]:
-    """Flags of a line of an @FILE."""
-    return shlex.split(line, comments=True)
+def _read_flag_files(parser: argparse.ArgumentParser) -> None:
+    """Have words @FILE replaced by the flags in FILE before the parser sees them."""
+    parse = parser.parse_args
+
+    def parse_args(arguments: Sequence[str], namespace: Any = None) -> argparse.Namespace:
+        try:
+            return parse(_with_flag_files(arguments), namespace)
+        except InputError as error:
+            parser.exit(2, f"{parser.prog}: error: {error}\n")
+
+    setattr(parser, "parse_args", parse_args)  # noqa: B010 (a method's type)
+
+
+def _with_flag_files(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
+    found: list[str] = []
+    for word in words:
+        if not word.startswith("@"):
+            found.append(word)
+            continue
+        path = os.path.realpath(word[1:])
+        if path in within:
+            raise InputError(f"{word}: names itself, or a file that names it; take that line out")
+        for number, line in enumerate(read_lines(word[1:], word), 1):
+            try:
+                flags = shlex.split(line, comments=True)
+            except ValueError as error:
+                raise InputError(f"{word}: line {number}: {error}") from error
+            found += _with_flag_files(flags, (*within, path))
+    return found
+
+
+def _defaults() -> dict[str, Any]:
+    """Those of TrainingConfig; what depends on the kind, or on other flags, is None."""
+    from simile_plugin.encoder_training import TrainingConfig
+
+    fields = dataclasses.fields(TrainingConfig)
+    given = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
+    return given | dict.fromkeys(("lr", "init_std", "eval_every"))
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--dim", type=int, default=300, help="length of a vector (default and papers: %(default)s)"
+        "--dim", type=int, help="length of a vector (default and papers: %(default)s)"
     )
     group.add_argument(
         "--epochs",
@@ -161,26 +186,23 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--steps",
         type=int,
         action=_Length,
-        help="minibatches, instead of --epochs; of both, the later one counts",
+        help="minibatches, instead of --epochs; of both, the later one counts (0: random vectors)",
     )
     group.add_argument(
         "--batch-size",
         type=int,
-        default=128,
         metavar="PAIRS",
         help="pairs of a minibatch (default and papers: %(default)s)",
     )
     group.add_argument(
         "--margin",
         type=float,
-        default=0.4,
         metavar="COSINE",
         help="delta of the loss (default and papers: %(default)s)",
     )
     group.add_argument(
         "--megabatch",
         type=int,
-        default=20,
         metavar="M",
         help="negatives are the most similar sentences of M minibatches (default %(default)s; "
         "papers: 60)",
@@ -188,28 +210,24 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--megabatch-anneal",
         type=int,
-        default=500,
         metavar="MINIBATCHES",
         help="M starts at 1 and grows by 1 every so many minibatches; too fast, and the encoder "
         "collapses to one point (default %(default)s; papers: 150)",
     )
     group.add_argument(
         "--pool",
-        default="other",
         choices=("other", "all"),
         help="where negatives come from: the other side of the pairs, or both sides "
         "(default and paper: other)",
     )
     group.add_argument(
         "--negatives",
-        default="max",
         choices=("max", "mix", "rand"),
         help="max: the most similar of the pool; rand: any of it; mix: one or the other "
         "(default and Beyond BLEU: max)",
     )
     group.add_argument(
         "--objective",
-        default="margin",
         choices=("margin", "mnr", "contrastive"),
         help="margin: the papers' hinge with mined negatives (default); mnr: multiple-negatives "
         "ranking, a softmax over the minibatch, without mining; contrastive: squared distances of "
@@ -218,7 +236,6 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--scale",
         type=float,
-        default=20.0,
         help="of the cosines in mnr's softmax (default %(default)g)",
     )
     group.add_argument(
@@ -229,7 +246,6 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--lr-schedule",
-        default="linear",
         choices=("linear", "constant"),
         help="linear: falls to 0 at the end (default; papers: constant)",
     )
@@ -244,7 +260,6 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--dropout",
         type=float,
-        default=0.0,
         metavar="P",
         help="drop entries of the token embeddings; for gran the same entries of all tokens of a "
         "sentence (variational dropout) (default %(default)s; papers: 0 to 0.3; slower)",
@@ -252,7 +267,6 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--l2-initial",
         type=float,
-        default=0.0,
         metavar="LAMBDA",
         help="add LAMBDA / 2 times the squared distance from the initial embeddings (default "
         "%(default)g; slower)",
@@ -264,7 +278,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "only. Without it the result does not depend on the number of processes",
     )
     group.add_argument(
-        "--seed", type=int, default=1, help="of initial embeddings and order (default %(default)s)"
+        "--seed", type=int, help="of initial embeddings and order (default %(default)s)"
     )
     group.add_argument(
         "--device", default="cpu", help="torch device, e.g. cuda (default %(default)s)"
@@ -284,19 +298,17 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
         "--eval-every",
         type=int,
         metavar="MINIBATCHES",
-        help=f"between evaluations (default: {EVALUATIONS} in a run)",
+        help="between evaluations (default: 20 evaluations in a run)",
     )
     group.add_argument(
         "--save-every",
         type=int,
-        default=2000,
         metavar="MINIBATCHES",
         help="between states in DIR.training to go on from, 0: none (default %(default)s)",
     )
     group.add_argument(
         "--log-every",
         type=int,
-        default=100,
         metavar="MINIBATCHES",
         help="that a line of the log (DIR/training.jsonl) sums up (default %(default)s)",
     )
@@ -328,39 +340,64 @@ def _tokens(args: argparse.Namespace) -> str:
     return "sp"
 
 
-def run(args: argparse.Namespace) -> int:
-    """Train; exit status 0. Errors are raised as ValueError or OSError."""
-    import json
+def _check_flags(args: argparse.Namespace, tokens: str, binarized: bool) -> None:
+    """Raise for flags that would be of no effect beside the others."""
+    from simile_plugin.encoder import MIX
 
-    from simile_plugin.encoder import MIX, types_of
-    from simile_plugin.encoder_training import (
-        RunOptions,
-        TrainingConfig,
-        keep_freed_memory,
-        train_encoder,
-    )
-
-    tokens = _tokens(args)
+    if binarized:
+        own = ("vocab_size", "keep_case", "no_nfkc", "no_split_punctuation")
+        for name in own:
+            if getattr(args, name):
+                raise InputError(
+                    f"--{name.replace('_', '-')}: {args.pairs[0]} is binarized, which decided it; "
+                    "leave the flag out, or binarize the pairs again"
+                )
     if args.sentencepiece is not None and "sp" not in tokens.split(MIX):
         raise InputError(
             f"--sentencepiece: got {args.sentencepiece}, but the tokens of this encoder are "
             f"{tokens}; leave it out"
         )
+    if args.sentencepiece is not None and tokens == "sp" and args.vocab_size is not None:
+        raise InputError(
+            f"--vocab-size: got {args.vocab_size}, but the pieces are those of --sentencepiece "
+            f"{args.sentencepiece}; leave one of them out"
+        )
     if args.vocab_size is not None and args.vocab_size < 1:
         raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
-    if args.vocab_size is None:
-        args.vocab_size = 8000 if tokens == "sp" else 0
-    for name, value in KIND_DEFAULTS[args.kind.partition(MIX)[0]].items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    if args.eval_sts and args.eval_every == 0:
+        raise InputError(
+            "--eval-every: got 0, with which --eval-sts would never be looked at; expected 1 or "
+            "more, or no --eval-sts"
+        )
     if args.steps is None and not 0 < args.epochs < 1e6:
         raise InputError(f"--epochs: got {args.epochs:g}, expected a number above 0")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train; exit status 0. Errors are raised as InputError or OSError."""
+    import json
+
+    from simile_plugin.encoder import types_of
+    from simile_plugin.encoder_training import (
+        RunOptions,
+        TrainingConfig,
+        is_binarized,
+        keep_freed_memory,
+        train_encoder,
+    )
+
+    tokens = _tokens(args)
+    _check_flags(args, tokens, len(args.pairs) == 1 and is_binarized(args.pairs[0]))
+    given = {name: getattr(args, name) for name in _defaults() if getattr(args, name) is not None}
+    # of --epochs, the steps are known with the number of pairs
+    config = TrainingConfig.of_kind(steps=1 if args.steps is None else args.steps, **given)
     options = RunOptions(
         pairs=tuple(args.pairs),
         output=args.output,
         preprocessing=preprocessing_of(args),
         tokens=tokens,
-        vocab_size=args.vocab_size,
+        vocab_size=args.vocab_size or (8000 if tokens == "sp" else 0),
+        epochs=args.epochs,
         sentencepiece=args.sentencepiece,
         eval_sts=tuple(args.eval_sts),
         strict=args.strict,
@@ -369,22 +406,8 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         tensorboard=args.tensorboard_logdir,
     )
-
-    def make_config(pairs: int) -> TrainingConfig:
-        steps = args.steps
-        if steps is None:
-            steps = max(1, round(args.epochs * max(1, pairs // args.batch_size)))
-        every = args.eval_every
-        if every is None:
-            every = max(1, steps // EVALUATIONS) if args.eval_sts else 0
-        return TrainingConfig(
-            steps=steps,
-            eval_every=every,
-            **{name: getattr(args, name) for name in _CONFIG_FLAGS},
-        )
-
     keep_freed_memory()
-    encoder = train_encoder(options, make_config)
+    encoder = train_encoder(options, config)
     if encoder is None:  # not the first of several processes
         return 0
     if args.json:
@@ -398,30 +421,3 @@ def run(args: argparse.Namespace) -> int:
             f"{facts['random_cosine']:.3f}, {facts['seconds']:.0f} s"
         )
     return 0
-
-
-_CONFIG_FLAGS = (
-    "kind",
-    "hidden",
-    "combine",
-    "mix",
-    "scramble",
-    "dim",
-    "batch_size",
-    "margin",
-    "megabatch",
-    "megabatch_anneal",
-    "pool",
-    "lr",
-    "lr_schedule",
-    "init_std",
-    "dropout",
-    "objective",
-    "scale",
-    "negatives",
-    "mine_per_process",
-    "l2_initial",
-    "seed",
-    "save_every",
-    "log_every",
-)

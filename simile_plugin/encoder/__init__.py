@@ -1,4 +1,6 @@
-"""The reward encoder: sentences -> vectors, and its folder on disk.
+"""The reward encoder: text to tokens to a vector; its folder on disk; other people's encoders.
+
+What needs torch is imported when it is first asked for: the workers that segment text do without.
 
 >>> from simile_plugin.encoder import cosine, load_encoder
 >>> encoder = load_encoder("encoder")  # a folder by `simile train-encoder`
@@ -10,33 +12,17 @@ True
 True
 """
 
-from simile_plugin.encoder.composers import (
+from typing import TYPE_CHECKING
+
+from simile_plugin.encoder.kinds import (
     COMBINE,
     MIXTURES,
     RECURRENT,
-    BagComposer,
-    Composer,
-    Mixture,
-    SequenceComposer,
     check_kind,
-    make_composer,
     possible_tokens,
-)
-from simile_plugin.encoder.convert.export import MODEL2VEC, SENTENCE_TRANSFORMERS, export_encoder
-from simile_plugin.encoder.convert.published import convert_published, read_published
-from simile_plugin.encoder.format import CONFIG, load_encoder, load_own_encoder, save_encoder
-from simile_plugin.encoder.models import (
-    AT_ONCE,
-    COMPOSER,
-    EMBEDDINGS,
-    Encoder,
-    RewardEncoder,
-    cosine,
-    usable_device,
 )
 from simile_plugin.encoder.piece_model import CONTROL, SPACE_MARK, UNKNOWN
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.encoder.sentence_transformer import MODULES
 from simile_plugin.encoder.tokens import (
     MIX,
     TOKENS,
@@ -47,6 +33,33 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
+from simile_plugin.files import imported_later
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.composers import (
+        BagComposer,
+        Composer,
+        Mixture,
+        SequenceComposer,
+        make_composer,
+    )
+    from simile_plugin.encoder.convert.export import (
+        MODEL2VEC,
+        SENTENCE_TRANSFORMERS,
+        export_encoder,
+    )
+    from simile_plugin.encoder.convert.published import convert_published, read_published
+    from simile_plugin.encoder.format import CONFIG, load_encoder, load_own_encoder, save_encoder
+    from simile_plugin.encoder.models import (
+        AT_ONCE,
+        COMPOSER,
+        EMBEDDINGS,
+        Encoder,
+        RewardEncoder,
+        cosine,
+        usable_device,
+    )
+    from simile_plugin.encoder.sentence_transformer import MODULES
 
 __all__ = [
     "AT_ONCE",
@@ -90,3 +103,16 @@ __all__ = [
     "types_of",
     "usable_device",
 ]
+
+__getattr__ = imported_later(
+    __name__,
+    (
+        "composers",
+        "models",
+        "format",
+        "sentence_transformer",
+        "convert.export",
+        "convert.published",
+    ),
+    __all__,
+)

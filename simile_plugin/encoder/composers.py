@@ -15,23 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from simile_plugin.encoder.kinds import COMBINE, MIXTURES, check_kind
 from simile_plugin.encoder.tokens import MIX
 from simile_plugin.files import InputError
-
-COMBINE = ("mean", "concat")
-MIXTURES = ("add", "concat")
-# Kind of encoder -> what it splits sentences into; None: as --tokens says.
-KINDS: dict[str, str | None] = {
-    "sp": "sp",
-    "word": "word",
-    "trigram": "trigram",
-    "charagram": "ngram",
-    "lstm": None,
-    "blstm": None,
-    "gran": None,
-}
-RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
-SEQUENCE_TOKENS = ("sp", "word", "trigram")
 
 
 class Composer(nn.Module):
@@ -311,26 +297,6 @@ def run_gru(rnn: nn.GRU, table: Tensor, rows: Tensor, sizes: list[int]) -> Tenso
         state = torch.lerp(new, state, torch.sigmoid(update + update_state))
         states.append(state)
     return torch.cat(states)
-
-
-def check_kind(kind: str) -> None:
-    """Raise ValueError for what is no kind, and no mixture of kinds."""
-    parts = kind.split(MIX)
-    for part in parts:
-        if part not in KINDS:
-            raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
-        if len(parts) > 1 and (part in RECURRENT or parts.count(part) > 1):
-            raise InputError(
-                f"kind: got {kind!r}, expected a mixture of different ones of "
-                f"{', '.join(name for name in KINDS if name not in RECURRENT)}"
-            )
-
-
-def possible_tokens(kind: str) -> tuple[str, ...]:
-    """The kinds of tokens that a kind of encoder, or a mixture, can read."""
-    if kind in RECURRENT:
-        return SEQUENCE_TOKENS
-    return (MIX.join(str(KINDS[part]) for part in kind.split(MIX)),)
 
 
 def make_composer(

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from simile_plugin.encoder.composers import check_kind, possible_tokens
+from simile_plugin.encoder.kinds import check_kind, possible_tokens
 from simile_plugin.encoder.models import EMBEDDINGS, Encoder, RewardEncoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.sentence_transformer import (

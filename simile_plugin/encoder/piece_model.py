@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -37,17 +36,10 @@ class PieceModel:
     types: list[int]
     model_type: int = UNIGRAM
     whitespace_as_suffix: bool = False
-    byte_fallback: bool = False
     charsmap: bytes = field(default=b"", repr=False)
     add_dummy_prefix: bool = True
     remove_extra_whitespaces: bool = True
     escape_whitespaces: bool = True
-
-    @cached_property
-    def unknown_score(self) -> float:
-        """What a unigram model gives an unknown character (sentencepiece's kUnkPenalty: 10)."""
-        kinds = zip(self.scores, self.types, strict=True)
-        return min((score for score, kind in kinds if kind == NORMAL), default=0.0) - 10
 
     @property
     def segments_words_apart(self) -> bool:
@@ -94,7 +86,6 @@ def read_piece_model(data: bytes) -> PieceModel:
                 trainer = dict(_fields(_bytes(value)))
                 found["model_type"] = trainer.get(3, UNIGRAM)
                 found["whitespace_as_suffix"] = bool(trainer.get(24, 0))
-                found["byte_fallback"] = bool(trainer.get(35, 0))
             elif number == 3:
                 rules = dict(_fields(_bytes(value)))
                 found["charsmap"] = rules.get(2, b"")

@@ -6,14 +6,13 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
-from simile_plugin.encoder.word_pieces import WordPieces
 from simile_plugin.files import InputError
 
 
@@ -72,9 +71,6 @@ class Preprocessing:
 class Segmenter:
     """Plain sentences -> sentencepiece ids, after preprocessing.
 
-    Words are segmented once and remembered, where that is exact (see `word_pieces`); the ids are
-    always those that sentencepiece gives the whole sentence.
-
     Args:
         model_proto: bytes of a sentencepiece model (kept, so that it can be saved again).
         preprocessing: applied to each sentence first.
@@ -100,25 +96,6 @@ class Segmenter:
         self.model = read_piece_model(model_proto)
         self.unk_id = int(self._processor.unk_id())
         self._mark_id = int(self._processor.PieceToId(SPACE_MARK))
-        self._words = self._word_pieces() if self.model.segments_words_apart else None
-
-    def _word_pieces(self) -> WordPieces:
-        def best_two(prepared: str) -> list[tuple[list[int], list[str]]]:
-            ids = self._processor.NBestEncodeAsIds(prepared, nbest_size=2)
-            if all(self.unk_id not in row for row in ids):
-                return [(row, [pieces[piece] for piece in row]) for row in ids]
-            texts = self._processor.NBestEncodeAsPieces(prepared, nbest_size=2)
-            return list(zip(ids, texts, strict=True))
-
-        pieces = self.model.pieces
-
-        return WordPieces(
-            self.model,
-            prepare=self.preprocessing.apply,
-            segment=self._processor.EncodeAsIds,
-            best_two=best_two,
-            whole=self.encode_whole,
-        )
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
@@ -146,9 +123,9 @@ class Segmenter:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""
-        ids, offsets = self.encode_flat(sentences)
-        flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
-        return [flat[start:end] for start, end in pairwise(ends)]
+        prepared = [self.preprocessing.apply(sentence) for sentence in sentences]
+        rows = self._processor.EncodeAsIds(prepared) if prepared else []
+        return [self._without_lone_marks(row) for row in rows]
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Segment sentences into one array, as EmbeddingBag takes it.
@@ -156,20 +133,10 @@ class Segmenter:
         Returns:
             ids (P,) of all pieces, and offsets (U,), where each sentence begins among them.
         """
-        if self._words is not None:
-            ids, lengths = self._words.encode(sentences)
-        else:
-            rows = self.encode_whole(sentences)
-            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-            total = int(lengths.sum())
-            ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=total)
+        rows = self.encode(sentences)
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
         return ids, np.cumsum(lengths) - lengths
-
-    def encode_whole(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Segment each sentence by sentencepiece itself: the slow way, which defines the ids."""
-        prepared = [self.preprocessing.apply(sentence) for sentence in sentences]
-        rows = self._processor.EncodeAsIds(prepared) if prepared else []
-        return [self._without_lone_marks(row) for row in rows]
 
     def _without_lone_marks(self, row: list[int]) -> list[int]:
         # The bare word mark stands before an unknown word; were it the only known piece, any two

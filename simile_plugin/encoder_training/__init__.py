@@ -1,6 +1,10 @@
-"""From paraphrase pairs to a reward encoder: reading, filtering, negatives, training."""
+"""From paraphrase pairs to a reward encoder: reading, filtering, binarising, training.
 
-from simile_plugin.encoder_training.adam import DENSE_STEPS
+What needs torch is imported when it is first asked for: the workers that segment text do without.
+"""
+
+from typing import TYPE_CHECKING
+
 from simile_plugin.encoder_training.binarized import (
     BinarizeOptions,
     FolderWriter,
@@ -10,6 +14,7 @@ from simile_plugin.encoder_training.binarized import (
     open_binarized,
     read_manifest,
 )
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.filtering import (
     FilterOptions,
     FilterReport,
@@ -20,15 +25,20 @@ from simile_plugin.encoder_training.pairs import (
     BadLines,
     Pairs,
     TextPairs,
+    Tokens,
     read_pairs,
     segment_pairs,
     train_sentencepiece,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.run import RunOptions, keep_freed_memory, train_encoder
-from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
 from simile_plugin.encoder_training.tsv import Columns, TsvInput
 from simile_plugin.encoder_training.workers import choose_workers
+from simile_plugin.files import imported_later
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder_training.adam import DENSE_STEPS
+    from simile_plugin.encoder_training.run import RunOptions, keep_freed_memory, train_encoder
+    from simile_plugin.encoder_training.trainer import Trainer
 
 __all__ = [
     "DENSE_STEPS",
@@ -41,6 +51,7 @@ __all__ = [
     "Pairs",
     "RunOptions",
     "TextPairs",
+    "Tokens",
     "Trainer",
     "TrainingConfig",
     "TsvInput",
@@ -59,3 +70,5 @@ __all__ = [
     "train_sentencepiece",
     "train_tokenizer",
 ]
+
+__getattr__ = imported_later(__name__, ("adam", "trainer", "run"), __all__)

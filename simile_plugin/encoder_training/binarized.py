@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -35,14 +34,22 @@ from simile_plugin.encoder import (
     types_of,
 )
 from simile_plugin.encoder_training.pairs import (
+    DEFAULT_SIZE,
+    NO_PIECE,
     BadLines,
     Pairs,
-    known_only,
+    Tokens,
+    ids_dtype,
+    no_pair,
+    of_prepared,
+    read_block,
     read_sentencepiece,
+    say,
+    segment_block,
     sentence_hash,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, Progress, TsvInput
+from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
 from simile_plugin.encoder_training.workers import ordered_map
 from simile_plugin.files import InputError, atomic_folder
 
@@ -50,7 +57,6 @@ FORMAT = "simile binarized pairs"
 FORMAT_VERSION = 2  # 1 for sentencepiece, which older versions read as well
 MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
-NO_PIECE = "side without a known piece"
 OFFSETS_AT_ONCE = 1 << 20
 
 
@@ -59,88 +65,39 @@ class SegmentedBlock:
     """What a block of lines gives.
 
     Attributes:
-        ids: pieces of its sentences, in the dtype of the folder.
-        lengths: pieces of each sentence; the sides of a pair follow each other.
-        hashes: of each sentence.
+        tokens: of its pairs.
         accepted: the lines that enter the digest of the data.
         bad: (line number, reason) of the lines that gave no pair.
     """
 
     name: str
-    ids: NDArray[np.integer]
-    lengths: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
+    tokens: Tokens
     accepted: bytes
     bad: list[tuple[int, str]]
 
 
-class _Done(Preprocessing):
-    """Of sentences that have been through their preprocessing, for their hashes."""
-
-    def apply(self, sentence: str) -> str:
-        """Nothing is left to do."""
-        return sentence
-
-
 @dataclass(frozen=True)
 class BlockSegmenter:
-    """Block of lines -> pieces; picklable, so that it can run in another process."""
+    """Block of lines -> tokens; picklable, so that it can run in another process."""
 
-    tokens: str
-    files: dict[str, bytes]
-    preprocessing: Preprocessing
+    tokenizer: Tokenizer
     columns: Columns
 
     @cached_property
-    def segmenter(self) -> Tokenizer:
-        """Of preprocessed sentences; made where it is used."""
-        return load_tokenizer(self.tokens, self.files, _Done(**asdict(self.preprocessing)))
-
-    @property
-    def dtype(self) -> str:
-        """Of the ids: the smaller one that holds them."""
-        return "<u2" if len(self.segmenter) <= 1 << 16 else "<u4"
+    def _of_prepared(self) -> Tokenizer:
+        return of_prepared(self.tokenizer)
 
     def __call__(self, block: Block) -> SegmentedBlock:
         """Parse, preprocess, hash and segment."""
         bad: list[tuple[int, str]] = []
-        numbers, sentences = self._sentences(block, bad)
-        hashes = np.array([sentence_hash(prepared) for _, prepared in sentences], dtype=np.uint64)
-        accepted = "".join(
-            f"{raw}{end}" for (raw, _), end in zip(sentences, "\t\n" * len(numbers), strict=True)
-        )
-        ids, lengths = known_only(self.segmenter, [prepared for _, prepared in sentences])
-        usable = np.asarray((lengths.reshape(-1, 2) > 0).all(1))
-        bad += [(n, NO_PIECE) for n, good in zip(numbers, usable, strict=True) if not good]
-        keep = np.repeat(usable, 2)
-        return SegmentedBlock(
-            name=block.name,
-            ids=ids[np.repeat(keep, lengths)].astype(self.dtype),
-            lengths=lengths[keep],
-            hashes=hashes[keep],
-            accepted=accepted.encode(),
-            bad=sorted(bad),
-        )
 
-    def _sentences(
-        self, block: Block, bad: list[tuple[int, str]]
-    ) -> tuple[list[int], list[tuple[str, str]]]:
-        """Line number of each pair; (raw, preprocessed) of both sides of each pair in turn."""
-        numbers: list[int] = []
-        sentences: list[tuple[str, str]] = []
-        apply = self.preprocessing.apply
-        for number, line in block.lines(lambda number, reason: bad.append((number, reason))):
-            pairs, reason = self.columns.pairs(line)
-            if reason is not None:
-                bad.append((number, reason))
-            for left, right in pairs:
-                sides = (left, apply(left)), (right, apply(right))
-                if sides[0][1] and sides[1][1]:
-                    numbers.append(number)
-                    sentences += sides
-                else:
-                    bad.append((number, "empty side"))
-        return numbers, sentences
+        def report(number: int, reason: str) -> None:
+            bad.append((number, reason))
+
+        text = read_block(block, self.columns, self.tokenizer.preprocessing, report)
+        tokens, usable = segment_block(text, self._of_prepared)
+        bad += [(n, NO_PIECE) for n, good in zip(text.numbers, usable, strict=True) if not good]
+        return SegmentedBlock(block.name, tokens, text.accepted, sorted(bad))
 
 
 class _DataFile:
@@ -176,13 +133,9 @@ class FolderWriter:
         self.sentences = self.tokens = 0
         self.files[OFFSETS].write(np.zeros(1, dtype="<i8"))
 
-    def add(
-        self,
-        ids: NDArray[np.integer],
-        lengths: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-    ) -> None:
-        """Append sentences: flat ids, pieces of each (none is 0), hash of each."""
+    def add(self, tokens: Tokens) -> None:
+        """Append sentences; none of them is empty."""
+        ids, lengths, hashes = tokens
         ends = self.tokens + np.cumsum(lengths)
         self.files[IDS].write(ids.astype(self.dtype, copy=False))
         self.files[OFFSETS].write(ends.astype("<i8", copy=False))
@@ -237,7 +190,7 @@ class BinarizeOptions:
     output: str
     preprocessing: Preprocessing
     sentencepiece: str | None = None
-    vocab_size: int = 30_000
+    vocab_size: int = 0
     sample_sentences: int = 1_000_000
     columns: Columns = FIRST_TWO
     header: bool = False
@@ -261,34 +214,29 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
     """
     source = TsvInput(options.paths, options.header)
     with atomic_folder(options.output, marker=MANIFEST) as folder:
-        segmenter, origin = _segmenter(options, source, bad.strict)
-        job = BlockSegmenter(
-            segmenter.name, segmenter.files, options.preprocessing, options.columns
-        )
-        writer = FolderWriter(folder, job.dtype)
+        tokenizer, origin = _tokenizer(options, source, bad.strict)
+        job = BlockSegmenter(tokenizer, options.columns)
+        writer = FolderWriter(folder, ids_dtype(tokenizer))
         digest = hashlib.sha256()
-        with Progress("binarizing", source) as progress:
+        with PairsProgress("binarizing", source) as progress:
             for block in ordered_map(job, source.blocks(), options.workers):
                 for number, reason in block.bad:
                     bad.add(block.name, number, reason)
                 digest.update(block.accepted)
-                writer.add(block.ids, block.lengths, block.hashes)
-                progress.add(len(block.lengths) // 2)
+                writer.add(block.tokens)
+                progress.add(len(block.tokens.lengths) // 2)
         if not writer.sentences:
-            raise InputError(
-                f"{', '.join(options.paths)}: no pair found, expected lines of sentence TAB "
-                "paraphrase" + (f"; {bad.summary()}" if bad.total else "")
-            )
+            raise no_pair(options.paths, bad)
         facts = {
             "digest": digest.hexdigest()[:16],
             "columns": str(options.columns),
             "skipped_lines": bad.counts,
             "sentencepiece": origin,
         }
-        return writer.finish(segmenter, facts)
+        return writer.finish(tokenizer, facts)
 
 
-def _segmenter(
+def _tokenizer(
     options: BinarizeOptions, source: TsvInput, strict: bool
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """The tokeniser, given or trained now, and where it is from."""
@@ -302,18 +250,15 @@ def _segmenter(
             "--sentencepiece MODEL or a file"
         )
     sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
-    segmenter = train_tokenizer(
-        options.tokens, sample, options.preprocessing, options.vocab_size, given, _say
+    sample = list(map(options.preprocessing.apply, sample))
+    tokenizer = train_tokenizer(
+        options.tokens, sample, options.preprocessing, options.vocab_size, given, say
     )
-    return segmenter, {
+    return tokenizer, {
         "trained": True,
-        "vocab_size_asked": options.vocab_size,
+        "vocab_size_asked": options.vocab_size or DEFAULT_SIZE.get(options.tokens, 0),
         "sentences": len(sample),
     }
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 def sample_sentences(
@@ -330,7 +275,7 @@ def sample_sentences(
     kept: dict[int, str] = {}
     limit = 1 << 64
     bad = BadLines(strict)
-    with Progress("sampling", source) as progress:
+    with PairsProgress("sampling", source) as progress:
         for block in source.blocks():
             count = 0
             for key, sentence in _hashed_sentences(block, columns, bad):
@@ -342,7 +287,7 @@ def sample_sentences(
                         kept = {key: kept[key] for key in kept if key < limit}
             progress.add(count // 2)
     if not kept:
-        raise InputError(f"{', '.join(source.paths)}: no pair found; {bad.summary()}")
+        raise no_pair(source.paths, bad)
     return [kept[key] for key in sorted(kept)[:size]]
 
 
@@ -400,7 +345,6 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
         ids=ids,
         offsets=offsets,
         hashes=_mapped(root / HASHES, "<u8"),
-        rows=None,
         digest=manifest["digest"],
     )
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import Preprocessing
-from simile_plugin.encoder_training.pairs import BadLines, sentence_hash
-from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, Progress, TsvInput
+from simile_plugin.encoder_training.pairs import BadLines, no_pair, sentence_hash
+from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
 from simile_plugin.encoder_training.workers import ordered_map
 from simile_plugin.files import InputError, atomic_write
 
@@ -73,8 +73,10 @@ class FilterOptions:
         for low, high in (("min_score", "max_score"), ("min_tokens", "max_tokens")):
             lowest, highest = getattr(self, low), getattr(self, high)
             for name, value in ((low, lowest), (high, highest)):
-                if value is not None and math.isnan(value):
+                if value is not None and not math.isfinite(value):
                     raise InputError(f"--{name.replace('_', '-')}: got {value}, expected a number")
+                if name.endswith("tokens") and value is not None and value < 0:
+                    raise InputError(f"--{name.replace('_', '-')}: got {value}, expected 0 or more")
             if lowest is not None and highest is not None and lowest > highest:
                 flags = f"--{low} {lowest} is above --{high} {highest}".replace("_", "-")
                 raise InputError(f"{flags}: no pair could stay")
@@ -415,7 +417,7 @@ def filter_pairs(
     if not exclusions:
         del report.removed[EXCLUDED]
     seen, seen_near = SeenKeys(), SeenKeys()
-    with _writer(output) as stream, Progress("filtering", source) as progress:
+    with _writer(output) as stream, PairsProgress("filtering", source) as progress:
         for block in ordered_map(job, source.blocks(), workers):
             for number, reason in block.bad:
                 bad.add(block.name, number, reason)
@@ -435,10 +437,7 @@ def filter_pairs(
             stream.writelines(line for line, good in zip(block.lines, keep, strict=True) if good)
             progress.add(block.read)
         if not report.read:
-            raise InputError(
-                f"{', '.join(source.paths)}: no pair found, expected lines of sentence TAB "
-                "paraphrase" + (f"; {bad.summary()}" if bad.total else "")
-            )
+            raise no_pair(source.paths, bad)
     return report
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,32 +27,9 @@ from simile_plugin.encoder import (
     make_composer,
 )
 from simile_plugin.encoder_training.adam import RowAdam
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
-
-
-class LearnerConfig(Protocol):
-    """What is used of TrainingConfig."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def dim(self) -> int: ...
-    @property
-    def composer(self) -> dict[str, Any]: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def init_std(self) -> float: ...
-    @property
-    def dropout(self) -> float: ...
-    @property
-    def scramble(self) -> float: ...
-    @property
-    def l2_initial(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
-    def lr_at(self, step: int) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -163,7 +139,7 @@ class Learner:
 
     def __init__(
         self,
-        config: LearnerConfig,
+        config: TrainingConfig,
         pairs: Pairs,
         sizes: Sequence[int],
         device: torch.device,

@@ -15,7 +15,6 @@ from torch import Tensor
 
 BLOCK = 512  # rows multiplied at once: memory is O(block * n)
 TILE = 128  # side of a tile: what is searched again
-POOLS = ("other", "all")
 NOTHING = -2.0  # below every cosine: the value of a forbidden cell
 
 

@@ -1,13 +1,16 @@
-"""Paraphrase pairs: TSV -> distinct sentences as flat arrays of pieces, and pairs of their rows."""
+"""Paraphrase pairs: lines of a TSV -> preprocessed sentences -> flat arrays of their tokens."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -15,7 +18,6 @@ from numpy.typing import NDArray
 
 from simile_plugin.encoder import (
     MIX,
-    Ints,
     Preprocessing,
     Segmenter,
     Tokenizer,
@@ -24,11 +26,11 @@ from simile_plugin.encoder import (
     load_tokenizer,
     types_of,
 )
-from simile_plugin.encoder_training.tsv import TsvInput
+from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, TsvInput
 from simile_plugin.files import InputError
 
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
-CHUNK = 20_000  # sentences segmented at once
+NO_PIECE = "side without a known piece"
 DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_000}  # the papers'
 
 
@@ -69,48 +71,91 @@ class BadLines:
         return f"{self.total} {self.unit} skipped ({reasons}): {', '.join(self.examples)}{more}"
 
 
-@dataclass
-class TextPairs:
-    """Pairs as text: each distinct preprocessed sentence once.
+@dataclass(frozen=True)
+class TextBlock:
+    """The pairs of a block of lines, as text.
 
     Attributes:
-        sentences: (S,) a raw form of each distinct sentence.
-        hashes: (S,) uint64, of the preprocessed form; equal sentences have equal hashes.
-        rows: (n, 2) int32, pair -> its two sentences.
-        digest: 16 hex digits of sha256 over the accepted lines: the training data's hash.
+        numbers: line of each pair.
+        sentences: preprocessed; the sides of a pair follow each other.
+        hashes: (2n,) uint64, of the sentences; equal ones have equal hashes.
+        accepted: the lines that enter the data's digest.
     """
 
+    numbers: list[int]
     sentences: list[str]
     hashes: NDArray[np.uint64]
-    rows: NDArray[np.int32]
-    digest: str
+    accepted: bytes
 
 
-@dataclass
-class Pairs:
-    """Pairs as pieces, ready for training: in memory, or mapped from a folder on disk.
+@dataclass(frozen=True)
+class TextPairs:
+    """All pairs of small input, as text.
 
     Attributes:
-        ids: (P,) uint16, int32 or uint32, known pieces of all sentences one after the other.
+        blocks: of lines, in their order.
+        digest: 16 hex digits of sha256 over the accepted lines: the training data's hash.
+        skipped: lines that gave no pair.
+    """
+
+    blocks: list[TextBlock]
+    digest: str
+    skipped: int
+
+    def __len__(self) -> int:
+        return sum(len(block.numbers) for block in self.blocks)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """Each distinct preprocessed sentence once."""
+        return list(dict.fromkeys(chain.from_iterable(block.sentences for block in self.blocks)))
+
+
+class Prepared(Preprocessing):
+    """Of sentences that have been through their preprocessing."""
+
+    def apply(self, sentence: str) -> str:
+        """Nothing is left to do."""
+        return sentence
+
+
+class Tokens(NamedTuple):
+    """Sentences as tokens.
+
+    Attributes:
+        ids: (P,) known tokens of all sentences one after the other.
+        lengths: (S,) how many each has.
+        hashes: (S,) uint64.
+    """
+
+    ids: NDArray[np.integer]
+    lengths: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs as tokens, ready for training: in memory, or mapped from a folder on disk.
+
+    Sentences 2i and 2i + 1 are the sides of pair i.
+
+    Attributes:
+        ids: (P,) uint16 or uint32, known tokens of all sentences one after the other.
         offsets: (S + 1,) int64, sentence s is ids[offsets[s]:offsets[s + 1]].
-        hashes: (S,) uint64, as in TextPairs.
-        rows: (n, 2) int32, pair -> its two sentences; None: pair i is sentences 2i and 2i + 1.
+        hashes: (S,) uint64, of the preprocessed sentences; equal ones have equal hashes.
         digest: the training data's hash.
     """
 
-    ids: NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.uint32]
+    ids: NDArray[np.integer]
     offsets: NDArray[np.int64]
     hashes: NDArray[np.uint64]
-    rows: NDArray[np.int32] | None
     digest: str
 
     def __len__(self) -> int:
-        return len(self.hashes) // 2 if self.rows is None else len(self.rows)
+        return len(self.hashes) // 2
 
-    def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.integer]:
+    def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
         """Sentences (m, 2) of the chosen pairs (m,)."""
-        if self.rows is not None:
-            return self.rows[chosen]
         return 2 * chosen.astype(np.int64)[:, None] + np.arange(2)
 
     def bags(self, sentences: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -123,15 +168,44 @@ class Pairs:
         return self.ids[positions].astype(np.int64), starts
 
 
+def say(message: str) -> None:
+    """One line of progress on standard error."""
+    print(message, file=sys.stderr, flush=True)
+
+
 def sentence_hash(prepared: str) -> int:
     """64-bit hash of a preprocessed sentence, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(prepared.encode(), digest_size=8).digest(), "little")
 
 
+def read_block(
+    block: Block, columns: Columns, preprocessing: Preprocessing, report: Callable[[int, str], None]
+) -> TextBlock:
+    """The pairs of a block of lines; report(line number, reason) hears of lines without one."""
+    numbers: list[int] = []
+    raw: list[str] = []
+    sentences: list[str] = []
+    for number, line in block.lines(report):
+        pairs, reason = columns.pairs(line)
+        if reason is not None:
+            report(number, reason)
+        for pair in pairs:
+            left, right = map(preprocessing.apply, pair)
+            if left and right:
+                numbers.append(number)
+                raw += pair
+                sentences += left, right
+            else:
+                report(number, "empty side")
+    hashes = np.fromiter(map(sentence_hash, sentences), np.uint64, count=len(sentences))
+    accepted = "".join(map("{}\t{}\n".format, raw[::2], raw[1::2])).encode()
+    return TextBlock(numbers, sentences, hashes, accepted)
+
+
 def read_pairs(
     paths: Sequence[str], preprocessing: Preprocessing, bad: BadLines | None = None
 ) -> TextPairs:
-    """Stream TSV files (plain, .gz, .zst, "-"): two columns, more are ignored.
+    """Read TSV files (plain, .gz, .zst, "-") whole: two columns, more are ignored.
 
     Args:
         paths: files, read in order as one.
@@ -139,90 +213,79 @@ def read_pairs(
         bad: collects the lines that are skipped.
 
     Raises:
-        ValueError: for an unreadable file, a file without a pair, or the first bad line if
+        InputError: for a damaged file, files without a pair, or the first bad line if
             ``bad.strict``.
+        OSError: if a file cannot be read.
     """
     bad = BadLines() if bad is None else bad
-    sentences: list[str] = []
-    hashes: list[int] = []
-    row_of_raw: dict[str, int] = {}
-    row_of_hash: dict[int, int] = {}
-    rows: list[int] = []
-    digest = hashlib.sha256()
-
-    def row(raw: str) -> int:
-        """Row of a sentence, -1 if it is empty; new sentences are appended."""
-        known = row_of_raw.get(raw)
-        if known is None:
-            prepared = preprocessing.apply(raw)
-            key = sentence_hash(prepared)
-            known = row_of_hash.setdefault(key, len(sentences)) if prepared else -1
-            if known == len(sentences):
-                sentences.append(raw)
-                hashes.append(key)
-            row_of_raw[raw] = known
-        return known
-
+    blocks, digest = [], hashlib.sha256()
     for block in TsvInput(paths).blocks():
-        report = partial(bad.add, block.name)
-        for number, line in block.lines(report):
-            columns = line.split("\t", 2)
-            if len(columns) < 2:
-                report(number, "no second column")
-                continue
-            left, right = row(columns[0]), row(columns[1])
-            if left < 0 or right < 0:
-                report(number, "empty side")
-                continue
-            rows += left, right
-            digest.update(f"{columns[0]}\t{columns[1]}\n".encode())
-    if not rows:
-        raise InputError(
-            f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase"
-            + (f"; {bad.summary()}" if bad.total else "")
-        )
-    return TextPairs(
-        sentences,
-        np.array(hashes, dtype=np.uint64),
-        np.array(rows, dtype=np.int32).reshape(-1, 2),
-        digest.hexdigest()[:16],
+        blocks.append(read_block(block, FIRST_TWO, preprocessing, partial(bad.add, block.name)))
+        digest.update(blocks[-1].accepted)
+    text = TextPairs(blocks, digest.hexdigest()[:16], bad.total)
+    if not len(text):
+        raise no_pair(paths, bad)
+    return text
+
+
+def no_pair(paths: Sequence[str], bad: BadLines) -> InputError:
+    """What is wrong with input that gave no pair."""
+    return InputError(
+        f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase"
+        + (f"; {bad.summary()}" if bad.total else "")
     )
 
 
-def known_only(segmenter: Tokenizer, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-    """Known tokens of all sentences one after the other (P,), and how many each has (U,)."""
-    ids, offsets = segmenter.encode_flat(sentences)
-    known = segmenter.known(ids)
-    before = np.concatenate([[0], np.cumsum(known)])
-    return ids[known], np.diff(before[np.append(offsets, len(ids))])
+def segment_block(text: TextBlock, tokenizer: Tokenizer) -> tuple[Tokens, NDArray[np.bool_]]:
+    """Tokens of the pairs of a block; unknown ones are left out, as in the encoder's mean.
 
-
-def segment_pairs(text: TextPairs, segmenter: Tokenizer) -> tuple[Pairs, int]:
-    """Segment each distinct sentence once; unknown tokens are left out, as in the encoder's mean.
+    Args:
+        tokenizer: of preprocessed sentences.
 
     Returns:
-        the pairs, and how many were dropped because a side has no known token.
+        the tokens, and for each pair (n,) whether both sides have a known one; the others are
+        left out.
+    """
+    ids, offsets = tokenizer.encode_flat(text.sentences)
+    known = tokenizer.known(ids)
+    before = np.concatenate([[0], np.cumsum(known)])
+    lengths = np.diff(before[np.append(offsets, len(ids))])
+    usable = np.asarray((lengths.reshape(-1, 2) > 0).all(1))
+    keep = np.repeat(usable, 2)
+    ids = ids[known][np.repeat(keep, lengths)].astype(ids_dtype(tokenizer))
+    return Tokens(ids, lengths[keep], text.hashes[keep]), usable
+
+
+def ids_dtype(tokenizer: Tokenizer) -> str:
+    """Of the ids: the smaller one that holds them."""
+    return "<u2" if len(tokenizer) <= 1 << 16 else "<u4"
+
+
+def segment_pairs(text: TextPairs, tokenizer: Tokenizer) -> Pairs:
+    """Tokens of all pairs, without those of which a side has no known token.
 
     Raises:
-        ValueError: if no pair is left.
+        InputError: if no pair is left.
     """
-    dtype = np.uint16 if len(segmenter) <= np.iinfo(np.uint16).max + 1 else np.int32
-    chunks, lengths = [], [np.zeros(0, dtype=np.int64)]
-    for start in range(0, len(text.sentences), CHUNK):
-        ids, counts = known_only(segmenter, text.sentences[start : start + CHUNK])
-        chunks.append(ids.astype(dtype))
-        lengths.append(counts)
-    each = np.concatenate(lengths)
-    keep = np.asarray((each[text.rows] > 0).all(1))
-    if not keep.any():
-        flag = "--sentencepiece" if segmenter.name == "sp" else "--kind"
+    prepared = of_prepared(tokenizer)
+    ids, lengths, hashes = map(
+        np.concatenate,
+        zip(*(segment_block(block, prepared)[0] for block in text.blocks), strict=True),
+    )
+    if not len(lengths):
+        flag = "--sentencepiece" if tokenizer.name == "sp" else "--kind"
         raise InputError(
-            f"{flag}: none of the {len(keep)} pairs has a known {types_of(segmenter.name)[:-1]} "
+            f"{flag}: none of the {len(text)} pairs has a known {types_of(tokenizer.name)[:-1]} "
             "on both sides; the model is of other text"
         )
-    offsets = np.concatenate([[0], np.cumsum(each)])
-    pairs = Pairs(np.concatenate(chunks), offsets, text.hashes, text.rows[keep], text.digest)
-    return pairs, int((~keep).sum())
+    return Pairs(ids, np.concatenate([[0], np.cumsum(lengths)]), hashes, text.digest)
+
+
+def of_prepared(tokenizer: Tokenizer) -> Tokenizer:
+    """The same tokeniser, of sentences that are preprocessed already."""
+    return load_tokenizer(
+        tokenizer.name, tokenizer.files, Prepared(**asdict(tokenizer.preprocessing))
+    )
 
 
 def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes | None:
@@ -243,7 +306,7 @@ def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes 
 
 def train_tokenizer(
     name: str,
-    sentences: Sequence[str],
+    prepared: Sequence[str],
     preprocessing: Preprocessing,
     vocab_size: int,
     given: bytes | None,
@@ -253,12 +316,14 @@ def train_tokenizer(
 
     Args:
         name: one of tokens.TOKENS, or several with + between them.
+        prepared: preprocessed sentences, distinct.
+        preprocessing: of the tokeniser.
         vocab_size: of each part; 0 for the papers' sizes.
         given: a sentencepiece model to use instead of training one, or None.
         say: is told in a line what is done.
 
     Raises:
-        ValueError: if the text has none, or sentencepiece cannot train.
+        InputError: if the text has none, or sentencepiece cannot train.
     """
     files = {}
     for part, file in zip(name.split(MIX), file_names(name), strict=True):
@@ -271,13 +336,12 @@ def train_tokenizer(
             if part == "sp"
             else f"counting {types_of(part)}, keeping up to {size},"
         )
-        say(f"{doing} on {len(sentences)} distinct sentences")
+        say(f"{doing} on {len(prepared)} distinct sentences")
         make = train_sentencepiece if part == "sp" else partial(count_vocabulary, part)
-        files[file] = make(sentences, preprocessing, size)
+        files[file] = make(prepared, Prepared(), size)
         found = len(load_tokenizer(part, {file_names(part)[0]: files[file]}, preprocessing))
         if found < size:
-            asked = f", fewer than --vocab-size {size}" if vocab_size else ""
-            say(f"the text supports {found} {types_of(part)}{asked}")
+            say(f"the text supports {found} {types_of(part)}, fewer than --vocab-size {size}")
     return load_tokenizer(name, files, preprocessing)
 
 

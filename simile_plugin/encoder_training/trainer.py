@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder import COMBINE, EMBEDDINGS, MIX, MIXTURES, RECURRENT, check_kind
+from simile_plugin.encoder import EMBEDDINGS
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learners import Gradient, Learner, rank_and_world
 from simile_plugin.encoder_training.negatives import (
-    POOLS,
     hardest_negatives,
     random_negatives,
     sharing_pairs,
@@ -24,9 +23,6 @@ from simile_plugin.encoder_training.negatives import (
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
 
-SCHEDULES = ("linear", "constant")
-OBJECTIVES = ("margin", "mnr", "contrastive")
-NEGATIVES = ("max", "mix", "rand")
 # Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
 COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
 COLLAPSED_COSINE = 0.9  # mean cosine of random pairs
@@ -35,137 +31,6 @@ COLLAPSE_ADVICE = (
     "slow the annealing (larger --megabatch-anneal), lower --megabatch, "
     "or raise --init-std or --lr, and train again"
 )
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Everything that decides the result, besides data and sentencepiece model.
-
-    Attributes:
-        dim: length of a sentence vector.
-        steps: minibatches, one Adam step each.
-        batch_size: pairs of a minibatch.
-        margin: delta of the loss, a difference of cosines.
-        megabatch: final M: negatives come from M minibatches of pairs.
-        megabatch_anneal: M grows by 1 every so many minibatches, from 1.
-        pool: "other" side or "all" sentences of the mega-batch as negatives.
-        lr: Adam's, at the first step.
-        lr_schedule: "linear" to 0 at the last step, or "constant".
-        init_std: standard deviation of the initial embeddings; the loss sees only cosines, so
-            lr / init_std is what decides how fast they turn.
-        dropout: probability of dropping an entry of a token's embedding; for kind "gran" the same
-            entries of all tokens of a sentence.
-        kind: of encoder, see composers.KINDS.
-        hidden: size of a recurrent state, 0 for dim.
-        combine: of both directions of kind "blstm".
-        mix: "add" or "concat" the vectors of the parts of a mixture.
-        scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
-        objective: "margin" loss, "mnr", the multiple-negatives ranking loss, or "contrastive", the
-            squared distances of Sjöblom et al. 2018.
-        scale: inverse temperature of mnr.
-        negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
-            "mix" one or the other, evenly.
-        mine_per_process: each of several processes searches its own share of a mega-batch only.
-        l2_initial: the loss gets this times half the squared distance from the initial embeddings.
-        seed: of initial embeddings, order of pairs and dropout.
-        eval_every: minibatches between evaluations, 0 for never.
-        save_every: minibatches between states to resume from, 0 for never.
-        log_every: minibatches summed up in a line of the log.
-    """
-
-    steps: int
-    dim: int = 300
-    batch_size: int = 128
-    margin: float = 0.4
-    megabatch: int = 20
-    megabatch_anneal: int = 1500
-    pool: str = "other"
-    lr: float = 5e-3
-    lr_schedule: str = "linear"
-    init_std: float = 1.0
-    dropout: float = 0.0
-    kind: str = "sp"
-    hidden: int = 0
-    combine: str = "mean"
-    mix: str = "add"
-    scramble: float = 0.0
-    objective: str = "margin"
-    scale: float = 20.0
-    negatives: str = "max"
-    mine_per_process: bool = False
-    l2_initial: float = 0.0
-    seed: int = 1
-    eval_every: int = 0
-    save_every: int = 2000
-    log_every: int = 100
-
-    def __post_init__(self) -> None:
-        """Raise ValueError naming the flag of a value out of range."""
-        for name in ("steps", "dim", "batch_size", "megabatch", "megabatch_anneal", "log_every"):
-            _check(name, getattr(self, name), getattr(self, name) >= 1, "1 or more")
-        for name in ("eval_every", "save_every", "seed", "hidden"):
-            _check(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
-        for name in ("lr", "init_std", "scale"):
-            value = getattr(self, name)
-            _check(name, value, 0 < value < math.inf, "a number above 0")
-        _check("margin", self.margin, 0 < self.margin <= 2, "above 0, at most 2 (cosines)")
-        _check("dropout", self.dropout, 0 <= self.dropout < 1, "at least 0, below 1")
-        _check("l2_initial", self.l2_initial, 0 <= self.l2_initial < math.inf, "0 or more")
-        for name, choices in (
-            ("pool", POOLS),
-            ("lr_schedule", SCHEDULES),
-            ("objective", OBJECTIVES),
-            ("negatives", NEGATIVES),
-            ("combine", COMBINE),
-            ("mix", MIXTURES),
-        ):
-            value = getattr(self, name)
-            _check(name, value, value in choices, " or ".join(choices))
-
-        _check("scramble", self.scramble, 0 <= self.scramble <= 1, "a probability")
-        self._check_kind()
-
-    def _check_kind(self) -> None:
-        """Raise ValueError for a wrong kind, and for settings that it does not have."""
-        try:
-            check_kind(self.kind)
-        except ValueError as error:
-            raise InputError(f"--{error}") from error
-        if self.mix != "add" and MIX not in self.kind:
-            raise InputError(
-                f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "
-                "+ between them, or no --mix"
-            )
-        for name, kinds in (
-            ("hidden", RECURRENT),
-            ("scramble", RECURRENT),
-            ("combine", ("blstm",)),
-        ):
-            set_here = getattr(self, name) != getattr(TrainingConfig, name)
-            if set_here and self.kind not in kinds:
-                raise InputError(
-                    f"--{name}: got {getattr(self, name)}, which a {self.kind} encoder has no use "
-                    f"for; expected --kind {' or '.join(kinds)}, or no --{name}"
-                )
-
-    @property
-    def composer(self) -> dict[str, Any]:
-        """Settings of make_composer."""
-        if MIX in self.kind:
-            return {"mix": self.mix}
-        settings: dict[str, Any] = {"hidden": self.hidden or self.dim}
-        if self.kind == "blstm":
-            settings["combine"] = self.combine
-        return settings if self.kind in RECURRENT else {}
-
-    def lr_at(self, step: int) -> float:
-        """Adam's learning rate at a step, counted from 0."""
-        return self.lr if self.lr_schedule == "constant" else self.lr * (1 - step / self.steps)
-
-
-def _check(name: str, value: object, good: bool, expected: str) -> None:
-    if not good:
-        raise InputError(f"--{name.replace('_', '-')}: got {value}, expected {expected}")
 
 
 def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
@@ -512,10 +377,15 @@ class Trainer:
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
-    def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
-        """Go on from what state() gave."""
+    def load_state(
+        self, tensors: dict[str, Tensor], places: dict[str, Any], mine_again: bool = False
+    ) -> None:
+        """Go on from what state() gave; mine_again: its numbers of sentences are other ones."""
         self.learner.load_state(tensors)
         self.queue = tensors["queue"].numpy().copy()
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)
+        if mine_again and len(self.queue):
+            pending = self.order[self.position - len(self.queue) : self.position]
+            self.queue = self._mine(self.pairs.pair_rows(pending))

@@ -16,11 +16,10 @@ from itertools import combinations
 from types import ModuleType
 from typing import IO
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, Progress
 
 CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
-LINE_EVERY = 15.0  # seconds between progress lines where standard error is no terminal
 BOM = b"\xef\xbb\xbf"
 STDIN = "<stdin>"
 
@@ -205,6 +204,8 @@ class TsvInput:
 def _check_inputs(paths: Sequence[str]) -> int | None:
     if sum(path == "-" for path in paths) > 1:
         raise InputError("standard input (-) can be read only once")
+    if "-" in paths and sys.stdin is None:
+        raise InputError("standard input (-) is closed; pipe the text in, or name a file")
     total, known = 0, True
     for path in paths:
         if path == "-":
@@ -299,8 +300,8 @@ def _zstd_program_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
             process.kill()
 
 
-class Progress:
-    """Share of the input read, and pairs a second: a bar on a terminal, else a line at times.
+class PairsProgress(Progress):
+    """Share of the input read, and pairs a second.
 
     Args:
         what: is done, as in "binarizing".
@@ -308,36 +309,15 @@ class Progress:
     """
 
     def __init__(self, what: str, source: TsvInput) -> None:
-        from tqdm import tqdm
-
+        super().__init__(source.total, "B", what, scale=True)
         self.what, self.source = what, source
-        self.bar = tqdm(
-            total=source.total,
-            desc=what,
-            unit="B",
-            unit_scale=True,
-            disable=not sys.stderr.isatty(),
-            leave=False,
-        )
-        self.started = self.shown = time.perf_counter()
-        self.pairs = 0
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
+        self.started, self.pairs = time.perf_counter(), 0
 
     def add(self, pairs: int) -> None:
         """Some more pairs are done."""
         self.pairs += pairs
-        now = time.perf_counter()
-        text = f"{self.pairs} pairs, {self.pairs / max(now - self.started, 1e-9):.0f} pairs/s"
-        if not self.bar.disable:
-            self.bar.set_postfix_str(text, refresh=False)
-            self.bar.update(self.source.position - self.bar.n)
-        elif now - self.shown > LINE_EVERY:
-            total = self.source.total
-            share = f"{100 * self.source.position / total:.0f} %, " if total else ""
-            print(f"{self.what}: {share}{text}", file=sys.stderr, flush=True)
-            self.shown = now
+        seconds = max(time.perf_counter() - self.started, 1e-9)
+        text = f"{self.pairs} pairs, {self.pairs / seconds:.0f} pairs/s"
+        total, position = self.source.total, self.source.position
+        share = f"{100 * position / total:.0f} %, " if total else ""
+        self.show(position, text, f"{self.what}: {share}{text}")

@@ -23,26 +23,16 @@ from simile_plugin.evaluation.detection import (
 )
 from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
 from simile_plugin.evaluation.judgements import (
-    KINDS,
-    Estimate,
     Judgements,
     Quality,
     evaluate_judgements,
     read_judgements,
 )
 from simile_plugin.evaluation.sentence_metrics import NO_METEOR, SYMMETRIC, load_meteor
-from simile_plugin.evaluation.sts import (
-    SPEED_SENTENCES,
-    EncodingSpeed,
-    StsScores,
-    StsSet,
-    evaluate_sts,
-    measure_speed,
-    read_sts,
-    similarities,
-    spearman,
-)
+from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
+from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
+from simile_plugin.statistics import KINDS, Estimate
 
 __all__ = [
     "KINDS",
@@ -83,6 +73,5 @@ __all__ = [
     "retrieval_accuracy",
     "shared_sentence_groups",
     "similarities",
-    "spearman",
     "tune_threshold",
 ]

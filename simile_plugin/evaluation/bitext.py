@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, read_rows
 
 Embed = Callable[[Sequence[str]], Tensor]  # sentences -> (U, D) vectors
 Progress = Callable[[int], object]  # called with how much more is done
@@ -56,25 +56,23 @@ def read_corpus(path: str | Path, flag: str) -> Corpus:
         ValueError: naming file:line, for a line without TAB, an empty or repeated id or an empty
             sentence, and for an empty file.
     """
-    lines = read_lines(path, flag)
     ids: list[str] = []
     row: dict[str, int] = {}
     first: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        name, tab, sentence = line.partition("\t")
-        where = f"{flag}: {path}:{number}"
-        if not tab or not name:
-            raise InputError(f"{where}: got {line[:60]!r}, expected an id, a TAB and a sentence")
-        if not sentence.strip():
-            raise InputError(f"{where}: {name} has an empty sentence; remove the line")
+    for line in read_rows(path, flag, "lines of id TAB sentence", splits=1):
+        line.expect(2, what="an id, a TAB and a sentence")
+        name, sentence = line.cells
+        if not name or not sentence.strip():
+            empty = f"{name} has an empty sentence" if name else "an empty id"
+            raise InputError(f"{line.where}: {empty}; remove the line")
         if name in row:
-            raise InputError(f"{where}: the id {name} is here for the second time; make ids unique")
+            raise InputError(
+                f"{line.where}: the id {name} is here for the second time; make ids unique"
+            )
         if sentence not in first:
             first[sentence] = len(ids)
             ids.append(name)
         row[name] = first[sentence]
-    if not ids:
-        raise InputError(f"{flag}: {path} is empty, expected lines of id TAB sentence")
     return Corpus(ids, list(first), row)
 
 
@@ -86,25 +84,20 @@ def read_gold(path: str | Path, flag: str, source: Corpus, target: Corpus) -> se
             that is in neither or only in the wrong corpus; and for an empty file.
     """
     pairs: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(read_lines(path, flag), 1):
-        where = f"{flag}: {path}:{number}"
-        columns = line.split("\t")
-        if len(columns) != 2:
-            raise InputError(f"{where}: got {line[:60]!r}, expected source id TAB target id")
-        left, right = columns
+    expected = "source id TAB target id"
+    for number, row in enumerate(read_rows(path, flag, f"lines of {expected}"), 1):
+        row.expect(2, 2, expected)
+        left, right = row.cells
         for name, corpus, other, side in (
             (left, source, target, "source"),
             (right, target, source, "target"),
         ):
             if name not in corpus.row:
                 hint = "; the columns look exchanged" if name in other.row else ""
-                raise InputError(f"{where}: the {side} text has no id {name!r}{hint}")
-        if (left, right) in pairs:
+                raise InputError(f"{row.where}: the {side} text has no id {name!r}{hint}")
+        if pairs.setdefault((left, right), number) != number:
             before = pairs[left, right]
-            raise InputError(f"{where}: {left} and {right} are a pair on line {before} too")
-        pairs[left, right] = number
-    if not pairs:
-        raise InputError(f"{flag}: {path} is empty, expected lines of source id TAB target id")
+            raise InputError(f"{row.where}: {left} and {right} are a pair on line {before} too")
     return {(source.row[left], target.row[right]) for left, right in pairs}
 
 

@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.encoder import cosine
-from simile_plugin.evaluation.sts import ranks
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, Row, read_rows
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 HEADERS = {
-    "left": {"text1", "sentence1", "s1", "input"},
-    "right": {"text2", "sentence2", "s2", "target"},
-    "grade": {"label", "grade", "score", "annot_score", "is_duplicate"},
+    "left": ("text1", "sentence1", "s1", "input"),
+    "right": ("text2", "sentence2", "s2", "target"),
+    "grade": ("label", "grade", "score", "annot_score", "is_duplicate"),
+    "id": ("id",),
 }
 GRADE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[<>isn]*\s*")  # 3.5, or 4<i of TurkuNLP's corpus
 
@@ -72,106 +72,61 @@ def read_detection(
             number, grades outside 1 to 4, empty sentences, repeated ids, or a file that has no
             pair, or pairs of one class only.
     """
-    lines = read_lines(path, flag)
-    columns, start = _layout(lines, f"{flag}: {path}")
-    left, right, grades, seen = [], [], [], dict[str, int]()
-    for number, line in enumerate(lines[start:], start + 1):
-        where = f"{flag}: {path}:{number}"
-        cells = line.split("\t")
-        if len(cells) != columns.count:
-            raise InputError(
-                f"{where}: {len(cells)} columns, expected {columns.count} as in the first line"
-            )
-        if not cells[columns.left].strip() or not cells[columns.right].strip():
-            raise InputError(f"{where}: an empty sentence; remove the line")
-        if columns.name is not None:
-            name = cells[columns.name]
-            if seen.setdefault(name, number) != number:
-                raise InputError(f"{where}: the id {name!r} is on line {seen[name]} too")
-        left.append(cells[columns.left])
-        right.append(cells[columns.right])
-        grades.append(_grade(cells[columns.grade], where))
-    return _classes(str(path), flag, start, (left, right, grades), positive_from, negative_to)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    left: int
-    right: int
-    grade: int
-    name: int | None  # of the id
-    count: int
-
-
-def _layout(lines: Sequence[str], where: str) -> tuple[_Columns, int]:
-    """The columns, and how many lines are a header."""
-    if not lines:
-        raise InputError(f"{where} is empty, expected lines of text1, text2, grade")
-    first = [cell.strip().lower() for cell in lines[0].split("\t")]
-    named = {
-        role: [i for i, cell in enumerate(first) if cell in names]
-        for role, names in HEADERS.items()
-    }
-    if all(len(found) == 1 for found in named.values()):
-        at = {role: found[0] for role, found in named.items()}
-        name = first.index("id") if "id" in first else None
-        return _Columns(at["left"], at["right"], at["grade"], name, len(first)), 1
-    if len(first) == 3:
-        return _Columns(0, 1, 2, None, 3), 0
-    if len(first) == 4:
-        return _Columns(1, 2, 3, 0, 4), 0
-    raise InputError(
-        f"{where}:1: {len(first)} columns, expected text1, text2, grade, or an id before them, "
-        "or a header that names text1, text2 and label"
-    )
-
-
-def _grade(text: str, where: str) -> float:
-    match = GRADE.fullmatch(text)
-    if not match:
-        raise InputError(
-            f"{where}: got grade {text!r}, expected 0 or 1, or a number from 1 to 4; a header must "
-            "name text1, text2 and label"
-        )
-    return float(match[1])
-
-
-def _classes(
-    path: str,
-    flag: str,
-    header: int,
-    found: tuple[list[str], list[str], list[float]],
-    positive_from: float,
-    negative_to: float,
-) -> DetectionSet:
-    """Classes from grades; the file must have both."""
-    left, right, grades = found
-    graded = not set(grades) <= {0.0, 1.0}
-    if graded:
-        for number, grade in enumerate(grades, header + 1):
-            if not 1 <= grade <= 4:
-                raise InputError(
-                    f"{flag}: {path}:{number}: got grade {grade:g}, expected 1 to 4 "
-                    "(or 0 and 1 in the whole file)"
-                )
-    else:
+    first, *rows = read_rows(path, flag, "lines of text1, text2, grade")
+    at, named = _columns(first)
+    rows = rows if named else [first, *rows]
+    pairs, seen = [], dict[str, int]()
+    for number, row in enumerate(rows, 1 + named):
+        row.expect(*[len(first.cells)] * 2, f"{len(first.cells)} as in the first line")
+        pairs.append((row.cells[at["left"]], row.cells[at["right"]]))
+        if not all(text.strip() for text in pairs[-1]):
+            raise InputError(f"{row.where}: an empty sentence; remove the line")
+        name = row.cells[at["id"]] if "id" in at else row.where
+        if seen.setdefault(name, number) != number:
+            raise InputError(f"{row.where}: the id {name!r} is on line {seen[name]} too")
+    grades = np.array([_grade(row, at["grade"]) for row in rows])
+    graded = not np.isin(grades, (0, 1)).all()
+    if not graded:
         positive_from, negative_to = 1.0, 0.0
-    kept = [i for i, grade in enumerate(grades) if grade >= positive_from or grade <= negative_to]
-    labels = np.array([grades[i] >= positive_from for i in kept], dtype=bool)
+    for row, grade in zip(rows, grades, strict=True):
+        if graded and not 1 <= grade <= 4:
+            expected = "expected 1 to 4 (or 0 and 1 in the whole file)"
+            raise InputError(f"{row.where}: got grade {grade:g}, {expected}")
+    kept = np.flatnonzero((grades >= positive_from) | (grades <= negative_to))
+    labels = grades[kept] >= positive_from
     if not len(labels) or labels.all() or not labels.any():
         what = "a paraphrase" if len(labels) and labels.all() else "no paraphrase"
         raise InputError(
             f"{flag}: {path}: every one of its {len(labels)} pairs is {what}, expected pairs of "
             f"both classes (grades from {positive_from:g} on against grades to {negative_to:g})"
         )
-    return DetectionSet(
-        path,
-        [left[i] for i in kept],
-        [right[i] for i in kept],
-        labels,
-        graded,
-        len(grades) - len(kept),
+    left, right = ([pairs[i][side] for i in kept] for side in (0, 1))
+    return DetectionSet(str(path), left, right, labels, graded, len(grades) - len(kept))
+
+
+def _columns(first: Row) -> tuple[dict[str, int], bool]:
+    """Columns of left, right, grade and, if there is one, id; whether the line names them."""
+    named = {role: first.find(names) for role, names in HEADERS.items()}
+    if all(len(named[role]) == 1 for role in ("left", "right", "grade")):
+        return {role: found[0] for role, found in named.items() if found}, True
+    first.expect(
+        *(3, 4),
+        "text1, text2, grade, or an id before them, or a header that names text1, text2 and label",
     )
+    last = len(first.cells) - 1
+    return {"left": last - 2, "right": last - 1, "grade": last} | (
+        {"id": 0} if last == 3 else {}
+    ), False
+
+
+def _grade(row: Row, column: int) -> float:
+    match = GRADE.fullmatch(row.cells[column])
+    if not match:
+        raise InputError(
+            f"{row.where}: got grade {row.cells[column]!r}, expected 0 or 1, or a number from 1 to "
+            "4; a header must name text1, text2 and label"
+        )
+    return float(match[1])
 
 
 # --- folds ---
@@ -302,8 +257,10 @@ def best_threshold(scores: Floats, labels: Labels) -> float:
 
 def area_under_curve(scores: Floats, labels: Labels) -> float:
     """AUC: how often a random paraphrase scores above a random other pair; ties count half."""
+    from scipy.stats import rankdata
+
     positive, negative = int(labels.sum()), int((~labels).sum())
-    above = ranks(scores)[labels].sum() - positive * (positive + 1) / 2
+    above = rankdata(scores)[labels].sum() - positive * (positive + 1) / 2
     return float(above / (positive * negative))
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.sentence_metrics import Floats
 from simile_plugin.evaluation.sts import StsSet, correlate_sts
-from simile_plugin.evaluation.sts_quality import StsQuality, evaluate_sts_metrics
-from simile_plugin.statistics import text_table
+from simile_plugin.evaluation.sts_quality import correlate_metrics
+from simile_plugin.statistics import text_table, without_nan
 
 NEGATION = re.compile(r"\bnot\b|n['’]t\b|\bcannot\b", re.IGNORECASE)
 OVERLAP = "1 - SWER"
@@ -129,26 +129,16 @@ class HardQuality:
 
     def as_json(self) -> dict[str, Any]:
         """Plain dicts; undefined correlations are None."""
-        found = asdict(self)
-        for kind in ("pearson", "spearman"):
-            for row in found[kind].values():
-                row.update({name: None for name, value in row.items() if value != value})
+        found: dict[str, Any] = without_nan(asdict(self))
         return found
 
 
 def evaluate_hard(
-    encoders: Mapping[str, RewardEncoder],
-    sets: Sequence[StsSet],
-    alpha: float,
-    resamples: int,
-    seed: int,
+    encoders: Mapping[str, RewardEncoder], sets: Sequence[StsSet], alpha: float
 ) -> HardQuality:
     """Correlate SIM, SIMILE, surface metrics and plain word overlap with gold on the subsets."""
     parts, rates = hard_sets(sets)
-    quality: StsQuality = evaluate_sts_metrics(
-        encoders, {"hard": parts}, alpha, resamples, seed, None
-    )
-    scores = dict(quality.folders[0].scores)
+    scores, _ = correlate_metrics(encoders, "hard", parts, alpha)
     finite = [np.where(np.isfinite(rate), 1 - rate, -1e3) for rate in rates.values()]
     scores[OVERLAP] = correlate_sts("hard", parts, finite)
     return HardQuality(

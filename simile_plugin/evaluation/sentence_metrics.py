@@ -104,3 +104,17 @@ def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
 
 def _meteor(meteor: Meteor, hyps: Sequence[str], refs: Sequence[str]) -> Floats:
     return np.array([meteor(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)])
+
+
+def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Each encoder's SIM and SIMILE minus every other metric, and minus the encoders before it."""
+    ours = [name for name in mean if name.startswith("SIM")]
+    theirs = [name for name in mean if name not in ours]
+    pairs = [(name, other) for name in ours for other in theirs]
+    pairs += [
+        (name, other)
+        for number, name in enumerate(ours)
+        for other in ours[:number]
+        if name.split()[0] == other.split()[0]
+    ]
+    return {f"{name} - {other}": mean[name] - mean[other] for name, other in pairs}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder, cosine
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, read_rows
+from simile_plugin.statistics import pearson, spearman
 
 INPUT = re.compile(r"(STS(?:20\d\d)?)\.input\.(.+)\.txt")
-
-SPEED_SENTENCES, SPEED_BATCH = 128_000, 128  # of the papers
+STS_B = (
+    "7 or more as in STS-B (the score in the 5th, the sentences in the 6th and 7th), or sentence, "
+    "sentence, score"
+)
 
 
 @dataclass(frozen=True)
@@ -82,54 +84,34 @@ def _read_set(root: Path, match: re.Match[str], flag: str) -> StsSet:
     gold_path = root / f"{match[1]}.gs.{name}.txt"
     if not gold_path.is_file():
         raise InputError(f"{flag}: {path} has no gold scores, expected {gold_path}")
-    lines, scores = read_lines(path, flag), read_lines(gold_path, flag)
-    if len(lines) != len(scores):
+    rows, scores = read_rows(path, flag), read_rows(gold_path, flag)
+    if len(rows) != len(scores):
         raise InputError(
-            f"{flag}: {path} has {len(lines)} lines but {gold_path} has {len(scores)}; "
+            f"{flag}: {path} has {len(rows)} lines but {gold_path} has {len(scores)}; "
             "they must be parallel"
         )
     left, right, gold = [], [], []
-    for number, (line, score) in enumerate(zip(lines, scores, strict=True), 1):
-        if not score.strip():
-            continue
-        columns = line.split("\t")
-        if len(columns) < 2:
-            raise InputError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB sentence")
-        left.append(columns[0])
-        right.append(columns[1])
-        gold.append(_gold(score, f"{flag}: {gold_path}:{number}"))
+    for row, score in zip(rows, scores, strict=True):
+        if score.cells[0].strip():
+            row.expect(2, what="sentence TAB sentence")
+            left.append(row.cells[0])
+            right.append(row.cells[1])
+            gold.append(score.number(0, "gold score"))
     return _checked_set(name, left, right, gold, f"{flag}: {gold_path}")
 
 
 def _read_sts_file(path: Path, flag: str) -> StsSet:
     """STS-B's columns, of which later ones name a licence, or sentence, sentence, score."""
     left, right, gold = [], [], []
-    for number, line in enumerate(read_lines(path, flag), 1):
-        columns = line.split("\t")
-        if len(columns) >= 7:
-            score, one, other = columns[4:7]
-        elif len(columns) == 3:
-            one, other, score = columns
-        else:
-            raise InputError(
-                f"{flag}: {path}:{number}: {len(columns)} columns, expected 7 or more as in STS-B "
-                "(the score in the 5th, the sentences in the 6th and 7th), or sentence, sentence, "
-                "score"
-            )
-        left.append(one)
-        right.append(other)
-        gold.append(_gold(score, f"{flag}: {path}:{number}"))
+    for row in read_rows(path, flag):
+        benchmark = len(row.cells) >= 7
+        if not benchmark:
+            row.expect(3, 3, STS_B)
+        one, other, score = (5, 6, 4) if benchmark else (0, 1, 2)
+        left.append(row.cells[one])
+        right.append(row.cells[other])
+        gold.append(row.number(score, "gold score"))
     return _checked_set(path.stem, left, right, gold, f"{flag}: {path}")
-
-
-def _gold(score: str, where: str) -> float:
-    try:
-        value = float(score)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{where}: got {score!r}, expected a number")
-    return value
 
 
 def _checked_set(
@@ -138,28 +120,6 @@ def _checked_set(
     if len(gold) < 2:
         raise InputError(f"{where}: {len(gold)} gold scores, expected 2 or more")
     return StsSet(name, left, right, np.array(gold))
-
-
-def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Pearson correlation in [-1, 1]; NaN if a side is constant."""
-    x, y = x - x.mean(), y - y.mean()
-    norms = float(np.sqrt((x * x).sum() * (y * y).sum()))
-    # Cosines come from float32: what varies less than its rounding is constant.
-    if norms == 0 or np.abs(x).max() < 1e-7 or np.abs(y).max() < 1e-7:
-        return math.nan
-    return float(np.clip((x * y).sum() / norms, -1, 1))
-
-
-def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return ((2 * last - counts + 1) / 2)[inverse]
-
-
-def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Spearman correlation: Pearson of the ranks; NaN if a side is constant."""
-    return pearson(x, y) if math.isnan(pearson(x, y)) else pearson(ranks(x), ranks(y))
 
 
 def similarities(
@@ -196,53 +156,3 @@ def correlate_sts(
         pairs=len(every_gold),
         constant=[name for name, value in by_pearson.items() if math.isnan(value)],
     )
-
-
-@dataclass(frozen=True)
-class EncodingSpeed:
-    """How fast an encoder turns text into vectors, segmentation included.
-
-    Attributes:
-        cpu_seconds: of the process; on a busy machine the fairer figure.
-    """
-
-    sentences: int
-    batch: int
-    seconds: float
-    cpu_seconds: float
-    device: str
-    threads: int
-
-    @property
-    def per_second(self) -> float:
-        """Sentences a second."""
-        return self.sentences / self.seconds
-
-
-def measure_speed(
-    embed: Callable[[Sequence[str]], torch.Tensor],
-    sentences: Sequence[str],
-    total: int = SPEED_SENTENCES,
-    batch: int = SPEED_BATCH,
-    progress: Callable[[int], object] | None = None,
-) -> EncodingSpeed:
-    """Time an encoder's ``embed_text`` on the papers' protocol: 128,000 sentences, 128 at a time.
-
-    The sentences are repeated, in order, until there are enough; one batch runs untimed before.
-    progress is called with the number of sentences just encoded.
-
-    Raises:
-        ValueError: without sentences.
-    """
-    if not sentences:
-        raise InputError("--speed: the file has no sentences")
-    repeated = [sentences[i % len(sentences)] for i in range(total)]
-    vectors = embed(repeated[:batch])
-    start, cpu = time.perf_counter(), time.process_time()
-    for first in range(0, total, batch):
-        vectors = embed(repeated[first : first + batch])
-        if progress:
-            progress(len(vectors))
-    vectors.cpu()  # waits for a GPU
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    return EncodingSpeed(total, batch, seconds, cpu, str(vectors.device), torch.get_num_threads())

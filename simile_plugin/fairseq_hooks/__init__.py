@@ -1,9 +1,9 @@
-"""What fairseq needs: checkpoints on current torch, exact resume, lost ranks, one-line errors."""
+"""What fairseq needs: checkpoints on current torch, exact resume, lost ranks, one-line errors.
 
-from simile_plugin.fairseq_hooks.fixes import (
-    allow_fairseq_checkpoints,
-    install,
-    show_flags_with_help,
-)
+:func:`install` makes all changes of this process, and only it does: importing changes nothing.
+"""
 
-__all__ = ["allow_fairseq_checkpoints", "install", "show_flags_with_help"]
+from simile_plugin.fairseq_hooks.changes import install, uninstall
+from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
+
+__all__ = ["allow_fairseq_checkpoints", "install", "uninstall"]

@@ -19,6 +19,7 @@ import pickle
 import re
 import shutil
 import time
+import traceback
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ import torch
 
 import simile_plugin
 from simile_plugin.fairseq_hooks import watch
-from simile_plugin.fairseq_hooks.patching import train_modules, wrap
+from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.files import InputError, atomic_write
 
 logger = logging.getLogger(__name__)
@@ -38,26 +39,12 @@ RECORD = "simile_risk"
 TRIES, SECONDS_BETWEEN = 3, 2.5  # fairseq's own patience with a file system
 DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip archive")
 REFUSED = "Weights only load failed"
+NOT_LOADED = "Cannot load model parameters from checkpoint"
+WANTED = "expected a file that fairseq-train has saved"
 
 
 class WriteError(OSError):
     """A checkpoint could not be written; the message says what is left."""
-
-
-def install() -> None:
-    """Make fairseq write and read its checkpoints through this module; safe to call again."""
-    from fairseq import checkpoint_utils
-    from fairseq.file_io import PathManager
-    from fairseq.trainer import Trainer
-
-    wrap(checkpoint_utils, "torch_persistent_save", save_whole)
-    wrap(checkpoint_utils, "load_checkpoint_to_cpu", load_or_explain)
-    if not hasattr(PathManager.copy, "simile_wraps"):
-        wrap(PathManager, "copy", copy_whole)
-        PathManager.copy = staticmethod(PathManager.copy)
-    wrap(Trainer, "save_checkpoint", save_with_record)
-    wrap(Trainer, "load_checkpoint", load_with_record)
-    wrap(Trainer, "get_train_iterator", same_batches_in_every_epoch)
 
 
 def same_batches_in_every_epoch(
@@ -132,16 +119,28 @@ def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwarg
     """fairseq's ``load_checkpoint_to_cpu``.
 
     Raises:
-        ValueError: for a file that is cut short or damaged, naming it and what to do.
+        InputError: for a file that is cut short or damaged, naming it and what to do.
     """
     try:
         return original(path, *args, **kwargs)
-    except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
+    except (KeyError, AttributeError, TypeError, IndexError) as error:
+        if last_file(error).endswith("checkpoint_utils.py"):  # it was read: a list, a tensor, ...
+            raise InputError(f"{path}: no checkpoint of fairseq's; {WANTED}") from error
+        if not isinstance(error, KeyError):
+            raise
+        raise InputError(describe_damage(path, error)) from error
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         refused = isinstance(error, pickle.UnpicklingError) and REFUSED in str(error)
         other = isinstance(error, RuntimeError) and not any(t in str(error) for t in DAMAGED)
         if refused or other:
             raise
         raise InputError(describe_damage(path, error)) from error
+
+
+def last_file(error: BaseException) -> str:
+    """The source file in which ``error`` was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].filename if frames else ""
 
 
 def describe_damage(path: str, error: BaseException) -> str:
@@ -199,13 +198,24 @@ def load_with_record(
     """``Trainer.load_checkpoint``; a run that resumes gets its record back.
 
     Raises:
-        ValueError: if the record is of a newer format.
+        InputError: if the model does not fit, if nothing was loaded where a checkpoint was named,
+            or if the record is of a newer format.
     """
-    extra_state = original(trainer, filename, *args, **kwargs)
-    record = (extra_state or {}).get(RECORD)
+    try:
+        extra_state = original(trainer, filename, *args, **kwargs)
+    except Exception as error:
+        if NOT_LOADED not in str(error):
+            raise
+        raise InputError(f"{named(trainer, filename)}: {misfit(error, filename)}") from error
     objective = watch.objective_of(trainer)
+    if objective is None:
+        return extra_state
+    asked = named(trainer, filename) != f"--save-dir {filename}" or os.path.lexists(filename)
+    if extra_state is None and asked:  # fairseq would train from random weights
+        raise InputError(f"{named(trainer, filename)}: no such file; {WANTED}")
+    record = (extra_state or {}).get(RECORD)
     resumes = not kwargs.get("reset_meters") and trainer.get_num_updates() > 0
-    if record is None or objective is None or not resumes:
+    if record is None or not resumes:
         return extra_state
     check_version(record, filename)
     _restore_interval(extra_state)
@@ -216,10 +226,50 @@ def load_with_record(
                 f"{objective[flag]}"
             )
     watch.watch_of(trainer).restore(record)
-    if record.get("patience"):
+    if record["patience"]:
         for module in train_modules():
             module.should_stop_early.best, module.should_stop_early.num_runs = record["patience"]
     return extra_state
+
+
+def named(trainer: Any, filename: str) -> str:
+    """The flag by which the user named a checkpoint, and the file."""
+    flags = trainer.cfg.checkpoint
+    if filename == flags.finetune_from_model:
+        return f"--finetune-from-model {filename}"
+    default = flags.restore_file == "checkpoint_last.pt"
+    return f"{'--save-dir' if default else '--restore-file'} {filename}"
+
+
+def misfit(error: BaseException, filename: str) -> str:
+    """Why the parameters in a checkpoint are not those of the model, from what torch says."""
+    found = str(error.__context__)
+    sizes = {
+        name: (inside.replace(", ", " x "), here.replace(", ", " x "))
+        for name, inside, here in re.findall(
+            r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) .*?Size\(\[(.*?)\]\)", found
+        )
+    }
+    for name, (inside, here) in sizes.items():
+        rows, width = inside.split(" x ")[0], inside.split(" x ")[1:]
+        if "embed_tokens" in name and here.split(" x ")[1:] == width:
+            return (
+                f"its vocabulary has {rows} entries, the dictionary in DATA makes "
+                f"{here.split(' x ')[0]} ({name}); give the folder of fairseq-preprocess that the "
+                "model was trained on, or binarise your text with its dictionaries (--srcdict, "
+                "--tgtdict)"
+            )
+    if sizes:
+        name, (inside, here) = next(iter(sizes.items()))
+        found = f"{name} is {inside} in the file and {here} here"
+    elif keys := re.search(r"(Missing|Unexpected) key\(s\).*?\"(.*?)\"", found):
+        found = f"{keys[2]} is only {'here' if keys[1] == 'Missing' else 'in the file'}"
+    else:
+        return f"holds no parameters of a model ({_first_words(error.__context__ or error)})"
+    return (
+        f"a model of another shape: {found}; give --arch and the other flags with which it was "
+        f"trained (recipes/model_flags.py {filename} prints them)"
+    )
 
 
 def _restore_interval(extra_state: dict[str, Any]) -> None:
@@ -235,7 +285,7 @@ def check_version(record: dict[str, Any], path: str) -> None:
     """Refuse a record that this version cannot read.
 
     Raises:
-        ValueError: naming the file, both versions and what to upgrade.
+        InputError: naming the file, both versions and what to upgrade.
     """
     version = record.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:

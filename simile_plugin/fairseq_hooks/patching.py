@@ -1,4 +1,4 @@
-"""Puts a function of ours around one of fairseq's, once."""
+"""The one way in which fairseq is changed here: an attribute is replaced, and put back by undo."""
 
 from __future__ import annotations
 
@@ -8,24 +8,41 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+_MISSING = object()
+_undo: list[Callable[[], object]] = []
+
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace ``owner.name`` by a function that calls ``around(original, *arguments)``.
-
-    A second wrap by the same function changes nothing.
-    """
+    """Replace ``owner.name`` by a function that calls ``around(original, *arguments)``."""
     original = getattr(owner, name)
-    done: tuple[str, ...] = getattr(original, "simile_wraps", ())
-    mark = f"{around.__module__}.{around.__qualname__}"
-    if mark in done:
-        return
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return around(original, *args, **kwargs)
 
-    wrapped.simile_wraps = (*done, mark)  # type: ignore[attr-defined]
-    setattr(owner, name, wrapped)
+    static = isinstance(vars(owner)[name], staticmethod)
+    replace(owner, name, staticmethod(wrapped) if static else wrapped)
+
+
+def replace(owner: Any, name: str, value: Any) -> None:
+    """Set ``owner.name``, of a module or a class, until :func:`undo`."""
+    before = vars(owner).get(name, _MISSING)
+    if before is _MISSING:
+        to_undo(functools.partial(delattr, owner, name))
+    else:
+        to_undo(functools.partial(setattr, owner, name, before))
+    setattr(owner, name, value)
+
+
+def to_undo(step: Callable[[], object]) -> None:
+    """Let :func:`undo` call ``step``, for changes that are no attribute."""
+    _undo.append(step)
+
+
+def undo() -> None:
+    """Take back all changes, the last one first."""
+    while _undo:
+        _undo.pop()()
 
 
 def train_modules() -> list[ModuleType]:

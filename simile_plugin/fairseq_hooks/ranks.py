@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from simile_plugin.fairseq_hooks.patching import wrap
+from simile_plugin.fairseq_hooks.patching import replace
 from simile_plugin.files import InputError
 
 # What gloo, NCCL and torch's store say when another process ended, stopped or never came.
@@ -28,16 +28,18 @@ LOST = (
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
-def install() -> None:
-    """Hook into fairseq's start of several processes; safe to call again."""
-    from fairseq.distributed import utils
-    from fairseq.trainer import Trainer
+def broadcast(
+    original: Callable[..., Any], obj: Any, src_rank: int, group: Any, dist_device: torch.device
+) -> Any:
+    """``_broadcast_object_slow``, by which all ranks start from the checkpoint that one has read.
 
-    wrap(utils, "_infer_torch_distributed_launch_init", launch_on_cpu_too)
-    wrap(utils, "distributed_init", init_with_limit)
-    wrap(Trainer, "__init__", build_with_limit)
-    wrap(Trainer, "load_checkpoint", agree_before_loading)
-    wrap(Trainer, "train_step", fail_where_memory_ends)
+    fairseq sends it through ``torch.load``, with a parsed command line (omegaconf) in it that the
+    others' torch >= 2.6 refuses: they die and the first one waits. Here it goes through torch's own
+    exchange of objects; it comes from the same job, not from a file.
+    """
+    held = [obj]
+    torch.distributed.broadcast_object_list(held, src_rank, group, dist_device)
+    return held[0]
 
 
 def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
@@ -58,7 +60,7 @@ def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any,
     """``Trainer.load_checkpoint``, the first exchange of a run: compare the ranks before it.
 
     Raises:
-        ValueError: on every rank, naming the flag that differs and both values.
+        InputError: on every rank, naming the flag that differs and both values.
     """
     objective = getattr(trainer.get_criterion(), "objective", None)
     if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
@@ -95,8 +97,8 @@ def limit_waiting(seconds: int) -> None:
         return
     limit = datetime.timedelta(seconds=seconds)
     # For groups to come, since new_group does not take its limit from the group that is there.
-    distributed_c10d.default_pg_timeout = limit
-    distributed_c10d.default_pg_nccl_timeout = limit
+    replace(distributed_c10d, "default_pg_timeout", limit)
+    replace(distributed_c10d, "default_pg_nccl_timeout", limit)
     if torch.distributed.is_initialized():
         distributed_c10d._set_pg_timeout(limit)
 
@@ -108,7 +110,7 @@ def check_agreement(objectives: Sequence[dict[str, str]]) -> None:
         objectives: flag -> value, by rank.
 
     Raises:
-        ValueError: naming the first flag that differs, both ranks and both values.
+        InputError: naming the first flag that differs, both ranks and both values.
     """
     first = objectives[0]
     for rank, other in enumerate(objectives):

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from simile_plugin.fairseq_hooks.patching import train_modules, wrap
+from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.files import InputError
 
 logger = logging.getLogger(__name__)
@@ -26,11 +26,15 @@ GAMING_ADVICE = (
     "the reward is being gamed: take an earlier checkpoint (checkpoint_best.pt), raise "
     "--mle-weight, lower --risk-cost-scale or --lr, or train on --reward half"
 )
+CRITERION = "simile_risk"
 VALIDATIONS = 2  # in a row outside the band, before training stops
 
 
-class Diverged(InputError):
-    """A run was stopped because going on would make the model worse."""
+class Diverged(InputError, FloatingPointError):
+    """A run was stopped because going on would make the model worse.
+
+    At a FloatingPointError fairseq runs the update again and names the module that made the NaN.
+    """
 
 
 @dataclass
@@ -55,7 +59,7 @@ class Watch:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state`."""
-        self.first, self.outside = state.get("first"), int(state.get("outside", 0))
+        self.first, self.outside = state["first"], int(state["outside"])
 
     def see(self, cost: float, length_ratio: float, bleu: float, band: float) -> None:
         """Judge a validation: does the trained cost fall, and BLEU, while lengths leave the band?
@@ -91,41 +95,39 @@ class Watch:
         """Count an update with a non-finite gradient.
 
         Raises:
-            FloatingPointError: for more than ``limit`` in a row, with advice.
+            Diverged: for more than ``limit`` in a row, with advice.
         """
         self.nonfinite += 1
         if self.nonfinite > limit:
-            raise FloatingPointError(
+            raise Diverged(
                 f"the gradient was NaN or infinite {self.nonfinite} times in a row "
                 f"(--risk-max-skipped {limit}): {ADVICE}"
             )
 
 
-def install() -> None:
-    """Hook a watch into fairseq's training; safe to call again, and only risk runs are watched."""
-    from fairseq import trainer
-
-    wrap(trainer, "NanDetector", detect_forward_only)
-    Trainer = trainer.Trainer
-    wrap(Trainer, "clip_grad_norm", clip_or_skip)
-    wrap(Trainer, "_reduce_and_log_stats", log_skipped)
-    for module in train_modules():
-        wrap(module, "get_valid_stats", judge_validation)
-        wrap(module, "should_stop_early", stop_if_told)
-        wrap(module, "train", fail_if_stopped)
-        wrap(module, "train", stop_if_done)
-
-
-_current = Watch()
+_running: Watch | None = None  # of the trainer whose epoch runs at this moment
 
 
 def watch_of(trainer: Any) -> Watch:
-    """The watch of a trainer, made at its first use."""
-    global _current
-    found = getattr(trainer, "simile_watch", None)
-    if found is None:
-        found = trainer.simile_watch = _current = Watch()
+    """The watch of a trainer."""
+    found: Watch = trainer.simile_watch
     return found
+
+
+def begin(original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any) -> None:
+    """``Trainer.__init__``: a run begins.
+
+    fairseq keeps the best validation and the patience on functions: those of an earlier run in this
+    process are forgotten.
+    """
+    from fairseq import checkpoint_utils
+
+    original(trainer, *args, **kwargs)
+    trainer.simile_watch = Watch()
+    early = [module.should_stop_early for module in train_modules()]
+    for function in (checkpoint_utils.save_checkpoint, *early):
+        for name in {"best", "num_runs"} & vars(function).keys():
+            delattr(function, name)
 
 
 def objective_of(trainer: Any) -> dict[str, str] | None:
@@ -210,36 +212,51 @@ def judge_validation(
 
 def stop_if_told(original: Callable[..., bool], cfg: Any, valid_loss: float | None) -> bool:
     """fairseq-train's ``should_stop_early``: also true where the watch says so."""
-    return bool(_current.stop) or original(cfg, valid_loss)
+    return (_running is not None and bool(_running.stop)) or original(cfg, valid_loss)
 
 
-def stop_if_done(
+def train_watched(
     original: Callable[..., Any], cfg: Any, trainer: Any, task: Any, epoch_itr: Any
 ) -> Any:
-    """fairseq-train's ``train``, unless a run that is started again has nothing left to do.
+    """fairseq-train's ``train``, an epoch: what is done stays done, what was stopped is an error.
+
+    Fine-tuning starts from a trained model, and a validation curve without its first point hides
+    what the fine-tuning changed: a risk run is validated at update 0, which fairseq leaves out.
+
+    Raises:
+        Diverged: after the checkpoint is saved, with what was found, and advice.
+    """
+    global _running
+    if done := nothing_left(cfg, trainer):
+        logger.info(f"nothing left to do after {trainer.get_num_updates()} updates ({done})")
+        return [None], True
+    if is_risk(cfg) and not cfg.dataset.disable_validation and trainer.get_num_updates() == 0:
+        subsets = cfg.dataset.valid_subset.split(",")
+        train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
+    _running = watch_of(trainer)
+    try:
+        found = original(cfg, trainer, task, epoch_itr)
+    finally:
+        _running = None
+    if stop := watch_of(trainer).stop:
+        if torch.distributed.is_initialized():
+            torch.distributed.barrier()  # the first rank may still be writing the checkpoint
+        raise Diverged(f"training stopped: {stop}")
+    return found
+
+
+def nothing_left(cfg: Any, trainer: Any) -> str:
+    """The flag by which a run that is started again is at its end already, or "".
 
     fairseq looks for the end after an update only: a run that was killed after its last checkpoint,
     or had ended, would go one update (or, with --patience, one validation) too far.
     """
-    updates, patience = trainer.get_num_updates(), cfg.checkpoint.patience
-    early = train_modules()[-1].should_stop_early
-    waited = patience > 0 and getattr(early, "num_runs", 0) >= patience
-    if waited or 0 < cfg.optimization.max_update <= updates:
-        flag = f"--patience {patience}" if waited else f"--max-update {cfg.optimization.max_update}"
-        logger.info(f"nothing left to do after {updates} updates ({flag})")
-        return [None], True
-    return original(cfg, trainer, task, epoch_itr)
+    limit, patience = cfg.optimization.max_update, cfg.checkpoint.patience
+    if 0 < patience <= getattr(train_modules()[-1].should_stop_early, "num_runs", 0):
+        return f"--patience {patience}"
+    return f"--max-update {limit}" if 0 < limit <= trainer.get_num_updates() else ""
 
 
-def fail_if_stopped(original: Callable[..., Any], *args: Any) -> Any:
-    """fairseq-train's ``train``; after the checkpoint is saved, a stopped run ends in an error.
-
-    Raises:
-        Diverged: with what was found, and advice.
-    """
-    found = original(*args)
-    if _current.stop:
-        if torch.distributed.is_initialized():
-            torch.distributed.barrier()  # the first rank may still be writing the checkpoint
-        raise Diverged(f"training stopped: {_current.stop}")
-    return found
+def is_risk(cfg: Any) -> bool:
+    """Whether a run's criterion is ours."""
+    return getattr(cfg.criterion, "_name", None) == CRITERION

@@ -21,7 +21,7 @@ from fairseq.models.nat import FairseqNATModel
 from fairseq.utils import get_perplexity
 from torch import Tensor, nn
 
-from simile_plugin import fairseq_hooks, risk
+from simile_plugin import risk
 from simile_plugin.encoder import load_encoder
 from simile_plugin.fairseq_training.candidates import (
     CandidateGenerator,
@@ -213,9 +213,6 @@ class SimileRiskConfig(FairseqDataclass):
             "with their costs, one JSON object a line (simile report --only costs reads it)"
         },
     )
-
-
-fairseq_hooks.show_flags_with_help("simile_risk", SimileRiskConfig())
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)

@@ -1,14 +1,33 @@
-"""Text in, whole files out, and what a user did wrong. Every room may import this one."""
+"""Text and columns in, whole files out, progress, and what a user did wrong.
 
+Every room may import this one; it imports none.
+"""
+
+from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError
-from simile_plugin.files.lines import read_lines, read_parallel
-from simile_plugin.files.whole import atomic_folder, atomic_write, check_replaceable
+from simile_plugin.files.faces import imported_later
+from simile_plugin.files.lines import read_bytes, read_lines, read_parallel, split_lines
+from simile_plugin.files.progress import Progress
+from simile_plugin.files.whole import (
+    atomic_folder,
+    atomic_write,
+    check_replaceable,
+    refuse_overwriting_input,
+)
 
 __all__ = [
     "InputError",
+    "Progress",
+    "Row",
     "atomic_folder",
     "atomic_write",
     "check_replaceable",
+    "finite_number",
+    "imported_later",
+    "read_bytes",
     "read_lines",
     "read_parallel",
+    "read_rows",
+    "refuse_overwriting_input",
+    "split_lines",
 ]

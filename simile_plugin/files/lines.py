@@ -19,9 +19,12 @@ def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
     it and a byte order mark at the beginning are dropped. what: the flag, for the error.
     Raises ValueError, one line, naming the flag and file:line, for anything unreadable.
     """
-    name = "<stdin>" if str(path) == "-" else str(path)
-    data = _read_bytes(path, name, what)
-    _check_text(data, name, what)
+    return split_lines(read_bytes(path, what), path, what)
+
+
+def split_lines(data: bytes, path: str | os.PathLike[str], what: str) -> list[str]:
+    """The lines of a file that :func:`read_bytes` gave; raises as `read_lines` does."""
+    _check_text(data, _name(path), what)
     lines = data.decode("utf-8-sig").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -47,7 +50,17 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
     return contents
 
 
-def _read_bytes(path: str | os.PathLike[str], name: str, what: str) -> bytes:
+def _name(path: str | os.PathLike[str]) -> str:
+    return "<stdin>" if str(path) == "-" else str(path)
+
+
+def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
+    """A plain file, a .gz unpacked, or "-" for standard input; raises as `read_lines` does."""
+    name = _name(path)
+    if str(path) == "-" and sys.stdin is None:
+        raise InputError(
+            f"{what}: {name}: standard input is closed; pipe the text in, or name a file"
+        )
     try:
         if str(path) == "-":
             return sys.stdin.buffer.read()

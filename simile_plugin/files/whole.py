@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -94,6 +94,25 @@ def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json")
             f"{path}: the folder holds other files (no {marker} among them) and is not replaced; "
             "name a new or empty folder"
         )
+
+
+def refuse_overwriting_input(
+    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]], flag: str = "--output"
+) -> None:
+    """Raise unless writing `output` leaves `inputs` whole, whatever names they go by.
+
+    A folder is replaced with all that is in it. flag: names the output. Raises InputError.
+    """
+    if _is_special(output):
+        return
+    target = os.path.realpath(output)
+    for path in inputs:
+        found = os.path.realpath(path)
+        if str(path) != "-" and (found == target or Path(target) in Path(found).parents):
+            inside = "" if found == target else f"would be replaced with all in it, {path} too: it "
+            raise InputError(
+                f"{flag}: {output} {inside}is an input of this command; name another place"
+            )
 
 
 def _is_special(path: str | os.PathLike[str]) -> bool:

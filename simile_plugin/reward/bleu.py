@@ -29,11 +29,16 @@ def _bleu_tokenizer(name: str) -> Callable[[str], str]:
 
 
 def check_tokenizer(name: str, flag: str) -> None:
-    """Raise ValueError, naming the flag, for a tokeniser that sacreBLEU does not know."""
+    """Raise InputError, naming the flag, for a tokeniser that sacreBLEU lacks or cannot run."""
     from sacrebleu.metrics import BLEU
 
     if name not in BLEU.TOKENIZERS:
         raise InputError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name)
+    except (ImportError, OSError, RuntimeError) as error:  # a package or model is missing
+        reason = " ".join(str(error).split())
+        raise InputError(f"{flag}: sacreBLEU cannot use {name} here: {reason}") from error
 
 
 class _Tokens(dict[str, int]):

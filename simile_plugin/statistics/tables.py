@@ -1,9 +1,10 @@
-"""One grid of strings, laid out for a terminal or for markdown."""
+"""One grid of strings, laid out for a terminal or for markdown; values for JSON."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 Grid = Sequence[Sequence[str]]  # a header and rows of equal length
 
@@ -31,3 +32,12 @@ def _escape(cell: str) -> str:
     depth = len(cell) - len(cell.lstrip())
     text = re.sub(r"([\\|<*`])", r"\\\1", cell.strip())
     return "&nbsp;" * depth + text if text else ""
+
+
+def without_nan(value: Any) -> Any:
+    """Dicts, lists and numbers for JSON, which has no NaN: None stands for it."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and value != value else value

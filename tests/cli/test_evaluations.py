@@ -78,10 +78,55 @@ def test_detection_refuses_what_cannot_be_meant(
     one_class.write_text("a\tb\t1\nc\td\t1\n")
     start = ("detect", encoder_folder, "--train")
     assert "every one of its 2 pairs is a paraphrase" in fails(capsys, *start, one_class)
-    assert "--folds: got 1, expected 2" in fails(capsys, *start, labelled, "--folds", 1)
+    assert "--folds: got 1, expected a whole number of at least 2" in fails(
+        capsys, *start, labelled, "--folds", 1
+    )
     assert "--folds: 99 folds" in fails(capsys, *start, labelled, "--folds", 99)
     error = fails(capsys, *start, labelled, "--negative-to", 3)
     assert "--negative-to: got 3, expected less than --positive-from 3" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--resamples", "0"], "--resamples: got 0, expected a whole number from 40 to 100000"),
+        (["--resamples", "100000000"], "--resamples: got 100000000, expected a whole number"),
+        (["--seed", "1" * 23], "--seed: got 11111"),
+        (["--seed", "-1"], "--seed: got -1, expected a whole number from 0"),
+        (["--device", "banana"], "--device: got 'banana', which cannot be used here"),
+        (["--device", "cuda:-3"], "--device: got 'cuda:-3', which cannot be used here"),
+    ],
+)
+@pytest.mark.parametrize("command", ["detect", "eval-encoder"])
+def test_flags_of_both(
+    capsys: pytest.CaptureFixture[str],
+    encoder_folder: Path,
+    labelled: Path,
+    tmp_path: Path,
+    command: str,
+    flags: list[str],
+    message: str,
+) -> None:
+    write_set(tmp_path, "own", PAIRS, "5\n0.5\n4\n1\n")
+    files = {"detect": ["--train", labelled], "eval-encoder": ["--sts", tmp_path]}
+    assert message in fails(capsys, command, encoder_folder, *files[command], *flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--positive-from", "nan"], "--positive-from: got nan, expected a finite number"),
+        (["--negative-to", "-1e999"], "--negative-to: "),
+        (["--hidden", "0"], "--hidden: got 0, expected a whole number from 1 to 100000"),
+        (["--seeds", "1000000000"], "--seeds: got 1000000000, expected a whole number from 1"),
+        (["--epochs", "1.5"], "--epochs: got 1.5, expected a whole number of at least 1"),
+    ],
+)
+def test_flags_of_detection(
+    capsys: pytest.CaptureFixture[str], labelled: Path, flags: list[str], message: str
+) -> None:
+    assert message in fails(capsys, "detect", "enc", "--train", labelled, *flags)
+    assert "ENCODER: got '', expected the name of a" in fails(capsys, "detect", "", *flags[:0])
 
 
 # --- mine-bitext ---
@@ -163,6 +208,15 @@ def test_mining_refuses_what_cannot_be_meant(
     )
     assert "the encoder knows no piece of any sentence" in error
     assert not (tmp_path / "o").exists()
+    for flags, message in (
+        (["--threshold", "nan", "--output", "o"], "--threshold: got nan, expected a finite number"),
+        (["--gold", gold, "-k", 0], "--neighbours: got 0, expected a whole number of at least 1"),
+        (["--gold", gold, "--device", "banana"], "--device: got 'banana', which cannot be used"),
+        (["--gold", gold, "--output", ""], "--output: got '', expected the name of a file"),
+        (["--gold", gold, "--output", gold], f"--output: {gold} is an input of this command"),
+    ):
+        assert message in fails(capsys, *start, *flags)
+    assert gold.read_text() == "source-0\ttarget-0\n"
 
 
 # --- eval-encoder ---
@@ -188,6 +242,12 @@ def test_hard_pairs_and_speed(
     assert (speed["sentences"], speed["batch"]) == (128_000, 128)
     alone = run(capsys, "eval-encoder", encoder_folder, "--speed", lines)
     assert "Metric quality" not in alone
+    assert "--simile-alpha: got -1, expected a number of at least 0" in fails(
+        capsys, "eval-encoder", encoder_folder, "--sts", tmp_path, "--simile-alpha", -1
+    )
+    assert "ENCODER: got '', expected an encoder folder" in fails(
+        capsys, "eval-encoder", "", "--sts", tmp_path
+    )
     assert "--hard: there is no --sts" in fails(
         capsys, "eval-encoder", encoder_folder, "--hard", "--speed", lines
     )

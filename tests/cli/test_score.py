@@ -1,6 +1,8 @@
 """`simile score` by its command line."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import sacrebleu
@@ -87,12 +89,40 @@ def test_bad_input_is_one_line(files, tmp_path, encoder_folder, capsys):
         (["-r", tmp_path / "empty", "-i", tmp_path / "empty"], "empty"),
         (["-r", ref, "-i", hyp, "--encoder", tmp_path], "config.json"),
         (["-r", ref, "-i", hyp, "--tokenize", "13b"], "--tokenize: got '13b'"),
+        (["-r", ref, "-i", hyp, "--encoder", ""], "--encoder: got '', expected the name of a"),
+        (["-r", ref, "-i", hyp, "--simile-alpha", "1"], "--simile-alpha: there is no --encoder"),
+        (["-r", ref, "-i", hyp, "--device", "cpu"], "--device: there is no --encoder DIR"),
+        (["-r", ref, "-i", hyp, "--what"], "unrecognized arguments: --what; simile score --help"),
+        (["-r", ref], "the following arguments are required: -i/--hyp"),
     ]
+    own = ["-r", ref, "-i", hyp, "--encoder", encoder_folder]
+    for value in ("-1", "nan", "inf"):
+        cases.append(([*own, "--simile-alpha", value], f"--simile-alpha: got {value}, expected"))
+    for device in ("cuda:-3", "banana", "", "cuda:99"):
+        cases.append(([*own, "--device", device], f"--device: got '{device}', which cannot be"))
     for arguments, message in cases:
         status, out, err = run(capsys, *arguments)
         assert status == 2 and not out
         assert message in err and err.startswith("simile score: error: ")
         assert len(err.splitlines()) == 1, err
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ImportError, OSError])
+def test_a_tokeniser_without_its_package(files, capsys, monkeypatch, error):
+    def missing(name):
+        raise error(f"\nplease install\n  {name}")
+
+    monkeypatch.setattr(sacrebleu.metrics.bleu, "_get_tokenizer", missing)
+    status, _, err = run(capsys, "-r", files / "ref", "-i", files / "hyp", "--tokenize", "ja-mecab")
+    assert status == 2 and err.count("\n") == 1
+    assert "--tokenize: sacreBLEU cannot use ja-mecab here: please install" in err
+
+
+def test_closed_standard_input(files):
+    command = f"{sys.executable} -m simile_plugin score -r {files / 'ref'} -i - <&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "--hyp: <stdin>: standard input is closed" in done.stderr
 
 
 @pytest.mark.parametrize(("kind", "unit"), [("word", "words"), ("charagram", "characters")])

@@ -1,5 +1,6 @@
 """`simile train-encoder` and `simile eval-encoder` as they are typed."""
 
+import dataclasses
 import json
 import random
 import signal
@@ -9,12 +10,14 @@ import time
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder, load_own_encoder
-from simile_plugin.encoder_training.run import RunFolder
+from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.run_folder import RunFolder
 from tests.encoder_training.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -116,8 +119,8 @@ def test_json_prints_the_config(
 
 def test_a_given_sentencepiece_model_is_used(tsv: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "one", tmp_path / "two"
-    command = ["train-encoder", str(tsv), *SMALL, "--steps", "5"]
-    assert main([*command, "--output", str(first)]) == 0
+    command = ["train-encoder", str(tsv), *without(SMALL, "--vocab-size"), "--steps", "5"]
+    assert main([*command, "--output", str(first), "--vocab-size", "150"]) == 0
     model = first / "sentencepiece.model"
     assert main([*command, "--output", str(second), "--sentencepiece", str(model)]) == 0
     assert load_encoder(first).fingerprint == load_encoder(second).fingerprint
@@ -225,6 +228,17 @@ def test_bad_lines_are_reported_and_fatal_if_strict(
         (["--vocab-size", "3"], "--vocab-size 3: sentencepiece could not be trained"),
         (["--sentencepiece", "{tsv}"], "--sentencepiece: .*not a sentencepiece model"),
         (["--sentencepiece", "nowhere.model"], "nowhere.model: No such file"),
+        (["--sentencepiece", "m", "--vocab-size", "90"], "--vocab-size: got 90, but the pieces"),
+        (["--batch-size", "0"], "--batch-size: got 0, expected 1 or more"),
+        (["--dim", "1000000000"], r"--dim: got 1000000000: to train \d+ embeddings takes .* GiB"),
+        (["--kind", "lstm", "--hidden", "900000"], "--hidden: got 900000: to train .* GiB"),
+        (["--seed", "1" + 22 * "0"], "--seed: got 10{22}, expected 0 to 4294967295"),
+        (["--epochs", "nan"], "--epochs: got nan, expected a number above 0"),
+        (["--epochs", "inf"], "--epochs: got inf, expected a number above 0"),
+        (["--margin", "nan"], "--margin: got nan, expected above 0"),
+        (["--lr", "inf"], "--lr: got inf, expected a number above 0"),
+        (["--eval-sts", "x", "--eval-every", "0"], "--eval-every: got 0, with which --eval-sts"),
+        (["--output", "{tsv}"], "--output: .* is an input of this command"),
         (["--eval-sts", "nowhere"], "--eval-sts: nowhere: no STS.input"),
         (["--device", "abacus"], "--device: got 'abacus'"),
     ],
@@ -240,10 +254,101 @@ def test_bad_flags(
 
     filled = [flag.format(tsv=tsv) for flag in flags]
     out = tmp_path / "enc"
-    line = error_of(capsys, "train-encoder", tsv, "--output", out, *SMALL, *filled)
+    small = without(SMALL, "--vocab-size") if "--sentencepiece" in flags else SMALL
+    line = error_of(capsys, "train-encoder", tsv, "--output", out, *small, *filled)
     assert line.startswith("simile train-encoder: error: ")
     assert re.search(message, line)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"--dim 4\n@{own}\n", "own.flags: names itself, or a file that names it"),
+        (b"\x80\x04\x95", "own.flags:1: not UTF-8 text"),
+        (b"--dim 4\n--output 'x\n", "own.flags: line 2: No closing quotation"),
+        (None, "own.flags: cannot be read: No such file"),
+    ],
+)
+def test_bad_flag_files(
+    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.flags"
+    if content is not None:
+        own.write_bytes(content.replace(b"{own}", str(own).encode()))
+    with pytest.raises(SystemExit, match="2"):
+        main(["train-encoder", f"@{own}", "x.tsv", "--output", "y"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"simile train-encoder: error: @{own}: ") and message in line
+
+
+def test_a_flag_file_may_name_another(tsv: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(f"--steps 3 @{tmp_path / 'b'}\n")
+    (tmp_path / "b").write_text("--dim 4\n")
+    out = tmp_path / "enc"
+    assert main(["train-encoder", f"@{tmp_path / 'a'}", str(tsv), "--output", str(out)]) == 0
+    assert load_encoder(out).dim == 4
+
+
+def test_standard_input_that_is_closed(tmp_path: Path) -> None:
+    simile = f"{sys.executable} -m simile_plugin"
+    for command in ("train-encoder - --output enc", "filter-pairs -"):
+        done = subprocess.run(
+            f"{simile} {command} <&-", shell=True, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 2
+        assert done.stderr.splitlines() == [
+            f"simile {command.split()[0]}: error: standard input (-) is closed; pipe the text in, "
+            "or name a file"
+        ]
+
+
+@pytest.mark.parametrize("text", ["a b\tb c\n", "a b\tb c\nb c\ta b\nA b\ta b\n"])
+def test_pairs_that_nothing_can_be_learned_from(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder, out = tmp_path / "one.tsv", tmp_path / "one.bin", tmp_path / "enc"
+    path.write_text(text)
+    command = ["binarize-pairs", str(path), "--output", str(folder), "--tokens", "word"]
+    assert main(command) == 0
+    for pairs in (path, folder):
+        message = error_of(capsys, "train-encoder", pairs, "--output", out, "--kind", "word")
+        count = text.count("\n")
+        assert f"got {count} pairs of the same two sentences, expected different" in message
+        assert not out.exists() and not (tmp_path / "enc.training").exists()
+
+
+def test_an_encoder_that_tells_nothing_apart_is_said_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "few.tsv"
+    path.write_text("".join(f"{a} x\t{b} x\n" for a, b in ("ab", "cd", "ef", "gh")))
+    command = ["train-encoder", str(path), "--output", str(tmp_path / "enc"), "--kind", "word"]
+    assert main([*command, "--steps", "1", "--dim", "200"]) == 0
+    shown = capsys.readouterr().err
+    assert "warning: after 1 steps on 4 pairs, pairs have mean cosine" in shown
+    assert "hardly tells them apart; train on more pairs, or longer" in shown
+
+
+def test_no_steps_give_the_random_encoder(tsv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "enc"
+    flags = [*SMALL, "--steps", "0", "--seed", "5"]
+    assert main(["train-encoder", str(tsv), "--output", str(out), *flags]) == 0
+    encoder = load_own_encoder(out)
+    drawn = torch.randn(*encoder.weight.shape, generator=torch.Generator().manual_seed(5))
+    drawn[~encoder.segmenter.known(np.arange(len(drawn)))] = 0  # the unknown piece is left out
+    assert torch.equal(encoder.weight.detach(), drawn)
+    assert encoder.training_facts["chosen_step"] == 0
+
+
+def test_help_says_the_defaults_of_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train-encoder", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
+    for name in ("dim", "batch_size", "margin", "megabatch", "megabatch_anneal", "save_every"):
+        part = shown.split(f" --{name.replace('_', '-')} ", 2)[-1]
+        assert f"{defaults[name]}" in part.split(")")[0]
 
 
 def test_bad_outputs(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,8 +364,14 @@ def test_bad_outputs(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "is not replaced" in error_of(capsys, *command)
     command[3] = tmp_path / "a" / "new" / "folder"
     assert main([str(part) for part in command]) == 0
-    command[3] = tsv
+    command[3] = tmp_path / "file"
+    (tmp_path / "file").write_text("")
     assert "is a file, expected a folder" in error_of(capsys, *command)
+    inside = out / "pairs.tsv"
+    inside.write_bytes(tsv.read_bytes())
+    message = error_of(capsys, "train-encoder", inside, "--output", out, "--overwrite", *SMALL)
+    assert "--output: " in message and f"replaced with all in it, {inside} too" in message
+    assert inside.is_file()
 
 
 def test_eval_encoder_bad_input(
@@ -319,7 +430,7 @@ def without(flags: list[str], flag: str) -> list[str]:
 
 
 def test_binarized_pairs_give_the_same_encoder(tsv: Path, binarized: Path, tmp_path: Path) -> None:
-    flags = [*SMALL, "--steps", "60", "--megabatch-anneal", "10"]
+    flags = [*without(SMALL, "--vocab-size"), "--steps", "60", "--megabatch-anneal", "10"]
     model = binarized / "sentencepiece.model"
     text, mapped = tmp_path / "text", tmp_path / "mapped"
     command = ["train-encoder", str(tsv), "--output", str(text), *flags]
@@ -345,6 +456,15 @@ def test_binarized_pairs_have_their_own_pieces(
     assert "with a sentencepiece model of its own" in message
     message = error_of(capsys, "train-encoder", binarized, tsv, "--output", out)
     assert f"{binarized}: is a folder, expected TSV files, or one folder" in message
+
+
+@pytest.mark.parametrize("flag", ["--vocab-size 90", "--keep-case", "--no-nfkc"])
+def test_what_binarizing_decided(
+    flag: str, binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train-encoder", binarized, "--output", tmp_path / "enc", *flag.split()]
+    message = error_of(capsys, *command)
+    assert f"{flag.split()[0]}: {binarized} is binarized, which decided it" in message
 
 
 def test_flags_from_a_file(tsv: Path, tmp_path: Path) -> None:
@@ -512,7 +632,7 @@ def test_binarized_pairs_carry_their_tokens(
     assert main([*binarize, "--tokens", "word", "--output", str(folder)]) == 0
     assert main([*binarize, "--tokens", "sp+trigram", "--output", str(mixed)]) == 0
     # An LSTM of small embeddings gives all sentences nearly one vector after three steps.
-    train = ["--steps", "3", *SMALL, "--seed", "5", "--init-std", "5"]
+    train = ["--steps", "3", *without(SMALL, "--vocab-size"), "--seed", "5", "--init-std", "5"]
     for kind, source in (("word", folder), ("lstm", folder), ("sp+trigram", mixed)):
         first, second = tmp_path / f"{kind}1", tmp_path / f"{kind}2"
         command = ["train-encoder", "--kind", kind, *train]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from simile_plugin.cli import main
+from simile_plugin.files import InputError
 
 
 class Runs:
@@ -94,9 +95,9 @@ def test_training_state(
     with monkeypatch.context() as interrupted:
 
         def stop(self: object) -> None:
-            raise ValueError("stopped")
+            raise InputError("stopped")
 
-        interrupted.setattr("simile_plugin.encoder_training.run.TrainingRun._finish", stop)
+        interrupted.setattr("simile_plugin.encoder_training.training_run.TrainingRun._finish", stop)
         assert refused(capsys, *command, *TRAINING).endswith("stopped")
     state = tmp_path / "enc.training" / part
     assert state.is_file()

@@ -8,8 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from simile_plugin.encoder_training.binarized import (
     read_manifest,
     sample_sentences,
 )
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.pairs import (
     BadLines,
     Pairs,
@@ -36,7 +37,7 @@ from simile_plugin.encoder_training.pairs import (
     sentence_hash,
     train_sentencepiece,
 )
-from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns, TsvInput
 
 PLAIN = Preprocessing()
@@ -86,8 +87,7 @@ def test_the_same_pairs_as_in_memory(
     path = make_tsv(200)
     mapped = binarize([path], tmp_path / "out", sentencepiece=model)
     text = read_pairs([str(path)], PLAIN)
-    memory, _ = segment_pairs(text, Segmenter(Path(model).read_bytes(), PLAIN))
-    assert mapped.rows is None
+    memory = segment_pairs(text, Segmenter(Path(model).read_bytes(), PLAIN))
     assert mapped.ids.dtype == np.uint16
     assert_same_pairs(mapped, memory)
     assert sorted(os.listdir(tmp_path / "out")) == FILES
@@ -131,10 +131,8 @@ def test_training_is_the_same_bit_for_bit(
 ) -> None:
     path = make_tsv(90)
     mapped = binarize([path], tmp_path / "out", sentencepiece=model)
-    # Rows written out, as long as the trainer wants them.
-    mapped = replace(mapped, rows=mapped.pair_rows(np.arange(len(mapped))).astype(np.int32))
     segmenter = binarized_segmenter(tmp_path / "out")
-    memory, _ = segment_pairs(read_pairs([str(path)], PLAIN), segmenter)
+    memory = segment_pairs(read_pairs([str(path)], PLAIN), segmenter)
     config = TrainingConfig(steps=30, dim=8, batch_size=16, megabatch=3, megabatch_anneal=5)
     weights = []
     for pairs in (mapped, memory):
@@ -143,6 +141,31 @@ def test_training_is_the_same_bit_for_bit(
             trainer.train_step()
         weights.append(trainer.weight.detach())
     assert torch.equal(*weights)
+
+
+def slow_pairs(
+    data: bytes, segmenter: Segmenter
+) -> tuple[list[tuple[list[int], list[int]]], Counter[str]]:
+    """Pieces of each pair, and how many lines are skipped for each reason, line by line."""
+    pairs, reasons = [], Counter[str]()
+    for line in data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"):
+        try:
+            sides = line.decode().rstrip("\r").split("\t")[:2]
+        except UnicodeDecodeError:
+            reasons["not UTF-8"] += 1
+            continue
+        rows = [[p for p in row if p != segmenter.unk_id] for row in segmenter.encode(sides)]
+        if b"\0" in line:
+            reasons["zero byte, as in UTF-16"] += 1
+        elif len(sides) < 2:
+            reasons["no second column"] += 1
+        elif not all(map(PLAIN.apply, sides)):
+            reasons["empty side"] += 1
+        elif not all(rows):
+            reasons["side without a known piece"] += 1
+        else:
+            pairs.append((rows[0], rows[1]))
+    return pairs, reasons
 
 
 # Without codec= characters() would also give lone surrogates, which no UTF-8 file can hold.
@@ -156,7 +179,7 @@ ODD = st.text(
 )
 @given(lines=st.lists(st.one_of(ODD.map(str.encode), st.binary(max_size=9)), max_size=12))
 def test_odd_text(lines: list[bytes], spm_proto: bytes, tmp_path: Path) -> None:
-    """Whatever the bytes: the reader of one folder at a time agrees with the one in memory."""
+    """Whatever the bytes: the folder agrees with a slow reader, and with what is held in memory."""
     (tmp_path / "pieces.model").write_bytes(spm_proto)
     path = tmp_path / "odd.tsv"
     path.write_bytes(b"a the\tthe baker\n" + b"\n".join(lines))
@@ -165,12 +188,14 @@ def test_odd_text(lines: list[bytes], spm_proto: bytes, tmp_path: Path) -> None:
     mapped = binarize(
         [path], tmp_path / "out", bads[0], sentencepiece=str(tmp_path / "pieces.model")
     )
-    memory, dropped = segment_pairs(
-        read_pairs([str(path)], PLAIN, bads[1]), Segmenter(spm_proto, PLAIN)
-    )
-    assert_same_pairs(mapped, memory)
-    assert bads[0].counts.pop("side without a known piece", 0) == dropped
-    assert bads[0].counts == bads[1].counts
+    segmenter = Segmenter(spm_proto, PLAIN)
+    expected, reasons = slow_pairs(path.read_bytes(), segmenter)
+    assert pair_pieces(mapped) == expected
+    assert bads[0].counts == reasons
+    text = read_pairs([str(path)], PLAIN, bads[1])
+    assert_same_pairs(mapped, segment_pairs(text, segmenter))
+    assert len(text) - len(mapped) == reasons.pop("side without a known piece", 0)
+    assert bads[1].counts == reasons
 
 
 def test_bytes_do_not_depend_on_the_workers(

@@ -16,9 +16,10 @@ from simile_plugin.encoder.format import load_encoder, load_own_encoder, save_en
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import Tokenizer
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import Pairs, read_pairs, segment_pairs, train_tokenizer
-from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.simile import signature
 
@@ -51,11 +52,12 @@ class Trained:
         self.tokenizer: Tokenizer = train_tokenizer(
             tokens, text.sentences, PLAIN, 90, None, lambda line: None
         )
-        self.pairs, _ = segment_pairs(text, self.tokenizer)
+        self.pairs = segment_pairs(text, self.tokenizer)
         self.config = TrainingConfig(
             **{"steps": 60, "lr": 0.01, **SMALL, "kind": kind, **settings, **changes}
         )
         self.text = text
+        self.sentences = [line for block in text.blocks for line in block.sentences]
 
     def trainer(self) -> Trainer:
         return Trainer(self.config, self.pairs, self.tokenizer.sizes)
@@ -95,7 +97,7 @@ def test_vectors_in_training_are_those_of_the_encoder(name: str, tsv: Path) -> N
         trainer.train_step()
     encoder = made.encoder(trainer)
     some = np.array([4, 0, 9, 4])
-    expected = encoder.embed_text([made.text.sentences[row] for row in some])
+    expected = encoder.embed_text([made.sentences[row] for row in some])
     torch.testing.assert_close(trainer.learner.embed(some), expected)
     vectors, _ = trainer.learner.forward(some, [1, 0, 0])
     torch.testing.assert_close(vectors, expected)
@@ -109,7 +111,7 @@ def test_mining_searches_the_vectors_of_the_encoder(name: str, tsv: Path) -> Non
     rows = made.pairs.pair_rows(np.arange(12))
     mined = trainer._mine(rows)
     encoder = made.encoder(trainer)
-    left, right = (encoder.embed_text([made.text.sentences[r] for r in rows[:, k]]) for k in (0, 1))
+    left, right = (encoder.embed_text([made.sentences[r] for r in rows[:, k]]) for k in (0, 1))
     keys = torch.from_numpy(made.pairs.hashes[rows].view(np.int64))
     for column, places in enumerate(hardest_negatives(left, right, keys[:, 0], keys[:, 1]), 2):
         both = rows.T.ravel()
@@ -122,7 +124,7 @@ def test_gradients_are_those_of_autograd(name: str, tsv: Path) -> None:
     learner = made.trainer().learner
     some = np.array([3, 17, 3, 40])
     encoder = made.encoder(made.trainer())
-    sentences = [made.text.sentences[row] for row in some]
+    sentences = [made.sentences[row] for row in some]
     ids, offsets = map(torch.from_numpy, made.tokenizer.encode_flat(sentences))
     slow = encoder(ids, offsets)
     of_vectors = torch.randn(slow.shape, generator=torch.Generator().manual_seed(0))
@@ -315,6 +317,7 @@ def test_damaged_tensors(name: str, tsv: Path) -> None:
 
 def test_pairs_of_other_text(make_pairs: Callable[..., Pairs], tsv: Path) -> None:
     made = Trained("word", tsv)
-    made.text.sentences[:] = ["ни одно слово"] * len(made.text.sentences)
+    for block in made.text.blocks:
+        block.sentences[:] = ["ни одно слово"] * len(block.sentences)
     with pytest.raises(ValueError, match="--kind: none of the .* has a known word on both sides"):
         segment_pairs(made.text, made.tokenizer)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder_training.config import POOLS
 from simile_plugin.encoder_training.negatives import (
-    POOLS,
     _Search,
     fastest_dtype,
     hardest_negatives,

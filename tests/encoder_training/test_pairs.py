@@ -26,13 +26,16 @@ def write(path: Path, content: bytes) -> str:
     return str(path)
 
 
-def test_equal_sentences_are_one_row(tmp_path: Path) -> None:
+def test_equal_sentences_have_one_hash(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"A fox.\tone fox\nOne  fox\ta dog\tmore\nA fox.\ta fox .\n")
     text = read_pairs([path], PLAIN)
     # "one fox" and "One  fox", "A fox." and "a fox ." are equal after preprocessing.
-    assert text.sentences == ["A fox.", "one fox", "a dog"]
-    assert text.rows.tolist() == [[0, 1], [1, 2], [0, 0]]
-    assert text.hashes.tolist() == [sentence_hash(s) for s in ("a fox .", "one fox", "a dog")]
+    assert text.sentences == ["a fox .", "one fox", "a dog"]
+    (block,) = text.blocks
+    sides = ["a fox .", "one fox", "one fox", "a dog", "a fox .", "a fox ."]
+    assert block.sentences == sides and block.numbers == [1, 2, 3] and len(text) == 3
+    assert block.hashes.tolist() == [sentence_hash(s) for s in sides]
+    assert block.accepted == b"A fox.\tone fox\nOne  fox\ta dog\nA fox.\ta fox .\n"
     assert len(text.digest) == 16
 
 
@@ -55,7 +58,7 @@ BAD = b"good\tline\nno second column\n\xff\xfe\tbad\n \tempty left\nempty right\
 def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
     path = write(tmp_path / "bad.tsv", BAD)
     bad = BadLines()
-    assert len(read_pairs([path], PLAIN, bad).rows) == 2
+    assert len(read_pairs([path], PLAIN, bad)) == 2
     assert bad.counts == {"no second column": 1, "not UTF-8": 1, "empty side": 2}
     assert bad.summary() == (
         "4 lines skipped (1 no second column, 1 not UTF-8, 2 empty side): "
@@ -88,7 +91,7 @@ def test_strict(tmp_path: Path, line: bytes, message: str) -> None:
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     text = read_pairs([write(tmp_path / "a", "a\u2028b\x0cc\td\x85e\r\n".encode())], PLAIN)
-    assert text.rows.tolist() == [[0, 1]]
+    assert [block.numbers for block in text.blocks] == [[1]] and len(text.sentences) == 2
 
 
 def test_gzip_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,12 +120,12 @@ def test_unusable_files(tmp_path: Path) -> None:
 def test_pieces_are_those_of_the_segmenter(spm_proto: bytes, make_tsv: Callable[..., Path]) -> None:
     text = read_pairs([str(make_tsv(50))], PLAIN)
     segmenter = Segmenter(spm_proto, PLAIN)
-    pairs, dropped = segment_pairs(text, segmenter)
-    assert dropped == 0
+    pairs = segment_pairs(text, segmenter)
+    assert len(pairs) == 50
     assert pairs.ids.dtype == np.uint16
     expected = [
         [piece for piece in row if piece != segmenter.unk_id]
-        for row in segmenter.encode(text.sentences)
+        for row in segmenter.encode([line for block in text.blocks for line in block.sentences])
     ]
     for index, row in enumerate(expected):
         assert pairs.ids[pairs.offsets[index] : pairs.offsets[index + 1]].tolist() == row
@@ -136,8 +139,7 @@ def test_pairs_without_a_known_piece_are_dropped(tmp_path: Path) -> None:
     segmenter = Segmenter(train_sentencepiece(["ab", "ba", "abab ab"], PLAIN, 20), PLAIN)
     assert set(segmenter.encode(["ж"])[0]) == {segmenter.unk_id}
     path = write(tmp_path / "a.tsv", "ab\tba\nж\tab\nж ab\tba\n".encode())
-    pairs, dropped = segment_pairs(read_pairs([path], PLAIN), segmenter)
-    assert dropped == 1
+    pairs = segment_pairs(read_pairs([path], PLAIN), segmenter)
     assert len(pairs) == 2
     assert segmenter.unk_id not in pairs.ids
     only = write(tmp_path / "b.tsv", "ж\tж\n".encode())

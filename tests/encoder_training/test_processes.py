@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learners import sum_of_rows
 from simile_plugin.encoder_training.pairs import Pairs
-from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
+from simile_plugin.encoder_training.trainer import Trainer
 
 VOCAB = 40
 SETUP: dict[str, Any] = {

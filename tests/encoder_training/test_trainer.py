@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.encoder_training.adam import DENSE_STEPS
+from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learners import Bags
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import (
     StepStats,
     Trainer,
-    TrainingConfig,
     contrastive_step,
     embeddings_collapsed,
     margin_loss,
@@ -287,6 +287,20 @@ def test_going_on_from_a_state_changes_nothing(pairs: Pairs, stop: int, dropout:
     assert torch.equal(whole.weight.detach(), second.weight.detach())
 
 
+def test_a_state_that_numbers_sentences_otherwise(pairs: Pairs) -> None:
+    setup = config(megabatch_anneal=2)
+    first = Trainer(setup, pairs, VOCAB)
+    for _ in range(5):  # M is 2 at the fourth step: one of its two minibatches is left
+        first.train_step()
+    left = first.queue.copy()
+    assert len(left)
+    tensors, places = first.state()
+    second = Trainer(setup, pairs, VOCAB)
+    second.load_state({**tensors, "queue": tensors["queue"] * 0 + 9999}, places, mine_again=True)
+    assert second.queue[:, :2].tolist() == left[:, :2].tolist()
+    assert 0 <= second.queue.min() and second.queue.max() < 2 * len(pairs)
+
+
 def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
     trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
     bags = Bags.of(pairs, np.arange(60))
@@ -337,7 +351,7 @@ def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pa
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("steps", 0, "--steps: got 0, expected 1 or more"),
+        ("steps", -1, "--steps: got -1, expected 0 or more"),
         ("dim", 0, "--dim: got 0, expected 1 or more"),
         ("batch_size", -1, "--batch-size: got -1, expected 1 or more"),
         ("megabatch", 0, "--megabatch: got 0"),
@@ -350,6 +364,13 @@ def test_a_healthy_training_is_not_called_collapsed(make_pairs: Callable[..., Pa
         ("lr_schedule", "cosine", "--lr-schedule: got cosine, expected linear or constant"),
         ("save_every", -1, "--save-every: got -1, expected 0 or more"),
         ("log_every", 0, "--log-every: got 0, expected 1 or more"),
+        ("seed", 10**22, "--seed: got 1(0){22}, expected 0 to 4294967295"),
+        ("margin", math.nan, "--margin: got nan, expected above 0, at most 2"),
+        ("scale", math.inf, "--scale: got inf, expected a number above 0"),
+        ("dropout", math.nan, "--dropout: got nan, expected at least 0, below 1"),
+        ("scramble", math.nan, "--scramble: got nan, expected a probability"),
+        ("l2_initial", math.inf, "--l2-initial: got inf, expected 0 or more"),
+        ("init_std", math.nan, "--init-std: got nan, expected a number above 0"),
     ],
 )
 def test_flags_out_of_range(name: str, value: object, message: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.encoder_training import tsv
-from simile_plugin.encoder_training.tsv import Block, Columns, Progress, TsvInput
+from simile_plugin.encoder_training.tsv import Block, Columns, PairsProgress, TsvInput
 
 needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is missing")
 
@@ -217,10 +217,10 @@ def test_columns_are_written_as_they_are_read(spec: str) -> None:
 def test_progress_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tsv, "LINE_EVERY", -1.0)
+    monkeypatch.setattr("simile_plugin.files.progress.LINE_EVERY", -1.0)
     (tmp_path / "a").write_text("a\tb\n")
     source = TsvInput([str(tmp_path / "a")])
-    with Progress("reading", source) as progress:
+    with PairsProgress("reading", source) as progress:
         for _ in source.blocks():
             progress.add(7)
     said = capsys.readouterr().err

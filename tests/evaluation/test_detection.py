@@ -59,8 +59,11 @@ def test_classes_instead_of_grades(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "pairs.tsv is empty, expected lines of text1, text2, grade"),
-        ("a\tb\n", "pairs.tsv:1: 2 columns, expected text1, text2, grade"),
-        ("a\tb\t1\nc\td\n", "pairs.tsv:2: 2 columns, expected 3 as in the first line"),
+        ("a\tb\n", "pairs.tsv:1: got 2 tab-separated columns, expected text1, text2, grade"),
+        (
+            "a\tb\t1\nc\td\n",
+            "pairs.tsv:2: got 2 tab-separated columns, expected 3 as in the first line",
+        ),
         ("a\tb\t1\nc\td\tnan\n", "pairs.tsv:2: got grade 'nan', expected 0 or 1, or a number"),
         ("a\tb\t1\nc\td\tinf\n", "pairs.tsv:2: got grade 'inf'"),
         ("a\tb\t4\nc\td\t5\n", "pairs.tsv:2: got grade 5, expected 1 to 4"),

@@ -95,7 +95,7 @@ def test_negations_and_duplicates() -> None:
 
 
 def test_the_table(encoder: Encoder) -> None:
-    found = evaluate_hard({"e": encoder}, [pairs_by_overlap()], 0.25, 40, 1)
+    found = evaluate_hard({"e": encoder}, [pairs_by_overlap()], 0.25)
     row = found.pearson["lowest 20% SWER, gold 0 to 2"]
     # Gold 0, 1, 2 rises exactly as the word error rate does.
     assert row[OVERLAP] == pytest.approx(-100)

@@ -1,9 +1,7 @@
 """Correlation with judgements: by hand, by slow loops over real resamples, from files."""
 
 import gzip
-import itertools
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +11,12 @@ import sacrebleu
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.judgements import (
-    KINDS,
-    bootstrapped,
-    correlations,
-    differences,
     evaluate_judgements,
     metric_scores,
     read_judgements,
-    resampled_kendall,
-    resampled_pearson,
-    resampled_ranks,
 )
-from simile_plugin.evaluation.sts import pearson, ranks, spearman
-from simile_plugin.statistics.resampling import resample_counts
+from simile_plugin.evaluation.sentence_metrics import differences
+from simile_plugin.statistics import KINDS, pearson
 
 ROWS = [
     ("the grey heron waits", "the grey heron waits beside the water", 0.9),
@@ -36,57 +27,10 @@ ROWS = [
 ]
 
 
-def slow_kendall(x: list[float], y: list[float]) -> float:
-    agree = untied_x = untied_y = 0
-    for (a, b), (c, d) in itertools.combinations(zip(x, y, strict=True), 2):
-        agree += int(np.sign(a - c) * np.sign(b - d))
-        untied_x += a != c
-        untied_y += b != d
-    return agree / math.sqrt(untied_x * untied_y)
-
-
 def write(path: Path, header: str = "id\thypothesis\treference\thuman_z") -> Path:
     lines = [header, *(f"{n}\t{h}\t{r}\t{z}" for n, (h, r, z) in enumerate(ROWS))]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path
-
-
-def test_kendall_by_hand() -> None:
-    # Pairs of x = 1 2 3 and y = 1 3 3: two agree, one is tied in y: 2 / sqrt(3 * 2)
-    found = resampled_kendall(np.array([1.0, 2, 3]), np.array([1.0, 3, 3]), np.ones((1, 3)))
-    assert found.tolist() == pytest.approx([2 / math.sqrt(6)])
-
-
-def test_resamples_are_what_writing_them_out_gives() -> None:
-    rng = np.random.default_rng(4)
-    x, y = rng.integers(0, 6, 30) / 5, rng.normal(size=30)
-    (counts,) = resample_counts(30, 20, seed=8)
-    fast = correlations(x, y, counts)
-    assert fast.shape == (len(KINDS), 20)
-    for row, count in enumerate(counts.astype(int)):
-        long_x, long_y = np.repeat(x, count), np.repeat(y, count)
-        assert fast[0, row] == pytest.approx(100 * spearman(long_x, long_y))
-        assert fast[1, row] == pytest.approx(100 * pearson(long_x, long_y))
-        assert fast[2, row] == pytest.approx(100 * slow_kendall(list(long_x), list(long_y)))
-        mine = np.repeat(resampled_ranks(x, counts)[row], count)
-        assert mine.tolist() == ranks(long_x).tolist()
-
-
-def test_kendall_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = np.random.default_rng(1).normal(size=(2, 11))
-    (counts,) = resample_counts(11, 7, seed=2)
-    whole = resampled_kendall(x, y, counts)
-    monkeypatch.setattr("simile_plugin.evaluation.judgements.KENDALL_CELLS", 25)
-    assert resampled_kendall(x, y, counts).tolist() == pytest.approx(whole.tolist())
-
-
-def test_constant_scores_have_no_correlation() -> None:
-    human = np.array([1.0, 2, 3])
-    assert np.isnan(correlations(np.full(3, 0.5), human, np.ones((2, 3)))).all()
-    # Not constant, but constant in a resample that drew one segment three times.
-    once = np.array([[0.0, 3, 0]])
-    assert np.isnan(resampled_pearson(human, human, once)).all()
-    assert np.isnan(resampled_kendall(human, human, once)).all()
 
 
 def test_scores_are_those_of_training_and_of_sacrebleu(encoder: Encoder, tmp_path: Path) -> None:
@@ -141,17 +85,6 @@ def test_differences_of_several_encoders() -> None:
     }
 
 
-def test_interval_covers_the_true_correlation() -> None:
-    rng = np.random.default_rng(0)
-    human = rng.normal(size=400)
-    metric = 0.6 * human + 0.8 * rng.normal(size=400)  # true Pearson 0.6
-    rows = bootstrapped({"m": metric}, human, 400, seed=1)["m"]
-    low, high = np.percentile(rows[1, 1:], [2.5, 97.5])
-    # The standard error of Pearson is (1 - rho^2) / sqrt(n) = 3.2, and 3.92 of them wide.
-    assert low < 60 < high
-    assert 9 < high - low < 17
-
-
 def test_command(encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "x.tsv")
     assert main(["eval-encoder", str(encoder_folder), "--judgements", str(path)]) == 0
@@ -184,7 +117,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [
-        ("", None, "x.tsv: is empty"),
+        ("", None, "x.tsv is empty, expected tab-separated columns"),
         ("a\tb\tc\n", None, "x.tsv:1: no column 'hypothesis' or 'hyp' or 'mt' .*judgement-columns"),
         ("hyp\tref\tz\na\tb\t1\n", ["hyp", "gold", "z"], "no column 'gold' for the reference"),
         ("hyp\tref\tz\na\tb\t1\n", ["0", "2", "3"], "no column '0' for the hypothesis"),
@@ -192,7 +125,15 @@ def test_columns_by_name(tmp_path: Path) -> None:
         ("hyp\tref\tz\na\tb\tnan\n", None, "x.tsv:2: got human score 'nan'"),
         ("hyp\tref\tz\na\tb\t1\na b\t1\n", None, "x.tsv:3: got 2 tab-.* expected at least 3"),
         ("hyp\tref\tz\na\tb\t1\n", ["1", "2", "9"], "x.tsv:1: got 3 tab-.* expected at least 9"),
-        ("hyp\tref\tz\na\tb\t1\na\tb\t2\n", None, "2 judged segments, expected 3 or more"),
+        ("hyp\tref\tz\na\tb\t1\na\tb\t2\n", None, "2 judged segments, expected 4 or more"),
+        ("hyp\tref\tz\n" + "a\tb\t1\nc\td\t2\ne\tf\t3\n", None, "3 judged segments, expected 4"),
+        ("hyp\tref\tz\n" + "a\tb\t2.5\n" * 9, None, "score of every segment is 2.5, expected"),
+        ("a\tb\tnan\n" + "a\tb\t2\n" * 9, ["1", "2", "3"], "x.tsv:1: got human score 'nan'"),
+        (
+            "a\tb\n" * 9,
+            ["1", "2", "3"],
+            "x.tsv:1: got 2 tab-separated columns, expected at least 3",
+        ),
     ],
 )
 def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, message: str) -> None:
@@ -207,8 +148,11 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
     [
         ([], "give --sts DIR... or --judgements FILE..."),
         (["--sts", "x", "--judgement-columns", "1", "2", "3"], "--judgement-columns: there is no"),
-        (["--judgements", "x", "--resamples", "3"], "--resamples: got 3, expected 40 or more"),
-        (["--judgements", "x", "--seed", "-1"], "--seed: got -1, expected 0 or more"),
+        (
+            ["--judgements", "x", "--resamples", "3"],
+            "--resamples: got 3, expected a whole number from 40",
+        ),
+        (["--judgements", "x", "--seed", "-1"], "--seed: got -1, expected a whole number from 0"),
         (["--judgements", "x", "y", "x"], "--judgements: x is given twice"),
     ],
 )

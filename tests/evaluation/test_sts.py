@@ -1,4 +1,4 @@
-"""Correlations by hand, and STS folders as they come."""
+"""STS folders as they come, and the encoding speed."""
 
 import math
 from collections.abc import Sequence
@@ -9,48 +9,17 @@ import pytest
 import torch
 
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.evaluation.speed import measure_speed
 from simile_plugin.evaluation.sts import (
     evaluate_sts,
-    measure_speed,
-    pearson,
-    ranks,
     read_sts,
     similarities,
-    spearman,
 )
+from simile_plugin.statistics import pearson, spearman
 
 
 def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float64)
-
-
-def test_pearson_by_hand() -> None:
-    # x - 2 = (-1, 0, 1), y - 4 = (-2, 1, 1): (2 + 0 + 1) / sqrt(2 * 6)
-    assert pearson(array(1, 2, 3), array(2, 5, 5)) == pytest.approx(3 / math.sqrt(12))
-    assert pearson(array(1, 2, 3), array(3, 2, 1)) == pytest.approx(-1)
-
-
-def test_ranks_share_ties() -> None:
-    assert ranks(array(10, 30, 20, 20)).tolist() == [1, 4, 2.5, 2.5]
-
-
-def test_spearman_by_hand() -> None:
-    # Ranks 1 2 3 and 1 2.5 2.5: deviations (-1, 0, 1) and (-1, .5, .5): 1.5 / sqrt(2 * 1.5)
-    assert spearman(array(1, 2, 30), array(2, 5, 5)) == pytest.approx(1.5 / math.sqrt(3))
-    assert spearman(array(1, 2, 3), array(1, 10, 100)) == pytest.approx(1)
-
-
-def test_against_numpy() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2, 100))
-    assert pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1])
-
-
-def test_constant_sides_are_undefined() -> None:
-    for function in (pearson, spearman):
-        assert math.isnan(function(array(1, 1, 1), array(1, 2, 3)))
-        assert math.isnan(function(array(1, 2, 3), array(0, 0, 0)))
-        assert math.isnan(function(array(1, 1 + 1e-8, 1), array(1, 2, 3)))
 
 
 def write_set(folder: Path, name: str, pairs: list[tuple[str, str]], gold: str) -> None:
@@ -128,8 +97,8 @@ def test_bad_folders(tmp_path: Path) -> None:
             "1\n2\n3\n",
             "STS.input.x.txt has 4 lines but .*STS.gs.x.txt has 3; they must be parallel",
         ),
-        ("1\n2\n3\nfour\n", "STS.gs.x.txt:4: got 'four', expected a number"),
-        ("1\nnan\n3\n4\n", "STS.gs.x.txt:2: got 'nan', expected a number"),
+        ("1\n2\n3\nfour\n", "STS.gs.x.txt:4: got gold score 'four' in column 1, expected a number"),
+        ("1\nnan\n3\n4\n", "STS.gs.x.txt:2: got gold score 'nan' in column 1, expected a number"),
         ("1\n\n\n\n", "1 gold scores, expected 2 or more"),
     ],
 )
@@ -142,7 +111,9 @@ def test_bad_gold(tmp_path: Path, gold: str, message: str) -> None:
 def test_a_line_without_tab(tmp_path: Path) -> None:
     write_set(tmp_path, "x", PAIRS, "1\n2\n3\n4\n")
     (tmp_path / "STS.input.x.txt").write_text("a\tb\nno tab here\na\tb\na\tb\n")
-    with pytest.raises(ValueError, match="STS.input.x.txt:2: no TAB"):
+    with pytest.raises(
+        ValueError, match="STS.input.x.txt:2: got 1 tab-separated columns, expected sentence TAB"
+    ):
         read_sts(tmp_path)
 
 
@@ -178,10 +149,13 @@ def test_sts_b_and_three_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tb\t1\nc\td\n", "set.tsv:2: 2 columns, expected 7 or more as in STS-B"),
-        ("a\tb\t1\nc\td\tinf\n", "set.tsv:2: got 'inf', expected a number"),
+        (
+            "a\tb\t1\nc\td\n",
+            "set.tsv:2: got 2 tab-separated columns, expected 7 or more as in STS-B",
+        ),
+        ("a\tb\t1\nc\td\tinf\n", "set.tsv:2: got gold score 'inf' in column 3, expected a number"),
         ("a\tb\t1\n", "set.tsv: 1 gold scores, expected 2 or more"),
-        ("", "set.tsv: 0 gold scores"),
+        ("", "set.tsv is empty, expected tab-separated columns"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -4,19 +4,14 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation.judgements import Estimate, read_judgements
+from simile_plugin.evaluation.judgements import read_judgements
 from simile_plugin.evaluation.sentence_metrics import surface_scores
-from simile_plugin.evaluation.sts import evaluate_sts, pearson, read_sts
-from simile_plugin.evaluation.sts_quality import (
-    StsQuality,
-    evaluate_sts_metrics,
-    resampled_correlations,
-)
+from simile_plugin.evaluation.sts import evaluate_sts, read_sts
+from simile_plugin.evaluation.sts_quality import StsQuality, evaluate_sts_metrics
 from simile_plugin.report import quality
 from simile_plugin.report.page_answer import answer_quality
 from simile_plugin.report.quality import (
@@ -26,7 +21,7 @@ from simile_plugin.report.quality import (
     quality_figure,
 )
 from simile_plugin.report.report_page import Made, report_page
-from simile_plugin.statistics.resampling import resample_counts
+from simile_plugin.statistics import Estimate, pearson
 from tests.evaluation.test_sts import PAIRS, write_set
 from tests.report.test_html import check
 
@@ -46,26 +41,6 @@ def folders(tmp_path: Path) -> list[str]:
     write_set(tmp_path / "2012", "two", EIGHT[2:7], "1\n5\n2\n3\n4\n")
     write_set(tmp_path / "2013", "one", EIGHT[1:], "0.5\n4\n1\n3\n2\n4\n0\n")
     return [str(tmp_path / "2012"), str(tmp_path / "2013")]
-
-
-def test_resamples_are_what_writing_them_out_gives() -> None:
-    rng = np.random.default_rng(5)
-    scores, gold = 100 + rng.normal(size=(3, 25)), rng.integers(0, 6, 25).astype(float)
-    (counts,) = resample_counts(25, 12, seed=1)
-    fast = resampled_correlations(scores, gold, counts)
-    assert fast.shape == (3, 12)
-    for row, count in enumerate(counts.astype(int)):
-        for metric in range(3):
-            slow = 100 * pearson(np.repeat(scores[metric], count), np.repeat(gold, count))
-            assert fast[metric, row] == pytest.approx(slow)
-
-
-def test_constant_scores_have_no_correlation() -> None:
-    gold = np.array([1.0, 2, 4])
-    counts = np.array([[1.0, 1, 1], [0, 3, 0]])  # the second drew one pair three times
-    found = resampled_correlations(np.array([[0.5, 0.5, 0.5], [1, 2, 4]]), gold, counts)
-    assert np.isnan(found[0]).all()
-    assert found[1, 0] == pytest.approx(100) and math.isnan(found[1, 1])
 
 
 def test_means_over_sets_and_folders(encoder: Encoder, folders: list[str]) -> None:

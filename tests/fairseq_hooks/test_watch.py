@@ -1,9 +1,14 @@
 """The rules by which a run is stopped, apart from fairseq."""
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from fairseq import checkpoint_utils
+from fairseq_cli import train as fairseq_train
 
+from simile_plugin.fairseq_hooks import watch as watching
 from simile_plugin.fairseq_hooks.watch import Watch
 
 
@@ -70,3 +75,45 @@ def test_skips_in_a_row() -> None:
         watch.skip(3)
     with pytest.raises(FloatingPointError, match=r"4 times in a row \(--risk-max-skipped 3\): low"):
         watch.skip(3)
+
+
+def new_trainer() -> Any:
+    trainer = SimpleNamespace(get_num_updates=lambda: 7)
+    watching.begin(lambda trainer: None, trainer)
+    return trainer
+
+
+def run_epoch(trainer: Any, patience: int = 0, stop: str = "") -> Any:
+    """An epoch in which the watch finds `stop`; what fairseq's should_stop_early would answer."""
+    cfg = SimpleNamespace(
+        criterion=SimpleNamespace(_name="simile_risk"),
+        checkpoint=SimpleNamespace(patience=patience),
+        optimization=SimpleNamespace(max_update=0),
+        dataset=SimpleNamespace(disable_validation=True),
+    )
+
+    def train(*_: Any) -> bool:
+        trainer.simile_watch.stop = stop
+        return watching.stop_if_told(lambda *_: False, cfg, 1.0)
+
+    return watching.train_watched(train, cfg, trainer, None, None)
+
+
+def test_a_run_that_was_stopped_stops_no_later_one() -> None:
+    with pytest.raises(watching.Diverged, match="training stopped: cost fell"):
+        run_epoch(new_trainer(), stop="cost fell")
+    assert run_epoch(new_trainer()) is False
+    assert watching.stop_if_told(lambda *_: False, None, 1.0) is False  # no run at all
+
+
+def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:
+    fairseq_train.should_stop_early.best = 0.5
+    fairseq_train.should_stop_early.num_runs = 3
+    checkpoint_utils.save_checkpoint.best = 0.5
+    trainer = new_trainer()
+    for function in (fairseq_train.should_stop_early, checkpoint_utils.save_checkpoint):
+        assert not {"best", "num_runs"} & vars(function).keys()
+    assert run_epoch(trainer, patience=2) is False
+    fairseq_train.should_stop_early.num_runs = 2  # restored from a checkpoint
+    assert run_epoch(trainer, patience=2) == ([None], True)
+    new_trainer()

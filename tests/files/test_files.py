@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simile_plugin.files import InputError
 from simile_plugin.files import whole as files
 from simile_plugin.files.lines import read_lines, read_parallel
 from simile_plugin.files.whole import atomic_folder, atomic_write, check_replaceable
@@ -183,6 +184,12 @@ def test_lines_come_back_as_they_were_written(lines: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", stream)
         assert read_lines("-", "-i") == lines
+
+
+def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="-i: <stdin>: standard input is closed; pipe the text"):
+        read_lines("-", "-i")
 
 
 def test_lines_of_gzip(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from simile_plugin.encoder.piece_model import read_piece_model
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder_training.pairs import BadLines, read_pairs
 from simile_plugin.encoder_training.tsv import Columns, TsvInput
-from simile_plugin.fairseq_hooks.literal import evaluate
+from simile_plugin.fairseq_hooks.literals import evaluate
 from simile_plugin.files.lines import read_lines
 from simile_plugin.nbest.readers import read_nbest_lists
 from simile_plugin.report.human import DrawSettings, Study, draw_study, key_text, read_key
@@ -94,7 +94,7 @@ def tsv(data: bytes) -> None:
     unread = bad.counts.get("not UTF-8", 0) + sum(
         n for reason, n in bad.counts.items() if reason.startswith("zero byte")
     )
-    assert len(pairs.rows) + bad.total == count + unread
+    assert len(pairs) + bad.total == count + unread
 
 
 def columns(data: bytes) -> None:

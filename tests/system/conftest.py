@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from recipes.reliability.trainings import Trainings, prepare
-from simile_plugin.fairseq_hooks import fixes as compat
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints
 
 
 @pytest.fixture(scope="session")
 def trainings(
     tmp_path_factory: pytest.TempPathFactory, encoder_folder: Path
 ) -> Iterator[Trainings]:
-    compat.allow_fairseq_checkpoints()
+    allow_fairseq_checkpoints()
     with Trainings(tmp_path_factory.mktemp("trainings")) as made:
         prepare(made, encoder_folder)
         yield made

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simile_plugin.fairseq_hooks import fixes as compat
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints
 from tests.system.test_no_network import blocked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,7 +145,7 @@ def test_two_processes_train_like_one(world, one_process, tmp_path):
             for key in left:
                 if not any(part in key for part in times):
                     assert float(left[key]) == pytest.approx(float(right[key]), rel=2e-3), key
-    compat.allow_fairseq_checkpoints()
+    allow_fairseq_checkpoints()
     weights = [
         torch.load(run_folder / "checkpoint_last.pt")["model"] for run_folder in (folder, tmp_path)
     ]
@@ -204,7 +204,7 @@ class Runs:
 
 
 def test_a_checkpoint_cannot_run_code(world, tmp_path):
-    compat.allow_fairseq_checkpoints()
+    allow_fairseq_checkpoints()
     state = torch.load(world / "mle/checkpoint_last.pt", weights_only=True)
     pickled, evaluated, trace = tmp_path / "pickled.pt", tmp_path / "eval.pt", tmp_path / "ran"
     torch.save({**state, "extra_state": Runs(trace)}, pickled)
@@ -253,3 +253,14 @@ def test_finetune_reads_the_model_from_the_checkpoint(world):
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and "not a fairseq checkpoint" in done.stderr
+
+
+def test_the_flags_of_an_old_checkpoint_with_an_architecture_of_ours(tmp_path):
+    path = tmp_path / "old.pt"
+    state = {"args": Namespace(arch="fconv_beyond_bleu", encoder_embed_dim=128), "model": {}}
+    torch.save(state, path, _use_new_zipfile_serialization=False)  # as torch < 1.6 wrote it
+    done = subprocess.run(
+        [sys.executable, ROOT / "recipes/model_flags.py", path],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["--arch=fconv_beyond_bleu", "--encoder-embed-dim=128"], done

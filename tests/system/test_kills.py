@@ -149,7 +149,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Training
     # files may have 200 kB and no more; a checkpoint needs 350
     setup = (
         "import resource\n"
-        "from simile_plugin import checkpoints\n"
+        "from simile_plugin.fairseq_hooks import checkpoints\n"
         "checkpoints.SECONDS_BETWEEN = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
     )
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Training
 
 def test_a_full_disk_loses_nothing(trainings: Trainings, small_disk: Path) -> None:
     run = small_disk / "run"
-    setup = "from simile_plugin import checkpoints\ncheckpoints.SECONDS_BETWEEN = 0\n"
+    setup = "from simile_plugin.fairseq_hooks import checkpoints\ncheckpoints.SECONDS_BETWEEN = 0\n"
     status, log = short(trainings, str(run), "--save-interval-updates 1", setup)
     assert status == 1
     (error,) = errors(trainings, log)
@@ -344,7 +344,7 @@ def test_ranks_skip_together(trainings: Trainings) -> None:
 def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Trainings) -> None:
     # the validations at updates 0, 1, 2, ... see these costs, length ratios and BLEU
     setup = (
-        "from simile_plugin import watch\n"
+        "from simile_plugin.fairseq_hooks import watch\n"
         "see = watch.Watch.see\n"
         "fake = iter([(0.5, 0.9, 30), (0.4, 2.0, 20), (0.4, 1.0, 20), (0.4, 1.6, 20), "
         "(0.3, 1.7, 20), (0.2, 2.0, 20)])\n"

@@ -1,4 +1,9 @@
-"""Settings that are written as Python, read without running them."""
+"""Settings that are written as Python, read without running them.
+
+A checkpoint names its architecture and holds settings such as fconv's ``[(512, 3)] * 4`` as
+strings, and fairseq builds the model by ``eval`` of some of them: a file of tensors and plain
+containers could run anything. Every module of fairseq gets this reader under the name ``eval``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ def evaluate(text: str) -> Any:
 
     Raises:
         TypeError: if text is no string, as ``eval`` does.
-        ValueError: for anything but literals, signs, + and *; nothing of it has been run.
+        InputError: for anything but literals, signs, + and *; nothing of it has been run.
     """
     if not isinstance(text, str):
         raise TypeError(f"got {type(text).__name__}, expected a string")

@@ -1,0 +1,175 @@
+"""``OUTPUT.training``: what a training run leaves on disk until it is done, to go on from."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
+from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.learners import rank_and_world
+from simile_plugin.files import InputError, atomic_folder, atomic_write
+
+RUN, LOG = "run.json", "log.jsonl"
+STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
+# Of the state's format; states without a number are of the first. That numbered the sentences of
+# TSV files in another way.
+STATE_VERSION = 2
+
+
+def _defaults() -> dict[str, Any]:
+    """Flags of the identity that have a default, with it."""
+    given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
+    return {"tokens": "sp"} | {f.name.replace("_", "-"): f.default for f in given}
+
+
+class RunFolder:
+    """``OUTPUT.training``: identity, sentencepiece model, log and last state of a run.
+
+    Args:
+        output: the encoder folder of the run.
+        rank: of this process; only the first one writes.
+    """
+
+    def __init__(self, output: str, rank: int = 0) -> None:
+        self.writes = rank == 0
+        self.lock: int | None = None
+        target = Path(output)
+        self.path = target.with_name(target.name + ".training")
+        self.log_path = self.path / LOG
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let other processes in."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    def open(self, identity: dict[str, Any], restart: bool) -> None:
+        """Begin, or go on with what an interrupted run of the same identity left.
+
+        Raises:
+            InputError: naming the first flag that differs from the interrupted run.
+        """
+        if self.writes:
+            self._open(identity, restart)
+        if rank_and_world()[1] > 1:
+            torch.distributed.barrier()  # the others read what the first one leaves
+
+    def _open(self, identity: dict[str, Any], restart: bool) -> None:
+        saved = self.path / RUN
+        if self.path.is_dir():
+            self._lock()
+        if restart or not saved.is_file():
+            self.remove()
+            self.path.mkdir(parents=True)
+            self._lock()
+            with atomic_write(saved) as stream:
+                json.dump(identity, stream, indent=2)
+            return
+        try:
+            known = json.loads(saved.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{saved}: not valid JSON ({error}); add --restart") from error
+        since = _defaults()  # flags that an older version did not have
+        for key, value in json.loads(json.dumps(identity)).items():
+            if known.get(key, since.get(key)) != value:
+                raise InputError(
+                    f"{self.path} holds an interrupted run with another --{key} "
+                    f"({known.get(key)}, now {value}); repeat its flags or add --restart"
+                )
+
+    def _lock(self) -> None:
+        """Keep other processes out until this one ends.
+
+        Raises:
+            InputError: if another one is in.
+        """
+        self.__exit__()
+        self.lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"--output: another training is at work in {self.path}; wait for it, or name "
+                "another folder"
+            ) from error
+
+    def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
+        """That of an interrupted run, or None if there is none."""
+        saved = {file: self.path / file for file in file_names(name)}
+        if not all(path.is_file() for path in saved.values()):
+            return None
+        files = {file: path.read_bytes() for file, path in saved.items()}
+        return load_tokenizer(name, files, preprocessing)
+
+    def save_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Keep it for a run that goes on from here."""
+        for name, content in tokenizer.files.items():
+            with atomic_write(self.path / name, "wb") as stream:
+                stream.write(content)
+
+    def save_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Replace the state in one step."""
+        if not self.writes:
+            return
+        with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
+            versioned = {"format_version": STATE_VERSION, **values}
+            (temporary / STATE_JSON).write_text(json.dumps(versioned))
+            (temporary / STATE_TENSORS).write_bytes(save(tensors))
+
+    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any], int] | None:
+        """The last state and its version, or None if there is none."""
+        state = self.path / STATE
+        if not state.is_dir():
+            return None
+        try:
+            values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
+            tensors = load((state / STATE_TENSORS).read_bytes())
+            version = values.pop("format_version", 1)
+        except (ValueError, OSError, AttributeError, SafetensorError) as error:
+            raise InputError(f"{state}: cannot be read ({error}); add --restart") from error
+        if version > STATE_VERSION:
+            raise InputError(
+                f"{state}: format_version {version} is newer than {STATE_VERSION}, the newest this "
+                "version reads; update simile-plugin, or add --restart"
+            )
+        return tensors, values, version
+
+    def open_log(self, step: int) -> IO[str]:
+        """The log, cut back to what was written up to ``step``, open for more lines."""
+        if not self.writes:
+            return open(os.devnull, "w", encoding="utf-8")
+        kept = []
+        if self.log_path.is_file():
+            for line in self.log_path.read_text(encoding="utf-8").splitlines(keepends=True):
+                with contextlib.suppress(json.JSONDecodeError):  # a line cut short by a kill
+                    if json.loads(line)["step"] <= step:
+                        kept.append(line)
+        with atomic_write(self.log_path) as stream:
+            stream.writelines(kept)
+        return open(self.log_path, "a", encoding="utf-8")
+
+    def abandon(self) -> None:
+        """Keep the log only: another try begins anew."""
+        if not self.writes:
+            return
+        shutil.rmtree(self.path / STATE, ignore_errors=True)
+        (self.path / RUN).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self.path, ignore_errors=True)

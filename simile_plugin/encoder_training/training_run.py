@@ -1,0 +1,220 @@
+"""The loop of one training: log, progress, evaluation, states, choice of checkpoint."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder import Encoder, Tokenizer
+from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.pairs import say
+from simile_plugin.encoder_training.run_folder import RunFolder
+from simile_plugin.encoder_training.trainer import (
+    COLLAPSE_ADVICE,
+    COLLAPSED_GAP,
+    StepStats,
+    Trainer,
+    embeddings_collapsed,
+)
+from simile_plugin.evaluation import StsSet, evaluate_sts
+from simile_plugin.files import InputError, Progress
+
+BEST = "best."  # before the names of the chosen parameters in the state
+Tensors = dict[str, Tensor]  # parameters of an encoder by name
+
+
+class TrainingRun:
+    """The loop around Trainer: log, progress, evaluation, states, choice of checkpoint.
+
+    Args:
+        trainer: fresh.
+        tokenizer: of the training data.
+        folder: opened; a state in it is gone on from.
+        sts: sets of each STS folder that choose the checkpoint; may be empty.
+        board: TensorBoard's add_scalar(name, value, step), or None.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        tokenizer: Tokenizer,
+        folder: RunFolder,
+        sts: Mapping[str, list[StsSet]],
+        board: Callable[[str, float, int], object] | None = None,
+    ) -> None:
+        self.trainer = trainer
+        self.tokenizer = tokenizer
+        self.folder = folder
+        self.sts = sts
+        self.board = board
+        self.best_score: float | None = None
+        self.best_step = 0
+        self.best: Tensors | None = None
+        self.warned = False
+        self.seconds_before = 0.0
+        self.started = self.window_started = time.perf_counter()
+        self._resume()
+
+    def train(self) -> tuple[Tensors, dict[str, Any]]:
+        """Train to the last step.
+
+        Returns:
+            the chosen parameters, and facts about the training.
+
+        Raises:
+            InputError: if the chosen encoder is collapsed.
+        """
+        config, trainer = self.trainer.config, self.trainer
+        window: list[Tensor] = []
+        bar = Progress(config.steps, "step", keep=True, silent=not self.folder.writes)
+        with self.folder.open_log(trainer.step) as log, bar as progress:
+            try:
+                while trainer.step < config.steps:
+                    window.append(trainer.train_step())
+                    last = trainer.step == config.steps
+                    if last or trainer.step % config.log_every == 0:
+                        text = self._log_window(log, window)
+                        line = f"step {trainer.step}/{config.steps}: {text}"
+                        progress.show(trainer.step, text, line, last)
+                        window = []
+                    if config.eval_every and (last or trainer.step % config.eval_every == 0):
+                        self._evaluate(log)
+                    if config.save_every and trainer.step % config.save_every == 0:
+                        self._save_state()
+            except KeyboardInterrupt:
+                self._save_state()
+                say(f"interrupted; the same command goes on from step {trainer.step}")
+                raise
+        return self._finish()
+
+    def _log_window(self, log: IO[str], window: Sequence[Tensor]) -> str:
+        """Write the mean of some minibatches to the log, and say it; warn once of a collapse."""
+        trainer = self.trainer
+        stats = StepStats(*torch.stack(list(window)).double().mean(0).tolist())
+        if not math.isfinite(stats.loss):
+            raise InputError(f"loss is {stats.loss} at step {trainer.step}; lower --lr")
+        now = time.perf_counter()
+        pairs = len(window) * trainer.config.batch_size
+        record = {
+            "step": trainer.step,
+            "epoch": round(trainer.step * trainer.config.batch_size / len(trainer.pairs), 3),
+            **{name: round(value, 4) for name, value in asdict(stats).items()},
+            "megabatch": trainer.megabatch,
+            "lr": trainer.lr,
+            "pairs_per_s": round(pairs / (now - self.window_started)),
+            "seconds": round(self._seconds(), 2),
+        }
+        self.window_started = now
+        if stats.collapsed(trainer.config):
+            record["collapsed"] = True
+            if not self.warned:
+                say(
+                    f"warning: collapse at step {trainer.step}: loss {stats.loss:.2f} is near "
+                    f"2 * margin, random sentences have cosine {stats.random:.2f}; "
+                    f"{COLLAPSE_ADVICE}"
+                )
+            self.warned = True
+        _write_line(log, record)
+        if self.board is not None:
+            for name in ("loss", "active", "positive", "negative", "random", "megabatch", "lr"):
+                self.board(name, record[name], trainer.step)
+        return (
+            f"M {record['megabatch']} loss {record['loss']:.3f} active {record['active']:.2f} "
+            f"cosine of pairs {record['positive']:.2f}, negatives {record['negative']:.2f}, "
+            f"random {record['random']:.2f}, {record['pairs_per_s']:.0f} pairs/s"
+        )
+
+    def _evaluate(self, log: IO[str]) -> None:
+        """Log the STS scores; remember the weights if they are the best so far."""
+        tensors = self.trainer.tensors()  # by all processes: it brings all rows up to date
+        if not self.sts or not self.folder.writes:
+            return
+        encoder = finished_encoder(tensors, self.tokenizer, self.trainer.config)
+        scores = {path: evaluate_sts(encoder, path, sets) for path, sets in self.sts.items()}
+        mean = sum(part.mean_pearson for part in scores.values()) / len(scores)
+        if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
+            self.best_score, self.best_step = mean, self.trainer.step
+            self.best = {name: part.clone() for name, part in tensors.items()}
+        if self.board is not None:
+            for path, part in scores.items():
+                self.board(f"sts/{Path(path).name}", part.mean_pearson, self.trainer.step)
+        pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
+        _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
+
+    def _finish(self) -> tuple[Tensors, dict[str, Any]]:
+        facts: dict[str, Any] = {"chosen_step": self.trainer.step}
+        if self.best is not None:
+            facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
+        if self.best is not None:
+            self.trainer.learner.load_tensors(self.best)
+        chosen = self.trainer.tensors()
+        positive, random = self.trainer.mean_cosines()
+        facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}
+        facts["seconds"] = round(self._seconds(), 1)
+        if embeddings_collapsed(positive, random):
+            self.folder.abandon()
+            raise InputError(
+                f"the encoder collapsed: pairs have mean cosine {positive:.3f}, random sentences "
+                f"{random:.3f}; nothing was written but the log {self.folder.log_path}; "
+                f"{COLLAPSE_ADVICE}"
+            )
+        if positive - random < COLLAPSED_GAP:
+            say(
+                f"warning: after {self.trainer.step} steps on {len(self.trainer.pairs)} pairs, "
+                f"pairs have mean cosine {positive:.3f} and random sentences {random:.3f}: this "
+                "encoder hardly tells them apart; train on more pairs, or longer"
+            )
+        return chosen, facts
+
+    def _seconds(self) -> float:
+        """Since the first start, without the time between an interruption and the next start."""
+        return self.seconds_before + time.perf_counter() - self.started
+
+    def _save_state(self) -> None:
+        tensors, values = self.trainer.state()
+        for name, part in (self.best or {}).items():
+            tensors[BEST + name] = part.cpu()
+        values |= {"best_score": self.best_score, "best_step": self.best_step}
+        values |= {"warned": self.warned, "seconds": self._seconds()}
+        self.folder.save_state(tensors, values)
+
+    def _resume(self) -> None:
+        saved = self.folder.load_state()
+        if saved is None:
+            return
+        tensors, values, version = saved
+        best = [name for name in tensors if name.startswith(BEST)]
+        self.best = {name.removeprefix(BEST): tensors.pop(name) for name in best} or None
+        self.best_score, self.best_step = values["best_score"], values["best_step"]
+        self.warned, self.seconds_before = values["warned"], values["seconds"]
+        self.trainer.load_state(tensors, values, mine_again=version < 2)
+        say(f"going on from step {self.trainer.step} of {self.trainer.config.steps}")
+
+
+def finished_encoder(
+    tensors: Tensors,
+    tokenizer: Tokenizer,
+    config: TrainingConfig,
+    facts: dict[str, Any] | None = None,
+) -> Encoder:
+    """An encoder of a copy of parameters in training."""
+    copies = {name: part.detach().clone() for name, part in tensors.items()}
+    return Encoder.of_tensors(copies, tokenizer, config.kind, config.composer, facts)
+
+
+def _write_line(log: IO[str], record: dict[str, Any]) -> None:
+    log.write(json.dumps(record) + "\n")
+    log.flush()
+
+
+def _rounded(value: float) -> float | None:
+    """For JSON, which has no NaN."""
+    return round(value, 4) if math.isfinite(value) else None

@@ -1,0 +1,107 @@
+"""What is changed in a process that trains or translates: all of it stands in this file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from simile_plugin.fairseq_hooks import checkpoints, errors, literals, preflight, ranks, watch
+from simile_plugin.fairseq_hooks.patching import replace, train_modules, undo, wrap
+from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
+
+_installed = False
+
+
+def install() -> None:
+    """Make fairseq load its checkpoints, validate before update 0 and explain itself in one line.
+
+    Safe to call again; touches nothing outside this process.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    allow_fairseq_checkpoints()
+    importlib.import_module("fairseq.models")  # imports all of them
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairseq."):
+            replace(module, "eval", literals.evaluate)  # found before the built-in one
+    let_mbart_find_its_settings()
+    for owner, name, around in wraps():
+        wrap(owner, name, around)
+
+
+def uninstall() -> None:
+    """Take everything back; the inverse of :func:`install`, for tests."""
+    global _installed
+    undo()
+    _installed = False
+
+
+def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """(owner, name, function of ours around it); of two around one name, the later is outside."""
+    from fairseq import checkpoint_utils, options, trainer
+    from fairseq.data import Dictionary, indexed_dataset
+    from fairseq.distributed import utils
+    from fairseq.file_io import PathManager
+
+    yield sys, "excepthook", errors.show
+    yield options, "parse_args_and_arch", show_flags_with_help
+
+    yield checkpoint_utils, "torch_persistent_save", checkpoints.save_whole
+    yield checkpoint_utils, "load_checkpoint_to_cpu", checkpoints.load_or_explain
+    yield PathManager, "copy", checkpoints.copy_whole
+    yield trainer.Trainer, "save_checkpoint", checkpoints.save_with_record
+    yield trainer.Trainer, "load_checkpoint", checkpoints.load_with_record
+    yield trainer.Trainer, "get_train_iterator", checkpoints.same_batches_in_every_epoch
+
+    yield utils, "call_main", preflight.check_flags
+    yield checkpoint_utils, "verify_checkpoint_directory", preflight.check_save_dir
+    yield Dictionary, "add_from_file", preflight.check_dictionary
+    yield indexed_dataset, "make_dataset", preflight.check_data
+    yield trainer.Trainer, "__init__", preflight.check_room
+    yield trainer.Trainer, "valid_step", preflight.check_metric
+
+    yield utils, "_broadcast_object_slow", ranks.broadcast
+    yield utils, "_infer_torch_distributed_launch_init", ranks.launch_on_cpu_too
+    yield utils, "distributed_init", ranks.init_with_limit
+    yield trainer.Trainer, "__init__", ranks.build_with_limit
+    yield trainer.Trainer, "load_checkpoint", ranks.agree_before_loading
+    yield trainer.Trainer, "train_step", ranks.fail_where_memory_ends
+
+    yield trainer, "NanDetector", watch.detect_forward_only
+    yield trainer.Trainer, "__init__", watch.begin
+    yield trainer.Trainer, "clip_grad_norm", watch.clip_or_skip
+    yield trainer.Trainer, "_reduce_and_log_stats", watch.log_skipped
+    for module in train_modules():
+        yield module, "get_valid_stats", watch.judge_validation
+        yield module, "should_stop_early", watch.stop_if_told
+        yield module, "train", watch.train_watched
+
+
+def let_mbart_find_its_settings() -> None:
+    """Let ``translation_from_pretrained_bart`` load data: what it asks for is now ``cfg``."""
+    from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+
+    replace(TranslationFromPretrainedBARTTask, "args", property(lambda task: task.cfg))
+
+
+def show_flags_with_help(
+    original: Callable[..., Any], parser: argparse.ArgumentParser, *args: Any, **kwargs: Any
+) -> Any:
+    """``options.parse_args_and_arch``; ``--criterion simile_risk --help`` explains its flags too.
+
+    fairseq answers --help before it adds the flags of the chosen criterion.
+    """
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+    known = CRITERION_DATACLASS_REGISTRY.get(watch.CRITERION)
+    if known and watch.CRITERION in sys.argv and {"-h", "--help"} & set(sys.argv):
+        parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+        group = parser.add_argument_group(f"flags of --criterion {watch.CRITERION}")
+        gen_parser_from_dataclass(group, known())
+    return original(parser, *args, **kwargs)

@@ -1,0 +1,102 @@
+"""What a user can mend is said in one line; ``SIMILE_TRACEBACK=1`` shows the traceback again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+from simile_plugin.fairseq_hooks import ranks, watch
+from simile_plugin.fairseq_hooks.checkpoints import last_file
+from simile_plugin.files import InputError
+
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
+NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
+# fairseq's own words -> ours; {0} is its message, {1} and {2} are the groups.
+FAIRSEQ_SAYS = {
+    "--skip-invalid-size-inputs-valid-test": (
+        "a sentence of a validation set is too long for the model: {0}"
+    ),
+    r"Dataset not found: (\S+) \((.*)\)": (
+        "{2}: no data {1}.SRC-TGT.SRC.idx and .bin; expected a folder made by fairseq-preprocess "
+        "(check DATA, --train-subset and --valid-subset; --disable-validation needs no valid data)"
+    ),
+    "Could not infer language pair": (
+        "DATA: no file in it is called like train.SRC-TGT.SRC.idx; expected a folder made by "
+        "fairseq-preprocess, or --source-lang and --target-lang"
+    ),
+    r"(?:Criterion|Optimizer) does not match.* (\S+) vs (\S+)": (
+        "--save-dir or --restore-file: the checkpoint there is of a run with {1}, this one has "
+        "{2}; name another --save-dir and give the checkpoint to --finetune-from-model"
+    ),
+    r"--finetune-from-model can not be set together|--finetune-from-model and --restore-file": (
+        "--finetune-from-model: given together with --restore-file or a --reset flag; it starts "
+        "anew from a checkpoint by itself: leave the others out"
+    ),
+    "Valid paths .* will be ignored": "--valid-subset: {0}",
+    "Must specify batch size": "--batch-size, --max-tokens: got neither, expected one of them",
+}
+
+
+def show(
+    original: Callable[..., None],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """``sys.excepthook``."""
+    line = None if os.environ.get(TRACEBACK_VARIABLE) else one_line(error)
+    if line is None:
+        original(kind, error, trace)
+    else:
+        print(f"{os.path.basename(sys.argv[0])}: error: {line}", file=sys.stderr)
+
+
+def one_line(error: BaseException) -> str | None:
+    """The line that says what a user can do about ``error``, or None if it is a bug."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, pickle.UnpicklingError) or last_file(error).endswith(
+        "_weights_only_unpickler.py"  # torch's, which a cut file can make fail in any way
+    ):
+        return refused_checkpoint(error)
+    if isinstance(error, FloatingPointError):
+        return f"{error} For risk training: {watch.ADVICE}"
+    if isinstance(error, OSError) and (line := _file_error(error)):
+        return line
+    for words, line in FAIRSEQ_SAYS.items():
+        if found := re.search(words, str(error)):
+            return line.format(" ".join(str(error).split()), *found.groups())
+    return ranks.explain(error)
+
+
+def _file_error(error: OSError) -> str | None:
+    name = str(error.filename or "")
+    if isinstance(error, FileNotFoundError) and "dict." in os.path.basename(name):
+        return (
+            f"{name}: no such dictionary; expected a folder made by fairseq-preprocess "
+            "with dict.SRC.txt and dict.TGT.txt (check DATA, --source-lang and --target-lang)"
+        )
+    if error.errno in NO_WRITING and name:
+        return f"{name}: {error.strerror}; name a folder that can be written, or make room"
+    return str(error) if last_file(error).startswith(PACKAGE) else None
+
+
+def refused_checkpoint(error: BaseException) -> str:
+    """What was refused in which checkpoint; torch's own advice is to switch the check off."""
+    trace, path = error.__traceback__, "checkpoint"
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "load_checkpoint_to_cpu":
+            path = str(trace.tb_frame.f_locals.get("path", path))
+        trace = trace.tb_next
+    named = [f" ({line.strip()[:160]})" for line in str(error).splitlines() if "GLOBAL" in line]
+    return (
+        f"{path}: not read: it is damaged, or holds more than tensors, plain containers, settings "
+        f"and numpy arrays, which could run anything{''.join(named[:1])}; get the file from whom "
+        "you trust, or have them save it again with fairseq"
+    )

@@ -1,0 +1,186 @@
+"""What fairseq would find out late, in its own words, or never, is found before training starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from simile_plugin.fairseq_hooks.checkpoints import WANTED
+from simile_plugin.fairseq_hooks.watch import is_risk
+from simile_plugin.files import InputError
+
+LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
+DAMAGED = "it is cut short or damaged: copy it again, or run fairseq-preprocess again"
+# An index of fairseq-preprocess: 9 bytes of magic, version, code of the type, number of sentences;
+# then a length (4 bytes) and a position (8 bytes) for each sentence.
+HEADER = struct.Struct("<9sQBQ")
+A_SENTENCE = 12
+
+
+def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    """``distributed.utils.call_main``: the flags of a risk run, before any process is started.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    if is_risk(cfg):
+        seed, data = cfg.common.seed, (getattr(cfg.task, "data", None) or ".").split(os.pathsep)[0]
+        if not 0 <= seed <= LARGEST_SEED:
+            raise InputError(f"--seed: got {seed}, expected 0 to {LARGEST_SEED}")
+        if "://" not in data and not os.path.isdir(data):
+            raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
+        check_start(cfg.checkpoint)
+    return original(cfg, *args, **kwargs)
+
+
+def check_start(flags: Any) -> None:
+    """The checkpoint from which fairseq is told to start, where it has none of its own yet.
+
+    fairseq trains from random weights, and does not say so, where the path is a folder.
+
+    Raises:
+        InputError: naming the flag and the file.
+    """
+    path = flags.finetune_from_model
+    last = os.path.join(flags.save_dir, "checkpoint_last.pt")
+    if path is None or "://" in path or os.path.exists(last):
+        return
+    if not os.path.isfile(path):
+        found = "a folder" if os.path.isdir(path) else "no such file"
+        raise InputError(f"--finetune-from-model {path}: {found}; {WANTED}")
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise InputError(f"--finetune-from-model {path}: {error.strerror}") from error
+
+
+def check_save_dir(original: Callable[..., None], save_dir: str) -> None:
+    """``verify_checkpoint_directory``, which makes the folder and a file in it.
+
+    Raises:
+        InputError: naming the folder and the reason.
+    """
+    try:
+        original(save_dir)
+    except OSError as error:
+        raise InputError(
+            f"--save-dir {save_dir}: {error.strerror}; name a folder that can be written, or make "
+            "room"
+        ) from error
+
+
+def check_room(
+    original: Callable[..., None], trainer: Any, cfg: Any, task: Any, model: Any, *args: Any
+) -> None:
+    """``Trainer.__init__``: is there room for one checkpoint, were it of the parameters alone?
+
+    Raises:
+        InputError: naming the folder and both numbers of bytes.
+    """
+    original(trainer, cfg, task, model, *args)
+    folder = cfg.checkpoint.save_dir
+    if not is_risk(cfg) or cfg.checkpoint.no_save or not os.path.isdir(folder):
+        return
+    wanted = sum(p.numel() * p.element_size() for p in model.parameters())
+    free = shutil.disk_usage(folder).free
+    if free < wanted:
+        raise InputError(
+            f"--save-dir {folder}: {free:,} bytes free; a checkpoint of this model has more than "
+            f"{wanted:,}: make room, or name a folder on another disk"
+        )
+
+
+def check_metric(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Trainer.valid_step``: is --best-checkpoint-metric among what the first batch has logged?
+
+    Raises:
+        InputError: with the names that there are.
+    """
+    from fairseq.logging import metrics
+
+    found = original(trainer, *args, **kwargs)
+    wanted = trainer.cfg.checkpoint.best_checkpoint_metric
+    known = {"num_updates"}.union(*(meters.keys() for meters in metrics.get_active_aggregators()))
+    if is_risk(trainer.cfg) and wanted not in known:
+        names = ", ".join(sorted(name for name in known if not name.startswith("_")))
+        raise InputError(f"--best-checkpoint-metric: got {wanted!r}, expected one of {names}")
+    return found
+
+
+def check_dictionary(original: Callable[..., None], dictionary: Any, file: Any) -> None:
+    """``Dictionary.add_from_file``; fairseq names neither the file nor what to do.
+
+    Raises:
+        InputError: naming the file.
+    """
+    try:
+        original(dictionary, file)
+    except OSError:
+        raise
+    except Exception as error:
+        if not isinstance(file, str):  # fairseq calls itself with the opened file
+            raise
+        first = " ".join(str(error).split(". ")[0].split())[:160]
+        raise InputError(
+            f"{file}: not a dictionary of fairseq-preprocess ({first}); copy it again, or run "
+            "fairseq-preprocess again"
+        ) from error
+
+
+def check_data(
+    original: Callable[..., Any], path: str, impl: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """``indexed_dataset.make_dataset``: are path.idx and path.bin whole, and of this dictionary?
+
+    Raises:
+        InputError: naming the file and what is wrong with it.
+    """
+    dictionary = kwargs.get("dictionary")
+    if os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
+        tokens = tokens_of(path)
+        largest = int(tokens.max()) if tokens is not None and len(tokens) else -1
+        if dictionary is not None and largest >= len(dictionary):
+            folder, name = os.path.split(path)
+            beside = os.path.join(folder, f"dict.{name.rsplit('.', 1)[-1]}.txt")
+            raise InputError(
+                f"{path}.bin: holds token number {largest}, but {beside} makes only "
+                f"{len(dictionary)}; give the dictionary with which it was binarised"
+            )
+    return original(path, impl, *args, **kwargs)
+
+
+def tokens_of(path: str) -> Any:
+    """All token numbers in path.bin as one array of numpy, or None for fairseq's older formats.
+
+    Raises:
+        InputError: if the files' sizes are not what the index says.
+    """
+    from fairseq.data import indexed_dataset
+
+    index, data = f"{path}.idx", f"{path}.bin"
+    size, stored = os.path.getsize(index), os.path.getsize(data)
+    with open(index, "rb") as stream:
+        head = stream.read(HEADER.size)
+    if not head.startswith(indexed_dataset.MMapIndexedDataset.Index._HDR_MAGIC):
+        if indexed_dataset.infer_dataset_impl(path) is None:
+            raise InputError(f"{index}: no index of fairseq-preprocess ({size} bytes); {DAMAGED}")
+        return None
+    if len(head) < HEADER.size:
+        raise InputError(f"{index}: {size} bytes; {DAMAGED}")
+    _, _, code, count = HEADER.unpack(head)
+    if size != HEADER.size + A_SENTENCE * count or code not in indexed_dataset._code_to_dtype:
+        raise InputError(f"{index}: {size} bytes for {count:,} sentences; {DAMAGED}")
+    if not count:
+        return None
+    dtype = numpy.dtype(indexed_dataset._code_to_dtype[code])
+    lengths = numpy.memmap(index, numpy.int32, "r", HEADER.size, (count,))
+    wanted = int(lengths.sum(dtype=numpy.int64)) * dtype.itemsize
+    if stored != wanted:
+        raise InputError(f"{data}: {stored} bytes, {index} counts {wanted}; {DAMAGED}")
+    return numpy.memmap(data, dtype, "r")

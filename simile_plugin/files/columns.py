@@ -1,0 +1,100 @@
+"""Tab-separated columns: rows of cells that know their flag, file and line."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simile_plugin.files.errors import InputError
+from simile_plugin.files.lines import read_lines
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of one line, and where it stands: "--flag: file:line"."""
+
+    cells: list[str]
+    where: str
+
+    def expect(self, least: int, most: float = math.inf, what: str = "") -> None:
+        """Raise InputError unless there are from `least` to `most` columns; what they are."""
+        if not least <= len(self.cells) <= most:
+            wanted = f"{least}" if most == least else f"at least {least}"
+            raise InputError(
+                f"{self.where}: got {len(self.cells)} tab-separated columns, "
+                f"expected {what or wanted}"
+            )
+
+    def find(self, names: Sequence[str]) -> list[int]:
+        """Columns (from 0) of a header that have one of these names, in the order of the names.
+
+        Case, and spaces at either end, do not count.
+        """
+        header = [cell.strip().lower() for cell in self.cells]
+        return [header.index(name) for name in map(str.lower, names) if name in header]
+
+    def number(
+        self, column: int, what: str = "", low: float = -math.inf, high: float = math.inf
+    ) -> float:
+        """The finite number in a column (from 0); what it is, for the error.
+
+        Raises:
+            InputError: if there is no such column, or no number from `low` to `high` in it.
+        """
+        self.expect(column + 1)
+        value = finite_number(self.cells[column])
+        if value is None or not low <= value <= high:
+            limits = "" if math.inf in (-low, high) else f" from {low:g} to {high:g}"
+            raise InputError(
+                f"{self.where}: got {f'{what} ' if what else ''}{self.cells[column]!r} in column "
+                f"{column + 1}, expected a number{limits}"
+            )
+        return value
+
+
+def finite_number(text: str) -> float | None:
+    """The number that a text is; None for NaN, an infinite one, or anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def read_rows(
+    path: str | os.PathLike[str],
+    flag: str,
+    expected: str = "tab-separated columns",
+    *,
+    splits: int = -1,
+    delimiters: str = "\t",
+    quoted: bool = False,
+) -> list[Row]:
+    """Read a file of columns: plain, .gz, or "-" for standard input; a header is a row as others.
+
+    Args:
+        expected: what the file should hold, for the error.
+        splits: how often a line is cut at most; -1 for no limit.
+        delimiters: the first of these that is in line 1 separates the cells.
+        quoted: cells may be in double quotes, as spreadsheets write them; spaces around go.
+
+    Raises:
+        InputError: if the file is empty or unreadable (see `read_lines`).
+    """
+    lines = read_lines(path, flag)
+    if not lines:
+        raise InputError(f"{flag}: {path} is empty, expected {expected}")
+    delimiter = next((mark for mark in delimiters if mark in lines[0]), delimiters[0])
+
+    def cells(line: str) -> list[str]:
+        if not quoted:
+            return line.split(delimiter, splits)
+        try:
+            return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+        except csv.Error:  # a cell of more than 131,072 characters
+            return []
+
+    return [Row(cells(line), f"{flag}: {path}:{n}") for n, line in enumerate(lines, 1)]

@@ -1,0 +1,89 @@
+"""install() changes the process once, uninstall() restores it, and importing changes nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks import changes
+from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
+from tests.process_state import changed, state
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def clean():
+    fairseq_hooks.install()  # what it imports stays
+    fairseq_hooks.uninstall()
+    yield
+    fairseq_hooks.uninstall()
+
+
+def test_installed_once_and_taken_back(clean, monkeypatch):
+    monkeypatch.setenv(UNSAFE_VARIABLE, "1")
+    before = state()
+    fairseq_hooks.install()
+    once = state()
+    fairseq_hooks.install()
+    assert changed(once, state()) == []
+    found = changed(before, once)
+    assert {"hook", "environment", "safe"} < set(found) and "at exit" not in found
+    for owner, name, _ in changes.wraps():
+        assert getattr(owner, name).__wrapped__, name
+    fairseq_hooks.uninstall()
+    assert changed(before, state()) == []
+    assert os.environ[UNSAFE_VARIABLE] == "1"
+
+
+def test_importing_the_criterion_changes_nothing():
+    code = (
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+        "import fairseq.models, fairseq.tasks, fairseq_cli.train, simile_plugin.reward\n"
+        "from process_state import changed, state\n"
+        "sys.argv[:] = ['fairseq-train', '--criterion', 'simile_risk', '--help']\n"
+        "before = state()\n"
+        "import simile_plugin.fairseq_training.criterion, simile_plugin.fairseq_hooks\n"
+        "print('CHANGED', changed(before, state()))\n"
+    )
+    environment = {**os.environ, UNSAFE_VARIABLE: "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.strip().splitlines()[-1] == "CHANGED []", done.stderr
+
+
+def test_a_class_keeps_its_static_functions(clean, tmp_path):
+    from fairseq.file_io import PathManager
+
+    fairseq_hooks.install()
+    (tmp_path / "a").write_text("x")
+    PathManager.copy(str(tmp_path / "a"), str(tmp_path / "b"))
+    PathManager().copy(str(tmp_path / "b"), str(tmp_path / "c"))
+    assert (tmp_path / "c").read_text() == "x"
+
+
+def test_a_second_copy_of_the_trainer_is_watched_too():
+    # python -m fairseq_cli.train runs a copy of the module under the name __main__
+    code = (
+        "import sys\n"
+        "from fairseq_cli.train import (\n"
+        "    get_valid_stats, should_stop_early, train, validate, validate_and_save)\n"
+        "from simile_plugin import fairseq_hooks\n"
+        "original = train\n"
+        "fairseq_hooks.install()\n"
+        "print(sys.modules['__main__'].train.__wrapped__ is original)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip().endswith("True"), done.stderr
+
+
+def test_mbarts_task_finds_its_settings(clean):
+    fairseq_hooks.install()
+    task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
+    task.cfg = object()
+    assert task.args is task.cfg

@@ -1,0 +1,152 @@
+"""What is said in one line, and what keeps its traceback."""
+
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks import errors
+from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _installed():
+    fairseq_hooks.install()
+    yield
+    fairseq_hooks.uninstall()
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_errors_of_ours_are_one_line():
+    code = (
+        "from simile_plugin import fairseq_hooks\n"
+        "from simile_plugin.files import InputError\n"
+        "fairseq_hooks.install()\n"
+        "raise InputError('--reward: got simlie')\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "-c: error: --reward: got simlie"
+    assert "Traceback" not in done.stderr
+    shown = run_python("import os; os.environ['SIMILE_TRACEBACK'] = '1'\n" + code)
+    assert "Traceback" in shown.stderr
+
+
+def test_other_errors_keep_their_traceback():
+    start = "from simile_plugin import fairseq_hooks\nfairseq_hooks.install()\n"
+    assert "Traceback" in run_python(start + "int('no number')\n").stderr
+    # also where it is raised by a line of ours
+    ours = "from simile_plugin.fairseq_hooks.literals import _product\n_product({}, 2)"
+    done = run_python(start + ours)
+    assert "Traceback" in done.stderr
+
+
+def test_a_loss_scale_at_its_floor_gets_advice():
+    from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+
+    scaler = DynamicLossScaler(init_scale=2e-4, min_loss_scale=1e-4)
+    scaler.update()
+    with pytest.raises(FloatingPointError) as caught:
+        scaler.check_overflow(float("inf"))
+    line = errors.one_line(caught.value)
+    assert line.startswith("Minimum loss scale reached (0.0001).") and "\n" not in line
+    assert "For risk training: lower --lr or --risk-cost-scale" in line
+
+
+def test_other_damage_than_ours_passes_through(tmp_path):
+    from fairseq import checkpoint_utils
+
+    class Evil:
+        def __reduce__(self):
+            return (exec, ("raise SystemExit('it ran')",))
+
+    torch.save({"args": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(pickle.UnpicklingError, match="exec"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "evil.pt"))
+    for name, content in (("empty.pt", b""), ("text.pt", b"hello\n" * 50)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name}: cut short or damaged .*copy it again"):
+            checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / name))
+    with pytest.raises(FileNotFoundError):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "none.pt"))
+
+
+class Runs:
+    """Pickled as a call that makes a file."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return (open, (str(self.trace), "w"))
+
+
+def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path):
+    torch.save({"args": Runs(tmp_path / "ran")}, tmp_path / "evil.pt")
+    code = (
+        "from simile_plugin import fairseq_hooks\n"
+        "fairseq_hooks.install()\n"
+        "from fairseq import checkpoint_utils\n"
+        f"checkpoint_utils.load_checkpoint_to_cpu({str(tmp_path / 'evil.pt')!r})\n"
+    )
+    done = run_python(f"import os; os.environ[{UNSAFE_VARIABLE!r}] = '1'\n" + code)
+    assert not (tmp_path / "ran").exists()
+    assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is not needed and has been unset" in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert re.search(r"error: .*evil.pt: not read: .* could run anything .*GLOBAL.*open", line)
+    assert "weights_only" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("cut", [b"X", b"\x80\x02}q\x00u.", b"R"])
+def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
+    (tmp_path / "cut.pt").write_bytes(cut)
+    with pytest.raises(Exception) as caught:  # struct.error, IndexError, ...
+        torch.load(tmp_path / "cut.pt", weights_only=True)
+    assert "checkpoint: not read: it is damaged, or" in errors.one_line(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            FileNotFoundError("Dataset not found: dev (data-bin)"),
+            "data-bin: no data dev.SRC-TGT.SRC.idx and .bin; expected a folder made by fairseq-pre",
+        ),
+        (
+            Exception("Could not infer language pair, please provide it explicitly"),
+            "DATA: no file in it is called like train.SRC-TGT.SRC.idx",
+        ),
+        (
+            AssertionError("Criterion does not match; please reset the optimizer. A vs B"),
+            "--save-dir or --restore-file: the checkpoint there is of a run with A, this one has B",
+        ),
+        (
+            ValueError("--finetune-from-model and --restore-file (non-default value) can not {}"),
+            "--finetune-from-model: given together with --restore-file or a --reset flag",
+        ),
+        (
+            ValueError("Valid paths ['valid1'] will be ignored. Set --combine-val"),
+            "--valid-subset: Valid paths ['valid1'] will be ignored. Set --combine-val",
+        ),
+        (
+            AssertionError("Must specify batch size either with --max-tokens or --batch-size"),
+            "--batch-size, --max-tokens: got neither",
+        ),
+        (PermissionError(13, "Permission denied", "log"), "log: Permission denied; name a folder"),
+    ],
+)
+def test_what_fairseq_says_names_the_flag(error, line):
+    found = errors.one_line(error)
+    assert found.startswith(line) and "\n" not in found
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("y"), OSError("z"), Exception()])
+def test_no_line_for_what_no_user_did(error):
+    assert errors.one_line(error) is None

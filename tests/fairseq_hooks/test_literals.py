@@ -1,0 +1,119 @@
+"""Settings of checkpoints: read as Python would, never run."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks.literals import evaluate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[(512, 3)] * 20", "[(512, 3)] * 4 + [(1024, 3)] * 2 + 3 * [(9, 1)]", "True", "None"),
+        *("(0.9, 0.98)", "1e-3", "-1", "[1, 2, 4]", "{'a': [1], 'b': 'x'}", " [] ", "'a' * 3"),
+        "[(64, 1, 0.1)] + 2 * 3 * [(1, -1)]",
+    ],
+)
+def test_what_fairseq_writes_is_read_as_eval_reads_it(text: str) -> None:
+    assert evaluate(text) == eval(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "[(512, 3)] * 20 if print() else []",
+        "[x for x in (1,)]",
+        "(lambda: 1)()",
+        "().__class__.__bases__",
+        "[0] * 10000000000",
+        "[[0] * 9999] * 9999 * 9999",
+        "'a' * 99999",
+        "[] * 99999999999999999999",
+        "[0] * 1e999",
+        "9 ** 9 ** 9",
+        "{**{}}.x",
+        "f'{print()}'",
+        "1 +",
+        "(" * 5000,
+        "1\0",
+        "",
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected numbers, strings, True"):
+        evaluate(text)
+
+
+def test_no_string_is_a_type_error_as_it_is_for_eval() -> None:
+    for value in (True, None, 3):
+        with pytest.raises(TypeError, match="expected a string"):
+            evaluate(value)  # type: ignore[arg-type]
+
+
+LITERALS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=8,
+)
+
+
+@given(LITERALS.map(repr).filter(lambda text: "inf" not in text))
+def test_literals_are_those_of_ast(text: str) -> None:
+    assert evaluate(text) == ast.literal_eval(text)
+
+
+@given(st.text(alphabet="[]()*+-,.1a'_ {}:", max_size=20))
+def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
+    try:
+        evaluate(text)
+    except ValueError as error:
+        assert "expected numbers" in str(error)
+
+
+def test_settings_of_a_checkpoint_are_not_run(tmp_path):
+    from fairseq import utils
+    from fairseq.models import fconv
+
+    from tests.fairseq_models import make_model, make_task
+
+    fairseq_hooks.install()
+    trace = tmp_path / "ran"
+    payload = f"[(16, 3)] if open({str(trace)!r}, 'w') else []"
+    for name in ("encoder_layers", "decoder_layers", "decoder_attention"):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            make_model("fconv", make_task(), **{name: payload})
+    for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool, fconv.eval):
+        with pytest.raises(ValueError, match="expected numbers, strings, True"):
+            read(payload)
+    assert not trace.exists()
+    assert utils.eval_bool(None, default=True) is True and utils.eval_bool("False") is False
+    assert utils.eval_str_list("[1, 2]", int) == [1, 2]
+    assert fconv.eval("[(16, 3)] * 2") == [(16, 3), (16, 3)]
+    fairseq_hooks.uninstall()
+
+
+def test_every_module_of_fairseq_reads_literals_only():
+    code = (
+        "import re, sys\n"
+        "from pathlib import Path\n"
+        "from simile_plugin import fairseq_hooks\n"
+        "from simile_plugin.fairseq_hooks import literals\n"
+        "fairseq_hooks.install()\n"
+        "import fairseq.optim, fairseq.tasks\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    file = getattr(module, '__file__', None)\n"
+        "    if name.startswith('fairseq.') and file:\n"
+        "        if re.search(r'(?<![\\w.])eval\\(', Path(file).read_text(encoding='utf-8')):\n"
+        "            print(name, vars(module)['eval'] is literals.evaluate)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    found = dict(line.split() for line in done.stdout.splitlines() if line.count(" ") == 1)
+    assert set(found.values()) == {"True"}
+    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq.models.hubert.hubert"} <= set(found)

@@ -1,0 +1,14 @@
+"""The flags of a model, as they are read from its checkpoint."""
+
+import argparse
+
+import pytest
+
+
+def test_a_setting_of_two_lines_is_no_second_flag():
+    from recipes.model_flags import flag_of
+
+    action = argparse.ArgumentParser().add_argument("--encoder-layers")
+    assert flag_of(action, "[(16, 3)]") == "--encoder-layers=[(16, 3)]"
+    with pytest.raises(ValueError, match="--encoder-layers: got .*expected one line"):
+        flag_of(action, "1\n--user-dir=elsewhere")

@@ -1,0 +1,227 @@
+"""What is found before training starts, by functions; tests/system has the command lines."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+from fairseq.logging import metrics
+
+from simile_plugin import fairseq_hooks
+from simile_plugin.fairseq_hooks import checkpoints, preflight
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "formats-1" / "bin"
+
+
+def passed(*_: Any, **__: Any) -> str:
+    return "passed"
+
+
+def config(**changes: Any) -> Any:
+    """As fairseq's; names with a dot are changed: **{"common.seed": 3}."""
+    cfg = SimpleNamespace(
+        criterion=SimpleNamespace(_name="simile_risk"),
+        common=SimpleNamespace(seed=1),
+        task=SimpleNamespace(data="."),
+        checkpoint=SimpleNamespace(
+            save_dir="run", finetune_from_model=None, restore_file="checkpoint_last.pt",
+            no_save=False, best_checkpoint_metric="loss",
+        ),
+    )  # fmt: skip
+    for name, value in changes.items():
+        group, key = name.split(".")
+        setattr(getattr(cfg, group), key, value)
+    return cfg
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("common.seed", 12345678901234567890123, "--seed: got 12345678901234567890123, expected 0"),
+        ("common.seed", -1, "--seed: got -1, expected 0 to"),
+        ("task.data", "nowhere:more", "DATA nowhere: no such folder"),
+        ("checkpoint.finetune_from_model", "folder", "--finetune-from-model folder: a folder; exp"),
+        ("checkpoint.finetune_from_model", "gone.pt", "--finetune-from-model gone.pt: no such fi"),
+    ],
+)
+def test_flags(flag: str, value: Any, message: str) -> None:
+    Path("folder").mkdir()
+    cfg = config(**{flag: value})
+    with pytest.raises(ValueError, match=message):
+        preflight.check_flags(passed, cfg, None)
+    cfg.criterion._name = "cross_entropy"  # of no concern of ours
+    assert preflight.check_flags(passed, cfg, None) == "passed"
+
+
+def test_a_run_that_resumes_needs_its_first_checkpoint_no_more() -> None:
+    Path("run").mkdir()
+    Path("run/checkpoint_last.pt").touch()
+    cfg = config(**{"checkpoint.finetune_from_model": "removed.pt"})
+    assert preflight.check_flags(passed, cfg, None) == "passed"
+
+
+@pytest.mark.parametrize("save_dir", ["file", "file/inside"])
+def test_save_dir_that_is_a_file(save_dir: str) -> None:
+    from fairseq.checkpoint_utils import verify_checkpoint_directory
+
+    Path("file").touch()
+    with pytest.raises(ValueError, match=f"--save-dir {save_dir}: Not a directory; name a folder"):
+        preflight.check_save_dir(verify_checkpoint_directory, save_dir)
+
+
+def test_a_disk_without_room_for_one_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    Path("run").mkdir()
+    model = torch.nn.Linear(9, 10)  # 100 parameters of 4 bytes
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=399))
+    message = "--save-dir run: 399 bytes free; a checkpoint of this model has more than 400: make"
+    with pytest.raises(ValueError, match=message):
+        preflight.check_room(passed, None, config(), None, model)
+    preflight.check_room(passed, None, config(**{"checkpoint.no_save": True}), None, model)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=400))
+    preflight.check_room(passed, None, config(), None, model)
+
+
+def test_a_metric_that_is_not_logged() -> None:
+    def valid_step(trainer: Any) -> str:
+        metrics.log_scalar("cost", 0.5)
+        metrics.log_scalar("_counts", 3)
+        return "passed"
+
+    for metric in ("cost", "num_updates"):
+        trainer = SimpleNamespace(cfg=config(**{"checkpoint.best_checkpoint_metric": metric}))
+        with metrics.aggregate(new_root=True):
+            assert preflight.check_metric(valid_step, trainer) == "passed"
+    trainer.cfg.checkpoint.best_checkpoint_metric = "nonsense"
+    message = "--best-checkpoint-metric: got 'nonsense', expected one of cost, num_updates$"
+    with pytest.raises(ValueError, match=message), metrics.aggregate(new_root=True):
+        preflight.check_metric(valid_step, trainer)
+
+
+@pytest.fixture
+def data() -> str:
+    """Both files of a data set, copied: data.en.idx and data.en.bin."""
+    for end in ("idx", "bin"):
+        shutil.copy(FIXTURE / f"train.xx-en.en.{end}", f"data.en.{end}")
+    return "data.en"
+
+
+def load(path: str, dictionary: Any = None) -> Any:
+    fairseq_hooks.install()
+    try:
+        return data_utils.load_indexed_dataset(path, dictionary)
+    finally:
+        fairseq_hooks.uninstall()
+
+
+def test_whole_data(data: str) -> None:
+    dictionary = Dictionary.load(str(FIXTURE / "dict.en.txt"))
+    found, plain = load(data, dictionary), data_utils.load_indexed_dataset(data, dictionary)
+    assert len(found) == len(plain) > 0 and found[0].tolist() == plain[0].tolist()
+
+
+@pytest.mark.parametrize("end", ["idx", "bin"])
+@pytest.mark.parametrize("keep", [0, 5, 20, -1])
+def test_data_that_is_cut_short(data: str, end: str, keep: int) -> None:
+    path = Path(f"{data}.{end}")
+    path.write_bytes(path.read_bytes()[:keep])
+    message = rf"^{path}: (no index of fairseq-pre.*)?.*{path.stat().st_size} bytes.*copy it again"
+    with pytest.raises(ValueError, match=message):
+        load(data)
+
+
+@pytest.mark.parametrize("end", ["idx", "bin"])
+def test_data_that_is_something_else(data: str, end: str) -> None:
+    Path(f"{data}.{end}").write_bytes(b"MMIDIDX\0\0" + b"x" * 200)
+    with pytest.raises(ValueError, match=rf"{data}.{end}: 209 bytes"):
+        load(data)
+
+
+def test_a_dictionary_that_is_too_short(data: str) -> None:
+    dictionary = Dictionary.load(str(FIXTURE / "dict.en.txt"))
+    largest = max(int(load(data)[i].max()) for i in range(len(load(data))))
+    dictionary.symbols = dictionary.symbols[: largest + 1]
+    assert len(load(data, dictionary)) > 0
+    dictionary.symbols.pop()
+    message = rf"data.en.bin: holds token number {largest}, but dict.en.txt makes only {largest}; g"
+    with pytest.raises(ValueError, match=message):
+        load(data, dictionary)
+
+
+@pytest.mark.parametrize("content", [b"two words\n", b"same 1\nsame 2\n", b"\xff 1\n"])
+def test_a_file_that_is_no_dictionary(content: bytes) -> None:
+    Path("dict.en.txt").write_bytes(content)
+    fairseq_hooks.install()
+    try:
+        with pytest.raises(ValueError, match=r"^dict.en.txt: not a dictionary of fairseq-prep"):
+            Dictionary.load("dict.en.txt")
+        with pytest.raises(FileNotFoundError):
+            Dictionary.load("dict.xx.txt")
+    finally:
+        fairseq_hooks.uninstall()
+
+
+SIZES = (
+    "Error(s) in loading state_dict for M:\n\tsize mismatch for {0}: copying a param with shape "
+    "torch.Size([{1}]) from checkpoint, the shape in current model is torch.Size([{2}])."
+)
+
+
+@pytest.mark.parametrize(
+    ("torch_says", "line"),
+    [
+        (
+            SIZES.format("encoder.embed_tokens.weight", "40, 32", "44, 32"),
+            r"its vocabulary has 40 entries, the dictionary in DATA makes 44 \(encoder.embed_tok",
+        ),
+        (
+            SIZES.format("encoder.embed_tokens.weight", "40, 32", "40, 64"),
+            "another shape: encoder.embed_tokens.weight is 40 x 32 in the file and 40 x 64 here; g",
+        ),
+        (SIZES.format("decoder.fc.bias", "8", "9"), "decoder.fc.bias is 8 in the file and 9 here"),
+        ('Missing key(s) in state_dict: "encoder.a", "encoder.b"', "encoder.a is only here; give"),
+        ('Unexpected key(s) in state_dict: "encoder.a"', "encoder.a is only in the file; give"),
+        ("'model'", "holds no parameters of a model"),
+    ],
+)
+def test_parameters_that_do_not_fit(torch_says: str, line: str) -> None:
+    def load_checkpoint(trainer: Any, filename: str) -> None:
+        try:
+            raise RuntimeError(torch_says)
+        except RuntimeError:
+            raise Exception(f"{checkpoints.NOT_LOADED} {filename}; please")  # noqa: B904
+
+    trainer = SimpleNamespace(cfg=config(**{"checkpoint.finetune_from_model": "mle.pt"}))
+    with pytest.raises(ValueError, match=f"^--finetune-from-model mle.pt: .*{line}") as caught:
+        checkpoints.load_with_record(load_checkpoint, trainer, "mle.pt")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "filename", "refused"),
+    [
+        ({"checkpoint.finetune_from_model": "mle"}, "mle", "--finetune-from-model mle: no such"),
+        ({"checkpoint.restore_file": "a.pt"}, "a.pt", "--restore-file a.pt: no such file"),
+        ({}, "run/checkpoint_last.pt", ""),  # a first run from random weights
+        ({}, "folder", "--save-dir folder: no such file"),
+    ],
+)
+def test_nothing_loaded_is_refused(flags: dict[str, Any], filename: str, refused: str) -> None:
+    Path("folder").mkdir()
+    criterion = SimpleNamespace(objective=dict)
+    trainer = SimpleNamespace(
+        cfg=config(**flags), get_criterion=lambda: criterion, get_num_updates=lambda: 0
+    )
+    if refused:
+        with pytest.raises(ValueError, match=refused):
+            checkpoints.load_with_record(lambda *_: None, trainer, filename)
+    else:
+        assert checkpoints.load_with_record(lambda *_: None, trainer, filename) is None

@@ -1,0 +1,84 @@
+"""Reading columns: cells, headers, numbers, and errors that name file and line."""
+
+import gzip
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simile_plugin.files import InputError, Row, finite_number, read_rows
+
+
+def row(*cells: str) -> Row:
+    return Row(list(cells), "--gold: in.tsv:7")
+
+
+def test_rows_of_plain_and_packed_files(tmp_path: Path) -> None:
+    text = "id\tgrade\n 1\t\t3\n"
+    (tmp_path / "in.tsv").write_text(text)
+    (tmp_path / "in.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("in.tsv", "in.tsv.gz"):
+        rows = read_rows(tmp_path / name, "--gold")
+        assert [found.cells for found in rows] == [["id", "grade"], [" 1", "", "3"]]
+        assert rows[1].where == f"--gold: {tmp_path / name}:2"
+
+
+def test_a_line_is_cut_at_most_so_often(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("n1\tone\tTAB more\nn2\n")
+    rows = read_rows(tmp_path / "in", "-s", splits=1)
+    assert [found.cells for found in rows] == [["n1", "one\tTAB more"], ["n2"]]
+
+
+def test_what_spreadsheets_write(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    for text in ('item;rating\n"a; b" ; 3\n', 'item,rating\n"a; b",3\n', "item\trating\na; b\t3"):
+        path.write_text(text)
+        rows = read_rows(path, "--answers", delimiters="\t;,", quoted=True)
+        assert [found.cells for found in rows] == [["item", "rating"], ["a; b", "3"]], text
+    path.write_text("item,rating\n" + "x" * 200_000 + ",1\n")
+    assert read_rows(path, "--answers", delimiters="\t;,", quoted=True)[1].cells == []
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("")
+    with pytest.raises(InputError, match=r"--gold: .*in is empty, expected id TAB sentence$"):
+        read_rows(tmp_path / "in", "--gold", "id TAB sentence")
+
+
+def test_numbers_of_columns() -> None:
+    row("a", "b").expect(2, 2)
+    row("a", "b").expect(1)
+    got = "--gold: in.tsv:7: got 2 tab-separated columns, expected "
+    with pytest.raises(InputError, match=got + "3$"):
+        row("a", "b").expect(3, 3)
+    with pytest.raises(InputError, match=got + "at least 3$"):
+        row("a", "b").expect(3)
+    with pytest.raises(InputError, match=got + "source id TAB target id$"):
+        row("a", "b").expect(1, 1, "source id TAB target id")
+
+
+def test_columns_of_a_header() -> None:
+    header = row("Ref ", "score", "HYP", "z")
+    assert header.find(("hypothesis", "hyp")) == [2]
+    assert header.find(("z", "score")) == [3, 1]
+    assert header.find(("human",)) == []
+
+
+def test_numbers() -> None:
+    assert row("x", " 1e3 ").number(1) == 1000
+    assert row("-1").number(0, low=-1, high=1) == -1
+    at = "--gold: in.tsv:7: got "
+    for text in ("nan", "inf", "-Infinity", "1e999", "", "one", "1,5", "0x10"):
+        with pytest.raises(InputError, match=f"{at}grade '{text}' in column 2, expected a number$"):
+            row("x", text).number(1, "grade")
+    with pytest.raises(InputError, match=f"{at}'1.5' in column 1, expected a number from -1 to 1$"):
+        row("1.5").number(0, low=-1, high=1)
+    with pytest.raises(InputError, match=f"{at}1 tab-separated columns, expected at least 3$"):
+        row("1.5").number(2)
+
+
+@given(st.floats())
+def test_finite_numbers_come_back(value: float) -> None:
+    assert finite_number(repr(value)) == (value if math.isfinite(value) else None)
