@@ -147,7 +147,6 @@ def finetune(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
         env=kept | {"SIMILE_VENV": str(venv), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
 
