@@ -49,66 +49,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sheet(parser: argparse.ArgumentParser) -> None:
+    text = "a system and its translations; two or more. Equal outputs are rated once"
     parser.add_argument("--ref", required=True, metavar="FILE", help="reference translations")
     parser.add_argument("--src", metavar="FILE", help="show the sources, too (default: hidden)")
-    parser.add_argument(
-        "--sys",
-        action="append",
-        required=True,
-        metavar="NAME=FILE",
-        help="a system and its translations; two or more. Equal outputs are rated once",
+    parser.add_argument("--sys", action="append", required=True, metavar="NAME=FILE", help=text)
+    text = "draw where the outputs of these two differ (default: the last two systems)"
+    parser.add_argument("--differ", metavar="NAME,NAME", help=text)
+    paper = "(default and paper: %(default)s)"
+    _add_numbers(
+        parser,
+        ("--sentences", 200, f"sentences to draw {paper}"),
+        ("--min-tokens", 3, f"shortest reference, in words {paper}"),
+        ("--max-tokens", 25, f"longest reference, in words {paper}"),
+        (
+            "--annotators",
+            3,
+            "sheets to make; each has every item, in its own order (default: %(default)s)",
+        ),
+        ("--seed", 1, "of draw and orders (default: %(default)s)"),
     )
-    parser.add_argument(
-        "--differ",
-        metavar="NAME,NAME",
-        help="draw where the outputs of these two differ (default: the last two systems)",
-    )
-    for flag, default, what in (
-        ("--sentences", 200, "sentences to draw"),
-        ("--min-tokens", 3, "shortest reference, in words"),
-        ("--max-tokens", 25, "longest reference, in words"),
-    ):
-        parser.add_argument(
-            flag,
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{what} (default and paper: {default})",
-        )
-    parser.add_argument(
-        "--annotators",
-        type=int,
-        default=3,
-        metavar="N",
-        help="sheets to make; each has every item, in its own order (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of draw and orders (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--out", required=True, metavar="DIR", help="folder for the sheets; made if missing"
-    )
-    parser.add_argument(
-        "--key", required=True, metavar="FILE", help="key to write, outside of --out; not shared"
-    )
+    text = "folder for the sheets; made if missing"
+    parser.add_argument("--out", required=True, metavar="DIR", help=text)
+    text = "key to write, outside of --out; not shared"
+    parser.add_argument("--key", required=True, metavar="FILE", help=text)
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", required=True, metavar="FILE", help="key of the sheets")
-    parser.add_argument(
-        "--answers", required=True, nargs="+", metavar="FILE", help="answers, one file an annotator"
-    )
-    parser.add_argument(
-        "--resamples",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the sentences (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=12345, metavar="N", help="of the test (default: %(default)s)"
+    text = "answers, one file an annotator"
+    parser.add_argument("--answers", required=True, nargs="+", metavar="FILE", help=text)
+    _add_numbers(
+        parser,
+        ("--resamples", 1000, "bootstrap resamples of the sentences (default: %(default)s)"),
+        ("--seed", 12345, "of the test (default: %(default)s)"),
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_numbers(parser: argparse.ArgumentParser, *flags: tuple[str, int, str]) -> None:
+    for flag, default, text in flags:
+        parser.add_argument(flag, type=int, default=default, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> int:

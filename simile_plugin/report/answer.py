@@ -61,14 +61,14 @@ class Table:
         return [list(self.columns), *rows]
 
 
-def make_table(columns: Sequence[str], rows: Sequence[Sequence[Cell | str]], **more: Any) -> Table:
-    """A table whose rows stand for themselves; a string is a cell without more to it."""
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[object]], **more: Any) -> Table:
+    """A table whose rows stand for themselves; see `cells`."""
     return Table(columns, [[cells(row)] for row in rows], **more)
 
 
-def cells(row: Sequence[Cell | str]) -> Row:
-    """Strings made cells."""
-    return [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+def cells(row: Sequence[object]) -> Row:
+    """What is no cell becomes one, with its text and nothing more to it."""
+    return [cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row]
 
 
 def signed(difference: float, clear: bool, text: str) -> Cell:

@@ -80,7 +80,7 @@ class Chart:
         """Write it as a file of its own, `kind` svg or png; the same bytes every time."""
         self._save(stream, kind, FILE_STYLE)
 
-    def _save(self, stream: IO[Any], kind: str, style: dict[str, Any]) -> None:
+    def _save(self, stream: IO[Any], kind: str, style: Any) -> None:
         # With a terminal's backend matplotlib would want a display.
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -413,3 +413,34 @@ def test_pictures_are_linked_from_the_documents_folder(files: Path) -> None:
     (files / "docs").mkdir()
     assert main(["report", *CURVES, "--svg", "curves.svg", "--out", "docs/r.md"]) == 0
     assert "](../curves.svg)" in (files / "docs" / "r.md").read_text(encoding="utf-8")
+
+
+def test_every_question_is_one_file_and_says_what_it_needs() -> None:
+    from simile_plugin.report import NAMES, find_question, questions
+
+    folder = Path(questions.__file__).parent
+    assert sorted(NAMES) == sorted(path.stem for path in folder.glob("[a-z]*.py"))
+    for name in NAMES:
+        question = find_question(name)
+        assert question.NEEDS and callable(question.ask)
+        assert set(question.ASKED_BY) <= {flag for way in question.NEEDS for flag in way}
+        assert isinstance(question.PICTURED, bool)
+
+
+def test_the_face_does_not_wait_for_torch() -> None:
+    code = "import simile_plugin.report as r, sys; [r.find_question(name) for name in r.NAMES]; "
+    code += "sys.exit(bool({'torch', 'matplotlib', 'sacrebleu', 'fairseq'} & set(sys.modules)))"
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_templates_styles_and_scripts_are_in_the_package() -> None:
+    root = Path(__file__).resolve().parents[2]
+    setup = (root / "setup.py").read_text(encoding="utf-8")
+    patterns = ["*/*.j2", "*/*.css", "*/*.js"]
+    assert all(f'"{pattern}"' in setup for pattern in patterns)
+    report = root / "simile_plugin" / "report"
+    others = {p for p in report.rglob("*.*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    assert others == {path for pattern in patterns for path in report.glob(pattern)}

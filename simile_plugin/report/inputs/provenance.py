@@ -91,7 +91,7 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
     """The command, the files, the trainings, and what stands behind the numbers."""
     args = inputs.args
     given = {"reference": args.ref, "source": args.src, "n-best": args.nbest_lists}
-    roles = {role: (path,) for role, path in given.items() if path}
+    roles: dict[str, tuple[str, ...]] = {role: (path,) for role, path in given.items() if path}
     roles |= {"judgements": tuple(args.judgements), **inputs.named_systems}
     files = describe_files(roles, inputs.texts)
     rows = [[f.role, Cell(f.path, style="text"), f"{f.lines:,}", f.digest] for f in files]

@@ -403,7 +403,7 @@ def gaming_chart(result: GamingResult) -> Chart | None:
         return None
     starts = [epochs[0] for epochs in shown.values()]
     ratios = [e.length_ratio for e in starts]
-    edges = (
+    edges: tuple[list[float], ...] = (
         [],
         [min(e.bleu for e in starts) - BLEU_BAND],
         [min(*ratios, 1) * (1 - LENGTH_BAND), max(*ratios, 1) * (1 + LENGTH_BAND)],
