@@ -42,7 +42,7 @@ def read_nbest_lists(path: str, flag: str, read: Read = read_lines) -> list[Nbes
     cut short at the end of the file is passed over. read: reads the lines of a file.
 
     Raises:
-        ValueError: naming file and line for lists without reference or with one candidate only.
+        InputError: naming file and line for lists without reference or with one candidate only.
     """
     lines = read(path, flag)
     first = next((line for line in lines if line.strip()), "")

@@ -97,7 +97,7 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
     """Read a filled-in sheet (TSV, CSV) or what the HTML form saved; the order of rows is free.
 
     Raises:
-        ValueError: naming file:line for a rating that is missing, double, or not in 0..5, for an
+        InputError: naming file:line for a rating that is missing, double, or not in 0..5, for an
             item of another study, and for rows of more than one sheet.
     """
     lines = read_lines(path, flag)
@@ -202,7 +202,7 @@ def analyse_ratings(
     mean(s) = 1/|T| sum_t 1/|A| sum_a rating(a, output of s for t)
 
     Raises:
-        ValueError: for no answers, or two files of one sheet.
+        InputError: for no answers, or two files of one sheet.
     """
     if not answers:
         raise InputError("--answers: got no file; expected one for each annotator")

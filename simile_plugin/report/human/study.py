@@ -38,7 +38,7 @@ class DrawSettings:
         seed: of the draw and of every order.
 
     Raises:
-        ValueError: for numbers out of range.
+        InputError: for numbers out of range.
     """
 
     sentences: int = 200
@@ -122,7 +122,7 @@ def draw_study(
         systems: two or more, with one output each, parallel to `refs` (and `sources`).
 
     Raises:
-        ValueError: if a system has several seeds, or too few sentences are eligible.
+        InputError: if a system has several seeds, or too few sentences are eligible.
     """
     for system in systems:
         if len(system.outputs) > 1:
@@ -183,7 +183,7 @@ def read_key(path: str, flag: str = "--key") -> Study:
     """Read a key file.
 
     Raises:
-        ValueError: if it is no key, or was changed since it was written.
+        InputError: if it is no key, or was changed since it was written.
     """
     expected = f"{flag}: {path}: not a key that simile human-eval sheet wrote"
     try:

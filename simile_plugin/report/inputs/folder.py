@@ -51,7 +51,7 @@ def find_files(folder: str, texts: Texts) -> FolderFiles:
     """Look for the parts of a comparison (`LAYOUT`) in a folder.
 
     Raises:
-        ValueError: if it is no folder, holds none of them, two references, or answers without key.
+        InputError: if it is no folder, holds none of them, two references, or answers without key.
     """
     root = Path(folder)
     if not root.is_dir():

@@ -123,7 +123,7 @@ def read_tags(
     """Read a tag for each token: tags of a line separated by spaces.
 
     Raises:
-        ValueError: naming file and line where tags and tokens differ in number.
+        InputError: naming file and line where tags and tokens differ in number.
     """
     lines = read(path, flag)
     if len(lines) != len(tokens):
@@ -145,7 +145,7 @@ def load_tagger(model: str | None) -> Any:
     """spaCy's pipeline by its name, or the usual English one; None where that is not installed.
 
     Raises:
-        ValueError: if a model that was asked for cannot be loaded.
+        InputError: if a model that was asked for cannot be loaded.
     """
     try:
         import spacy
@@ -162,7 +162,7 @@ def spacy_tags(tagger: Any, tokens: Sentences) -> list[list[str]]:
     """spaCy's coarse part of speech of each token, the tokens taken as they are.
 
     Raises:
-        ValueError: if the model gives none.
+        InputError: if the model gives none.
     """
     from spacy.tokens import Doc
 

@@ -49,7 +49,7 @@ def read_validations(
         {update: {key: number}} in ascending order; numbers may be NaN or infinite.
 
     Raises:
-        ValueError: if there is no validation, saying what the file holds instead.
+        InputError: if there is no validation, saying what the file holds instead.
     """
     if is_tensorboard(path):
         return read_tensorboard(path, flag, subset)

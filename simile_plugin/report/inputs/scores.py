@@ -72,7 +72,7 @@ def score_all(
         Scores with a column for each seed of each system.
 
     Raises:
-        ValueError: if a score is not finite.
+        InputError: if a score is not finite.
     """
     outputs = [output for system in systems for output in system.outputs]
     scores = score_outputs(

@@ -36,7 +36,7 @@ def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, .
     """Read `NAME=FILE[,FILE...]` arguments: name -> files, one per seed, in the order given.
 
     Raises:
-        ValueError: for a missing name or file, a name given twice, or one with control characters.
+        InputError: for a missing name or file, a name given twice, or one with control characters.
     """
     named: dict[str, tuple[str, ...]] = {}
     for spec in specs:
@@ -70,7 +70,7 @@ def read_systems(
         ref_name: flag and file of the references, for the error.
 
     Raises:
-        ValueError: naming both files and both counts when one is not parallel to the references.
+        InputError: naming both files and both counts when one is not parallel to the references.
     """
     systems = []
     for name, files in named.items():
@@ -114,7 +114,7 @@ def read_sentences(path: str, flag: str, kind: str = PLAIN, read: Read = read_li
         read: reads the lines of a file.
 
     Raises:
-        ValueError: naming file and flag if the file is empty or unreadable, or an id is missing.
+        InputError: naming file and flag if the file is empty or unreadable, or an id is missing.
     """
     lines = read(path, flag)
     sentences = lines if kind == PLAIN else _generated(lines, path, flag, kind)
@@ -152,7 +152,7 @@ def read_column(title: str, path: str, systems: Sequence[System]) -> dict[str, t
     `MLE<TAB>61.5` and `SIMILE<TAB>63.0<TAB>64.5`. Systems that are not compared are ignored.
 
     Raises:
-        ValueError: naming the column and file, for a missing system or something not a number.
+        InputError: naming the column and file, for a missing system or something not a number.
     """
     flag = f"--column {title}"
     lines = read_lines(path, flag)
@@ -204,7 +204,7 @@ def read_sentence_scores(
         title -> system name -> one list of N numbers a seed.
 
     Raises:
-        ValueError: if a system or seed is left out, a file is not parallel, or a line has no such
+        InputError: if a system or seed is left out, a file is not parallel, or a line has no such
             number.
     """
     expected = "expected TITLE:NAME=FILE, a file for each file of --sys NAME"

@@ -21,7 +21,7 @@ def read_tensorboard(path: str, flag: str, subset: str = "valid") -> Validations
     As in a log, a resumed run is one run: where updates step back, what came after is dropped.
 
     Raises:
-        ValueError: if the package tensorboard is missing, or there are no numbers.
+        InputError: if the package tensorboard is missing, or there are no numbers.
     """
     inside = os.path.join(path, subset)
     source = inside if os.path.isdir(inside) else path

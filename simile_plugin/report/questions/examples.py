@@ -82,7 +82,7 @@ def analyse_examples(
         scores: (N, 2) of the pair's first seeds, where they are known already.
 
     Raises:
-        ValueError: without an encoder, or for a number below 1.
+        InputError: without an encoder, or for a number below 1.
     """
     from simile_plugin.reward import bleu_signature, score_outputs, signature
 

@@ -29,7 +29,7 @@ def write_compare_mt(
         The path of its page.
 
     Raises:
-        ValueError: if the folder holds other files than such a report.
+        InputError: if the folder holds other files than such a report.
     """
     from compare_mt import compare_mt_main as main
     from compare_mt import reporters
