@@ -17,7 +17,8 @@ from torch.utils import _pytree as pytree
 from simile_plugin.cli import main
 from simile_plugin.encoder_training.negatives import POOLS, hardest_negatives, random_negatives
 from simile_plugin.encoder_training.trainer import Trainer, TrainingConfig
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, numbers
 from tests.pairs import random_pairs, write_pairs
 
