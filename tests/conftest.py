@@ -126,7 +126,8 @@ def task():
 
 @pytest.fixture
 def make_criterion(task, encoder_folder):
-    from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+    from simile_plugin.fairseq_training.config import SimileRiskConfig
+    from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 
     def make(**flags):
         flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}

@@ -9,7 +9,8 @@ import pytest
 import torch
 from fairseq.distributed import LegacyDistributedDataParallel
 
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 from tests.fairseq_training.test_portions import small_memory
 
