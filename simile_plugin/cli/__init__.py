@@ -26,6 +26,7 @@ ORDER = (
     "filter-pairs",
     "train-encoder",
     "eval-encoder",
+    "fit-reward",
     "detect",
     "mine-bitext",
     "convert-encoder",

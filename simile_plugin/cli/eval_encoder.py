@@ -12,6 +12,7 @@ from simile_plugin.files import InputError
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import EncodingSpeed
+    from simile_plugin.reward import LearnedReward
 
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
@@ -51,6 +52,7 @@ examples:
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
   simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
   simile eval-encoder ENCODER --sts sts/201[2-6] --hard
+  simile eval-encoder ENCODER --learned REWARD --judgements my.tsv
   simile eval-encoder ENCODER --speed sentences.txt
 """
 
@@ -81,6 +83,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("HYP", "REF", "SCORE"),
         help="names in the header, or numbers from 1 (line 1 is then taken for a header, and "
         "skipped, if its score is no number)",
+    )
+    parser.add_argument(
+        "--learned",
+        metavar="DIR",
+        help="a learned reward (made by simile fit-reward) beside them on --judgements",
     )
     parser.add_argument("--speed", metavar="FILE", help="measure the encoding speed on its lines")
     parser.add_argument(
@@ -120,13 +127,15 @@ def run(args: argparse.Namespace) -> int:
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
     device = usable_device(args.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
+    learned = _learned(args.learned, encoders) if args.learned else None
     lines = read_lines(args.speed, "--speed") if args.speed else []
     sets = [part for parts in folders.values() for part in parts]
     sentences = [text for part in sets for text in (*part.left, *part.right)]
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
-    found = analyse_quality(encoders, folders, judged, args.simile_alpha, args.resamples, args.seed)
+    settings = args.simile_alpha, args.resamples, args.seed, learned
+    found = analyse_quality(encoders, folders, judged, *settings)
     hard = None
     if args.hard:
         hard = evaluate_hard(encoders, sets, args.simile_alpha)
@@ -173,6 +182,16 @@ def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> 
         )
 
 
+def _learned(folder: str, encoders: Mapping[str, RewardEncoder]) -> LearnedReward:
+    """The learned reward; InputError unless the encoder of its fit is among those given."""
+    from simile_plugin.reward import load_learned
+
+    learned = load_learned(folder, "--learned")
+    if all(encoder.fingerprint != learned.encoder for encoder in encoders.values()):
+        learned.use(next(iter(encoders.values())))
+    return learned
+
+
 def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str, EncodingSpeed]:
     """Encoding speed of each encoder."""
     from simile_plugin.evaluation import SPEED_SENTENCES, measure_speed
@@ -208,6 +227,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.hard and not args.sts:
         raise InputError("--hard: there is no --sts DIR it could take pairs from")
+    if args.learned and not args.judgements:
+        raise InputError("--learned: there is no --judgements FILE it could be judged by")
     if args.judgement_columns and not args.judgements:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
     for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):

@@ -1,4 +1,4 @@
-"""`simile score`: BLEU, chrF, SIM and SIMILE of hypotheses against references."""
+"""`simile score`: BLEU, chrF, SIM, SIMILE and a learned reward of hypotheses against references."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simile_plugin.files import InputError
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
 
-HELP = "scores hypotheses against references: BLEU, chrF, SIM and SIMILE, by corpus or by sentence"
+HELP = "scores hypotheses against references: BLEU, chrF, SIM, SIMILE, by corpus or by sentence"
 
 EPILOG = """\
 scores are percent; files are plain text, one sentence a line, detokenised (.gz or - work too)
@@ -21,6 +21,7 @@ scores are percent; files are plain text, one sentence a line, detokenised (.gz 
   chrF    sacreBLEU's, of the corpus and of a sentence: character n-grams of orders 1 to 6
   SIM     cosine of the mean subword embeddings of both sides, averaged over sentences
   SIMILE  LP^alpha * SIM, LP = exp(1 - max(|r|, |h|) / min(|r|, |h|)), lengths in encoder pieces
+  LEARNED a learned reward (made by simile fit-reward), averaged over sentences
 
 an empty side scores 0; a difference of systems needs a test: simile report
 
@@ -28,6 +29,7 @@ examples:
   simile score -r ref.en -i hyp.en --encoder ENCODER
   simile score -r ref.en -i mle.en simile.en --encoder ENCODER --json
   simile score -r ref.en -i hyp.en --encoder ENCODER --sentence-level > scores.tsv
+  simile score -r ref.en -i hyp.en --encoder ENCODER --learned REWARD
 """
 
 
@@ -49,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=file_name,
         metavar="DIR",
         help="reward encoder (made by simile train-encoder), for SIM and SIMILE",
+    )
+    parser.add_argument(
+        "--learned",
+        type=file_name,
+        metavar="DIR",
+        help="learned reward (made by simile fit-reward); --encoder is the one of its fit",
     )
     parser.add_argument(
         "--simile-alpha",
@@ -75,11 +83,13 @@ def run(args: argparse.Namespace) -> int:
         bleu_signature,
         check_tokenizer,
         chrf_signature,
+        load_learned,
         score_outputs,
         signature,
     )
 
-    for flag, value in (("--simile-alpha", args.simile_alpha), ("--device", args.device)):
+    for name in ("simile_alpha", "device", "learned"):
+        flag, value = f"--{name.replace('_', '-')}", getattr(args, name)
         if value is not None and args.encoder is None:
             raise InputError(f"{flag}: there is no --encoder DIR it could be for")
     check_tokenizer(args.tokenize, "--tokenize")
@@ -91,14 +101,17 @@ def run(args: argparse.Namespace) -> int:
     if args.encoder is not None:
         device = usable_device("cpu" if args.device is None else args.device)
         encoder = load_encoder(args.encoder, device)
+    learned = load_learned(args.learned, "--learned") if args.learned is not None else None
     with Progress(len(refs), "sent") as bar:
         scores = score_outputs(
-            outputs, refs, encoder, alpha, args.tokenize, bar.update, chrf_words=0
+            outputs, refs, encoder, alpha, args.tokenize, bar.update, chrf_words=0, learned=learned
         )
     warn_of_unknown(scores)
     signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
     if encoder is not None:
         signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
+    if learned is not None:
+        signatures["LEARNED"] = learned.signature
     if args.sentence_level:
         print_sentences(args, scores)
     else:
@@ -120,6 +133,7 @@ def warn_of_unknown(scores: ListScores) -> None:
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
     """Sentence scores of one output, in percent."""
     named = {"BLEU": scores.bleu, "chrF": scores.chrf, "SIM": scores.sim, "SIMILE": scores.simile}
+    named["LEARNED"] = scores.learned
     return {
         name: (100 * values[:, system].double()).tolist()
         for name, values in named.items()
@@ -128,7 +142,7 @@ def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
 
 
 def corpus(scores: ListScores, system: int) -> dict[str, float]:
-    """Corpus scores of one output: BLEU, chrF, means of SIM and SIMILE, length ratio in words."""
+    """Corpus scores of one output: BLEU, chrF, means of the others, length ratio in words."""
     from simile_plugin.reward import corpus_bleu, corpus_chrf
 
     stats = scores.bleu_stats[:, system].sum(0)

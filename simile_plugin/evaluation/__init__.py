@@ -22,6 +22,7 @@ from simile_plugin.evaluation.detection import (
     shared_sentence_groups,
 )
 from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
+from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (
     Judgements,
     Quality,
@@ -34,6 +35,7 @@ from simile_plugin.evaluation.meteor import (
     meteor_scores,
     missing_meteor,
 )
+from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
 from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
@@ -41,6 +43,7 @@ from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate
 from simile_plugin.statistics import KINDS, Estimate
 
 __all__ = [
+    "HARMS",
     "KINDS",
     "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
@@ -50,7 +53,11 @@ __all__ = [
     "Embed",
     "EncodingSpeed",
     "Estimate",
+    "Fit",
+    "Harm",
+    "HarmedSentence",
     "Judgements",
+    "Material",
     "Meteor",
     "Neighbours",
     "PerceptronConfig",
@@ -59,6 +66,7 @@ __all__ = [
     "StsQuality",
     "StsScores",
     "StsSet",
+    "check_fit",
     "embed_all",
     "evaluate_detection",
     "evaluate_hard",
@@ -66,8 +74,11 @@ __all__ = [
     "evaluate_mining",
     "evaluate_sts",
     "evaluate_sts_metrics",
+    "fit_reward",
+    "format_fit",
     "format_hard",
     "group_folds",
+    "harmed_sentences",
     "measure_speed",
     "meteor_scores",
     "missing_meteor",
@@ -81,5 +92,6 @@ __all__ = [
     "retrieval_accuracy",
     "shared_sentence_groups",
     "similarities",
+    "steps",
     "tune_threshold",
 ]

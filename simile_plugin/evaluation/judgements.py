@@ -20,7 +20,7 @@ from simile_plugin.evaluation.sentence_metrics import (
     surface_scores,
 )
 from simile_plugin.files import InputError, Row, read_rows
-from simile_plugin.reward import SIMILE_ALPHA
+from simile_plugin.reward import SIMILE_ALPHA, LearnedReward
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
@@ -131,10 +131,11 @@ def metric_scores(
     judgements: Judgements,
     alpha: float = SIMILE_ALPHA,
     meteor: Meteor | None = None,
+    learned: LearnedReward | None = None,
 ) -> dict[str, Floats]:
-    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF and, if given, METEOR."""
+    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given."""
     pairs = judgements.hyps, judgements.refs
-    return encoder_scores(encoders, *pairs, alpha) | surface_scores(*pairs, meteor)
+    return encoder_scores(encoders, *pairs, alpha, learned) | surface_scores(*pairs, meteor)
 
 
 def evaluate_judgements(
@@ -144,16 +145,28 @@ def evaluate_judgements(
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
     meteor: Meteor | None = None,
+    learned: LearnedReward | None = None,
 ) -> Quality:
     """Correlate every metric with the human scores of each file, and average over the files.
 
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
     """
-    found = []
-    for number, part in enumerate(files):
-        scores = metric_scores(encoders, part, alpha, meteor)
-        found.append(bootstrap_correlations(scores, part.human, resamples, seed + number))
+    scores = [metric_scores(encoders, part, alpha, meteor, learned) for part in files]
+    return correlate(scores, files, resamples, seed)
+
+
+def correlate(
+    scores: Sequence[dict[str, Floats]],
+    files: Sequence[Judgements],
+    resamples: int = BOOTSTRAP_RESAMPLES,
+    seed: int = SEED,
+) -> Quality:
+    """:func:`evaluate_judgements` of scores that are there already: one dict a file."""
+    found = [
+        bootstrap_correlations(values, part.human, resamples, seed + number)
+        for number, (values, part) in enumerate(zip(scores, files, strict=True))
+    ]
     mean = {name: np.mean([part[name] for part in found], axis=0) for name in found[0]}
     return Quality(
         segments={part.path: len(part.human) for part in files},

@@ -17,6 +17,7 @@ from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.reward import (
     CHAR_ORDER,
     SIMILE_ALPHA,
+    LearnedReward,
     bleu_statistics,
     chrf_statistics,
     corpus_chrf,
@@ -34,15 +35,22 @@ def encoder_scores(
     left: Sequence[str],
     right: Sequence[str],
     alpha: float = SIMILE_ALPHA,
+    learned: LearnedReward | None = None,
 ) -> dict[str, Floats]:
-    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME"."""
+    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME".
+
+    LEARNED beside them if there is a learned reward, of the encoder of its fit.
+    """
     found = {}
     for name, encoder in encoders.items():
-        scores = score_outputs([left], right, encoder, alpha)
+        own = learned if learned and learned.encoder == encoder.fingerprint else None
+        scores = score_outputs([left], right, encoder, alpha, learned=own)
         of = f" of {name}" if len(encoders) > 1 else ""
         for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
             assert values is not None
             found[metric + of] = values[:, 0].double().numpy()
+        if scores.learned is not None:
+            found["LEARNED"] = scores.learned[:, 0].double().numpy()
     return found
 
 
@@ -78,8 +86,8 @@ def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Each encoder's SIM and SIMILE minus every other metric, and minus the encoders before it."""
-    ours = [name for name in mean if name.startswith("SIM")]
+    """Ours (SIM, SIMILE, LEARNED) minus every other metric, and minus the encoders before it."""
+    ours = [name for name in mean if name.startswith(("SIM", "LEARNED"))]
     theirs = [name for name in mean if name not in ours]
     pairs = [(name, other) for name in ours for other in theirs]
     pairs += [

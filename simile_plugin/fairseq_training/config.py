@@ -27,7 +27,8 @@ class SimileRiskConfig(FairseqDataclass):
         metadata={
             "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
             "(sentence BLEU, +1 on orders 2 to 4), chrf, chrf++ (sacreBLEU's), sim, half (the "
-            "paper's half/half), a mix such as simile:0.7,bleu:0.3, or your own module:function, "
+            "paper's half/half), learned:DIR (made by simile fit-reward), a mix such as "
+            "simile:0.7,bleu:0.3 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
             "called with hypotheses (B lists of N strings), references and sources, returning "
             "B x N numbers"
         },

@@ -100,6 +100,7 @@ class SimileRiskCriterion(FairseqCriterion):
         names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
         found = {flag(name): str(getattr(self.cfg, name)) for name in names}
         encoder = self._encoder.module
+        found["--reward"] = self.reward.identity
         return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}
 
     def forward(
@@ -156,8 +157,8 @@ class SimileRiskCriterion(FairseqCriterion):
             refs = [row[0] for row in hyps]
             encoder = self._encoder.to(risk_set.tokens.device)
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-            chrf_words = self.reward.chrf_words
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize, chrf_words)
+            wanted = self.reward.chrf_words, self.reward.learned
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
             if self.reward.function is None:
                 return Judgement(hyps, scores, self.reward.from_scores(scores))
             srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
@@ -263,7 +264,10 @@ def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
 def load_reward_encoder(cfg: SimileRiskConfig, reward: Reward) -> Any:
     """The encoder of ``--simile-encoder``, or None where the reward can do without."""
     if cfg.simile_encoder:
-        return load_encoder(cfg.simile_encoder)
+        encoder = load_encoder(cfg.simile_encoder)
+        if reward.learned is not None:
+            reward.learned.use(encoder)
+        return encoder
     if reward.needs_encoder:
         raise InputError(
             f"--simile-encoder: not given, but --reward {cfg.reward} needs the folder of a reward "

@@ -1,4 +1,4 @@
-"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, and what --reward names.
+"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, learned, and --reward.
 
 Whole outputs, one string a sentence; scores are (sentences, outputs):
 
@@ -38,6 +38,21 @@ from simile_plugin.reward.chrf import (
     corpus_chrf,
     list_chrf_statistics,
 )
+from simile_plugin.reward.faults import (
+    FAULTS,
+    Lexicon,
+    WordTable,
+    count_faults,
+    make_lexicon,
+    words_of,
+)
+from simile_plugin.reward.learned import (
+    REWARD,
+    LearnedReward,
+    load_learned,
+    reward_of_faults,
+    save_learned,
+)
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
     ListScores,
@@ -50,10 +65,15 @@ from simile_plugin.reward.spec import Reward
 
 __all__ = [
     "CHAR_ORDER",
+    "FAULTS",
+    "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
+    "LearnedReward",
+    "Lexicon",
     "ListScores",
     "Reward",
+    "WordTable",
     "add_similarity",
     "bleu_signature",
     "bleu_statistics",
@@ -62,10 +82,16 @@ __all__ = [
     "chrf_statistics",
     "corpus_bleu",
     "corpus_chrf",
+    "count_faults",
     "length_penalty",
     "list_chrf_statistics",
+    "load_learned",
+    "make_lexicon",
+    "reward_of_faults",
+    "save_learned",
     "score_lists",
     "score_outputs",
     "sentence_bleu",
     "signature",
+    "words_of",
 ]

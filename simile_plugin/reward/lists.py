@@ -17,6 +17,7 @@ from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import list_statistics, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, list_chrf_statistics, sentence_chrf
+from simile_plugin.reward.learned import LearnedReward
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
 
 SENTENCES_AT_ONCE = 512
@@ -41,6 +42,7 @@ class ListScores:
             for; so are the next two.
         chrf: (B, N) chrF in [0, 1].
         chrfpp: (B, N) chrF++ in [0, 1].
+        learned: (B, N) the learned reward in [0, 1], or None if not asked for.
     """
 
     bleu_stats: Tensor
@@ -55,6 +57,7 @@ class ListScores:
     chrf_stats: Tensor | None = None
     chrf: Tensor | None = None
     chrfpp: Tensor | None = None
+    learned: Tensor | None = None
 
     @property
     def unknown_share(self) -> float:
@@ -69,6 +72,7 @@ def score_lists(
     alpha: float = SIMILE_ALPHA,
     tokenize: str = "13a",
     chrf_words: int | None = None,
+    learned: LearnedReward | None = None,
 ) -> ListScores:
     """Score B lists of N candidates against B references; each distinct string is encoded once.
 
@@ -79,9 +83,11 @@ def score_lists(
         alpha: exponent of the length penalty (the paper: 0.25).
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
         chrf_words: the word order, 0 for chrF and 2 for chrF++ beside it; None leaves both out.
+        learned: a learned reward, which needs the encoder of its fit.
 
     Raises:
-        ValueError: if there is not one list a reference, or the lists differ in length.
+        InputError: if there is not one list a reference, the lists differ in length, or the
+            encoder is not the learned reward's.
     """
     if len(hyps) != len(refs):
         raise InputError(f"got {len(hyps)} candidate lists for {len(refs)} references")
@@ -91,6 +97,9 @@ def score_lists(
     scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
     if encoder is not None:
         add_similarity(scores, hyps, refs, encoder, alpha)
+        if learned is not None:
+            assert scores.sim is not None
+            scores.learned = learned.scores(hyps, refs, encoder, scores.sim)
     if chrf_words is not None:
         counts = list_chrf_statistics(hyps, refs, chrf_words)
         scores.chrf_stats = torch.from_numpy(counts)
@@ -132,6 +141,7 @@ def score_outputs(
     tokenize: str = "13a",
     progress: Callable[[int], object] | None = None,
     chrf_words: int | None = None,
+    learned: LearnedReward | None = None,
 ) -> ListScores:
     """Score whole system outputs by :func:`score_lists`, in memory that does not grow with N x D.
 
@@ -143,15 +153,16 @@ def score_outputs(
     Returns:
         Scores of shape (B, N), on the CPU.
     """
+    settings = encoder, alpha, tokenize, chrf_words, learned
     parts = []
     for start in range(0, len(refs), SENTENCES_AT_ONCE):
         rows = slice(start, start + SENTENCES_AT_ONCE)
         lists = list(zip(*(output[rows] for output in outputs), strict=True))
-        parts.append(score_lists(lists, refs[rows], encoder, alpha, tokenize, chrf_words))
+        parts.append(score_lists(lists, refs[rows], *settings))
         if progress is not None:
             progress(len(lists))
     if not parts:
-        parts.append(score_lists([], [], encoder, alpha, tokenize, chrf_words))
+        parts.append(score_lists([], [], *settings))
     joined: dict[str, Any] = {
         name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
         for name, value in vars(parts[0]).items()

@@ -12,17 +12,23 @@ from torch import Tensor
 
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
+from simile_plugin.reward.learned import LearnedReward, load_learned
 from simile_plugin.reward.lists import ListScores
 
 logger = logging.getLogger(__name__)
 
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
 COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++")
+LEARNED = "learned:"  # and the folder of simile fit-reward
+NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, f"{LEARNED}DIR"))
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
 
 
 def parse_reward(spec: str) -> dict[str, float] | RewardFunction:
     """Read ``--reward``: a name, a weighted mix, or a user's ``module:function``.
+
+    The name of a learned reward is ``learned:DIR``; what stands after the last colon is a weight
+    if it is a number. The folder cannot have a comma in its name.
 
     Returns:
         Weights by component (summing to 1), or the imported function.
@@ -35,16 +41,21 @@ def parse_reward(spec: str) -> dict[str, float] | RewardFunction:
         return dict(SHORTHANDS[spec])
     if spec in COMPONENTS:
         return {spec: 1.0}
-    terms = [term.partition(":") for term in spec.split(",")]
+    terms = [term.strip().rpartition(":") for term in spec.split(",")]
     if all(_is_number(weight) for _, _, weight in terms):
-        return _parse_mix(spec, [(name.strip(), float(weight)) for name, _, weight in terms])
-    if len(terms) == 1 and terms[0][1]:
-        return _import_function(*terms[0][::2])
+        return _parse_mix(spec, [(name, float(weight)) for name, _, weight in terms])
+    if len(terms) == 1 and _is_learned(spec):
+        return {spec: 1.0}
+    if len(terms) == 1 and terms[0][0]:
+        return _import_function(*spec.split(":", 1))
     raise InputError(
-        f"--reward: got '{spec}'{_suggestion(spec)}; expected one of "
-        f"{', '.join((*COMPONENTS, *SHORTHANDS))}, a mix such as simile:0.7,bleu:0.3, "
-        "or your own module:function"
+        f"--reward: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
+        "a mix such as simile:0.7,bleu:0.3, or your own module:function"
     )
+
+
+def _is_learned(name: str) -> bool:
+    return name.startswith(LEARNED) and name != LEARNED
 
 
 def _is_number(text: str) -> bool:
@@ -63,14 +74,16 @@ def _suggestion(name: str) -> str:
 def _parse_mix(spec: str, terms: list[tuple[str, float]]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for name, weight in terms:
-        if name not in COMPONENTS:
+        if name not in COMPONENTS and not _is_learned(name):
             raise InputError(
                 f"--reward: got component '{name}' in '{spec}'{_suggestion(name)}; "
-                f"expected {', '.join(COMPONENTS)}"
+                f"expected {', '.join(COMPONENTS)}, {LEARNED}DIR"
             )
         if name in weights:
             raise InputError(f"--reward: got component '{name}' twice in '{spec}'; add its weights")
         weights[name] = weight
+    if sum(map(_is_learned, weights)) > 1:
+        raise InputError(f"--reward: got two learned rewards in '{spec}'; expected one")
     total = sum(weights.values())
     if not all(weight > 0 for weight in weights.values()) or abs(total - 1) > 1e-6:
         raise InputError(
@@ -86,8 +99,7 @@ def _import_function(module_name: str, function_name: str) -> RewardFunction:
     except ImportError as error:
         raise InputError(
             f"--reward: cannot import module '{module_name}' ({error}); expected "
-            "module:function with the module on PYTHONPATH, or one of "
-            f"{', '.join((*COMPONENTS, *SHORTHANDS))}"
+            f"module:function with the module on PYTHONPATH, or one of {NAMES}"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -108,7 +120,10 @@ class Reward:
             one is left out.
 
     Raises:
-        ValueError: for a bad spec.
+        InputError: for a bad spec, or a folder of a learned reward that cannot be read.
+
+    Attributes:
+        learned: the learned reward, if it has a part in it; for `score_lists`.
     """
 
     def __init__(self, spec: str) -> None:
@@ -116,12 +131,21 @@ class Reward:
         parsed = parse_reward(spec)
         self.function = parsed if callable(parsed) else None
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
+        self.learned: LearnedReward | None = None
+        self.identity = spec  # says what is trained on, wherever a folder lies
         self.warned = False
+        for name in filter(_is_learned, [*self.weights]):
+            folder = name.removeprefix(LEARNED)
+            self.learned = load_learned(folder, "--reward")
+            self.weights = {
+                "learned" if part == name else part: weight for part, weight in self.weights.items()
+            }
+            self.identity = spec.replace(folder, self.learned.fingerprint)
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether SIM or SIMILE has a part in it."""
-        return bool(self.weights.keys() & {"sim", "simile"})
+        """Whether SIM, SIMILE or a learned reward has a part in it."""
+        return bool(self.weights.keys() & {"sim", "simile", "learned"})
 
     @property
     def chrf_words(self) -> int | None:
@@ -138,17 +162,18 @@ class Reward:
             "simile": scores.simile,
             "chrf": scores.chrf,
             "chrf++": scores.chrfpp,
+            "learned": scores.learned,
         }
         device = scores.bleu.device if scores.sim is None else scores.sim.device
         total = torch.zeros(scores.bleu.shape, device=device)
         for name, weight in self.weights.items():
             component = components[name]
-            if component is None and name in ("sim", "simile"):
+            if component is None and scores.sim is None and "chrf" not in name:
                 raise InputError(
                     f"--reward {self.spec}: needs --simile-encoder DIR, a reward encoder "
                     "(make one by simile train-encoder)"
                 )
-            assert component is not None, "score_lists was called without reward.chrf_words"
+            assert component is not None, "score_lists: no chrf_words, learned of reward"
             total += weight * component.to(device)
         return total
 

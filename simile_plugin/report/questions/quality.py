@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         StsSet,
     )
     from simile_plugin.report.inputs import Inputs
+    from simile_plugin.reward import LearnedReward
 
 NEEDS = (("encoder", "sts"), ("encoder", "judgements"))
 ASKED_BY = ("sts", "judgements")
@@ -99,6 +100,7 @@ def analyse_quality(
     alpha: float = 0.25,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
+    learned: LearnedReward | None = None,
 ) -> QualityResult:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
@@ -117,11 +119,15 @@ def analyse_quality(
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
+    if learned is not None:
+        signatures["LEARNED"] = learned.signature
     wanted = (folders or judged) and not missing
     with evaluation.Meteor() if wanted else nullcontext() as meteor:
         settings = (alpha, resamples, seed, meteor)
         sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings) if folders else None
-        quality = evaluation.evaluate_judgements(encoders, judged, *settings) if judged else None
+        quality = (
+            evaluation.evaluate_judgements(encoders, judged, *settings, learned) if judged else None
+        )
     fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     notes = (missing,) if missing else ()
     return QualityResult(fingerprints, sts, quality, alpha, resamples, seed, signatures, notes)

@@ -1,0 +1,136 @@
+"""`simile fit-reward`: weights of translations' faults, fitted to human judgements and to harm."""
+
+from __future__ import annotations
+
+import argparse
+
+from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name
+
+HELP = "fits a reward to human judgements, safe against what people were not asked about"
+
+DESCRIPTION = """\
+Fit a learned reward: exp(-sum of weight * fault / 4), in [0, 1]. The twelve faults of a hypothesis
+(SIM's distance, words and pairs of words without a like in the reference, their order, repeated
+bigrams, unknown words, missing common words, negations, numbers, length) are 0 for the reference
+itself, so that it scores 1; an empty hypothesis scores 0. The weights are never negative. They are
+fitted to the human scores, standardised in each file, and to harm made of plain text (a phrase
+repeated, a half dropped, words appended, shuffled, a negation, number or name changed, words left
+untranslated), which must cost the more the more of it there is.
+
+Printed: the correlation with people on judgements that the reward was not fitted on, each file left
+out once (a single file is cut in five), with bootstrap intervals, beside SIM, SIMILE, sentence
+BLEU, chrF, chrF++ and METEOR 1.5 (where Java and pycocoevalcap are); how much of the harm to
+such hypotheses lowers the reward, and by how many standard deviations of a human score; and the
+weights.
+
+--judgements FILE: a TSV of hypothesis, reference and human score, as simile eval-encoder reads it.
+--text FILE: sentences of the references' language. Their words are the known ones (others count as
+untranslated), their commonest the function words, and harm is made of them. No sentence of a test
+set, nor what the reward will be judged by, belongs into either.
+"""
+
+EPILOG = """\
+examples:
+  simile fit-reward --judgements wmt15.*.tsv --encoder ENCODER --text news.en.gz europarl.en.gz \\
+      --output REWARD
+  fairseq-train ... --reward learned:REWARD --simile-encoder ENCODER
+  simile score -r ref.en -i hyp.en --encoder ENCODER --learned REWARD
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--judgements",
+        required=True,
+        nargs="+",
+        metavar="FILE",
+        help="judged segments, one TSV a language pair",
+    )
+    parser.add_argument(
+        "--judgement-columns",
+        nargs=3,
+        metavar=("HYP", "REF", "SCORE"),
+        help="names in the header, or numbers from 1",
+    )
+    parser.add_argument(
+        "--encoder",
+        required=True,
+        type=file_name,
+        metavar="DIR",
+        help="reward encoder (made by simile train-encoder); the reward works with no other",
+    )
+    parser.add_argument(
+        "--text", required=True, nargs="+", metavar="FILE", help="plain text, one sentence a line"
+    )
+    parser.add_argument(
+        "--output", required=True, type=file_name, metavar="DIR", help="folder of the reward"
+    )
+    parser.add_argument(
+        "--seed",
+        type=SEED,
+        default=12345,
+        metavar="N",
+        help="of the harm, the folds and the bootstrap (default %(default)s)",
+    )
+    parser.add_argument(
+        "--resamples",
+        type=RESAMPLES,
+        default=1000,
+        metavar="N",
+        help="bootstrap resamples of the intervals (default %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_device(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, print and save; InputError for input that no reward can be fitted to."""
+    import json
+    import sys
+    from contextlib import nullcontext
+
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import (
+        Meteor,
+        check_fit,
+        fit_reward,
+        format_fit,
+        missing_meteor,
+        read_judgements,
+        steps,
+    )
+    from simile_plugin.files import (
+        Progress,
+        check_replaceable,
+        read_lines,
+        refuse_overwriting_input,
+    )
+    from simile_plugin.reward import REWARD, save_learned
+
+    refuse_overwriting_input(args.output, [args.encoder, *args.judgements, *args.text])
+    check_replaceable(args.output, REWARD)
+    files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
+    texts = [(path, read_lines(path, "--text")) for path in args.text]
+    check_fit(files, texts)
+    encoder = load_encoder(args.encoder, usable_device(args.device))
+    missing = missing_meteor()
+    with (
+        nullcontext() if missing else Meteor() as meteor,
+        Progress(steps(files), " steps", "fitting") as bar,
+    ):
+        fit = fit_reward(files, texts, encoder, args.resamples, args.seed, meteor, bar.update)
+    save_learned(args.output, fit.reward)
+    notes = [missing] if missing else []
+    if fit.overlap:
+        notes.append(f"{fit.overlap} judged references are a line of --text: their words are known")
+    for note in notes:
+        print(f"simile fit-reward: note: {note}", file=sys.stderr)
+    if args.json:
+        content = {"signature": fit.reward.signature, "weights": fit.reward.weights}
+        print(json.dumps({**content, **fit.reward.facts, "notes": notes}, indent=2))
+    else:
+        print(f"{format_fit(fit)}\n{args.output}: {fit.reward.signature}")
+    return 0

@@ -1,0 +1,420 @@
+"""Fit of the learned reward: weights >= 0 of faults, by human judgements and by made harm.
+
+The judgements: a ridge regression of the human scores, standardised within each file, on the
+standardised faults; every file weighs the same. The harm (`harm.py`): what is done to a hypothesis
+must cost it at least HARM_FLOOR + HARM_SLOPE * the share of its words that were touched, in
+standard deviations of the human scores; what falls short of that enters squared. All kinds of harm
+together weigh as much as the judgements before KIND_WEIGHTS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from simile_plugin.encoder import RewardEncoder, cosine
+from simile_plugin.evaluation.harm import HARMS, HarmedSentence, Material, harmed_sentences
+from simile_plugin.evaluation.judgements import Judgements, Quality, correlate
+from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
+from simile_plugin.files import InputError
+from simile_plugin.reward import (
+    FAULTS,
+    LearnedReward,
+    WordTable,
+    corpus_chrf,
+    count_faults,
+    list_chrf_statistics,
+    make_lexicon,
+    reward_of_faults,
+)
+from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Estimate, text_table
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+FEWEST_SEGMENTS = 20  # of a file, for twelve weights
+FOLDS = 5  # of a single file
+RIDGE = 0.03
+HARM_FLOOR, HARM_SLOPE = 0.1, 1.0
+KIND_WEIGHTS = {"append": 4.0, "negation": 2.0}  # the hardest to see; the others weigh 1
+REFERENCES = 3  # one of so many harmed references is in the fit
+LEAST_SPREAD = 1e-3  # standard deviation of a fault that hardly ever occurs
+ROUNDS = 30
+SETTLED = 1e-6
+LOWER = 1e-6  # a loss below this is rounding
+BATCH = 512  # pairs whose faults are counted at once
+LEARNED, CHRFPP = "LEARNED", "chrF++"
+
+
+@dataclass(frozen=True)
+class Rise:
+    """By how much harm raises the faults: (M, 12), with the harm it was."""
+
+    faults: Floats
+    kinds: Ids
+    rows: Ids
+    shares: Floats
+
+    def of(self, chosen: NDArray[np.bool_]) -> Rise:
+        """The harm done to the chosen segments (n,)."""
+        keep = chosen[self.rows]
+        return Rise(self.faults[keep], self.kinds[keep], self.rows[keep], self.shares[keep])
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one file of judgements brings into the fit: faults (n, 12), empty (n,), harm."""
+
+    judged: Judgements
+    faults: Floats
+    empty: NDArray[np.bool_]
+    hyp_harm: Rise
+    ref_harm: Rise
+
+
+@dataclass(frozen=True)
+class HarmSeen:
+    """A kind of harm to hypotheses that were not fitted on.
+
+    Attributes:
+        count: harmed hypotheses.
+        lower: share of them that the reward puts below the unharmed one, in percent.
+        drop: mean loss of the weighted faults, in standard deviations of human scores.
+    """
+
+    count: int
+    lower: float
+    drop: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A learned reward and what it is worth.
+
+    Attributes:
+        reward: fitted on everything.
+        quality: of the rewards fitted without the segments that they are judged on, under
+            LEARNED, beside the other metrics.
+        folds: what was left out.
+        harm: by kind.
+        importance: by fault, its weight for one standard deviation of it.
+        overlap: judged references that are a line of the texts too.
+    """
+
+    reward: LearnedReward
+    quality: Quality
+    folds: str
+    harm: dict[str, HarmSeen]
+    importance: dict[str, float]
+    overlap: int
+
+    def figures(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers; correlations that are not defined are None."""
+        found = {"folds": self.folds, **asdict(self.quality), "importance": self.importance}
+        found |= {"harm": {kind: asdict(seen) for kind, seen in self.harm.items()}}
+        plain = _plain(found)
+        assert isinstance(plain, dict)
+        return plain
+
+
+def _plain(value: object) -> object:
+    """NaN is no JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and value != value else value
+
+
+def fit_reward(
+    files: Sequence[Judgements],
+    texts: Sequence[tuple[str, Sequence[str]]],
+    encoder: RewardEncoder,
+    resamples: int = BOOTSTRAP_RESAMPLES,
+    seed: int = SEED,
+    meteor: Meteor | None = None,
+    progress: Callable[[int], object] = lambda done: None,
+) -> Fit:
+    """Fit a learned reward, and judge it on segments that it was not fitted on.
+
+    Args:
+        files: judged segments; with several files each is left out once, one file is cut in FOLDS.
+        texts: names and lines of plain text of the language: words and material for harm.
+        seed: of the harm, the folds and the resamples.
+        progress: called with 1 after each of `steps(files)` steps.
+
+    Raises:
+        InputError: for files that a fit cannot be made of.
+    """
+    check_fit(files, texts)
+    lexicon = make_lexicon([lines for _, lines in texts])
+    table = WordTable(encoder, lexicon)
+    material = Material([lines for _, lines in texts], lexicon)
+    parts = []
+    for judged in files:
+        parts.append(make_part(judged, table, material, seed))
+        progress(1)
+    held_out, harm = leave_out(parts, seed)
+    scores = []
+    for part, values in zip(parts, held_out, strict=True):
+        scores.append({LEARNED: values} | _peers(part.judged, encoder, meteor))
+        progress(1)
+    quality = correlate(scores, files, resamples, seed)
+    weights = fit_weights(parts)
+    spread = _spread(parts)
+    reward = LearnedReward(
+        dict(zip(FAULTS, weights.tolist(), strict=True)), lexicon, encoder.fingerprint
+    )
+    folds = "leave one file out" if len(files) > 1 else f"{FOLDS} folds of the one file"
+    lines = {line for _, text in texts for line in text}
+    overlap = sum(ref in lines for judged in files for ref in set(judged.refs))
+    importance = dict(zip(FAULTS, (weights * spread).tolist(), strict=True))
+    found = Fit(reward, quality, folds, harm, importance, overlap)
+    reward.facts = _facts(found, files, texts, seed, resamples)
+    return found
+
+
+def steps(files: Sequence[Judgements]) -> int:
+    """How often `fit_reward` calls its progress."""
+    return 2 * len(files)
+
+
+def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Raise InputError for judgements or texts that a fit cannot be made of."""
+    for judged in files:
+        if len(judged.human) < FEWEST_SEGMENTS:
+            raise InputError(
+                f"--judgements: {judged.path}: {len(judged.human)} judged segments, expected "
+                f"{FEWEST_SEGMENTS} or more to fit {len(FAULTS)} weights"
+            )
+        if np.ptp(judged.human) == 0:
+            raise InputError(
+                f"--judgements: {judged.path}: every human score is {judged.human[0]:g}; expected "
+                "scores that differ"
+            )
+    seen: dict[str, str] = {}
+    for judged in files:
+        same = seen.setdefault(_digest(_rows(judged)), judged.path)
+        if same != judged.path or [part.path for part in files].count(judged.path) > 1:
+            raise InputError(
+                f"--judgements: {judged.path} has the same content as {same}; it would be judged "
+                "by itself"
+            )
+    for path, lines in texts:
+        if not any(map(str.strip, lines)):
+            raise InputError(f"--text: {path} is empty; expected sentences, one a line")
+
+
+def make_part(judged: Judgements, table: WordTable, material: Material, seed: int) -> Part:
+    """Count the faults of the hypotheses of a file, and of harmed hypotheses and references."""
+    faults, empty = _faults(table, judged.hyps, judged.refs)
+    hyps = harmed_sentences(judged.hyps, judged.refs, material, seed)
+    refs = harmed_sentences(judged.refs, judged.refs, material, seed)[::REFERENCES]
+    return Part(
+        judged,
+        faults,
+        empty,
+        _rise(hyps, judged.refs, faults, table),
+        _rise(refs, judged.refs, np.zeros_like(faults), table),
+    )
+
+
+def _rise(
+    harmed: Sequence[HarmedSentence], refs: Sequence[str], before: Floats, table: WordTable
+) -> Rise:
+    rows = np.array([found.row for found in harmed], dtype=np.int64)
+    after, _ = _faults(table, [found.text for found in harmed], [refs[row] for row in rows])
+    kinds = np.array([found.kind for found in harmed], dtype=np.int64)
+    return Rise(after - before[rows], kinds, rows, np.array([found.share for found in harmed]))
+
+
+def _faults(
+    table: WordTable, hyps: Sequence[str], refs: Sequence[str]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Faults (n, 12) of n pairs, and whether a side is empty (n,)."""
+    found, empty = [np.zeros((0, len(FAULTS)))], [np.zeros(0, dtype=bool)]
+    for start in range(0, len(refs), BATCH):
+        left, right = hyps[start : start + BATCH], refs[start : start + BATCH]
+        sim = cosine(table.encoder.embed_text(left), table.encoder.embed_text(right))
+        part, none = count_faults(table, [[hyp] for hyp in left], right, sim[:, None])
+        found.append(part[:, 0])
+        empty.append(none[:, 0])
+    return np.concatenate(found), np.concatenate(empty)
+
+
+def fit_weights(parts: Sequence[Part], chosen: Sequence[NDArray[np.bool_]] | None = None) -> Floats:
+    """Weights (12,) >= 0 of the faults; of the chosen segments of each part, if given."""
+    chosen = [np.ones(len(part.faults), dtype=bool) for part in parts] if chosen is None else chosen
+    used = [(part, rows) for part, rows in zip(parts, chosen, strict=True) if rows.any()]
+    faults = np.concatenate([part.faults[rows] for part, rows in used])
+    human = np.concatenate([_standardised(part.judged.human[rows]) for part, rows in used])
+    share = np.concatenate([np.full(rows.sum(), 1 / rows.sum()) for _, rows in used]) / len(used)
+    spread = _deviation(faults, share)
+    better = (share @ faults - faults) / spread
+    squares = better.T @ (better * share[:, None]) + RIDGE * np.eye(len(spread))
+    products = better.T @ (human * share)
+    rises = [rise.of(rows) for part, rows in used for rise in (part.hyp_harm, part.ref_harm)]
+    return _with_harm(squares, products, rises, spread) / spread
+
+
+def _standardised(values: Floats) -> Floats:
+    spread = values.std()
+    return (values - values.mean()) / (spread if spread > 0 else 1)
+
+
+def _deviation(faults: Floats, share: Floats) -> Floats:
+    return np.maximum(np.sqrt(share @ (faults - share @ faults) ** 2), LEAST_SPREAD)
+
+
+def _spread(parts: Sequence[Part]) -> Floats:
+    """Standard deviation of each fault over all files: (12,)."""
+    share = [np.full(len(part.faults), 1 / len(part.faults) / len(parts)) for part in parts]
+    return _deviation(np.concatenate([part.faults for part in parts]), np.concatenate(share))
+
+
+def _with_harm(squares: Floats, products: Floats, rises: Sequence[Rise], spread: Floats) -> Floats:
+    """Least squares with weights >= 0 where the harm that falls short is a set found in rounds."""
+    rise = np.concatenate([part.faults for part in rises]) / spread
+    wanted = HARM_FLOOR + HARM_SLOPE * np.concatenate([part.shares for part in rises])
+    kinds = np.concatenate([part.kinds for part in rises])
+    by_kind = np.array([KIND_WEIGHTS.get(name, 1.0) for name, _ in HARMS]) / len(HARMS)
+    weight = (by_kind / np.maximum(np.bincount(kinds, minlength=len(HARMS)), 1))[kinds]
+    found = _least_squares(squares, products)
+    for step in range(ROUNDS):
+        short = rise @ found < wanted
+        active = rise[short] * weight[short, None]
+        new = _least_squares(squares + rise[short].T @ active, products + wanted[short] @ active)
+        if np.abs(new - found).max() < SETTLED:
+            break
+        found = new if step < ROUNDS // 4 else (found + new) / 2  # two sets may take turns
+    return found
+
+
+def _least_squares(squares: Floats, products: Floats) -> Floats:
+    """The c >= 0 of least c A c / 2 - b c, A = squares, b = products."""
+    lower = np.linalg.cholesky(squares)
+    return np.asarray(nnls(lower.T, np.linalg.solve(lower, products))[0])
+
+
+def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str, HarmSeen]]:
+    """Rewards of every segment by a fit without its file (or its fold), and what harm costs there.
+
+    Returns:
+        Rewards (n,) of each file, and the harm by kind over all files.
+    """
+    folds = [np.full(len(part.faults), number) for number, part in enumerate(parts)]
+    if len(parts) == 1:
+        count = len(parts[0].faults)
+        folds = [np.random.default_rng(seed).permutation(count) % FOLDS]
+    rewards = [np.zeros(len(part.faults)) for part in parts]
+    drops: list[Floats] = []
+    kinds: list[Ids] = []
+    for fold in range(len(parts) if len(parts) > 1 else FOLDS):
+        weights = fit_weights(parts, [rows != fold for rows in folds])
+        for part, rows, values in zip(parts, folds, rewards, strict=True):
+            left = rows == fold
+            values[left] = reward_of_faults(part.faults[left], part.empty[left], weights)
+            rise = part.hyp_harm.of(left)
+            drops.append(rise.faults @ weights)
+            kinds.append(rise.kinds)
+    return rewards, _harm_seen(np.concatenate(drops), np.concatenate(kinds))
+
+
+def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
+    found = {}
+    for kind, (name, _) in enumerate(HARMS):
+        own = drops[kinds == kind]
+        if len(own):
+            lower = 100 * float((own > LOWER).mean())
+            found[name] = HarmSeen(len(own), lower, float(own.mean()))
+    return found
+
+
+def _peers(judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None) -> dict[str, Floats]:
+    """Sentence scores of the metrics that a learned reward stands beside."""
+    pairs = judged.hyps, judged.refs
+    chrfpp = corpus_chrf(list_chrf_statistics([[hyp] for hyp in judged.hyps], judged.refs, 2)[:, 0])
+    return encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor) | {CHRFPP: chrfpp}
+
+
+def _rows(judged: Judgements) -> list[str]:
+    cells = zip(judged.hyps, judged.refs, judged.human.tolist(), strict=True)
+    return ["\t".join(map(str, row)) for row in cells]
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _facts(
+    fit: Fit,
+    files: Sequence[Judgements],
+    texts: Sequence[tuple[str, Sequence[str]]],
+    seed: int,
+    resamples: int,
+) -> dict[str, Any]:
+    """What the folder of the reward says about itself; digests are of the lines that were used."""
+    read = [(judged.path, _rows(judged)) for judged in files]
+    return {
+        "judgements": [_file_facts(*file) for file in read],
+        "text": [_file_facts(path, lines) for path, lines in texts],
+        "judged_references_in_text": fit.overlap,
+        "ridge": RIDGE,
+        "harm": {
+            "kinds": [name for name, _ in HARMS],
+            "floor": HARM_FLOOR,
+            "slope": HARM_SLOPE,
+            "kind_weights": KIND_WEIGHTS,
+        },
+        "seed": seed,
+        "resamples": resamples,
+        "figures": fit.figures(),
+    }
+
+
+def _file_facts(path: str, lines: Sequence[str]) -> dict[str, Any]:
+    return {"file": Path(path).name, "lines": len(lines), "sha256": _digest(lines)}
+
+
+# --- presentation ---
+
+
+def format_fit(fit: Fit) -> str:
+    """Tables for a terminal: agreement with people, harm, weights."""
+    kinds = ("spearman", "pearson")
+    names = {
+        path: Path(path).name.removesuffix(".gz").removesuffix(".tsv") for path in fit.quality.files
+    }
+    header = [
+        f"{fit.folds}: Spearman / Pearson",
+        "mean",
+        "95% interval of Spearman",
+        *names.values(),
+    ]
+    grid = [header]
+    for metric, mean in fit.quality.mean["spearman"].items():
+        found = [fit.quality.mean, *fit.quality.files.values()]
+        cells = ["/".join(_percent(part[kind][metric].value) for kind in kinds) for part in found]
+        grid.append([metric, cells[0], _interval(mean), *cells[1:]])
+    harm = [["harm (hypotheses not fitted on)", "count", "lower, %", "mean loss"]]
+    for kind, seen in fit.harm.items():
+        harm.append([kind, f"{seen.count:,}", f"{seen.lower:.1f}", f"{seen.drop:.2f}"])
+    weights = [["fault", "weight", "of one deviation", "what it is"]]
+    for fault, weight in fit.reward.weights.items():
+        row = [fault, f"{weight:.3f}", f"{fit.importance[fault]:.3f}", f"  {FAULTS[fault]}"]
+        weights.append(row)
+    return "\n\n".join(map(text_table, (grid, harm, weights))) + "\n"
+
+
+def _percent(value: float) -> str:
+    return "-" if value != value else f"{value:.1f}"
+
+
+def _interval(found: Estimate) -> str:
+    return f"{_percent(found.low)} to {_percent(found.high)}"

@@ -1,0 +1,351 @@
+"""What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
+
+Words are lowercased runs of letters and digits, or one mark. The learned reward is a weighted sum
+of these faults (`learned.py`); they are counted for B lists of N hypotheses at once.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simile_plugin.encoder import RewardEncoder
+from simile_plugin.reward.words import Words
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+FAULTS = {
+    "sim": "1 - SIM",
+    "sim_root": "square root of 1 - SIM",
+    "pairs_p": "square root of the share of pairs of words that have no like in the reference",
+    "pairs_r": "square root of the share of the reference's pairs that have no like",
+    "breaks": "share of matched words whose next matched word does not follow in the reference",
+    "repeated": "bigrams said again, beyond the reference's, as a share of all bigrams",
+    "unknown": "log(1 + words beyond the reference's that are in no text)",
+    "common_missing": "square root of the share of the reference's common words that lack",
+    "negation": "log(1 + negations too many or too few)",
+    "number": "log(1 + words with a digit too many or too few)",
+    "long": "log of the ratio of lengths where it is longer than the reference",
+    "short": "log of the ratio of lengths where it is shorter",
+}
+NEGATIONS = (
+    *("not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without"),
+    *("cannot", "t"),  # the t of "don't"
+)
+COMMON_WORDS = 100
+UNKNOWN, COMMON, NEGATION, NUMBER = range(4)  # columns of facts about a word
+NEARBY = 0.02  # what a match loses from one end of the sentence to the other: breaks ties
+ALMOST = 0.999  # likeness of different words at most: only equal words are 1
+ROUNDING = 1e-5  # float32 cosines of equal vectors differ from 1 by less
+MATCHED_WORDS = 512  # of a sentence; those beyond are counted, but not matched
+CELLS = 2**17  # pairs of words that are matched at once: they stay in the processor's cache
+KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
+
+_ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
+_PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', strict=True)))
+
+
+def words_of(text: str) -> list[str]:
+    """Lowercased words: runs of letters, digits and their accents, or one other mark each."""
+    text = text.lower()
+    if text.isascii():
+        return _ASCII_WORDS(text)
+    text = unicodedata.normalize("NFKC", text).translate(_PLAIN_MARKS).lower()
+    found, run = [], ""
+    for character in text:
+        if character.isalnum() or unicodedata.category(character)[0] == "M":
+            run += character
+            continue
+        found += [run, character]
+        run = ""
+    return [word for word in (*found, run) if word and not word.isspace()]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """What the faults know of a language.
+
+    Attributes:
+        known: words that are no fault: all that the texts of the fit hold.
+        common: the commonest of them.
+        negations: words that say no.
+    """
+
+    known: frozenset[str]
+    common: frozenset[str]
+    negations: frozenset[str] = frozenset(NEGATIONS)
+
+
+def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
+    """All words of some files of sentences, and the COMMON_WORDS commonest.
+
+    Common is what is frequent in at least half of the files (by the median of the shares), so
+    that a name which one corpus repeats is none of them. Only words that begin with a letter count.
+    """
+    shares: dict[str, list[float]] = {}
+    files = 0
+    for lines in texts:
+        counts = Counter(word for line in lines for word in words_of(line) if word[0].isalpha())
+        files += 1
+        for word, count in counts.items():
+            shares.setdefault(word, []).append(count / counts.total())
+    middle = {
+        word: float(np.median([*found, *[0.0] * (files - len(found))]))
+        for word, found in shares.items()
+        if 2 * len(found) >= files
+    }
+    ranked = sorted(middle, key=lambda word: (-middle[word], word))
+    return Lexicon(frozenset(shares), frozenset(ranked[:COMMON_WORDS]))
+
+
+class WordTable:
+    """Words with their vectors and facts, computed once and remembered."""
+
+    def __init__(self, encoder: RewardEncoder, lexicon: Lexicon) -> None:
+        self.encoder, self.lexicon = encoder, lexicon
+        self.words = Words(words_of)
+        self.filled = 1  # ids begin at 1
+        self.vectors = torch.zeros(4096, encoder.dim)  # of length 1, or 0 where there is none
+        self.facts = np.zeros((4096, 4))
+        self.characters = np.zeros(4096, dtype=np.int64)
+
+    def rows(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of the words of each sentence, comparable until the next call."""
+        if len(self.words.tokens) > KNOWN_WORDS:
+            self.words.clear()
+            self.words.tokens.clear()
+            self.filled = 1
+        known: dict[str, list[int]] = {}
+        for sentence in sentences:
+            if sentence not in known:
+                known[sentence] = self.words.ids(sentence)
+        self._fill()
+        return [known[sentence] for sentence in sentences]
+
+    def _fill(self) -> None:
+        tokens = self.words.tokens
+        end = len(tokens) + 1
+        if end == self.filled:
+            return
+        new = [*islice(reversed(tokens), end - self.filled)][::-1]
+        while end > len(self.vectors):
+            self.vectors = torch.cat([self.vectors, torch.zeros_like(self.vectors)])
+            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts)])
+            self.characters = np.concatenate([self.characters, np.zeros_like(self.characters)])
+        vectors = self.encoder.embed_text(new).cpu()
+        self.vectors[self.filled : end] = torch.nn.functional.normalize(vectors, eps=1e-9)
+        self.facts[self.filled : end] = [self._facts(word) for word in new]
+        self.characters[self.filled : end] = [len(word) for word in new]
+        self.filled = end
+
+    def _facts(self, word: str) -> tuple[bool, bool, bool, bool]:
+        lexicon = self.lexicon
+        return (
+            word[0].isalpha() and word not in lexicon.known,
+            word in lexicon.common,
+            word in lexicon.negations,
+            any(map(str.isdigit, word)),
+        )
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Words of B references and of their B lists of N hypotheses.
+
+    Attributes:
+        hyp, ref: every word as its number among the distinct words of its list, flat.
+        hyp_ids, ref_ids: as its row of the table.
+        hyp_lengths, ref_lengths: (B * N,) and (B,).
+        ids, kinds: the distinct words' rows of the table, list by list, and how many (B,).
+    """
+
+    hyp: Ids
+    ref: Ids
+    hyp_ids: Ids
+    ref_ids: Ids
+    hyp_lengths: Ids
+    ref_lengths: Ids
+    ids: Ids
+    kinds: Ids
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """B and N."""
+        return len(self.ref_lengths), len(self.hyp_lengths) // len(self.ref_lengths)
+
+    @property
+    def width(self) -> int:
+        """Most distinct words of a list, at least 1."""
+        return max(1, int(self.kinds.max()))
+
+
+def _lists(hyps: Sequence[list[int]], refs: Sequence[list[int]]) -> _Lists:
+    hyp_lengths, ref_lengths = (np.array([len(row) for row in rows]) for rows in (hyps, refs))
+    ids = np.fromiter(chain.from_iterable([*hyps, *refs]), dtype=np.int64)
+    sizes = hyp_lengths.reshape(len(refs), -1).sum(1)
+    lists = np.arange(len(refs))
+    own = np.concatenate([lists.repeat(sizes), lists.repeat(ref_lengths)])
+    size = int(ids.max(initial=0)) + 1
+    keys, numbers = np.unique(own * size + ids, return_inverse=True)
+    kinds = np.bincount(keys // size, minlength=len(refs))
+    numbers -= (kinds.cumsum() - kinds)[own]
+    cut = int(sizes.sum())
+    return _Lists(
+        *(numbers[:cut], numbers[cut:], ids[:cut], ids[cut:]),
+        *(hyp_lengths, ref_lengths, keys % size, kinds),
+    )
+
+
+def count_faults(
+    table: WordTable, hyps: Sequence[Sequence[str]], refs: Sequence[str], sim: Tensor
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Faults of B lists of N hypotheses, each reference counted once.
+
+    Args:
+        sim: (B, N) cosines of the encoder.
+
+    Returns:
+        (B, N, 12) in the order of FAULTS, finite and >= 0; all 0 where the strings are the same
+        and not empty. And (B, N), whether either side has no word.
+    """
+    size, candidates = len(refs), len(hyps[0]) if hyps else 0
+    if not size * candidates:
+        shape = size, candidates
+        return np.zeros((*shape, len(FAULTS))), np.zeros(shape, dtype=bool)
+    rows = table.rows([*refs, *chain.from_iterable(hyps)])
+    lists = _lists(rows[size:], rows[:size])
+    apart = 1 - sim.double().cpu().numpy()
+    apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0
+    apart[apart < ROUNDING] = 0
+    found = {"sim": apart, "sim_root": np.sqrt(apart)}
+    found |= _matches(table, lists) | _counts(table, lists) | _lengths(table, lists)
+    faults = np.stack([found[name].reshape(size, candidates) for name in FAULTS], axis=-1)
+    faults[faults < ROUNDING] = 0
+    empty = lists.hyp_lengths.reshape(size, candidates) == 0
+    return faults, empty | (lists.ref_lengths == 0)[:, None]
+
+
+def _counts(table: WordTable, lists: _Lists) -> dict[str, Floats]:
+    """Faults of words too many, missing or repeated, whatever their order."""
+    size, candidates = lists.shape
+    width = lists.width
+    hyp_rows = np.arange(size * candidates).repeat(lists.hyp_lengths)
+    ref_rows = np.arange(size).repeat(lists.ref_lengths)
+    rows = size * candidates
+    hyp = np.bincount(hyp_rows * width + lists.hyp, minlength=rows * width)
+    ref = np.bincount(ref_rows * width + lists.ref, minlength=size * width)
+    beyond = (hyp.reshape(size, candidates, width) - ref.reshape(size, 1, width)).astype(float)
+    facts = np.zeros((size, width, 4))
+    facts[np.arange(width) < lists.kinds[:, None]] = table.facts[lists.ids]
+    many, few = np.maximum(beyond, 0) @ facts, np.maximum(-beyond, 0) @ facts
+    common = ref.reshape(size, 1, width) @ facts[..., COMMON, None]
+    repeats = _repeats(hyp_rows, lists.hyp, width, rows)
+    allowed = _repeats(ref_rows, lists.ref, width, size).repeat(candidates)
+    return {
+        "repeated": np.maximum(repeats - allowed, 0) / np.maximum(lists.hyp_lengths - 1, 1),
+        "unknown": np.log1p(many[..., UNKNOWN]),
+        "common_missing": np.sqrt(few[..., COMMON] / np.maximum(common[..., 0], 1)),
+        "negation": np.log1p(many[..., NEGATION] + few[..., NEGATION]),
+        "number": np.log1p(many[..., NUMBER] + few[..., NUMBER]),
+    }
+
+
+def _repeats(rows: Ids, words: Ids, width: int, size: int) -> Ids:
+    """How many bigrams of each row stood in it before: (size,)."""
+    same = rows[1:] == rows[:-1]
+    keys = np.sort(((rows[:-1] * width + words[:-1]) * width + words[1:])[same])
+    again = keys[1:][keys[1:] == keys[:-1]]
+    return np.bincount(again // width**2, minlength=size)
+
+
+def _lengths(table: WordTable, lists: _Lists) -> dict[str, Floats]:
+    """Faults of length, in characters with one space a word."""
+    size, candidates = lists.shape
+    hyp_rows = np.arange(size * candidates).repeat(lists.hyp_lengths)
+    ref_rows = np.arange(size).repeat(lists.ref_lengths)
+    hyp = np.bincount(hyp_rows, table.characters[lists.hyp_ids] + 1, size * candidates)
+    ref = np.bincount(ref_rows, table.characters[lists.ref_ids] + 1, size)
+    ratio = np.log((hyp + 1) / (ref + 1).repeat(candidates))
+    return {"long": np.maximum(ratio, 0), "short": np.maximum(-ratio, 0)}
+
+
+def _matches(table: WordTable, lists: _Lists) -> dict[str, Floats]:
+    """Faults of soft matching, for lists of like length together, so that little is padding."""
+    size, candidates = lists.shape
+    found = {name: np.empty((size, candidates)) for name in ("pairs_p", "pairs_r", "breaks")}
+    longest = np.minimum(lists.hyp_lengths.reshape(size, -1).max(1), MATCHED_WORDS)
+    order = np.argsort(longest + lists.ref_lengths, kind="stable")
+    cells = candidates * np.maximum(longest * np.minimum(lists.ref_lengths, MATCHED_WORDS), 1)
+    groups = cells[order].cumsum() // CELLS
+    for some in np.split(order, np.flatnonzero(np.diff(groups)) + 1):
+        for name, values in _match(table, lists, some).items():
+            found[name][some] = values.numpy()
+    return found
+
+
+def _padded(values: Ids, lengths: Ids, rows: Ids, fill: int, most: int) -> Ids:
+    """Some rows of flat ragged values as a matrix, of `most` columns at most."""
+    starts = (lengths.cumsum() - lengths)[rows, None]
+    columns = np.arange(max(1, min(int(lengths[rows].max()), most)))
+    inside = columns < lengths[rows, None]
+    return np.where(inside, np.append(values, fill)[np.where(inside, starts + columns, -1)], fill)
+
+
+def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
+    """pairs_p, pairs_r and breaks of the lists `some` (G,): (G, N) each.
+
+    s_ij = max(0, cosine of two words), ALMOST at most, 1 for equal words, less
+    NEARBY * |i / |h| - j / |r|| for words at different places.
+    """
+    size, candidates = len(some), lists.shape[1]
+    rows = (some[:, None] * candidates + np.arange(candidates)).ravel()
+    kinds = _padded(lists.ids, lists.kinds, some, 0, len(lists.ids))
+    width = kinds.shape[1]
+    hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width, MATCHED_WORDS)
+    ref = _padded(lists.ref, lists.ref_lengths, some, -1, MATCHED_WORDS)
+    ref_ids = np.take_along_axis(kinds, np.maximum(ref, 0), 1)
+    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2)).clamp_(
+        0, ALMOST
+    )
+    cosines.masked_fill_(torch.from_numpy(np.arange(width)[:, None] == ref[:, None]), 1.0)
+    cosines.masked_fill_(torch.from_numpy(ref[:, None] < 0), -1.0)
+    cosines = torch.nn.functional.pad(cosines, (0, 0, 0, 1), value=-1.0)  # the row of padding
+    places = hyp.reshape(size, -1) + np.arange(size)[:, None] * (width + 1)
+    s = cosines.flatten(0, 1)[torch.from_numpy(places)].view(size, candidates, -1, ref.shape[1])
+    h = torch.from_numpy(np.minimum(lists.hyp_lengths[rows], MATCHED_WORDS)).view(size, -1, 1)
+    r = torch.from_numpy(np.minimum(lists.ref_lengths[some], MATCHED_WORDS)).view(size, 1, 1)
+    i = torch.arange(s.shape[2]) / h.clamp(min=1)
+    j = torch.arange(s.shape[3]) / r.clamp(min=1)
+    s -= NEARBY * (i.unsqueeze(3) - j.unsqueeze(2)).abs_()
+    return _match_faults(s, h.squeeze(2), r.squeeze(2))
+
+
+def _match_faults(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
+    """From likeness s (G, N, T, Q), below 0 at padding, and lengths h (G, N) and r (G, 1)."""
+    best_h, best_r = s.amax(3, keepdim=True), s.amax(2, keepdim=True)
+    mutual = (s == best_h) & (s == best_r) & (s > 0)
+    pairs = torch.minimum(s[:, :, :-1, :-1], s[:, :, 1:, 1:])
+    p, q = _unlike(best_h.squeeze(3), h), _unlike(best_r.squeeze(2), r)
+    if pairs.numel():
+        single = (h < 2) | (r < 2)
+        p = torch.where(single, p, _unlike(pairs.amax(3), h - 1))
+        q = torch.where(single, q, _unlike(pairs.amax(2), r - 1))
+    found = mutual.sum((2, 3))
+    kept = (mutual[:, :, :-1, :-1] & mutual[:, :, 1:, 1:]).sum((2, 3))
+    breaks = torch.where(found > 1, 1 - kept / (found - 1).clamp(min=1), 0.0)
+    return {"pairs_p": p.sqrt(), "pairs_r": q.sqrt(), "breaks": breaks}
+
+
+def _unlike(best: Tensor, count: Tensor) -> Tensor:
+    """1 - mean of the best likenesses (G, N, count), 0 where there is none."""
+    return (1 - best.clamp(min=0).sum(2) / count.clamp(min=1)).clamp(min=0)

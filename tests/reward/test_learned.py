@@ -1,0 +1,169 @@
+"""The learned reward: its bounds, its folder on disk, and its place in --reward."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.encoder import Encoder
+from simile_plugin.files import InputError
+from simile_plugin.reward.faults import FAULTS, Lexicon
+from simile_plugin.reward.learned import (
+    REWARD,
+    VOCABULARY,
+    LearnedReward,
+    load_learned,
+    reward_of_faults,
+    save_learned,
+)
+from simile_plugin.reward.lists import score_lists, score_outputs
+from simile_plugin.reward.spec import Reward, parse_reward
+
+LEXICON = Lexicon(frozenset("the heron waits cold water".split()), frozenset(["the"]))
+HYPS = [["the heron waits", ""], ["the heron waits waits waits", "cold water the"]]
+REFS = ["the heron waits", "the cold water waits"]
+
+
+@pytest.fixture
+def learned(encoder):
+    weights = {name: 0.1 * place for place, name in enumerate(FAULTS, 1)}
+    return LearnedReward(weights, LEXICON, encoder.fingerprint, facts={"text": []})
+
+
+@pytest.fixture
+def folder(learned, tmp_path):
+    save_learned(tmp_path / "reward", learned)
+    return tmp_path / "reward"
+
+
+def test_the_map_by_hand():
+    faults = np.zeros((1, 3, 12))
+    faults[0, 1, [0, 3]] = 0.5, 2.0
+    weights = np.arange(12.0)
+    # exp(0); exp(-(0 * 0.5 + 3 * 2) / 4); an empty side
+    empty = np.array([[False, False, True]])
+    found = reward_of_faults(faults, empty, weights)
+    assert found.tolist() == [[1.0, pytest.approx(math.exp(-1.5)), 0.0]]
+
+
+def test_lists_are_scored_with_the_encoder(encoder, learned):
+    scores = score_lists(HYPS, REFS, encoder, learned=learned)
+    assert scores.learned.dtype == torch.float32
+    assert scores.learned[0].tolist() == [1.0, 0.0]
+    assert (0 < scores.learned[1]).all() and (scores.learned[1] < 1).all()
+    assert score_lists(HYPS, REFS, encoder).learned is None
+    outputs = [list(row) for row in zip(*HYPS, strict=True)]
+    whole = score_outputs(outputs, REFS, encoder, learned=learned)
+    assert torch.allclose(whole.learned, scores.learned, atol=1e-6)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+@settings(max_examples=50, deadline=None)
+@given(TEXT, TEXT)
+def test_bounds(encoder, hyp, ref):
+    learned = LearnedReward(dict.fromkeys(FAULTS, 1.0), LEXICON, encoder.fingerprint)
+    same, other = score_lists([[ref, hyp]], [ref], encoder, learned=learned).learned[0].tolist()
+    assert same == (1.0 if ref.split() else 0.0)
+    assert 0 <= other <= 1 and (hyp.split() or other == 0)
+
+
+def test_an_encoder_that_is_not_of_the_fit(encoder, learned):
+    other = Encoder(torch.zeros(len(encoder.segmenter), 4), encoder.segmenter)
+    with pytest.raises(InputError, match=f"fitted with encoder {encoder.fingerprint}, got encoder"):
+        score_lists(HYPS, REFS, other, learned=learned)
+
+
+def test_the_folder_round_trip(encoder, learned, folder):
+    found = load_learned(folder)
+    assert found == learned and found.fingerprint == learned.fingerprint
+    assert f"learned:{learned.fingerprint}|enc:{encoder.fingerprint}|" in found.signature
+    assert sorted(path.name for path in folder.iterdir()) == [REWARD, VOCABULARY]
+    assert (folder / VOCABULARY).read_text().split() == sorted(LEXICON.known)
+    save_learned(folder, learned)  # its own folder is replaced
+
+
+def test_the_fingerprint_is_of_all_that_decides(encoder, learned):
+    others = [
+        LearnedReward({**learned.weights, "sim": 9.0}, LEXICON, encoder.fingerprint),
+        LearnedReward(learned.weights, LEXICON, "other"),
+        LearnedReward(learned.weights, LEXICON, encoder.fingerprint, scale=8.0),
+        LearnedReward(learned.weights, Lexicon(LEXICON.known, frozenset()), encoder.fingerprint),
+        LearnedReward(learned.weights, Lexicon(frozenset(), LEXICON.common), encoder.fingerprint),
+    ]
+    assert len({found.fingerprint for found in (learned, *others)}) == 6
+
+
+def change(**changes):
+    def apply(folder):
+        path = folder / REWARD
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / REWARD).unlink(), f"no {REWARD}; expected the folder"),
+        (lambda folder: (folder / REWARD).write_text("{"), f"{REWARD}: not valid JSON"),
+        (lambda folder: (folder / REWARD).write_bytes(b"\xff"), f"{REWARD}:1: not UTF-8"),
+        (lambda folder: (folder / REWARD).write_text("[]"), "no format_version"),
+        (lambda folder: (folder / VOCABULARY).unlink(), f"{VOCABULARY}: cannot be read"),
+        (lambda folder: (folder / VOCABULARY).write_text("the\n"), f"not the vocabulary of {REWARD} .it has 1 words, expected 5"),
+        (change(format_version=2), "format_version 2 is newer than 1"),
+        (change(encoder=None), "encoder: got None, expected str"),
+        (change(encoder="0" * 12), "fingerprint: got .*changed after the fit"),
+        (change(scale=0), "scale: got 0, expected a number above 0"),
+        (change(weights={"sim": 1}), "weights: got .*expected a number of at least 0 for each of"),
+        (change(weights=dict.fromkeys(FAULTS, -1)), "weights: got .*at least 0"),
+        (change(common_words=[1]), "common_words: expected a list of words"),
+        (change(vocabulary={}), "not the vocabulary"),
+    ],
+)  # fmt: skip
+def test_damaged_folders(folder, damage, message):
+    damage(folder)
+    with pytest.raises(InputError, match=f"--reward: .*{message}") as error:
+        load_learned(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_names_of_rewards(encoder, learned, folder):
+    alone, mixed = Reward(f"learned:{folder}"), Reward(f"learned:{folder}:0.25,bleu:0.75")
+    assert alone.weights == {"learned": 1.0}
+    assert mixed.weights == {"learned": 0.25, "bleu": 0.75}
+    assert alone.needs_encoder and mixed.needs_encoder and Reward("bleu").learned is None
+    scores = score_lists(HYPS, REFS, encoder, learned=mixed.learned)
+    assert torch.equal(alone.from_scores(scores), scores.learned)
+    expected = 0.25 * scores.learned + 0.75 * scores.bleu
+    assert torch.allclose(mixed.from_scores(scores), expected)
+    with pytest.raises(InputError, match="needs --simile-encoder DIR"):
+        alone.from_scores(score_lists(HYPS, REFS, None, learned=alone.learned))
+    # what is trained on does not hang on where it lies
+    assert alone.identity == f"learned:{learned.fingerprint}"
+    assert Reward("half").identity == "half"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("learned:no/folder", "no/folder: no reward.json; expected the folder of a learned"),
+        ("learned:", "got 'learned:'.*learned:DIR"),
+        ("learned:0.5,bleu:0.5", "component 'learned' .*learned:DIR"),
+        ("learned:a:0.5,learned:b:0.5", "two learned rewards"),
+        ("learned:a,bleu:0.5", "got 'learned:a,bleu:0.5'"),
+    ],
+)
+def test_bad_names(spec, message):
+    with pytest.raises(InputError, match=f"--reward: {message}"):
+        Reward(spec)
+
+
+def test_a_folder_may_have_a_colon():
+    assert parse_reward("learned:a:b") == {"learned:a:b": 1.0}
+    assert parse_reward("learned:a:b:0.5,sim:0.5") == {"learned:a:b": 0.5, "sim": 0.5}
