@@ -5,7 +5,11 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
-INIT = Path(__file__).parent / "simile_plugin" / "__init__.py"
+ROOT = Path(__file__).parent
+INIT = ROOT / "simile_plugin" / "__init__.py"
+# A wheel has user_dir/ under this name. fairseq puts the folder above --user-dir on sys.path, so it
+# gets one of its own: from simile_plugin/ `import statistics` would find our room of that name.
+USER_DIR = "simile_plugin.user_dir_parent.simile_user_dir"
 VERSION = re.search(r'^__version__ = "([^"]+)"$', INIT.read_text(encoding="utf-8"), re.M)
 assert VERSION, f"{INIT} holds the version"
 
@@ -13,10 +17,14 @@ setup(
     name="simile-plugin",
     version=VERSION.group(1),
     description="Minimum risk training with the semantic reward SIMILE, as a fairseq plugin",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",
-    # user_dir/ stays out: it is the folder that --user-dir points at, in the repository.
-    packages=find_packages(include=["simile_plugin", "simile_plugin.*"]),
+    packages=[*find_packages(include=["simile_plugin", "simile_plugin.*"]), USER_DIR],
+    package_dir={USER_DIR: "user_dir"},
+    # The pages of simile report and human-eval.
+    package_data={"simile_plugin.report": ["*/*.j2", "*/*.css", "*/*.js"]},
     ext_modules=[
         Extension(
             "simile_plugin.encoder_training._row_kernel",
@@ -36,6 +44,7 @@ setup(
         "matplotlib",
         "tqdm",
         "compare-mt",
+        "jinja2",  # the pages of simile report and human-eval; torch needs it too
         "six",  # compare-mt imports it and does not declare it
     ],
     extras_require={

@@ -42,7 +42,7 @@ def saved_arguments(path: str) -> argparse.Namespace:
     except Exception as error:
         raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
     state = state if isinstance(state, dict) else {}
-    arguments = (state.get("cfg") or {"model": state.get("args")}).get("model")
+    arguments: Any = (state.get("cfg") or {"model": state.get("args")}).get("model")
     if isinstance(arguments, dict):
         arguments = argparse.Namespace(arch=arguments.get("_name"), **arguments)
     if getattr(arguments, "arch", None) not in ARCH_MODEL_REGISTRY:

@@ -1,9 +1,23 @@
 #!/usr/bin/env bash
 # Installs what the tests need (a virtual environment in .venv), checks style, types and shell
-# scripts, and runs the tests. Arguments go to pytest: recipes/test.sh -k risk
-# SIMILE_DATA names a folder of real data; tests that need it and lack it say so.
+# scripts, and runs tests:
+#
+#     recipes/test.sh                  the fast tests (-m "not slow"): for people
+#     recipes/test.sh all              every test: for CI, and before a merge (CI=true does the same)
+#     recipes/test.sh -k risk          other arguments go to pytest as they are
+#
+# SIMILE_DATA names a folder of real data; without it the tests that need it are skipped, and the
+# last line of the run says so.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+show_help "$@"
+# all: every test; none: the fast ones, and in CI every one.
+if [ "${1:-}" = all ]; then
+    shift
+elif [ "$#" = 0 ] && [ -z "${CI:-}" ]; then
+    set -- -m 'not slow'
+fi
 
 setup_venv test
 cd "$ROOT"
@@ -22,6 +36,6 @@ mypy
 say "Shell scripts (shellcheck)"
 find recipes tests -name work -prune -o -name '*.sh' -print0 | xargs -0 shellcheck -x .ci/run
 
-say "Tests (pytest)"
+say "Tests (pytest $*)"
 # exec: pytest's status is ours.
 exec python -m pytest "$@"

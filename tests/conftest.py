@@ -1,8 +1,9 @@
-"""A small encoder with random weights: scores need not be good here, only computed."""
+"""What all tests share: a small encoder with random weights, and which of them are slow."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -20,6 +21,43 @@ from tests.pairs import random_pairs, write_pairs
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.register_profile("explore")
 hypothesis.settings.load_profile("fixed")
+
+# What takes more than about two seconds of a free core, by folder, file or test. `recipes/test.sh`
+# leaves it out; `recipes/test.sh all` and CI run it. What else belongs here: --durations=30.
+SLOW = (
+    "tests/fuzz/",
+    "tests/system/",
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest reads -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last, after pytest's own last line, what did not run and how to run it."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    for line in left_out(reporter.stats):
+        reporter.write_line(line)
+
+
+def left_out(stats: dict[str, list[Any]]) -> Iterator[str]:
+    """One line about the tests deselected as slow, one about those skipped for want of data."""
+    slow = sum("slow" in item.keywords for item in stats.get("deselected", ()))
+    if slow:
+        yield f"{slow} slow tests were left out; to run them too: recipes/test.sh all"
+    lacking = sum("SIMILE_DATA" in str(report.longrepr) for report in stats.get("skipped", ()))
+    if lacking:
+        yield (
+            f"{lacking} tests of real data were skipped; to run them too: SIMILE_DATA=FOLDER "
+            "recipes/test.sh all (recipes/encoder/run.sh --help says what the folder holds)"
+        )
+
 
 SENTENCES = [
     "the grey heron waits beside the cold water",
@@ -88,7 +126,8 @@ def task():
 
 @pytest.fixture
 def make_criterion(task, encoder_folder):
-    from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+    from simile_plugin.fairseq_training.config import SimileRiskConfig
+    from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 
     def make(**flags):
         flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **flags}

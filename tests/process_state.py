@@ -18,7 +18,7 @@ def state() -> dict[Any, Any]:
         "argv": list(sys.argv),
         "environment": dict(os.environ),
         "safe": {str(one) for one in torch.serialization.get_safe_globals()},
-        "at exit": atexit._ncallbacks(),  # type: ignore[attr-defined]
+        "at exit": atexit._ncallbacks(),
     }
     for name, module in list(sys.modules.items()):
         if name.startswith(FAIRSEQ):

@@ -13,7 +13,7 @@ from simile_plugin.encoder_training.binarized import binarized_segmenter, open_b
 from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, checkpoints
 from simile_plugin.fairseq_hooks.watch import Watch
 from simile_plugin.nbest.readers import read_nbest_lists
-from simile_plugin.report.human import read_key
+from simile_plugin.report.human.study import read_key
 
 FIRST = Path(__file__).parent / "fixtures" / "formats-1"
 

@@ -34,7 +34,8 @@ from torch import Tensor, nn
 
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
-    CandidateOptions,
+    SimileRiskConfig,
+    Stopwatch,
     TargetText,
     build_risk_set,
     evaluation_mode,
@@ -42,9 +43,8 @@ from simile_plugin.fairseq_training import (
     teacher_forcing_input,
 )
 from simile_plugin.files import atomic_write
-from simile_plugin.report import FILE_STYLE
 from simile_plugin.reward import length_penalty
-from simile_plugin.statistics import COLORS, DASHES, MARKERS
+from simile_plugin.statistics import COLORS, DASHES, FILE_STYLE, MARKERS
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")
@@ -98,13 +98,10 @@ class Bench:
         flags: dict[str, Any] = {"risk_max_tokens": args.max_tokens}
         if args.max_len:  # random weights hardly ever stop
             flags |= {"risk_max_len_a": 0.0, "risk_max_len_b": args.max_len}
-        config = plugin.SimileRiskConfig(
+        self.config = SimileRiskConfig(
             simile_encoder=args.encoder, risk_candidates=args.candidates, **flags
         )
-        self.criterion = plugin.SimileRiskCriterion(config, task)
-        self.options = CandidateOptions(
-            size=args.candidates, max_len_a=config.risk_max_len_a, max_len_b=config.risk_max_len_b
-        )
+        self.criterion = plugin.SimileRiskCriterion(self.config, task)
         # A step so small that all sides see the same model.
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-9)
 
@@ -122,21 +119,21 @@ class Bench:
 
     def ours(self, sample: dict[str, Any], clock: Clock) -> Tensor:
         """The loss of simile_risk; its own clock knows the phases."""
-        plugin.Stopwatch.now = staticmethod(clock.now)
+        Stopwatch.now = staticmethod(clock.now)
         loss, size, _ = self.criterion(self.model, sample)
         clock.seconds |= self.criterion.clock.seconds
         return loss / size
 
     def stock_lists(self, sample: dict[str, Any]) -> list[list[dict[str, Tensor]]]:
         """n-best lists of fairseq's own beam search."""
-        options = self.options
+        config = self.config
         with torch.no_grad(), evaluation_mode(self.model):
             generator = SequenceGenerator(
                 [self.model],
                 self.dictionary,
-                beam_size=options.size,
-                max_len_a=options.max_len_a,
-                max_len_b=options.max_len_b,
+                beam_size=config.risk_candidates,
+                max_len_a=config.risk_max_len_a,
+                max_len_b=config.risk_max_len_b,
             )
             return generator.generate([], sample)
 
@@ -164,7 +161,7 @@ class Bench:
         with clock.phase("text"):
             texts = [self.text.strings([h["tokens"].tolist()])[0] for hs in lists for h in hs]
             refs = self.text.strings(sample["target"].tolist(), reference=True)
-        size = self.options.size
+        size = self.config.risk_candidates
         with clock.phase("reward"):
             rewards = [self.reward(hyp, refs[row // size]) for row, hyp in enumerate(texts)]
         with clock.phase("scoring"):
@@ -192,10 +189,10 @@ class Bench:
         with clock.phase("generation"):
             lists = self.stock_lists(sample)
         with clock.phase("scoring"):
-            size, target = self.options.size, sample["target"]
+            size, target = self.config.risk_candidates, sample["target"]
             hypotheses = stack_lists(lists, size, target, self.pad)
             eos = self.dictionary.eos()
-            rows = build_risk_set(target, hypotheses, self.options, self.pad, eos).tokens
+            rows = build_risk_set(target, hypotheses, self.config, self.pad, eos).tokens
             lprobs = self.decoded(sample, rows.flatten(0, 1), 1 + size)
             return self.token_loss(lprobs, rows)
 

@@ -110,7 +110,7 @@ class Trainings:
         self.server.kill()
         self.server.communicate()
 
-    def run(self, *jobs: Job, timeout: float = 120) -> list[int]:
+    def run(self, *jobs: Job, timeout: float = 600) -> list[int]:
         """Run the jobs side by side; exit statuses, -signal where one ended a run.
 
         A run that is stopped, or that outlives `timeout` seconds, is killed in the end.

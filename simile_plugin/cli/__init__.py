@@ -21,6 +21,7 @@ from simile_plugin.files import InputError
 # Order of use. A module that is not here comes last; one that does not exist is not listed.
 ORDER = (
     "doctor",
+    "user-dir",
     "binarize-pairs",
     "filter-pairs",
     "train-encoder",

@@ -49,66 +49,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sheet(parser: argparse.ArgumentParser) -> None:
+    text = "a system and its translations; two or more. Equal outputs are rated once"
     parser.add_argument("--ref", required=True, metavar="FILE", help="reference translations")
     parser.add_argument("--src", metavar="FILE", help="show the sources, too (default: hidden)")
-    parser.add_argument(
-        "--sys",
-        action="append",
-        required=True,
-        metavar="NAME=FILE",
-        help="a system and its translations; two or more. Equal outputs are rated once",
+    parser.add_argument("--sys", action="append", required=True, metavar="NAME=FILE", help=text)
+    text = "draw where the outputs of these two differ (default: the last two systems)"
+    parser.add_argument("--differ", metavar="NAME,NAME", help=text)
+    paper = "(default and paper: %(default)s)"
+    _add_numbers(
+        parser,
+        ("--sentences", 200, f"sentences to draw {paper}"),
+        ("--min-tokens", 3, f"shortest reference, in words {paper}"),
+        ("--max-tokens", 25, f"longest reference, in words {paper}"),
+        (
+            "--annotators",
+            3,
+            "sheets to make; each has every item, in its own order (default: %(default)s)",
+        ),
+        ("--seed", 1, "of draw and orders (default: %(default)s)"),
     )
-    parser.add_argument(
-        "--differ",
-        metavar="NAME,NAME",
-        help="draw where the outputs of these two differ (default: the last two systems)",
-    )
-    for flag, default, what in (
-        ("--sentences", 200, "sentences to draw"),
-        ("--min-tokens", 3, "shortest reference, in words"),
-        ("--max-tokens", 25, "longest reference, in words"),
-    ):
-        parser.add_argument(
-            flag,
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{what} (default and paper: {default})",
-        )
-    parser.add_argument(
-        "--annotators",
-        type=int,
-        default=3,
-        metavar="N",
-        help="sheets to make; each has every item, in its own order (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of draw and orders (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--out", required=True, metavar="DIR", help="folder for the sheets; made if missing"
-    )
-    parser.add_argument(
-        "--key", required=True, metavar="FILE", help="key to write, outside of --out; not shared"
-    )
+    text = "folder for the sheets; made if missing"
+    parser.add_argument("--out", required=True, metavar="DIR", help=text)
+    text = "key to write, outside of --out; not shared"
+    parser.add_argument("--key", required=True, metavar="FILE", help=text)
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", required=True, metavar="FILE", help="key of the sheets")
-    parser.add_argument(
-        "--answers", required=True, nargs="+", metavar="FILE", help="answers, one file an annotator"
-    )
-    parser.add_argument(
-        "--resamples",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the sentences (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=12345, metavar="N", help="of the test (default: %(default)s)"
+    text = "answers, one file an annotator"
+    parser.add_argument("--answers", required=True, nargs="+", metavar="FILE", help=text)
+    _add_numbers(
+        parser,
+        ("--resamples", 1000, "bootstrap resamples of the sentences (default: %(default)s)"),
+        ("--seed", 12345, "of the test (default: %(default)s)"),
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_numbers(parser: argparse.ArgumentParser, *flags: tuple[str, int, str]) -> None:
+    for flag, default, text in flags:
+        parser.add_argument(flag, type=int, default=default, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,30 +97,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sheet(args: argparse.Namespace) -> int:
+    from simile_plugin import report
     from simile_plugin.files import atomic_write
-    from simile_plugin.report import human, human_sheets, systems
 
-    settings = human.DrawSettings(
+    settings = report.DrawSettings(
         args.sentences, args.min_tokens, args.max_tokens, args.annotators, args.seed
     )
     _check_targets(args.out, args.key)
-    named = systems.parse_named_files("--sys", args.sys)
-    differ = _differ(args.differ, list(named))
-    refs = systems.read_sentences(args.ref, "--ref")
-    compared = systems.read_systems("--sys", named, systems.PLAIN, refs, f"--ref {args.ref}")
-    sources = systems.read_sentences(args.src, "--src") if args.src else None
-    if sources is not None and len(sources) != len(refs):
-        raise InputError(
-            f"--src {args.src} has {len(sources)} sentences but --ref {args.ref} has {len(refs)}; "
-            "they must be parallel, one sentence a line"
-        )
-    study = human.draw_study(compared, refs, sources, settings, differ)
-    if not _goes_on(args, human.key_text(study)):
+    named = report.parse_named_files("--sys", args.sys)
+    names = list(named)
+    first, second = report.choose_pair("--differ", names, args.differ, names[-2:])
+    refs = report.read_sentences(args.ref, "--ref")
+    compared = report.read_systems("--sys", named, report.PLAIN, refs, f"--ref {args.ref}")
+    sources = report.read_sources(args.src, refs, args.ref) if args.src else None
+    study = report.draw_study(compared, refs, sources, settings, (first, second))
+    if not _goes_on(args, report.key_text(study)):
         # The key comes first: sheets without a key would be lost work.
         with atomic_write(args.key) as stream:
-            stream.write(human.key_text(study))
+            stream.write(report.key_text(study))
     os.makedirs(args.out, exist_ok=True)
-    human_sheets.write_sheets(study, args.out)
+    report.write_sheets(study, args.out)
     print(
         f"study {study.fingerprint}: {settings.sentences} sentences, {len(study.items)} items; "
         f"{settings.annotators} sheets (.tsv and .html) in {args.out}, key {args.key}"
@@ -173,28 +149,18 @@ def _goes_on(args: argparse.Namespace, key: str) -> bool:
     return False
 
 
-def _differ(given: str | None, names: list[str]) -> tuple[str, str]:
-    if len(names) < 2:
-        raise InputError(f"--sys: got {len(names)} system; expected two or more to compare")
-    wanted = [name.strip() for name in given.split(",")] if given else names[-2:]
-    if len(wanted) != 2 or wanted[0] == wanted[1] or not set(wanted) <= set(names):
-        raise InputError(f"--differ: got {given}; expected two of {', '.join(names)}")
-    return wanted[0], wanted[1]
-
-
 def _score(args: argparse.Namespace) -> int:
-    from simile_plugin.report import human, human_ratings
+    from simile_plugin import report
 
-    for flag, value, least in (("--resamples", args.resamples, 1), ("--seed", args.seed, 0)):
-        if value < least:
-            raise InputError(f"{flag}: got {value}; expected at least {least}")
-    study = human.read_key(args.key)
-    answers = [human_ratings.read_answers(path, study) for path in args.answers]
-    found = human_ratings.analyse_ratings(study, answers, args.resamples, args.seed)
+    test = report.PairedTest(resamples=args.resamples, seed=args.seed)
+    study = report.read_key(args.key)
+    answers = [report.read_answers(path, study) for path in args.answers]
+    found = report.analyse_ratings(study, answers, test.resamples, test.seed)
+    answer = report.answer_ratings(found)
     if args.json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(answer.data, indent=2, ensure_ascii=False))
         return 0
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    print(human_ratings.format_ratings(found), end="")
+    print(report.render_text(answer), end="")
     return 0

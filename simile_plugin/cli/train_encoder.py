@@ -217,8 +217,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--pool",
         choices=("other", "all"),
-        help="where negatives come from: the other side of the pairs, or both sides "
-        "(default and paper: other)",
+        help="where negatives come from: the other side of the pairs, or both sides (default "
+        "%(default)s; papers: other for pairs of two languages, all for paraphrases)",
     )
     group.add_argument(
         "--negatives",
@@ -256,6 +256,13 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         help="standard deviation of the initial embeddings; of averages only lr / init-std counts, "
         "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.3 for lstm "
         "and blstm, 0.1 for gran, 0.05 for charagram)",
+    )
+    group.add_argument(
+        "--init-embeddings",
+        metavar="FILE",
+        help="begin with these vectors of --dim numbers (lines of token and numbers, as word2vec "
+        "and GloVe write them; or an encoder folder), random ones for tokens that are not there "
+        "(ParaNMT: PARAGRAM-SL999)",
     )
     group.add_argument(
         "--dropout",
@@ -405,6 +412,7 @@ def run(args: argparse.Namespace) -> int:
         restart=args.restart,
         device=args.device,
         tensorboard=args.tensorboard_logdir,
+        initial=args.init_embeddings,
     )
     keep_freed_memory()
     encoder = train_encoder(options, config)

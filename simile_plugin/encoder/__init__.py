@@ -1,6 +1,15 @@
 """The reward encoder: text to tokens to a vector; its folder on disk; other people's encoders.
 
 What needs torch is imported when it is first asked for: the workers that segment text do without.
+
+>>> from simile_plugin.encoder import cosine, load_encoder
+>>> encoder = load_encoder("encoder")  # a folder by `simile train-encoder`
+>>> found = encoder.embed_counted(["two boys skip stones", "two boys skip stones", "he paid"])
+>>> found.vectors.shape == (3, encoder.dim)  # float32, on the encoder's device
+True
+>>> sim = cosine(found.vectors[0], found.vectors[1:])  # SIM, in [-1, 1]
+>>> bool(sim[0] > 0.999) and bool(sim[1] < sim[0])
+True
 """
 
 from typing import TYPE_CHECKING

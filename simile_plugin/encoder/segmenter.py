@@ -109,6 +109,13 @@ class Segmenter:
         return {"sentencepiece.model": self.model_proto}
 
     @property
+    def texts(self) -> list[str | None]:
+        """The piece of each id."""
+        texts: list[str | None] = list(self.model.pieces)
+        texts[self.unk_id] = None
+        return texts
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Number of pieces."""
         return (len(self),)

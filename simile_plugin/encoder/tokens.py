@@ -51,6 +51,10 @@ class Tokenizer(Protocol):
     def sizes(self) -> tuple[int, ...]: ...
 
     @property
+    def texts(self) -> list[str | None]:
+        """The token of each id; None for the unknown one."""
+
+    @property
     def files(self) -> dict[str, bytes]:
         """Name -> content of its files, from which load_tokenizer makes it again."""
 
@@ -85,6 +89,11 @@ class _Vocabulary:
     def files(self) -> dict[str, bytes]:
         """`vocabulary.json`: kind of token, and all of them in the order of their ids from 1."""
         return {VOCABULARY: _vocabulary_json(self.name, self.types)}
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The token of each id."""
+        return [None, *self.types]
 
     def __len__(self) -> int:
         return 1 + len(self.types)
@@ -247,6 +256,11 @@ class MixedTokenizer:
             for number, part in enumerate(self.parts)
             for name, content in part.files.items()
         }
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The token of each id; those of the first part, of the second, ..."""
+        return [text for part in self.parts for text in part.texts]
 
     def __len__(self) -> int:
         return sum(self.sizes)

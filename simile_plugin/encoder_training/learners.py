@@ -28,6 +28,7 @@ from simile_plugin.encoder import (
 )
 from simile_plugin.encoder_training.adam import RowAdam
 from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.initial import random_embeddings
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
 
@@ -149,7 +150,7 @@ class Learner:
         self.pairs = pairs
         self.device = device
         vocab_size = sum(sizes)
-        table = self._first_table(vocab_size) if initial is None else initial.clone()
+        table = random_embeddings(config, vocab_size) if initial is None else initial.clone()
         if table.shape != (vocab_size, config.dim):
             raise InputError(
                 f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
@@ -168,11 +169,6 @@ class Learner:
             for name, part in self.composer.named_parameters()
         }
         self.dropout_generator = torch.Generator(device)
-
-    def _first_table(self, vocab_size: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.config.seed)
-        table = torch.randn(vocab_size, self.config.dim, generator=generator)
-        return table * self.config.init_std
 
     def tensors(self) -> dict[str, Tensor]:
         """All parameters after the last step, as Encoder.tensors names them."""

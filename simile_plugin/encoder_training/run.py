@@ -28,6 +28,7 @@ from simile_plugin.encoder_training.binarized import (
     open_binarized,
 )
 from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.initial import initial_embeddings
 from simile_plugin.encoder_training.learners import rank_and_world
 from simile_plugin.encoder_training.pairs import (
     BadLines,
@@ -66,6 +67,7 @@ class RunOptions:
         device: torch device.
         tensorboard: folder for TensorBoard, or None.
         tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
+        initial: file or encoder folder of embeddings to begin with, or None for random ones.
     """
 
     pairs: tuple[str, ...]
@@ -81,6 +83,7 @@ class RunOptions:
     device: str = "cpu"
     tensorboard: str | None = None
     tokens: str = "sp"
+    initial: str | None = None
 
     @property
     def binarized(self) -> bool:
@@ -110,7 +113,10 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
         folder.open(_identity(options, config, data.digest), options.restart)
         tokenizer, pairs = _segmented(data, options, folder)
         _check_memory(len(tokenizer), config, folder)
-        trainer = Trainer(config, pairs, tokenizer.sizes, device)
+        initial = None
+        if options.initial is not None:
+            initial = initial_embeddings(options.initial, tokenizer, config)
+        trainer = Trainer(config, pairs, tokenizer.sizes, device, initial)
         with _board(options.tensorboard if rank == 0 else None) as board:
             tensors, result = TrainingRun(trainer, tokenizer, folder, sts, board).train()
         if rank > 0:
@@ -123,6 +129,8 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
             "torch": torch.__version__,
         }
         tensors = {name: part.cpu() for name, part in tensors.items()}
+        if options.initial is not None:
+            facts["init_embeddings"] = options.initial
         encoder = finished_encoder(tensors, tokenizer, config, facts | result)
         unknown = ~tokenizer.known(np.arange(len(tokenizer)))
         encoder.weight.data[torch.from_numpy(unknown)] = 0  # never trained, and left out
@@ -164,7 +172,8 @@ def processes(device: str) -> Iterator[tuple[int, torch.device]]:
 
 
 def _check_output(options: RunOptions) -> None:
-    refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts))
+    initial = () if options.initial is None else (options.initial,)
+    refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts, *initial))
     check_replaceable(options.output)
     if Path(options.output, "config.json").exists() and not options.overwrite:
         raise InputError(
@@ -291,6 +300,7 @@ def _identity(options: RunOptions, config: TrainingConfig, digest: str) -> dict[
     identity = {name.replace("_", "-"): value for name, value in asdict(config).items()}
     identity["pairs"] = digest
     identity["eval-sts"] = list(options.eval_sts)
+    identity["init-embeddings"] = options.initial
     if not options.binarized:
         identity["tokens"] = options.tokens
         identity["vocab-size"] = options.vocab_size

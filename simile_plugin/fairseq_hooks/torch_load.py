@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any
 
 import numpy
 import torch
@@ -29,7 +30,8 @@ def allow_fairseq_checkpoints() -> None:
         to_undo(lambda: os.environ.update({UNSAFE_VARIABLE: unsafe}))
     before = torch.serialization.get_safe_globals()
     # What pickle calls to build an array and a number of numpy's.
-    reconstruct, scalar = numpy.zeros(0).__reduce__()[0], numpy.float64(0).__reduce__()[0]
+    reconstruct: Any = numpy.zeros(0).__reduce__()[0]
+    scalar: Any = numpy.float64(0).__reduce__()[0]
     torch.serialization.add_safe_globals(
         [
             argparse.Namespace,

@@ -1,18 +1,23 @@
-"""The criterion simile_risk: candidates, their second scoring, rewards, one update of fairseq."""
+"""The criterion simile_risk: candidates, their second scoring, rewards, one update of fairseq.
+
+Importing `criterion` registers it with fairseq, `architectures` theirs; user_dir does both.
+"""
 
 from simile_plugin.fairseq_training.candidates import (
-    CandidateOptions,
     RiskSet,
     build_risk_set,
     evaluation_mode,
     stack_lists,
 )
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.metrics import Stopwatch
 from simile_plugin.fairseq_training.scoring import score_rows, teacher_forcing_input
 from simile_plugin.fairseq_training.target_text import TargetText
 
 __all__ = [
-    "CandidateOptions",
     "RiskSet",
+    "SimileRiskConfig",
+    "Stopwatch",
     "TargetText",
     "build_risk_set",
     "evaluation_mode",

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.weight_norm import WeightNorm
 
+from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.files import InputError
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
@@ -25,33 +26,6 @@ from simile_plugin.files import InputError
 BLOCK = 64
 # Steps between two looks at which sentences are finished: on a GPU a look waits for the device.
 STEPS_BETWEEN_LOOKS = 4
-
-
-@dataclass(frozen=True)
-class BeamOptions:
-    """fairseq's options of the same names; ``size`` is its beam.
-
-    Attributes:
-        max_len_a, max_len_b: hypotheses have at most a * source length + b tokens before eos.
-        diverse_groups, diverse_strength: groups of the beam, and what a token costs in nats that
-            earlier groups chose at the same step, once more for each earlier step at which the
-            two groups agreed (Vijayakumar et al. 2016, in fairseq's cumulative variant); 1: none.
-        sampling: draw hypotheses instead of searching; ``topk`` and ``topp`` (-1: off) restrict
-            it to the likeliest tokens.
-    """
-
-    size: int
-    max_len_a: float = 0.0
-    max_len_b: int = 200
-    min_len: int = 1
-    lenpen: float = 1.0
-    temperature: float = 1.0
-    unk_penalty: float = 0.0
-    diverse_groups: int = 1
-    diverse_strength: float = 0.5
-    sampling: bool = False
-    topk: int = -1
-    topp: float = -1.0
 
 
 @dataclass
@@ -91,7 +65,7 @@ class _Found:
 def beam_search(
     model: Any,
     sample: dict[str, Any],
-    options: BeamOptions,
+    cfg: SimileRiskConfig,
     dictionary: Any,
     start: int,
     end: int | None = None,
@@ -101,15 +75,19 @@ def beam_search(
     Args:
         model: an encoder-decoder whose decoder steps look at the last token and their state only.
         sample: fairseq's batch.
+        cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam. In diverse
+            search a token costs ``risk_diverse_strength`` nats that earlier groups chose at the
+            same step, once more for each earlier step at which the two groups agreed (Vijayakumar
+            et al. 2016, in fairseq's cumulative variant).
         dictionary: target dictionary.
         start: first decoder input.
         end: what ends a hypothesis. Default: eos.
 
     Raises:
-        ValueError: if the longest allowed hypothesis is shorter than the shortest.
+        InputError: if the longest allowed hypothesis is empty.
     """
-    with torch.no_grad(), decoding_mode(model.decoder, options.size):
-        return _Search(model, sample, options, dictionary, start, end).run()
+    with torch.no_grad(), decoding_mode(model.decoder, cfg.risk_candidates):
+        return _Search(model, sample, cfg, dictionary, start, end).run()
 
 
 class _Search:
@@ -119,23 +97,23 @@ class _Search:
         self,
         model: Any,
         sample: dict[str, Any],
-        options: BeamOptions,
+        cfg: SimileRiskConfig,
         dictionary: Any,
         start: int,
         end: int | None,
     ) -> None:
         source = sample["net_input"]["src_tokens"]
-        self.model, self.options = model, options
-        self.pad, self.unk = dictionary.pad(), dictionary.unk()
+        self.model, self.cfg = model, cfg
+        self.pad = dictionary.pad()
         self.eos = dictionary.eos() if end is None else end
-        self.size, self.device = options.size, source.device
+        self.size, self.device = cfg.risk_candidates, source.device
         self.batch, longest = source.shape
-        allowed = int(options.max_len_a * longest + options.max_len_b)
+        allowed = int(cfg.risk_max_len_a * longest + cfg.risk_max_len_b)
         self.max_len = min(allowed, model.decoder.max_positions() - 1)
-        if self.max_len < options.min_len:
+        if self.max_len < 1:
             raise InputError(
                 f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets "
-                f"{self.max_len}, expected at least {options.min_len}; raise them"
+                f"{self.max_len}, expected at least 1; raise them"
             )
         self.start = start
         self.state: dict[str, Any] = {}
@@ -149,7 +127,7 @@ class _Search:
         ends = torch.full((self.batch, self.size + 1), -1, device=self.device)
         none = torch.full(ends.shape, -torch.inf, device=self.device)
         count = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
-        groups = options.diverse_groups
+        groups = cfg.risk_diverse_groups
         self.agreed = torch.zeros(self.batch, groups, groups, device=self.device)
         self.found = _Found(ends, ends.clone(), none, count)
 
@@ -164,7 +142,7 @@ class _Search:
             ended = tokens.eq(self.eos) & best.ne(-torch.inf)
             ended[:, : self.size] &= ~ignored
             top = ended[:, : self.size]
-            norm = (step + 1) ** self.options.lenpen
+            norm = (step + 1) ** self.cfg.risk_lenpen
             self.found.add(rows, top, beams[:, : self.size], best[:, : self.size] / norm, step)
             if step == self.max_len:
                 break
@@ -193,7 +171,7 @@ class _Search:
             previous, encoder_out=self.encoder_out, incremental_state=self.state
         )
         logits = output[0][:, -1].to(torch.promote_types(output[0].dtype, torch.float32))
-        return logits if self.options.temperature == 1 else logits / self.options.temperature
+        return logits if self.cfg.risk_temperature == 1 else logits / self.cfg.risk_temperature
 
     def _candidates(
         self, logits: Tensor, scores: Tensor, rows: Tensor, step: int
@@ -202,21 +180,19 @@ class _Search:
 
         A search gives 2N of them, diverse search and sampling N.
         """
-        options = self.options
         if step == 0:  # all beams of a sentence are equal
             logits, scores = logits[:: self.size], scores[:, :1]
         sums = logits.logsumexp(-1, keepdim=True)
         logits[:, self.pad] = -torch.inf
-        logits[:, self.unk] -= options.unk_penalty
         if step >= self.max_len:
             only = logits[:, self.eos].clone()
             logits.fill_(-torch.inf)
             logits[:, self.eos] = only
-        if step < options.min_len:
+        if step == 0:
             logits[:, self.eos] = -torch.inf
-        if options.sampling:
+        if self.cfg.risk_search == "sampling":
             return self._drawn(logits - sums, scores)
-        if options.diverse_groups > 1:
+        if self.cfg.risk_diverse_groups > 1:
             return self._diverse(logits, sums, scores, rows)
         return best_continuations(logits, sums, scores, 2 * self.size)
 
@@ -224,7 +200,7 @@ class _Search:
         self, logits: Tensor, sums: Tensor, scores: Tensor, rows: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Search in each group of beams, after those before it, away from what they chose."""
-        sentences, groups = len(scores), self.options.diverse_groups
+        sentences, groups = len(scores), self.cfg.risk_diverse_groups
         logits, sums = (values.view(*scores.shape, -1) for values in (logits, sums))
         found: list[tuple[Tensor, Tensor, Tensor]] = []
         for group in range(groups):
@@ -232,7 +208,7 @@ class _Search:
             part = torch.clone(logits[:, mine], memory_format=torch.contiguous_format)
             if group:
                 taken = torch.stack([tokens for _, tokens, _ in found], dim=-1)
-                cost = self.options.diverse_strength * (1 + self.agreed[rows, group, :group])
+                cost = self.cfg.risk_diverse_strength * (1 + self.agreed[rows, group, :group])
                 cost = cost.unsqueeze(1).expand(taken.shape).reshape(sentences, 1, -1)
                 shape = (-1, part.size(1), -1)
                 places = taken.view(sentences, 1, -1).expand(shape)
@@ -250,23 +226,24 @@ class _Search:
 
     def _drawn(self, lprobs: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One draw for each beam; the score is that of the untruncated distribution."""
-        options, sentences = self.options, len(scores)
+        sentences = len(scores)
+        topk, topp = self.cfg.risk_sampling_topk, self.cfg.risk_sampling_topp
         lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
         # Where no token has a probability the sentence ends: a draw from nothing is an error, on
-        # a GPU for good. Its second scoring is no number either.
+        # a GPU for good. Its second scoring is NaN too.
         dead = lprobs.isneginf().all(-1)
         lprobs[:, self.eos] = lprobs[:, self.eos].masked_fill(dead, 0.0)
         tokens = None
-        if options.topp > 0:
+        if topp > 0:
             lprobs, tokens = lprobs.sort(descending=True)
             mass = lprobs.exp().cumsum(-1)
             # The token that brings the mass to p is the last one.
-            outside = mass.roll(1, dims=-1).ge(options.topp)
+            outside = mass.roll(1, dims=-1).ge(topp)
             outside[:, 0] = False
             width = int((~outside).sum(-1).max())
             lprobs = lprobs.masked_fill(outside, -torch.inf)[:, :width]
-        elif options.topk > 0:
-            lprobs, tokens = lprobs.topk(min(options.topk, lprobs.size(-1)))
+        elif topk > 0:
+            lprobs, tokens = lprobs.topk(topk)
         draws = self.size * sentences // len(lprobs)
         index = torch.multinomial(lprobs.exp(), draws, replacement=True)
         found = lprobs.gather(1, index).view(sentences, -1) + scores

@@ -13,37 +13,15 @@ from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from simile_plugin.fairseq_training.beam import BeamOptions, Hypotheses, beam_search
+from simile_plugin.fairseq_training.beam import Hypotheses, beam_search
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.decoders import known, unwrap
 from simile_plugin.files import InputError
+from simile_plugin.risk import repeats
 
 logger = logging.getLogger(__name__)
 
-# Decoders whose steps look at the last token and their own state only: our beam search feeds them.
-# Subclasses count as long as they inherit that step.
-KNOWN_STEPS = {
-    "fairseq.models.fconv",
-    "fairseq.models.lstm",
-    "fairseq.models.transformer.transformer_decoder",
-}
-
-
-@dataclass(frozen=True)
-class CandidateOptions:
-    """How candidates are made; one field a ``--risk-...`` flag of the criterion."""
-
-    size: int = 8
-    search: str = "beam"
-    diverse_groups: int = 1
-    diverse_strength: float = 0.5
-    sampling_topk: int = -1
-    sampling_topp: float = -1.0
-    temperature: float = 1.0
-    lenpen: float = 1.0
-    max_len_a: float = 1.5
-    max_len_b: int = 10
-    dtype: torch.dtype | None = None
-    include_reference: bool = False
-    dedupe: bool = True
+GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass
@@ -69,13 +47,6 @@ class RiskSet:
         """Rows x longest row of each sentence, B numbers."""
         longest: list[int] = self.tokens.ne(pad).sum(-1).amax(1).tolist()
         return [self.tokens.size(1) * length for length in longest]
-
-
-def unwrap(model: nn.Module) -> Any:
-    """The fairseq model inside any distributed wrappers."""
-    while isinstance(inner := getattr(model, "module", None), nn.Module):
-        model = inner
-    return model
 
 
 @contextmanager
@@ -152,7 +123,7 @@ def part_of(sample: dict[str, Any], rows: slice, pad: int) -> dict[str, Any]:
 class _Sampling(search.Sampling):
     """fairseq's sampling, which fails (on a GPU for good) where no token has a probability.
 
-    There the sentence ends; its second scoring is no number, and keeps it out of the risk set.
+    There the sentence ends; its second scoring is NaN, and keeps it out of the risk set.
     """
 
     def step(self, step: int, lprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -168,20 +139,25 @@ class CandidateGenerator:
 
     Args:
         dictionary: target dictionary.
-        options: see :class:`CandidateOptions`.
+        cfg: as read_config gives it.
 
     Raises:
-        ValueError: if more candidates are asked for than the vocabulary has tokens.
+        InputError: if the vocabulary has fewer tokens than are asked for.
     """
 
-    def __init__(self, dictionary: Any, options: CandidateOptions) -> None:
-        if options.size >= len(dictionary):
+    def __init__(self, dictionary: Any, cfg: SimileRiskConfig) -> None:
+        entries = f"{len(dictionary)} entries of the target dictionary"
+        if cfg.risk_candidates >= len(dictionary):
             raise InputError(
-                f"--risk-candidates: got {options.size}; expected fewer than the "
-                f"{len(dictionary)} entries of the target dictionary"
+                f"--risk-candidates: got {cfg.risk_candidates}; expected fewer than the {entries}"
             )
-        self.dictionary = dictionary
-        self.options = options
+        if cfg.risk_sampling_topk > len(dictionary):
+            raise InputError(
+                f"--risk-sampling-topk: got {cfg.risk_sampling_topk}; expected at most the "
+                f"{entries} (-1: all)"
+            )
+        self.dictionary, self.cfg = dictionary, cfg
+        self.dtype = GENERATION_DTYPES[cfg.risk_generation_dtype]
         self._generator: SequenceGenerator | None = None
         self._model: nn.Module | None = None
 
@@ -190,9 +166,9 @@ class CandidateGenerator:
         plain = unwrap(model)
         pad = self.dictionary.pad()
         start, end = start_and_end(sample, pad, self.dictionary.eos())
-        with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.options.dtype):
+        with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.dtype):
             hypotheses = self._within_memory(plain, sample, start, end)
-        risk_set = build_risk_set(sample["target"], hypotheses, self.options, pad, end)
+        risk_set = build_risk_set(sample["target"], hypotheses, self.cfg, pad, end)
         return replace(risk_set, tags=frozenset((start, end)))
 
     def _within_memory(
@@ -215,38 +191,26 @@ class CandidateGenerator:
         return joined(found, pad)
 
     def _hypotheses(self, model: Any, sample: dict[str, Any], start: int, end: int) -> Hypotheses:
-        options = self.options
-        if steps_are_known(model.decoder):
-            beam = BeamOptions(
-                size=options.size,
-                max_len_a=options.max_len_a,
-                max_len_b=options.max_len_b,
-                lenpen=options.lenpen,
-                temperature=options.temperature,
-                diverse_groups=options.diverse_groups,
-                diverse_strength=options.diverse_strength,
-                sampling=options.search == "sampling",
-                topk=options.sampling_topk,
-                topp=options.sampling_topp,
-            )
-            return beam_search(model, sample, beam, self.dictionary, start, end)
+        if known(model.decoder).steps:
+            return beam_search(model, sample, self.cfg, self.dictionary, start, end)
         # Without the ids, which fairseq's diverse search would take for rows of the batch.
         batch = {"net_input": sample["net_input"]}
         lists = self._generator_for(model, end).generate([], batch, bos_token=start)
-        return stack_lists(lists, options.size, sample["target"], self.dictionary.pad())
+        size = self.cfg.risk_candidates
+        return stack_lists(lists, size, sample["target"], self.dictionary.pad())
 
     def _generator_for(self, model: nn.Module, end: int) -> SequenceGenerator:
         # SequenceGenerator keeps the model that it was built with and ignores generate's.
         if self._generator is None or self._model is not model or self._generator.eos != end:
-            options = self.options
+            cfg = self.cfg
             self._generator = SequenceGenerator(
                 [model],
                 self.dictionary,
-                beam_size=options.size,
-                max_len_a=options.max_len_a,
-                max_len_b=options.max_len_b,
-                len_penalty=options.lenpen,
-                temperature=options.temperature,
+                beam_size=cfg.risk_candidates,
+                max_len_a=cfg.risk_max_len_a,
+                max_len_b=cfg.risk_max_len_b,
+                len_penalty=cfg.risk_lenpen,
+                temperature=cfg.risk_temperature,
                 search_strategy=self._strategy(),
                 eos=end,
             )
@@ -254,14 +218,13 @@ class CandidateGenerator:
         return self._generator
 
     def _strategy(self) -> search.Search:
-        options = self.options
-        if options.search == "sampling":
-            return _Sampling(self.dictionary, options.sampling_topk, options.sampling_topp)
-        if options.diverse_groups > 1:
-            return search.DiverseBeamSearch(
-                self.dictionary, options.diverse_groups, options.diverse_strength
-            )
-        return search.BeamSearch(self.dictionary)
+        cfg, dictionary = self.cfg, self.dictionary
+        if cfg.risk_search == "sampling":
+            return _Sampling(dictionary, cfg.risk_sampling_topk, cfg.risk_sampling_topp)
+        if cfg.risk_diverse_groups > 1:
+            groups, strength = cfg.risk_diverse_groups, cfg.risk_diverse_strength
+            return search.DiverseBeamSearch(dictionary, groups, strength)
+        return search.BeamSearch(dictionary)
 
 
 def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
@@ -275,14 +238,6 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     target = sample["target"]
     last = target.gather(1, target.ne(pad).sum(1, keepdim=True) - 1)
     return start, start if bool((last == start).all()) else eos
-
-
-def steps_are_known(decoder: nn.Module) -> bool:
-    """Whether our beam search may drive a decoder."""
-    methods = (type(decoder).forward, getattr(type(decoder), "extract_features", None))
-    return {method.__module__ for method in methods if method is not None} <= KNOWN_STEPS | {
-        "fairseq.models.fairseq_incremental_decoder"  # an extract_features that fconv never calls
-    }
 
 
 def stack_lists(
@@ -314,12 +269,12 @@ def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
 
 
 def build_risk_set(
-    target: Tensor, hypotheses: Hypotheses, options: CandidateOptions, pad: int, eos: int
+    target: Tensor, hypotheses: Hypotheses, cfg: SimileRiskConfig, pad: int, eos: int
 ) -> RiskSet:
     """Lay out references (B, T') and n-best lists as one padded block.
 
-    Lists shorter than N, also empty ones, leave rows that are no members. With ``dedupe`` the
-    first of equal token sequences is a member and the others are not.
+    Lists shorter than N, also empty ones, leave rows that are no members. Of equal token
+    sequences the first is a member, the others only with ``risk_keep_duplicates``.
     """
     batch, size, longest = hypotheses.tokens.shape
     width = max(longest, target.size(1))
@@ -327,17 +282,10 @@ def build_risk_set(
     tokens[:, 0, : target.size(1)] = target
     tokens[:, 1:, :longest] = hypotheses.tokens
     mask = torch.zeros(batch, 1 + size, dtype=torch.bool, device=target.device)
-    mask[:, 0] = options.include_reference
+    mask[:, 0] = cfg.risk_include_reference
     mask[:, 1:] = hypotheses.scores > -torch.inf
     # a row of padding only would make attention, then gradients, NaN
     tokens[:, 1:, 0] = torch.where(mask[:, 1:], tokens[:, 1:, 0], eos)
-    if options.dedupe:
+    if not cfg.risk_keep_duplicates:
         mask &= ~repeats(tokens, mask)
     return RiskSet(tokens, mask)
-
-
-def repeats(tokens: Tensor, mask: Tensor) -> Tensor:
-    """Where a member's tokens stand in an earlier member of its list: (B, M) bool."""
-    equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
-    earlier = torch.ones_like(equal[0]).tril(-1)
-    return (equal & earlier & mask.unsqueeze(1)).any(-1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from simile_plugin.fairseq_training.candidates import unwrap
+from simile_plugin.fairseq_training.decoders import replaced, unwrap
 
 logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found", covariant=True)
 Gradients = list[Tensor | None]
+Phase = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,10 @@ class Portions:
 
     Args:
         max_tokens: ``--risk-max-tokens``; smaller after memory ran out.
-        phase: times what is computed under a name ("scoring", "backward").
     """
 
-    def __init__(
-        self, max_tokens: int, phase: Callable[[str], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, max_tokens: int) -> None:
         self.max_tokens = max_tokens
-        self.phase = phase
 
     def __call__(
         self,
@@ -79,6 +76,7 @@ class Portions:
         net_input: dict[str, Any],
         tokens: Sequence[int],
         portion_loss: PortionLoss[Found],
+        phase: Phase,
     ) -> tuple[Tensor, list[Found]]:
         """The loss of a batch, ready for ``backward``, and what each portion found, in order.
 
@@ -86,16 +84,17 @@ class Portions:
             model: fairseq's model, in its distributed wrapper if there is one.
             net_input: what the wrapper is called with.
             tokens: see :func:`plan_portions`.
+            phase: times what is computed under a name ("scoring", "backward").
 
         Raises:
             torch.OutOfMemoryError: if one row of one sentence alone does not fit.
         """
         plain = unwrap(model)
         if not gradients_can_be_taken(model, plain):
-            with self.phase("scoring"):
+            with phase("scoring"):
                 loss, found = portion_loss(model, Portion(slice(0, len(tokens)), self.max_tokens))
             return loss, [found]
-        work = _Work(self, plain, tokens, portion_loss)
+        work = _Work(self, plain, tokens, portion_loss, phase)
         if not torch.is_grad_enabled():
             return inside(model, net_input, lambda: work.values()), work.found
         compute = _Later if in_half_range(plain) else _Now
@@ -133,9 +132,10 @@ class _Work:
         model: nn.Module,
         tokens: Sequence[int],
         portion_loss: PortionLoss[Any],
+        phase: Phase,
     ) -> None:
         self.owner, self.model, self.tokens = owner, model, tokens
-        self.portion_loss = portion_loss
+        self.portion_loss, self.phase = portion_loss, phase
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.found: list[Any] = []
         self.device = next(model.parameters()).device.type
@@ -146,12 +146,12 @@ class _Work:
         }
 
     def loss(self, portion: Portion) -> tuple[Tensor, Any]:
-        with self.owner.phase("scoring"), torch.autocast(**self.autocast):
+        with self.phase("scoring"), torch.autocast(**self.autocast):
             return self.portion_loss(self.model, portion)
 
     def gradients_of(self, loss: Tensor, scale: Tensor | None) -> Gradients:
         """d(scale * loss) by each parameter; frees the graph."""
-        with self.owner.phase("backward"), torch.autocast(self.device, enabled=False):
+        with self.phase("backward"), torch.autocast(self.device, enabled=False):
             return list(torch.autograd.grad(loss, self.parameters, scale, allow_unused=True))
 
     def values(self) -> Tensor:
@@ -272,16 +272,14 @@ def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tenso
     plain = unwrap(model)
     if plain is model:
         return body()
+    with ExitStack() as stack:
 
-    def forward(*args: Any, **kwargs: Any) -> Tensor:
-        del plain.forward  # the body calls the model itself
-        return body()
+        def forward(*args: Any, **kwargs: Any) -> Tensor:
+            stack.close()  # the body calls the model itself
+            return body()
 
-    plain.forward = forward
-    try:
+        stack.enter_context(replaced(plain, "forward", forward))
         loss: Tensor = model(**net_input)
-    finally:
-        vars(plain).pop("forward", None)
     return loss
 
 

@@ -7,33 +7,21 @@ is never projected to the vocabulary, and the projection runs in slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
 import torch
+from fairseq.modules import LayerDropModuleList
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from simile_plugin.fairseq_training.candidates import RiskSet, unwrap
-from simile_plugin.risk import attention_mask, prefix_tree, token_lprobs
+from simile_plugin.fairseq_training.candidates import RiskSet
+from simile_plugin.fairseq_training.decoders import known, replaced, unwrap
+from simile_plugin.risk import PrefixTree, attention_mask, prefix_tree, token_lprobs, trees_of_rows
 
-# Decoders whose last step is known to be a linear projection; their subclasses too, as long as
-# they inherit that step. Any other decoder is asked for its logits.
-KNOWN_DECODERS = {
-    "fairseq.models.fairseq_decoder",  # an output_layer that the fconv never calls
-    "fairseq.models.fconv",
-    "fairseq.models.lstm",
-    "fairseq.models.transformer.transformer_decoder",
-}
-# Decoders whose rows may be laid out as trees: what they do with an attention mask is known.
-TREE_DECODERS = {
-    "fairseq.models.transformer.transformer_decoder",
-    "fairseq.modules.transformer_layer",
-}
-# A tree is decoded where it has at most this share of its rows' tokens, and where its attention
-# masks have at most so many entries.
+# Rows share their prefixes where that leaves at most this share of their tokens, and where the
+# attention masks have at most so many entries.
 TREE_SHARE, TREE_MASK = 0.8, 2**26
 # What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
 PART_TOKENS = 256
@@ -52,33 +40,6 @@ def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tens
     shifted = tokens.roll(1, dims=-1)
     shifted[..., 0] = start
     return shifted.masked_fill(tokens.eq(pad), pad)
-
-
-def output_projection(decoder: Any) -> tuple[Any, str, Any] | None:
-    """Where a decoder turns features into logits.
-
-    Returns:
-        the object and the name of its method that is called with the features, and the module
-        that holds weight and bias; None for decoders that may do something else.
-    """
-    steps = [getattr(type(decoder), name, None) for name in ("forward", "output_layer")]
-    if not {step.__module__ for step in steps if step is not None} <= KNOWN_DECODERS:
-        return None
-    for name in ("output_projection", "fc3", "fc_out"):  # transformer, fconv, lstm
-        linear = getattr(decoder, name, None)
-        if isinstance(linear, nn.Linear):
-            return linear, "forward", linear
-    return decoder, "output_layer", decoder.embed_tokens  # an lstm that shares its embedding
-
-
-@contextmanager
-def replaced(owner: nn.Module, method: str, function: Callable[..., Any]) -> Iterator[None]:
-    """Within the block ``owner.method`` is ``function``, for this object only."""
-    setattr(owner, method, function)
-    try:
-        yield
-    finally:
-        delattr(owner, method)
 
 
 def copied(encoder_out: Any) -> Any:
@@ -129,119 +90,55 @@ def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     return parts
 
 
-Output = tuple[Tensor, None]  # as fairseq's decoders return it: with what BART takes apart
-
-
-class _RowDecoder:
+class _TreeDecoder:
     """Stands in for ``decoder.forward`` in one model call: encoder output of B sentences, and
-    B x (1 + N) target rows, to token log-probabilities.
+    B x M target rows, to token log-probabilities.
+
+    A tree is one sequence of nodes with one encoder output. There is one a row or, where the
+    decoder's attention mask can tell rows apart, one a sentence: a node attends to its own
+    prefixes, and under dropout the rows that share a prefix share its masks.
 
     Args:
         model: the fairseq model, unwrapped.
-        tokens: (R, T) target rows; ``lengths``: their lengths, 0 for rows that are not scored.
-        sentence_rows: rows a sentence, 1 + N.
+        tokens: (B, M, T) target rows.
+        tree: of the rows of each sentence, or of single rows.
         max_tokens: see :func:`plan_parts`.
     """
 
-    def __init__(
-        self, model: Any, tokens: Tensor, lengths: list[int], sentence_rows: int, max_tokens: int
-    ) -> None:
-        self.model, self.tokens, self.lengths = model, tokens, lengths
-        self.sentence_rows = sentence_rows
-        self.parts = plan_parts(lengths, max_tokens)
-        padded = sum(len(part) * lengths[part[0]] for part in self.parts)
-        self.again = 0 < max_tokens < padded
-        self.forward = model.decoder.forward
-
-    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Output:
-        """Log-probabilities (R x T, 2): of each target, and their mean over the vocabulary."""
-        width = self.tokens.size(1)
-        values, places = [], []
-        for rows in self.parts:
-            places += [row * width + t for row in rows for t in range(self.lengths[row])]
-            arguments = (previous, encoder_out, rows, kwargs)
-            if self.again:  # nothing but the part's inputs is kept for its backward pass
-                values.append(checkpoint(self._part, *arguments, use_reentrant=False))
-            else:
-                values.append(self._part(*arguments))
-        found = torch.cat(values)
-        index = torch.tensor(places).to(found.device)
-        return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found), None
-
-    def _part(self, previous: Tensor, encoder_out: Any, rows: list[int], kwargs: Any) -> Tensor:
-        longest, device = self.lengths[rows[0]], self.tokens.device
-        places = [i * longest + t for i, row in enumerate(rows) for t in range(self.lengths[row])]
-        real = torch.tensor(places).to(device)
-        chosen = torch.tensor(rows).to(device)
-        sources = self.model.encoder.reorder_encoder_out(
-            copied(encoder_out), chosen.div(self.sentence_rows, rounding_mode="floor")
-        )
-        tokens = self.tokens.index_select(0, chosen)[:, :longest]
-        previous = previous.index_select(0, chosen)[:, :longest]
-        targets = tokens.reshape(-1).index_select(0, real)
-        return torch.stack(self._decode(previous, sources, targets, real, kwargs), dim=-1)
-
-    def _decode(
-        self, previous: Tensor, encoder_out: Any, targets: Tensor, real: Tensor, kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        def run() -> Any:
-            return self.forward(previous, encoder_out=encoder_out, **kwargs)
-
-        found = output_projection(self.model.decoder)
-        if found is not None:
-            owner, method, holder = found
-            with replaced(owner, method, lambda features: features):
-                features = run()[0]
-            weight, bias = holder.weight, getattr(holder, "bias", None)
-            features = features.reshape(-1, features.size(-1)).index_select(0, real)
-            return token_lprobs(features, weight, bias, targets)
-        lprobs = self.model.get_normalized_probs(run(), log_probs=True)
-        lprobs = lprobs.reshape(-1, lprobs.size(-1)).index_select(0, real)
-        lprobs = lprobs.to(torch.promote_types(lprobs.dtype, torch.float32))
-        return lprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), lprobs.mean(-1)
-
-
-class _TreeDecoder:
-    """As :class:`_RowDecoder`, with each prefix that rows of a sentence share decoded once.
-
-    A sentence is one sequence of nodes, each of which attends to its own prefixes. Under dropout
-    the rows that share a prefix share its masks.
-    """
-
-    def __init__(
-        self, model: Any, tokens: Tensor, lengths: list[int], sentence_rows: int, max_tokens: int
-    ) -> None:
-        self.model, self.tokens, self.sentence_rows = model, tokens, sentence_rows
-        blocks = tokens.view(-1, sentence_rows, tokens.size(1))
-        self.lengths = np.asarray(lengths).reshape(blocks.shape[:2])
-        self.tree = prefix_tree(blocks, self.lengths)
-        self.counts = self.tree.counts.tolist()
+    def __init__(self, model: Any, tokens: Tensor, tree: PrefixTree, max_tokens: int) -> None:
+        self.model, self.tokens, self.tree, self.max_tokens = model, tokens, tree, max_tokens
+        self.known, self.forward = known(model.decoder), model.decoder.forward
+        self.rows = tree.node.shape[1]  # of a tree
+        self.counts = tree.counts.tolist()
         self.parts = plan_parts(self.counts, max_tokens)
-        padded = sum(len(part) * self.counts[part[0]] for part in self.parts)
-        self.again = 0 < max_tokens < padded
-        self.forward = model.decoder.forward
-        self.heads = model.decoder.layers[0].self_attn.num_heads
+        self.layers: nn.ModuleList | None = None  # what --decoder-layerdrop leaves, once drawn
 
-    def pays(self, max_tokens: int) -> bool:
-        """Whether it is less work than row by row, and within the bounds on memory."""
-        few = sum(self.counts) <= TREE_SHARE * int(self.lengths.sum())
+    def pays(self, targets: int) -> bool:
+        """Whether shared prefixes of so many targets are less work than rows, and fit."""
+        few = sum(self.counts) <= TREE_SHARE * targets
         largest = max(len(part) * self.counts[part[0]] ** 2 for part in self.parts)
-        fits = not max_tokens or max(self.counts) <= max_tokens
-        return few and fits and self.heads * largest <= TREE_MASK
+        fits = not self.max_tokens or max(self.counts) <= self.max_tokens
+        return few and fits and self.known.heads * largest <= TREE_MASK
 
-    def __call__(self, previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> Output:
-        """Log-probabilities (R x T, 2): of each target, and their mean over the vocabulary."""
+    def __call__(
+        self, previous: Tensor, encoder_out: Any = None, **kwargs: Any
+    ) -> tuple[Tensor, None]:  # as fairseq's decoders return it: with what BART takes apart
+        """Log-probabilities (B x M x T, 2): of each target, and their mean over the vocabulary."""
+        layers = getattr(self.model.decoder, "layers", None)
+        if isinstance(layers, LayerDropModuleList):  # each iteration draws: one for all parts
+            self.layers = nn.ModuleList(list(layers))
+        padded = sum(len(part) * self.counts[part[0]] for part in self.parts)
         values, places = [], []
         for part in self.parts:
             edges = self.tree.edges(part)
             arguments = (previous, encoder_out, part, edges, kwargs)
-            if self.again:
+            if 0 < self.max_tokens < padded:  # only its inputs are kept for its backward pass
                 values.append(checkpoint(self._part, *arguments, use_reentrant=False))
             else:
                 values.append(self._part(*arguments))
-            places.append(edges[0])
+            places.append(torch.from_numpy(edges[0]))
         found = torch.cat(values)
-        index = torch.from_numpy(np.concatenate(places)).to(found.device)
+        index = torch.cat(places).to(found.device)
         return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found), None
 
     def _part(
@@ -252,81 +149,88 @@ class _TreeDecoder:
         edges: tuple[Any, Any, list[int]],
         kwargs: Any,
     ) -> Tensor:
-        decoder, device, tree = self.model.decoder, self.tokens.device, self.tree
-        longest = self.counts[part[0]]
-        chosen = torch.tensor(part).to(device)
-        sources = self.model.encoder.reorder_encoder_out(copied(encoder_out), chosen)
-        depth = torch.from_numpy(tree.depth[part, :longest]).to(device)
-        rows = torch.from_numpy(tree.row[part, :longest]).to(device)
-        width = previous.size(1)
-        inputs = previous.flatten()[
-            ((chosen.unsqueeze(1) * self.sentence_rows) + rows) * width + depth
-        ]
-        _, method, holder = output_projection(decoder) or (None, "", None)
-        assert holder is not None and method
-        allowed = tree.ancestors(part, longest)
-        mask: list[Tensor] = []
+        """Log-probabilities (E, 2) of some trees' targets, in the order of their edges."""
+        longest, device = self.counts[part[0]], self.tokens.device
+        first = torch.tensor(part).to(device) * self.rows
+        sources = self.model.encoder.reorder_encoder_out(
+            copied(encoder_out), first.div(self.tokens.size(1), rounding_mode="floor")
+        )
+        depth = torch.from_numpy(self.tree.depth[part, :longest]).to(device)
+        rows = first.unsqueeze(1) + torch.from_numpy(self.tree.row[part, :longest]).to(device)
+        inputs = previous.flatten()[rows * previous.size(1) + depth]
+        output = self._decoded(inputs, sources, depth, part, kwargs)
+        real = [i * longest + k for i, tree in enumerate(part) for k in range(self.counts[tree])]
+        nodes = torch.tensor(real).to(device)
+        places, positions, starts = edges
+        targets = self.tokens.flatten()[torch.from_numpy(places).to(device)]
+        if self.known.projection is None:  # rows: each node has one target
+            lprobs = self.model.get_normalized_probs(output, log_probs=True)
+            lprobs = lprobs.reshape(-1, lprobs.size(-1)).index_select(0, nodes)
+            lprobs = lprobs.to(torch.promote_types(lprobs.dtype, torch.float32))
+            own = lprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            return torch.stack([own, lprobs.mean(-1)], dim=-1)
+        holder = self.known.projection.holder
+        features = output[0].reshape(-1, output[0].size(-1)).index_select(0, nodes)
+        positions = torch.from_numpy(positions).to(device)
+        own, means = token_lprobs(
+            features, holder.weight, getattr(holder, "bias", None), targets, positions, starts
+        )
+        if self.rows > 1:
+            means = means.index_select(0, positions)
+        return torch.stack([own, means], dim=-1)
+
+    def _decoded(
+        self, inputs: Tensor, encoder_out: Any, depth: Tensor, part: list[int], kwargs: Any
+    ) -> Any:
+        """What the decoder returns, with features in place of logits where it can be helped."""
+        decoder, projection = self.model.decoder, self.known.projection
+        with ExitStack() as stack:
+            if self.layers is not None:
+                stack.enter_context(replaced(decoder, "layers", self.layers))
+            if projection is not None:
+                stack.enter_context(replaced(projection.owner, projection.method, lambda x: x))
+            if self.rows > 1:
+                kwargs = kwargs | {"alignment_layer": -1}  # no attention weights for output
+                self._follow_tree(stack, inputs, depth, part)
+            return self.forward(inputs, encoder_out=encoder_out, **kwargs)
+
+    def _follow_tree(
+        self, stack: ExitStack, inputs: Tensor, depth: Tensor, part: list[int]
+    ) -> None:
+        """Give nodes the positions and the attention of their prefixes."""
+        decoder, mask = self.model.decoder, []
+        allowed = self.tree.ancestors(part, inputs.size(1))
 
         def future_mask(states: Tensor) -> Tensor:
             if not mask:
-                mask.append(attention_mask(allowed, self.heads, states))
+                mask.append(attention_mask(allowed, self.known.heads, states))
             return mask[0]
 
-        with ExitStack() as stack:
-            stack.enter_context(replaced(decoder, "buffered_future_mask", future_mask))
-            if decoder.embed_positions is not None:
-                line = inputs[:1, :1].expand(1, width)
-                table = decoder.embed_positions(line)[0]
-                found = nn.functional.embedding(depth, table)
-                stack.enter_context(
-                    replaced(decoder.embed_positions, "forward", lambda *_, **__: found)
-                )
-            features = self.forward(
-                inputs,
-                encoder_out=sources,
-                **kwargs | {"features_only": True, "alignment_layer": -1},
-            )[0]
-        real = [i * longest + k for i, row in enumerate(part) for k in range(self.counts[row])]
-        features = features.reshape(-1, features.size(-1))
-        features = features.index_select(0, torch.tensor(real).to(device))
-        places, nodes, starts = edges
-        targets = self.tokens.flatten()[torch.from_numpy(places).to(device)]
-        positions = torch.from_numpy(nodes).to(device)
-        weight, bias = holder.weight, getattr(holder, "bias", None)
-        lprobs, means = token_lprobs(features, weight, bias, targets, positions, starts)
-        return torch.stack([lprobs, means.index_select(0, positions)], dim=-1)
+        stack.enter_context(replaced(decoder, "buffered_future_mask", future_mask))
+        if decoder.embed_positions is not None:
+            line = inputs[:1, :1].expand(1, self.tokens.size(-1))
+            found = nn.functional.embedding(depth, decoder.embed_positions(line)[0])
+            stack.enter_context(
+                replaced(decoder.embed_positions, "forward", lambda *_, **__: found)
+            )
 
 
-def takes_trees(decoder: Any) -> bool:
-    """Whether prefixes may be laid out as trees: fairseq's transformer decoder and its layers."""
-    if output_projection(decoder) is None or getattr(decoder, "cross_self_attention", True):
-        return False
-    names = ("forward", "extract_features", "extract_features_scriptable", "buffered_future_mask")
-    steps = [getattr(type(decoder), name, None) for name in names]
-    steps += [getattr(type(layer), "forward", None) for layer in decoder.layers]
-    if not {getattr(step, "__module__", "") for step in steps} <= TREE_DECODERS:
-        return False
-    return len({layer.self_attn.num_heads for layer in decoder.layers}) == 1
+def tree_decoder(model: Any, tokens: Tensor, lengths: Tensor, max_tokens: int) -> _TreeDecoder:
+    """What decodes the rows with the least work.
 
-
-def row_decoder(
-    model: Any, tokens: Tensor, lengths: list[int], sentence_rows: int, max_tokens: int
-) -> _RowDecoder | _TreeDecoder:
-    """What decodes the rows with the least work."""
-    arguments = (model, tokens, lengths, sentence_rows, max_tokens)
-    if takes_trees(model.decoder):
-        tree = _TreeDecoder(*arguments)
-        if tree.pays(max_tokens):
+    Args:
+        tokens: (B, M, T); ``lengths``: (B, M), 0 for rows that are not scored.
+    """
+    counts = lengths.cpu().numpy()
+    if known(model.decoder).heads:
+        tree = _TreeDecoder(model, tokens, prefix_tree(tokens, counts), max_tokens)
+        if tree.pays(int(counts.sum())):
             return tree
-    return _RowDecoder(*arguments)
+    return _TreeDecoder(model, tokens, trees_of_rows(counts, tokens.size(-1)), max_tokens)
 
 
 def score_rows(
-    model: nn.Module,
-    sample: dict[str, Any],
-    risk_set: RiskSet,
-    pad: int,
-    max_tokens: int = 0,
+    model: nn.Module, sample: dict[str, Any], risk_set: RiskSet, pad: int, max_tokens: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Score reference and candidates with gradient: one model call, each source encoded once.
 
@@ -342,23 +246,16 @@ def score_rows(
         risk set; (B, T) mean log-probability over the vocabulary at each target of the reference.
         float32, or float64 for a float64 model.
     """
-    batch, rows, width = risk_set.tokens.shape
-    wanted = risk_set.mask.clone()
+    tokens, wanted = risk_set.tokens, risk_set.mask.clone()
     wanted[:, 0] = True
-    lengths = (risk_set.tokens.ne(pad).sum(-1) * wanted).flatten().tolist()
-    tokens = risk_set.tokens.view(batch * rows, width)
-    decoder = row_decoder(unwrap(model), tokens, lengths, rows, max_tokens)
-    found = _call(model, sample, decoder, pad)
-    found = found.view(batch, rows, width, 2)
-    return found[..., 0], found[:, 0, :, 1]
-
-
-def _call(
-    model: nn.Module, sample: dict[str, Any], decoder: _RowDecoder | _TreeDecoder, pad: int
-) -> Tensor:
+    lengths = tokens.ne(pad).sum(-1) * wanted
+    plain = unwrap(model)
+    decoder = tree_decoder(plain, tokens, lengths, max_tokens)
     net_input = dict(sample["net_input"])
-    start = net_input["prev_output_tokens"][:, :1].repeat_interleave(decoder.sentence_rows, 0)
-    net_input["prev_output_tokens"] = teacher_forcing_input(decoder.tokens, start.squeeze(1), pad)
-    with replaced(decoder.model.decoder, "forward", decoder):
-        found: Tensor = model(**net_input)[0]
-    return found
+    start = net_input["prev_output_tokens"][:, :1].repeat_interleave(tokens.size(1), 0)
+    net_input["prev_output_tokens"] = teacher_forcing_input(
+        tokens.flatten(0, 1), start.squeeze(1), pad
+    )
+    with replaced(plain.decoder, "forward", decoder):
+        found = model(**net_input)[0].view(*tokens.shape, 2)
+    return found[..., 0], found[:, 0, :, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -99,6 +100,17 @@ class TargetText:
             sentence = join_tokens(tokens, self.post_process)
             sentences.append(self.detokenize(sentence) if self.detokenize else sentence)
         return sentences
+
+    def lists(
+        self, rows: Sequence[Sequence[Sequence[int]]], tags: frozenset[int] = frozenset()
+    ) -> list[list[str]]:
+        """Decode B lists of 1 + N rows, each with the reference first; see :meth:`strings`."""
+        refs = self.strings([row[0] for row in rows], reference=True, tags=tags)
+        hyps = iter(self.strings([hyp for row in rows for hyp in row[1:]], tags=tags))
+        return [
+            [ref, *itertools.islice(hyps, len(row) - 1)]
+            for ref, row in zip(refs, rows, strict=True)
+        ]
 
 
 def moses_detokenizer(language: str) -> Callable[[str], str]:

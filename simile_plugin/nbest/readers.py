@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from simile_plugin.files import InputError, read_lines
 
 DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
+Read = Callable[[str, str], list[str]]
 COSTS = ("cost_bleu", "cost_simile")
 REFERENCE_LINE = re.compile(r"T-(\d{1,18})\t(.*)", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"D-(\d{1,18})\t(\S+)\t(.*)", re.DOTALL)
@@ -33,17 +34,17 @@ class NbestList:
     costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-def read_nbest_lists(path: str, flag: str) -> list[NbestList]:
+def read_nbest_lists(path: str, flag: str, read: Read = read_lines) -> list[NbestList]:
     """Read the lists in a file, in the order of their sentences.
 
     The file is what `fairseq-generate --nbest N` printed (T- and D- lines; scores are fairseq's,
     base 2 and divided by a power of the length), or what `--risk-dump` wrote (JSON lines). A line
-    cut short at the end of the file is passed over.
+    cut short at the end of the file is passed over. read: reads the lines of a file.
 
     Raises:
-        ValueError: naming file and line for lists without reference or with one candidate only.
+        InputError: naming file and line for lists without reference or with one candidate only.
     """
-    lines = read_lines(path, flag)
+    lines = read(path, flag)
     first = next((line for line in lines if line.strip()), "")
     lists = _dumped(lines, path, flag) if first.startswith("{") else _generated(lines, path, flag)
     if all(len(found.hyps) < 2 for found in lists):

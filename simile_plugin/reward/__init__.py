@@ -1,6 +1,27 @@
-"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, a learned reward.
+"""Candidate and reference strings -> scores: BLEU, chrF, SIM, SIMILE, learned, and --reward.
 
-And what --reward names.
+Whole outputs, one string a sentence; scores are (sentences, outputs):
+
+    >>> from simile_plugin.encoder import load_encoder
+    >>> from simile_plugin.reward import Reward, score_lists, score_outputs
+    >>> encoder = load_encoder("encoder")  # None: BLEU alone
+    >>> refs = ["two boys skip stones over the pond", "he paid for the tickets with coins"]
+    >>> mle = ["two boys skip stones over the pond", "he paid with coins"]
+    >>> simile = ["boys skip flat stones over the pond", "he paid for the tickets with coins"]
+    >>> scores = score_outputs([mle, simile], refs, encoder)
+    >>> scores.simile.shape
+    torch.Size([2, 2])
+    >>> scores.bleu.diagonal()  # an output that is its reference has BLEU 1, and SIMILE 1
+    tensor([1., 1.])
+
+A training reward, as --reward names it, of lists of candidates:
+
+    >>> reward = Reward("simile:0.7,bleu:0.3")
+    >>> lists = score_lists([["he paid with coins", "he paid for the tickets"]], refs[1:], encoder)
+    >>> value = reward.from_scores(lists)  # (sentences, candidates), higher is better
+    >>> bool((value == 0.7 * lists.simile + 0.3 * lists.bleu).all())
+    True
+    >>> cost = 1 - value
 """
 
 from simile_plugin.reward.bleu import (

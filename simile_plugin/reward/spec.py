@@ -189,14 +189,21 @@ class Reward:
             (B, N) float32, NaN or infinite where the function returned that.
 
         Raises:
-            ValueError: if the result is not B x N numbers, or finite at no candidate.
+            ValueError: if the result is not B x N real numbers, or finite at no candidate.
         """
         assert self.function is not None
         try:
-            values = torch.as_tensor(self.function(hyps, refs, srcs), dtype=torch.float32)
+            values = torch.as_tensor(self.function(hyps, refs, srcs))
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"--reward {self.spec}: the function failed: {error}") from error
-        values = values.detach().cpu()
+        dense = values.layout == torch.strided and not values.is_nested
+        if values.is_complex() or values.is_meta or not dense:
+            kind = "complex" if values.is_complex() else "meta" if values.is_meta else "sparse"
+            raise InputError(
+                f"--reward {self.spec}: the function returned a {kind} tensor; expected a dense "
+                "one of real numbers"
+            )
+        values = values.detach().to("cpu", torch.float32)
         mask = mask.cpu()
         if values.shape != mask.shape:
             raise InputError(

@@ -11,9 +11,14 @@ from simile_plugin.risk.distribution import (
     expected_cost,
     masked_std,
 )
-from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows
-from simile_plugin.risk.log_probabilities import token_lprobs
-from simile_plugin.risk.prefix_trees import PrefixTree, attention_mask, prefix_tree
+from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
+from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
+from simile_plugin.risk.prefix_trees import (
+    PrefixTree,
+    attention_mask,
+    prefix_tree,
+    trees_of_rows,
+)
 
 __all__ = [
     "FiniteRows",
@@ -26,7 +31,10 @@ __all__ = [
     "entropy",
     "expected_cost",
     "finite_rows",
+    "label_smoothed_nll",
     "masked_std",
     "prefix_tree",
+    "repeats",
     "token_lprobs",
+    "trees_of_rows",
 ]

@@ -1,4 +1,4 @@
-"""What no number may do to a model: rows without a finite score or reward leave the risk set.
+"""Guards of the risk set: NaN and infinity, equal candidates, lists without a member.
 
 Shapes: B sentences, 1 + N rows (the reference first), T target positions.
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class FiniteRows:
-    """The second scoring and the reward, where they are numbers.
+    """The second scoring and the reward, where they are finite.
 
     Attributes:
         token_lprobs: (B, 1 + N, T), 0 in rows that are not finite.
@@ -21,7 +21,7 @@ class FiniteRows:
         reward: (B, 1 + N), 0 where it is not finite.
         members: (B, 1 + N) bool, the risk set without rows that are not finite.
         references: (B,) bool, sentences whose reference has a finite score.
-        dropped: () rows left out: members of the risk set, and references.
+        dropped: (B,) rows left out: members of the risk set, and the reference.
     """
 
     token_lprobs: Tensor
@@ -55,7 +55,7 @@ def finite_rows(
         torch.where(rewarded, reward.to(members.device), 0.0),
         kept,
         references,
-        (members & ~kept).sum() + (~references).sum(),
+        (members & ~kept).sum(-1) + ~references,
     )
 
 
@@ -71,3 +71,10 @@ def cost_without_members(members: Tensor) -> Tensor:
         (B,) float32.
     """
     return (~members.any(-1)).float()
+
+
+def repeats(tokens: Tensor, members: Tensor) -> Tensor:
+    """Where a member's tokens (B, M, T) are those of an earlier member of its list: (B, M) bool."""
+    equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
+    earlier = torch.ones_like(equal[0]).tril(-1)
+    return (equal & earlier & members.unsqueeze(1)).any(-1)

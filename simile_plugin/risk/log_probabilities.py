@@ -1,4 +1,4 @@
-"""Log-probabilities of target tokens without a positions x vocabulary tensor."""
+"""Log-probabilities of target tokens without a positions x vocabulary tensor, and their loss."""
 
 from __future__ import annotations
 
@@ -123,3 +123,24 @@ def token_lprobs(
         if bias is not None:
             means = means + bias.mean(dtype=sums.dtype)
     return lprobs, means - sums
+
+
+def label_smoothed_nll(
+    lprobs: Tensor, means: Tensor, smoothing: float, vocabulary: int
+) -> tuple[Tensor, Tensor]:
+    """L_TokLS times the tokens: a reference's label-smoothed negative log-likelihood.
+
+    fairseq's smoothing: eps / (V - 1) on each wrong token, 1 - eps on the right one.
+
+    Args:
+        lprobs: (B, T) log-probability of the reference's tokens, 0 at padding.
+        means: (B, T) mean log-probability over the vocabulary, 0 at padding.
+        smoothing: eps, from 0 to below 1.
+        vocabulary: V.
+
+    Returns:
+        (B,) smoothed loss, (B,) negative log-likelihood; both in nats, summed over tokens.
+    """
+    each = smoothing / (vocabulary - 1)
+    nll, smooth = -lprobs.sum(-1), -vocabulary * means.sum(-1)
+    return (1 - smoothing - each) * nll + each * smooth, nll

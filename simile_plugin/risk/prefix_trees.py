@@ -23,8 +23,8 @@ class PrefixTree:
     Attributes:
         node: (B, M, T) the node whose prefix a target follows; -1 where there is no target.
         counts: (B,) nodes of each sentence; the root, the empty prefix, is node 0.
-        row, depth: (B, L) a row that has this prefix, and the length of the prefix; 0 beyond the
-            count.
+        row, depth: (B, L) a row that has this prefix, and the length of the prefix; beyond the
+            count anything that is within the rows.
     """
 
     node: Ids
@@ -86,6 +86,14 @@ def prefix_tree(tokens: Tensor, lengths: Ids) -> PrefixTree:
     sentence, owner, time = own.nonzero()
     row[sentence, number[own]], depth[sentence, number[own]] = owner, time
     return PrefixTree(np.where(there, node, -1), counts, row, depth)
+
+
+def trees_of_rows(lengths: Ids, width: int) -> PrefixTree:
+    """Each row of at most ``width`` targets, (B, M) lengths, as a tree of its own, of M = 1."""
+    counts = lengths.flatten()
+    times = np.broadcast_to(np.arange(width), (len(counts), width))
+    node = np.where(times < counts[:, None], times, -1)
+    return PrefixTree(node[:, None], counts, np.zeros_like(times), times)
 
 
 def attention_mask(allowed: NDArray[np.bool_], heads: int, like: Tensor) -> Tensor:

@@ -75,9 +75,15 @@ def test_an_interrupted_call_goes_on(files: Path, capsys: pytest.CaptureFixture[
         (["--out", ".", "--key", "key.json"], "--key: key.json lies in the folder of the sheets"),
         (["--out", "s", "--key", "a.txt"], "--key: a.txt exists; answers to its sheets need it"),
         (["--out", "old", "--key", "k"], "--out: old holds sheets already"),
-        (["--out", "s", "--key", "k", "--differ", "A,C"], "--differ: got A,C; expected two of A"),
-        (["--out", "s", "--key", "k", "--differ", "A,A"], "--differ: got A,A; expected two of"),
-        (["--out", "s", "--key", "k", "--src", "short.txt"], "--src short.txt has 3 sentences but"),
+        (["--out", "s", "--key", "k", "--differ", "A,C"], "--differ: got C; expected two of A, B"),
+        (
+            ["--out", "s", "--key", "k", "--differ", "A,A"],
+            "--differ: got A,A; expected two differ",
+        ),
+        (
+            ["--out", "s", "--key", "k", "--src", "short.txt"],
+            "--src: short.txt has 3 sentences bu",
+        ),
         (["--out", "s", "--key", "k", "--sys", "S=short.txt"], "--sys S: short.txt has 3"),
         (["--out", "s", "--key", "k", "--sentences", "9"], "--sentences: got 9, but only 8 of 8"),
     ],
@@ -98,7 +104,7 @@ def test_bad_input_writes_nothing(
 def test_one_system_is_no_comparison(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = ["human-eval", "sheet", "--ref", "ref.txt", "--sys", "A=a.txt", "--out", "s"]
     assert main([*one, "--key", "k"]) == 2
-    assert "--sys: got 1 system; expected two or more" in capsys.readouterr().err
+    assert "--sys: got A alone; a comparison needs two systems" in capsys.readouterr().err
 
 
 def test_a_foreign_key_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +113,21 @@ def test_a_foreign_key_is_refused(files: Path, capsys: pytest.CaptureFixture[str
     score = ["human-eval", "score", "--key", "two.json", "--answers", "one/sheet.1.tsv"]
     assert main(score) == 2
     assert "give the key that was written with this sheet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--resamples", "0", "--resamples: got 0; expected at least 1"),
+        ("--resamples", "100000000", "--resamples: got 100000000; expected at most 1,000,000"),
+        ("--seed", "-1", "--seed: got -1; expected at least 0"),
+    ],
+)
+def test_numbers_out_of_range(
+    flag: str, value: str, message: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["human-eval", "score", "--key", "k", "--answers", "a", flag, value]) == 2
+    assert capsys.readouterr().err == f"simile human-eval: error: {message}\n"
 
 
 @pytest.mark.parametrize("part", [[], ["sheet"], ["score"]])

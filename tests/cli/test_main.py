@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simile_plugin import __version__, cli
+from simile_plugin.files import InputError
 
 
 def simile(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -85,7 +86,7 @@ def test_unknown_command_gets_a_guess() -> None:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (ValueError("--ref: two\n  lines"), "simile score: error: --ref: two lines"),
+        (InputError("--ref: two\n  lines"), "simile score: error: --ref: two lines"),
         (
             FileNotFoundError(2, "No such file or directory", "x.txt"),
             "simile score: error: x.txt: No such file or directory",
@@ -111,13 +112,13 @@ def test_bad_input_is_one_line_and_status_2(
 
 def test_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMILE_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="flag"):
-        cli._run("score", command_that(ValueError("flag")), argparse.Namespace())
+    with pytest.raises(InputError, match="flag"):
+        cli._run("score", command_that(InputError("flag")), argparse.Namespace())
 
 
 def test_mistakes_of_our_own_keep_their_traceback() -> None:
     missing = ModuleNotFoundError("gone", name="simile_plugin.gone")
-    for error in (KeyError("x"), missing):
+    for error in (KeyError("x"), ValueError("numpy's own"), missing):
         with pytest.raises(type(error)):
             cli._run("score", command_that(error), argparse.Namespace())
 

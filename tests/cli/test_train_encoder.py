@@ -556,9 +556,8 @@ def test_killed_again_and_again(binarized: Path, tmp_path: Path) -> None:
     script = tmp_path / "killer.py"
     script.write_text(KILLER)
     arguments = ["train-encoder", str(binarized), "--output", str(killed), *flags]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "going on from step" in done.stderr
     assert load_encoder(killed).fingerprint == load_encoder(whole).fingerprint

@@ -7,17 +7,16 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder.composers import (
-    KINDS,
     BagComposer,
     Charagram,
     Gran,
     LstmAverage,
     Mixture,
     SequenceComposer,
-    check_kind,
     make_composer,
     reversal,
 )
+from simile_plugin.encoder.kinds import KINDS, check_kind
 
 DIM, HIDDEN = 5, 3
 LENGTHS = (3, 0, 1, 7, 3, 2)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simile_plugin.cli import main
 from simile_plugin.nbest.readers import read_nbest_lists
-from simile_plugin.report.logs import read_validations
+from simile_plugin.report.inputs.logs import read_validations
 from tests.oracle import Oracle
 
 ODD_SENTENCES = [

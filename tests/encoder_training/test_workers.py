@@ -75,7 +75,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
         parent.kill()
-    for _ in range(100):
+    for _ in range(6000):
         if not Path(f"/proc/{worker}").exists():
             return
         time.sleep(0.1)

@@ -6,24 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from simile_plugin import evaluation
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.judgements import read_judgements
 from simile_plugin.evaluation.sentence_metrics import surface_scores
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
 from simile_plugin.evaluation.sts_quality import StsQuality, evaluate_sts_metrics
-from simile_plugin.report import quality
-from simile_plugin.report.page_answer import answer_quality
-from simile_plugin.report.quality import (
+from simile_plugin.report.questions.quality import (
     QualityResult,
     analyse_quality,
+    answer_quality,
     format_quality,
-    quality_figure,
+    quality_chart,
 )
-from simile_plugin.report.report_page import Made, report_page
 from simile_plugin.statistics import Estimate, pearson
 from tests.evaluation.test_sts import PAIRS, write_set
-from tests.report.test_html import check
+from tests.report.test_html import check, page_of
 
 EIGHT = [*PAIRS, *((b, a + " again") for a, b in PAIRS)]
 
@@ -31,7 +30,7 @@ EIGHT = [*PAIRS, *((b, a + " again") for a, b in PAIRS)]
 @pytest.fixture(autouse=True)
 def no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers on every machine."""
-    monkeypatch.setattr(quality, "missing_meteor", lambda: "METEOR 1.5 is left out")
+    monkeypatch.setattr(evaluation, "missing_meteor", lambda: "METEOR 1.5 is left out")
 
 
 @pytest.fixture
@@ -122,7 +121,7 @@ def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path
     assert "BLEU: undefined (equal scores): flat" in format_quality(found, sets=True)
     assert found.as_json()["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
     json.dumps(found.as_json(), allow_nan=False)
-    assert "<svg" in quality_figure(found)
+    assert "<svg" in quality_chart(found).inline()
 
 
 def test_the_page_has_tables_a_picture_and_an_answer(
@@ -133,13 +132,13 @@ def test_the_page_has_tables_a_picture_and_an_answer(
     judged.write_text("hyp\tref\tz\n" + rows)
     sets = {folder: read_sts(folder) for folder in folders}
     found = analyse_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
-    made = Made("simile report", {"judgements": (str(judged),)}, {})
-    document = check(report_page({"quality": found}, made))
+    answer = answer_quality(found)
+    document = check(page_of([answer], "--judgements", str(judged)))
     # years, their differences, two folders; three correlations, their differences; the files
     assert document.tags["table"] == 4 + 4 + 1
     assert document.tags["svg"] == 1 and "quality" in document.ids()
     assert {"Quality of metrics", "xx-en.tsv", "2012"} <= set(document.texts)
-    sentences = answer_quality(found)
+    sentences = answer.sentences
     assert found.sts is not None
     mean = found.sts.mean
     best = max(("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: mean[name].value)
@@ -159,6 +158,6 @@ def test_the_answer_says_what_may_be_chance(gap: tuple[float, float, float], end
     mean = {name: Estimate(value, value - 1, value + 1) for name, value in values.items()}
     sts = StsQuality((), mean, {"SIMILE - chrF": Estimate(*gap)})
     found = QualityResult({}, sts, None, 0.25, 60, 1, {}, ())
-    (sentence,) = answer_quality(found)
+    (sentence,) = answer_quality(found).sentences
     assert "SIMILE correlates with people at 58.0 percent and chrF, the best" in sentence
     assert sentence.endswith(ending)

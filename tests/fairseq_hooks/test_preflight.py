@@ -15,7 +15,7 @@ from simile_plugin.fairseq_hooks import checkpoints, preflight
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "formats-1" / "bin"
 
 
-def passed(*_: Any, **__: Any) -> str:
+def passed(*_: Any, **__: Any) -> Any:
     return "passed"
 
 

@@ -13,7 +13,8 @@ from fairseq.logging import metrics
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.reward.lists import score_lists, score_outputs
 from tests.encoder.test_odd_text import ODD_SENTENCES
 from tests.fairseq_models import make_model, make_sample, make_task
@@ -44,10 +45,10 @@ def test_training_validation_score_report_and_oracle_agree(
             _, _, log = criterion(model, sample)
             criterion.reduce_metrics([log])
             found = criterion.generator(model, sample)
-            rows, _, values = criterion.judge(sample, found, found.tokens.tolist())
-            refs += [row[0] for row in rows]
-            hyps += [row[1] for row in rows]
-            trained += values[:, 1].tolist()
+            judged = criterion.judge(sample, found, found.tokens.tolist())
+            refs += [row[0] for row in judged.hyps]
+            hyps += [row[1] for row in judged.hyps]
+            trained += judged.reward[:, 1].tolist()
     logged = aggregator.get_smoothed_values()
 
     capsys.readouterr()

@@ -8,7 +8,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.fairseq_training import beam
-from simile_plugin.fairseq_training.beam import BeamOptions, beam_search, block_topk, decoding_mode
+from simile_plugin.fairseq_training.beam import beam_search, block_topk, decoding_mode
+from simile_plugin.fairseq_training.config import SimileRiskConfig
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
@@ -20,12 +21,15 @@ OPTIONS = {
     "long": {"lenpen": 2.0, "max_len_b": 12},
     "hot": {"temperature": 2.5},
     "cold": {"temperature": 0.4},
-    "min_len": {"min_len": 4},
-    "unk": {"unk_penalty": -2.0},
-    "no unk": {"unk_penalty": 3.0},
     "tight": {"max_len_a": 0.0, "max_len_b": 2},
     "one step": {"max_len_a": 0.0, "max_len_b": 1},
 }
+
+
+def config(size, max_len_a=0.0, **flags):
+    """N, and other flags without their prefix."""
+    flags = {f"risk_{name}": value for name, value in flags.items()}
+    return SimileRiskConfig(risk_candidates=size, risk_max_len_a=max_len_a, **flags)
 
 
 def make_peaked_model(arch, task, seed=1):
@@ -76,12 +80,10 @@ def test_lists_are_sequence_generators(arch, name):
         model = make_peaked_model(arch, task, seed)
         for size in (1, 4, 13):  # 13 is all of the vocabulary but padding
             expected = stock_lists(model, task, sample, size, options)
-            found = beam_search(
-                model, sample, BeamOptions(size, **options), task.target_dictionary, EOS
-            )
+            found = beam_search(model, sample, config(size, **options), task.target_dictionary, EOS)
             check_equal(found, expected, size)
             lengths |= {len(hypo["tokens"]) for hypos in expected for hypo in hypos}
-    assert len(lengths) > 1 or name in ("one step", "min_len")
+    assert len(lengths) > 1 or name == "one step"
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 3.0])
@@ -100,7 +102,7 @@ def test_diverse_lists_are_sequence_generators(arch, strength):
             expected = stock_lists(model, task, sample, size, options, strategy)
             sample["id"] += 1000
             found = beam_search(
-                model, sample, BeamOptions(size, **options, **diverse), task.target_dictionary, EOS
+                model, sample, config(size, **options, **diverse), task.target_dictionary, EOS
             )
             sample["id"] -= 1000
             check_equal(found, expected, size)
@@ -115,7 +117,7 @@ def test_groups_differ_by_what_earlier_ones_took():
         weight = model.decoder.output_projection.weight
         weight.zero_()
     sample = make_sample(task, lengths=((5, 4),))
-    options = BeamOptions(2, 0.0, 1, diverse_groups=2, diverse_strength=1.0)
+    options = config(2, max_len_b=1, diverse_groups=2, diverse_strength=1.0)
     found = beam_search(model, sample, options, task.target_dictionary, EOS)
     # every token has probability 1/14, so that the groups take two different ones, and eos
     assert found.tokens[0, 0, 0] != found.tokens[0, 1, 0]
@@ -124,7 +126,9 @@ def test_groups_differ_by_what_earlier_ones_took():
     assert torch.allclose(found.scores[0], torch.stack(expected))
 
 
-@pytest.mark.parametrize("limits", [{}, {"topk": 4}, {"topp": 0.6}, {"topp": 0.999}])
+@pytest.mark.parametrize(
+    "limits", [{}, {"sampling_topk": 4}, {"sampling_topp": 0.6}, {"sampling_topp": 0.999}]
+)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_samples_are_sequence_generators(arch, limits):
     task = make_task()
@@ -134,7 +138,9 @@ def test_samples_are_sequence_generators(arch, limits):
         model = make_peaked_model(arch, task, seed)
         for size in (1, 5):
             strategy = search.Sampling(
-                task.target_dictionary, limits.get("topk", -1), limits.get("topp", -1.0)
+                task.target_dictionary,
+                limits.get("sampling_topk", -1),
+                limits.get("sampling_topp", -1.0),
             )
             torch.manual_seed(seed)
             expected = stock_lists(model, task, sample, size, options, strategy)
@@ -142,7 +148,7 @@ def test_samples_are_sequence_generators(arch, limits):
             found = beam_search(
                 model,
                 sample,
-                BeamOptions(size, **options, **limits, sampling=True),
+                config(size, **options, **limits, search="sampling"),
                 task.target_dictionary,
                 EOS,
             )
@@ -157,7 +163,7 @@ def test_looks_only_at_some_steps(arch, monkeypatch):
     sample = make_sample(task, 3, LENGTHS)
     model = make_peaked_model(arch, task, 3)
     options = {"max_len_a": 1.5, "max_len_b": 6}
-    found = beam_search(model, sample, BeamOptions(4, **options), task.target_dictionary, EOS)
+    found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
     check_equal(found, stock_lists(model, task, sample, 4, options), 4)
 
 
@@ -167,7 +173,7 @@ def test_start_token_of_a_multilingual_task():
     model = make_peaked_model("transformer_tiny", task)
     stock = SequenceGenerator([model], task.target_dictionary, beam_size=3, max_len_b=9)
     expected = stock.generate([], sample, bos_token=5)
-    options = BeamOptions(3, max_len_b=9)
+    options = config(3, max_len_b=9)
     check_equal(beam_search(model, sample, options, task.target_dictionary, 5), expected, 3)
 
 
@@ -176,7 +182,7 @@ def test_nothing_but_nan_gives_empty_lists():
     model, sample = make_model("transformer_tiny", task).eval(), make_sample(task)
     with torch.no_grad():
         model.decoder.output_projection.weight.fill_(torch.nan)
-    found = beam_search(model, sample, BeamOptions(3, max_len_b=4), task.target_dictionary, EOS)
+    found = beam_search(model, sample, config(3, max_len_b=4), task.target_dictionary, EOS)
     assert found.scores.eq(-torch.inf).all() and found.tokens.eq(PAD).all()
 
 
@@ -221,7 +227,7 @@ def test_the_model_is_left_as_it_was(arch):
 
 def test_bounds_that_leave_no_room_are_refused():
     task = make_task()
-    options = BeamOptions(2, max_len_a=0, max_len_b=0)
+    options = config(2, max_len_a=0, max_len_b=0)
     with pytest.raises(ValueError, match="--risk-max-len-b: a source of 7 tokens gets 0"):
         beam_search(
             make_model("lstm", task).eval(), make_sample(task), options, task.target_dictionary, 2

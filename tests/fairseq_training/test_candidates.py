@@ -1,5 +1,7 @@
 """Risk sets against fairseq's own generator, and one model call against the naive one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -7,21 +9,25 @@ from fairseq.sequence_generator import SequenceGenerator
 from simile_plugin.fairseq_training import candidates
 from simile_plugin.fairseq_training.candidates import (
     CandidateGenerator,
-    CandidateOptions,
     build_risk_set,
     evaluation_mode,
     part_of,
-    repeats,
     stack_lists,
     start_and_end,
-    steps_are_known,
-    unwrap,
     weights_as,
 )
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.decoders import known, unwrap
+from simile_plugin.files import InputError
+from simile_plugin.risk.guards import repeats
 from tests.fairseq_models import make_model, make_sample, make_task, with_tag
 
 PAD, EOS = 1, 2
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
+
+
+def config(size, **flags):
+    return SimileRiskConfig(risk_candidates=size, **flags)
 
 
 def hypo(*tokens):
@@ -29,13 +35,15 @@ def hypo(*tokens):
 
 
 def build(target, lists, options):
-    return build_risk_set(target, stack_lists(lists, options.size, target, PAD), options, PAD, EOS)
+    return build_risk_set(
+        target, stack_lists(lists, options.risk_candidates, target, PAD), options, PAD, EOS
+    )
 
 
 def test_block_by_hand():
     target = torch.tensor([[5, 6, EOS], [7, EOS, PAD]])
     lists = [[hypo(5, 6, 7, 8), hypo(5)], []]
-    found = build(target, lists, CandidateOptions(size=2))
+    found = build(target, lists, config(2))
     assert found.tokens.tolist() == [
         [[5, 6, EOS, PAD, PAD], [5, 6, 7, 8, EOS], [5, EOS, PAD, PAD, PAD]],
         # a missing candidate is an empty sentence, never a row of padding only
@@ -47,18 +55,18 @@ def test_block_by_hand():
 def test_reference_and_duplicates():
     target = torch.tensor([[5, 6, EOS]])
     lists = [[hypo(7), hypo(5, 6), hypo(7), hypo(8)]]
-    options = CandidateOptions(size=4, include_reference=True)
+    options = config(4, risk_include_reference=True)
     # the second candidate is the reference, the third repeats the first
     assert build(target, lists, options).mask.tolist() == [[True, True, False, False, True]]
-    options = CandidateOptions(size=4)
+    options = config(4)
     assert build(target, lists, options).mask.tolist() == [[False, True, True, False, True]]
-    options = CandidateOptions(size=4, dedupe=False)
+    options = config(4, risk_keep_duplicates=True)
     assert build(target, lists, options).mask.sum() == 4
 
 
 def test_longer_lists_are_cut():
     lists = [[hypo(4), hypo(5), hypo(6)]]
-    found = build(torch.tensor([[4, EOS]]), lists, CandidateOptions(size=2))
+    found = build(torch.tensor([[4, EOS]]), lists, config(2))
     assert found.tokens.shape == (1, 3, 2) and found.mask.sum() == 2
 
 
@@ -72,7 +80,7 @@ def test_repeats_count_members_only():
 def test_lists_are_sequence_generators(arch):
     task = make_task()
     model, sample = make_model(arch, task), make_sample(task)
-    found = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))(model, sample)
+    found = CandidateGenerator(task.target_dictionary, config(3))(model, sample)
     stock = SequenceGenerator(
         [model.eval()], task.target_dictionary, beam_size=3, max_len_a=1.5, max_len_b=10
     ).generate([], sample)
@@ -85,14 +93,14 @@ def test_lists_are_sequence_generators(arch):
 
 @pytest.mark.parametrize(
     "flags",
-    [{}, {"diverse_groups": 3}, {"search": "sampling", "sampling_topk": 5}],
+    [{}, {"risk_diverse_groups": 3}, {"risk_search": "sampling", "risk_sampling_topk": 5}],
     ids=["beam", "diverse", "sampling"],
 )
 def test_decoders_of_your_own_go_through_fairseqs_generator(flags, monkeypatch):
     task = make_task()
     model, sample = make_model("transformer_tiny", task), make_sample(task)
     sample["id"] += 99  # fairseq's diverse search would take them for rows of the batch
-    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, **flags))
+    generator = CandidateGenerator(task.target_dictionary, config(3, **flags))
     torch.manual_seed(1)
     ours = generator(model, sample)
 
@@ -101,22 +109,22 @@ def test_decoders_of_your_own_go_through_fairseqs_generator(flags, monkeypatch):
             assert prev_output_tokens.size(1) < 3 or prev_output_tokens.unique().numel() > 1
             return super().extract_features(prev_output_tokens, *args, **kwargs)
 
-    assert steps_are_known(model.decoder)
+    assert known(model.decoder).steps
     model.decoder.__class__ = Own
-    assert not steps_are_known(model.decoder)
+    assert not known(model.decoder).steps
     monkeypatch.setattr("simile_plugin.fairseq_training.candidates.beam_search", None)
     torch.manual_seed(1)
     assert torch.equal(generator(model, sample).tokens, ours.tokens)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_half_precision_lists_are_those_of_a_half_precision_model(arch, dtype):
     task = make_task()
     model, sample = make_model(arch, task), make_sample(task)
     output = model(**sample["net_input"])[0]
     before = dict(model.named_parameters())
-    found = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3, dtype=dtype))(
+    found = CandidateGenerator(task.target_dictionary, config(3, risk_generation_dtype=dtype))(
         model, sample
     )
     for name, parameter in model.named_parameters():
@@ -124,8 +132,8 @@ def test_half_precision_lists_are_those_of_a_half_precision_model(arch, dtype):
     assert torch.equal(model(**sample["net_input"])[0], output)
     model(**sample["net_input"])[0].sum().backward()
     assert any(p.grad is not None for p in model.parameters())
-    half = make_model(arch, task).to(dtype)
-    own = CandidateGenerator(task.target_dictionary, CandidateOptions(size=3))(half, sample)
+    half = make_model(arch, task).to(candidates.GENERATION_DTYPES[dtype])
+    own = CandidateGenerator(task.target_dictionary, config(3))(half, sample)
     assert torch.equal(found.tokens, own.tokens)
 
 
@@ -145,7 +153,7 @@ def test_out_of_memory_makes_the_lists_in_halves(monkeypatch, arch):
     model = make_model(arch, task)
     sample = make_sample(task, lengths=((5, 4), (3, 6), (7, 2), (4, 3), (2, 3)))
     # A bound that does not depend on the batch: with max_len_a it is of the longest source.
-    options = CandidateOptions(size=3, max_len_a=0.0)
+    options = config(3, risk_max_len_a=0.0)
     generator = CandidateGenerator(task.target_dictionary, options)
     expected = generator(model, sample)
     whole, sizes, room = candidates.beam_search, [], 2
@@ -195,9 +203,10 @@ def test_lists_of_mbart_end_in_the_tag_of_the_language(arch, monkeypatch):
     )
     lists = stock.generate([], sample, bos_token=tag)
     expected = stack_lists(lists, size, sample["target"], PAD)
-    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=size))
-    for known in (True, False):
-        monkeypatch.setattr(candidates, "steps_are_known", lambda decoder, known=known: known)
+    generator = CandidateGenerator(task.target_dictionary, config(size))
+    for steps in (True, False):
+        answer = replace(known(model.decoder), steps=steps)
+        monkeypatch.setattr(candidates, "known", lambda _, answer=answer: answer)
         found = generator(model, sample)
         assert found.tags == {tag}
         width = expected.tokens.size(-1)
@@ -209,7 +218,7 @@ def test_lists_of_mbart_end_in_the_tag_of_the_language(arch, monkeypatch):
 def test_sampling_gives_lists_too():
     task = make_task()
     model, sample = make_model("transformer_tiny", task), make_sample(task)
-    options = CandidateOptions(size=4, search="sampling", sampling_topk=5)
+    options = config(4, risk_search="sampling", risk_sampling_topk=5)
     torch.manual_seed(1)
     first = CandidateGenerator(task.target_dictionary, options)(model, sample)
     torch.manual_seed(1)
@@ -230,17 +239,21 @@ def test_modes_come_back_also_after_an_exception():
 def test_a_new_model_gets_a_new_generator():
     task = make_task()
     sample = make_sample(task)
-    generator = CandidateGenerator(task.target_dictionary, CandidateOptions(size=2))
+    generator = CandidateGenerator(task.target_dictionary, config(2))
     one, two = (make_model("transformer_tiny", task, seed) for seed in (1, 2))
     first, second = generator(one, sample), generator(two, sample)
-    alone = CandidateGenerator(task.target_dictionary, CandidateOptions(size=2))(two, sample)
+    alone = CandidateGenerator(task.target_dictionary, config(2))(two, sample)
     assert torch.equal(second.tokens, alone.tokens)
     assert first.tokens.shape != second.tokens.shape or not torch.equal(first.tokens, second.tokens)
 
 
-def test_more_candidates_than_words_are_refused():
-    with pytest.raises(ValueError, match="--risk-candidates: got 99; expected fewer than the 14"):
-        CandidateGenerator(make_task().target_dictionary, CandidateOptions(size=99))
+def test_more_than_the_vocabulary_is_refused():
+    words = make_task().target_dictionary
+    with pytest.raises(InputError, match="--risk-candidates: got 99; expected fewer than the 14"):
+        CandidateGenerator(words, config(99))
+    CandidateGenerator(words, config(2, risk_search="sampling", risk_sampling_topk=14))
+    with pytest.raises(InputError, match="--risk-sampling-topk: got 15; expected at most the 14"):
+        CandidateGenerator(words, config(2, risk_search="sampling", risk_sampling_topk=15))
 
 
 def test_unwrap():

@@ -1,5 +1,6 @@
 """The criterion against its parts, sacreBLEU and fairseq's own cross-entropy."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,8 +11,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from simile_plugin.fairseq_training.beam import Hypotheses
+from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
+from simile_plugin.files import InputError
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
@@ -38,7 +41,7 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
     expected = 0.0
     for b in range(3):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
@@ -97,7 +100,7 @@ def test_beyond_bleu_objective(make_criterion, task):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    _, scores, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    scores = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).scores
     means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
     q = torch.softmax(means.exp(), dim=1)
     seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
@@ -124,7 +127,7 @@ def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     risk_set = criterion.generator(model, sample)
-    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
     target = make_sample(task)["target"]
     untagged = target.masked_fill(target.eq(9), PAD).tolist()
     assert [row[0] for row in hyps] == criterion.target_text.strings(untagged, True)
@@ -187,7 +190,7 @@ def test_validation_numbers(make_criterion, task, encoder):
     for sample in samples:
         model, _, _, log = forward(criterion, sample, training=False)
         risk_set = criterion.generator(model, sample)
-        rows, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+        rows = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
         refs += [row[0].replace("\ufffd\ufffd", "\ufffd") for row in rows]
         hyps += [row[1] for row in rows]
         logs.append(log)
@@ -246,7 +249,19 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
             "--risk-sampling-topk: got 5 together with --risk-sampling-topp 0.9",
         ),
         ({"risk_search": "sampling", "risk_sampling_topp": 2.0}, "--risk-sampling-topp: got 2.0"),
-        ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0"),
+        (
+            {"risk_search": "sampling", "risk_sampling_topp": 0.0},
+            r"--risk-sampling-topp: got 0.0, expected -1 \(all\) or a mass above 0, up to 1",
+        ),
+        ({"risk_search": "sampling", "risk_sampling_topp": -0.5}, "--risk-sampling-topp: got -0.5"),
+        (
+            {"risk_search": "sampling", "risk_sampling_topk": 0},
+            "--risk-sampling-topk: got 0, expec",
+        ),
+        ({"risk_search": "sampling", "risk_sampling_topk": 99}, "topk: got 99; expected at most"),
+        ({"risk_diverse_strength": -1.0}, "--risk-diverse-strength: got -1.0, expected 0 or more"),
+        ({"risk_max_len_a": -1.0}, "--risk-max-len-a: got -1.0, expected 0 or more"),
+        ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0, expected a number above 0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
         ({"simile_encoder": None}, "--simile-encoder: not given, but --reward simile needs"),
@@ -256,6 +271,35 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
 def test_bad_flags(make_criterion, flags, message):
     with pytest.raises(ValueError, match=message):
         make_criterion(**flags)
+
+
+FLOATS = [f.name for f in dataclasses.fields(SimileRiskConfig) if isinstance(f.default, float)]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("name", FLOATS)
+def test_numbers_of_flags_are_finite(make_criterion, name, value):
+    message = f"--{name.replace('_', '-')}: got {value}, expected a finite number"
+    with pytest.raises(InputError, match=message):
+        make_criterion(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"reward": "half"}, "--reward half: used for the cost, but the code that --risk-compat"),
+        ({"risk_alpha": 2.0}, "--risk-alpha 2.0: ignored beside --risk-compat beyond-bleu"),
+        ({"risk_score": "mean"}, "--risk-score mean: ignored"),
+        ({"risk_cost_scale": 1.0}, "--risk-cost-scale 1.0: ignored"),
+    ],
+)
+def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog, flags, said):
+    sample = make_sample(task)
+    plain = forward(make_criterion(risk_compat="beyond-bleu"), sample)[1]
+    assert "ignored" not in caplog.text and "mixed cost" not in caplog.text
+    found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
+    assert said in caplog.text
+    assert (found.item() == plain.item()) is ("ignored" in said)
 
 
 def test_bleu_alone_needs_no_encoder(make_criterion, task):

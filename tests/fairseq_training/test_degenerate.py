@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from simile_plugin.fairseq_training.beam import Hypotheses
-from simile_plugin.fairseq_training.candidates import CandidateOptions, build_risk_set
+from simile_plugin.fairseq_training.candidates import build_risk_set
+from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.risk import guards
 from tests.fairseq_models import make_model, make_sample, rows_of
 from tests.fairseq_training.test_criterion import reduced
@@ -67,7 +68,7 @@ def test_finite_rows_by_hand():
     rows = guards.finite_rows(lprobs, means, reward, members)
     assert rows.members.tolist() == [[False, False, True], [False, False, True]]
     assert rows.references.tolist() == [True, False]
-    assert int(rows.dropped) == 1 + 1 + 1  # a score, a reward, a reference
+    assert rows.dropped.tolist() == [1, 1 + 1]  # a score; a reward and a reference
     assert rows.reward.tolist() == [[0.0, 0.5, 0.25], [0.0, 0.0, 0.75]]
     assert rows.mean_lprobs.tolist() == [[-3.0, -3.0], [0.0, 0.0]]
     rows.token_lprobs.sum().backward()
@@ -80,7 +81,7 @@ def test_what_is_finite_passes_unchanged():
     rows = guards.finite_rows(lprobs, means, reward, members)
     assert torch.equal(rows.token_lprobs, lprobs) and torch.equal(rows.mean_lprobs, means)
     assert torch.equal(rows.reward, reward) and torch.equal(rows.members, members)
-    assert int(rows.dropped) == 0
+    assert rows.dropped.tolist() == [0, 0]
     assert guards.cost_without_members(members).tolist() == [0.0, 0.0]
 
 
@@ -193,7 +194,8 @@ def test_lists_shorter_than_asked_for(make_criterion, task, returns):
 
 def test_scores_that_are_no_numbers_are_no_members():
     hypotheses = Hypotheses(torch.tensor([[[5, EOS], [6, EOS]]]), torch.tensor([[NAN, -1.0]]))
-    found = build_risk_set(torch.tensor([[7, EOS]]), hypotheses, CandidateOptions(2), PAD, EOS)
+    cfg = SimileRiskConfig(risk_candidates=2)
+    found = build_risk_set(torch.tensor([[7, EOS]]), hypotheses, cfg, PAD, EOS)
     assert found.mask.tolist() == [[False, False, True]]
 
 

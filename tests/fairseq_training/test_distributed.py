@@ -3,17 +3,17 @@
 import contextlib
 import multiprocessing
 import os
-import queue
+from multiprocessing.connection import wait
 
 import pytest
 import torch
 from fairseq.distributed import LegacyDistributedDataParallel
 
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of
 from tests.fairseq_training.test_portions import small_memory
 
-TIMEOUT = 120
 # Equal source lengths: fairseq bounds a candidate's length by the longest source of its batch.
 LENGTHS = ((5, 4), (5, 6), (5, 2), (5, 3), (5, 7))
 # The batches of each rank, two an update (--update-freq 2), the last ones ragged.
@@ -67,32 +67,35 @@ def update(arch, folder, max_tokens, batches, backend=None):
     return grads, {key: value.numpy() for key, value in total.items()}
 
 
-def work(rank, store, answers, backend, shares, tight, *arguments):
+def work(rank, store, answer, backend, shares, tight, *arguments):
     address = f"file://{store}"
     torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
     with pytest.MonkeyPatch.context() as monkeypatch:
         failures = small_memory(monkeypatch, backward=30) if tight and rank else []
         found = update(*arguments, shares[rank], backend)
         assert len(failures) > 0 if tight and rank else not failures
-    answers.put((rank, found))
+    answer.send(found)
     torch.distributed.destroy_process_group()
 
 
 def two_processes(store, backend, shares, tight, *arguments):
+    """What update() finds in each of two processes, however long they take."""
     context = multiprocessing.get_context("fork")  # no second import of torch and fairseq
-    answers = context.Queue()
-    children = [
-        context.Process(
-            target=work, args=(rank, store, answers, backend, shares, tight, *arguments)
-        )
-        for rank in (0, 1)
-    ]
-    for child in children:
-        child.start()
+    children, answers, found = [], {}, {}
+    for rank in (0, 1):
+        ours, theirs = context.Pipe(duplex=False)
+        given = (rank, store, theirs, backend, shares, tight, *arguments)
+        children.append(context.Process(target=work, args=given))
+        children[-1].start()
+        theirs.close()  # the child's is the last: its end ends a recv
+        answers[ours] = rank
     try:
-        return dict(answers.get(timeout=TIMEOUT) for _ in children)
-    except queue.Empty:
-        pytest.fail("a process hung or died")
+        while answers:
+            for answer in wait(list(answers)):
+                found[answers.pop(answer)] = answer.recv()
+        return found
+    except EOFError:
+        pytest.fail("a process died")
     finally:
         for child in children:
             child.kill()

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from simile_plugin.fairseq_training import dump as risk_dump
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.nbest import readers as nbest_lists
@@ -41,7 +42,7 @@ def test_lists_of_the_validation_before_training_are_written(dumped, encoder):
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["id"] for record in records] == sample["id"].tolist()  # once: before training
     risk_set = criterion.generator(model, sample)
-    hyps, _, _ = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     sums = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=False)
     for row, record in enumerate(records):

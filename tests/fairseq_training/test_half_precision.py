@@ -7,7 +7,8 @@ from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf, open_dict
 
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task
 
 UPDATES = 12

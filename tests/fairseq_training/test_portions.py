@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from simile_plugin.fairseq_training import portions
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.portions import Portion, plan_portions
 from simile_plugin.risk import log_probabilities
 from tests.fairseq_models import make_model, make_sample, make_task

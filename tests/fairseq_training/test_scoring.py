@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from simile_plugin.fairseq_training import scoring
 from simile_plugin.fairseq_training.candidates import RiskSet
+from simile_plugin.fairseq_training.decoders import known, replaced
 from simile_plugin.fairseq_training.scoring import (
     copied,
-    output_projection,
     plan_parts,
     score_rows,
     teacher_forcing_input,
@@ -108,7 +108,7 @@ def test_unknown_decoders_are_asked_for_logits():
             return 3 * super().output_layer(features)
 
     model.decoder.__class__ = Sharper
-    assert output_projection(model.decoder) is None
+    assert known(model.decoder).projection is None and known(model.decoder).steps
     risk_set = make_risk_set(sample)
     found, expected = score_rows(model, sample, risk_set, PAD), naive(model, sample, risk_set)
     for value, right in zip(found, expected, strict=True):
@@ -247,7 +247,7 @@ def test_projection_comes_back_after_an_exception(monkeypatch):
     with pytest.raises(RuntimeError, match="out of memory"):
         score_rows(model, sample, make_risk_set(sample), PAD)
     assert "forward" not in vars(model.decoder)
-    assert "forward" not in vars(output_projection(model.decoder)[0])
+    assert "forward" not in vars(known(model.decoder).projection.owner)
 
 
 def test_encoder_output_is_copied_before_it_is_reordered():
@@ -257,3 +257,56 @@ def test_encoder_output_is_copied_before_it_is_reordered():
     copy["encoder_states"][0] = None
     copy["mask"] = 3
     assert given["mask"] is None and states[0] is not None
+
+
+def test_replaced_brings_back_what_was_there():
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU(), torch.nn.Linear(1, 1))
+    first, other = model[0], torch.nn.Identity()
+    with replaced(first, "forward", torch.neg):
+        assert float(first(torch.tensor(2.0))) == -2
+    assert "forward" not in vars(first)
+    first.forward = torch.abs  # of the object, as wrappers of fairseq and others set it
+    with pytest.raises(RuntimeError, match="boom"), replaced(first, "forward", torch.neg):
+        raise RuntimeError("boom")
+    assert first.forward is torch.abs
+    with replaced(model, "1", other):
+        assert model[1] is other
+    assert [type(layer).__name__ for layer in model] == ["Linear", "ReLU", "Linear"]
+
+
+@pytest.mark.parametrize("max_tokens", [0, 20])
+@pytest.mark.parametrize("shared", [True, False])
+def test_layers_are_drawn_once_for_all_rows(shared, max_tokens, monkeypatch):
+    # --decoder-layerdrop draws layers whenever somebody iterates over them
+    monkeypatch.setattr(scoring, "PART_TOKENS", 4)
+    monkeypatch.setattr(scoring._TreeDecoder, "pays", lambda *_: shared)
+    task = make_task()
+    sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
+    model = make_model("transformer_tiny", task, decoder_layerdrop=0.5, decoder_layers=4)
+    model, risk_set = model.double().train(), make_risk_set(sample)
+    layers, seen = model.decoder.layers, set()
+    assert known(model.decoder).heads
+    for seed in range(4):
+        torch.manual_seed(seed)
+        drawn = list(layers)
+        seen.add(len(drawn))
+        torch.manual_seed(seed)
+        found = score_rows(model, sample, risk_set, PAD, max_tokens)
+        fast = gradients(model, found)
+        assert model.decoder.layers is layers and len(list(layers.children())) == 4
+        with replaced(model.decoder, "layers", torch.nn.ModuleList(drawn)):
+            expected = naive(model, sample, risk_set)
+        slow = gradients(model, expected)
+        for value, right in zip(found, expected, strict=True):
+            assert torch.allclose(value, right, atol=1e-12)
+        assert fast.keys() == slow.keys()
+        for name in fast:
+            assert torch.allclose(fast[name], slow[name], rtol=1e-6, atol=1e-6), name
+    assert len(seen) > 1
+
+
+def test_asking_what_a_decoder_allows_draws_nothing():
+    model = make_model("transformer_tiny", make_task(), decoder_layerdrop=0.5).train()
+    before = torch.get_rng_state()
+    assert known(model.decoder).heads == 2
+    assert torch.equal(torch.get_rng_state(), before)

@@ -13,10 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.files import InputError
 from simile_plugin.files import whole as files
+from simile_plugin.files.errors import InputError
 from simile_plugin.files.lines import read_lines, read_parallel
-from simile_plugin.files.whole import atomic_folder, atomic_write, check_replaceable
+from simile_plugin.files.whole import (
+    atomic_folder,
+    atomic_write,
+    check_replaceable,
+    refuse_overwriting_input,
+)
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -334,3 +339,16 @@ def test_a_folder_that_may_not_be_written_names_the_target(
             with writer(tmp_path / "out"):
                 pass
         assert caught.value.filename == str(tmp_path / "out")
+
+
+def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("x")
+    (tmp_path / "link").symlink_to(one)
+    for output in (one, tmp_path / "link", tmp_path / "." / "one"):
+        with pytest.raises(InputError, match=r"^--out: .* is an input of this command; name anot"):
+            refuse_overwriting_input(output, [two, one], "--out")
+    refuse_overwriting_input(two, [one, "-", tmp_path / "gone"], "--out")
+    two.write_text("x")
+    refuse_overwriting_input(two, [one], "--out")
+    refuse_overwriting_input(os.devnull, [os.devnull], "--out")

@@ -26,11 +26,11 @@ from simile_plugin.encoder_training.tsv import Columns, TsvInput
 from simile_plugin.fairseq_hooks.literals import evaluate
 from simile_plugin.files.lines import read_lines
 from simile_plugin.nbest.readers import read_nbest_lists
-from simile_plugin.report.human import DrawSettings, Study, draw_study, key_text, read_key
-from simile_plugin.report.human_ratings import read_answers
-from simile_plugin.report.human_sheets import render_tsv
-from simile_plugin.report.logs import read_validations
-from simile_plugin.report.systems import System
+from simile_plugin.report.human.ratings import read_answers
+from simile_plugin.report.human.sheets import render_tsv
+from simile_plugin.report.human.study import DrawSettings, Study, draw_study, key_text, read_key
+from simile_plugin.report.inputs.logs import read_validations
+from simile_plugin.report.inputs.systems import System
 from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu, sentence_bleu
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.spec import parse_reward

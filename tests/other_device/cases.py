@@ -18,7 +18,8 @@ from simile_plugin.cli import main
 from simile_plugin.encoder_training.config import POOLS, TrainingConfig
 from simile_plugin.encoder_training.negatives import hardest_negatives, random_negatives
 from simile_plugin.encoder_training.trainer import Trainer
-from simile_plugin.fairseq_training.criterion import SimileRiskConfig, SimileRiskCriterion
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, numbers
 from tests.pairs import random_pairs, write_pairs
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.costs import CostsResult, analyse_costs, costs_figure, format_costs
-from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.questions.costs import CostsResult, analyse_costs, answer_costs
+from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 from tests.conftest import SENTENCES
 
@@ -105,14 +106,16 @@ def test_without_an_encoder_generated_lists_have_the_bleu_cost(tmp_path: Path) -
     found = analyse_costs(str(path), ScoreSettings())
     assert list(found.costs) == ["cost_bleu"] and found.only_bleu_equal is None
     assert found.notes == ("no SIMILE cost: give --encoder",)
-    assert "no SIMILE cost" in format_costs(found)
+    assert "no SIMILE cost" in render_text(answer_costs(found))
 
 
 def test_text_json_and_picture(result: CostsResult) -> None:
-    text = format_costs(result)
+    answer = answer_costs(result)
+    text = render_text(answer)
     assert text.startswith("Costs of 5 candidates in 2 lists of 2 to 3, ")
     assert "|difference| of 4 pairs" in text and "25.0% of the pairs are equal under BLEU" in text
-    content = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    content = json.loads(json.dumps(answer.data, allow_nan=False))
     assert content["costs"]["cost_bleu"]["zero_share"] == 0.25
-    svg = costs_figure(result)
+    assert answer.chart is not None
+    svg = answer.chart.inline()
     assert svg.startswith("<svg") and "zero: 25.0%" in svg and "SIMILE cost" in svg

@@ -5,8 +5,14 @@ import json
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.examples import ExamplesResult, analyse_examples, format_examples
-from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.questions.examples import (
+    ExamplesResult,
+    analyse_examples,
+    answer_examples,
+    marked,
+)
+from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 
 from .test_results import REFS, noisy, system
@@ -44,20 +50,20 @@ def test_both_ends_of_a_slow_ranking(result: ExamplesResult, encoder: Encoder) -
 
 
 def test_text_and_json(result: ExamplesResult) -> None:
-    text = format_examples(result)
+    text = render_text(answer_examples(result))
     assert text.startswith(f"Examples: BLEU and SIMILE differ on {result.different} of 80 sent")
     first = result.by_bleu[0]
     assert f"line {first.line}: BLEU {first.bleu[0]:.1f} -> {first.bleu[1]:.1f}" in text
     assert "  source     source " in text and "SIMILE: the first seed" in text
     assert max(map(len, text.splitlines()[:-2])) <= 100
-    json.dumps(result.as_json(), allow_nan=False)
+    json.dumps(answer_examples(result).data, allow_nan=False)
 
 
 def test_equal_systems_have_no_examples(encoder: Encoder) -> None:
     same = system("A", REFS), system("B", REFS)
     found = analyse_examples(same, REFS, ScoreSettings(encoder))
     assert (found.different, found.by_bleu, found.by_sim) == (0, (), ())
-    assert format_examples(found).count("none") == 2
+    assert render_text(answer_examples(found)).count("none") == 2
 
 
 def test_an_encoder_and_a_number_are_needed(encoder: Encoder) -> None:
@@ -65,3 +71,20 @@ def test_an_encoder_and_a_number_are_needed(encoder: Encoder) -> None:
         analyse_examples(PAIR, REFS, ScoreSettings())
     with pytest.raises(ValueError, match=r"^--examples: got 0; expected at least 1"):
         analyse_examples(PAIR, REFS, ScoreSettings(encoder), number=0)
+
+
+def test_marked_words() -> None:
+    assert marked("a red & old boat", "a blue boat now") == (
+        [("a", ""), ("red & old", "first"), ("boat", "")],
+        [("a", ""), ("blue", "second"), ("boat", ""), ("now", "second")],
+    )
+    assert marked("", "x") == ([], [("x", "second")])
+
+
+def test_a_system_named_as_a_label_hides_nothing(encoder: Encoder) -> None:
+    pair = system("source", FIRST), system("reference", SECOND)
+    found = analyse_examples(pair, REFS, ScoreSettings(encoder), SOURCES, number=1)
+    passages = answer_examples(found).parts[0]
+    (passage,) = passages.kinds["BLEU differs more than SIM"]  # type: ignore[union-attr]
+    labels = [label for label, _ in passage.lines]
+    assert labels == ["source", "reference", "source", "reference"]

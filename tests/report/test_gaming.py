@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.gaming import (
+from simile_plugin.report.inputs.logs import read_runs
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.questions.gaming import (
     GamingResult,
     analyse_gaming,
+    answer_gaming,
     copied_share,
-    format_gaming,
-    gaming_figure,
+    gaming_chart,
     repeated_share,
 )
-from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.report.render.text import render_text
 
 from .test_results import REFS, noisy, system
 
@@ -105,7 +107,7 @@ def logs(tmp_path: Path) -> GamingResult:
         "worse": [write_log(tmp_path / "worse.log", worse)],
         "nan": [write_log(tmp_path / "nan.log", [(0, 0.5, float("nan"), 1.0)])],
     }
-    return analyse_gaming([], [], ScoreSettings(), logs=named)
+    return analyse_gaming([], [], ScoreSettings(), runs=read_runs(named))
 
 
 def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> None:
@@ -126,20 +128,22 @@ def test_seeds_are_averaged(tmp_path: Path) -> None:
         write_log(tmp_path / "1.log", [(0, 0.5, 30.0, 1.0), (10, 0.4, 32.0, 1.0)]),
         write_log(tmp_path / "2.log", [(0, 0.5, 30.0, 1.0), (10, 0.2, 30.0, 1.1), (15, 0, 1, 1)]),
     ]
-    found = analyse_gaming([], [], ScoreSettings(), logs={"A": paths}).epochs["A"]
+    found = analyse_gaming([], [], ScoreSettings(), runs=read_runs({"A": paths})).epochs["A"]
     assert [epoch.update for epoch in found] == [0, 10]
     assert found[1].reward == pytest.approx(0.7) and found[1].bleu == 31.0
     assert found[1].length_ratio == pytest.approx(1.05)
 
 
 def test_text_json_and_picture(logs: GamingResult, encoder: Encoder) -> None:
-    text = format_gaming(logs)
+    text = render_text(answer_gaming(logs))
     assert text.startswith("Gaming watch\n\nwarning: gamed: from update 20")
     assert "band: BLEU at most 1 point below the start" in text
     assert "gamed, update" in text and "BLEU, length" in text
-    json.dumps(logs.as_json(), allow_nan=False)
-    svg = gaming_figure(logs)
-    assert svg is not None and ">Length ratio<" in svg and ">gamed<" in svg and ">nan<" not in svg
+    json.dumps(answer_gaming(logs).data, allow_nan=False)
+    chart = gaming_chart(logs)
+    assert chart is not None
+    svg = chart.inline()
+    assert ">Length ratio<" in svg and ">gamed<" in svg and ">nan<" not in svg
     plain = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(encoder), "A", SOURCES)
-    assert gaming_figure(plain) is None
-    assert "no warning" in format_gaming(plain)
+    assert gaming_chart(plain) is None
+    assert "no warning" in render_text(answer_gaming(plain))

@@ -1,31 +1,42 @@
 """The report as an HTML page: structure, escaping, honest sentences."""
 
-import itertools
+import argparse
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simile_plugin.report import page_parts, provenance
-from simile_plugin.report.curves import analyse_curves
-from simile_plugin.report.page_answer import answer_ratings, answer_results
-from simile_plugin.report.page_parts import Bar, Cell, interval_chart, marked, nice_ticks, table
-from simile_plugin.report.report_page import Made, report_page
-from simile_plugin.report.results import (
+from simile_plugin.cli import report as command
+from simile_plugin.report.answer import Answer, Cell, make_table
+from simile_plugin.report.human.ratings import (
+    Agreement,
+    HumanResult,
+    RatedPair,
+    analyse_ratings,
+    read_answers,
+)
+from simile_plugin.report.inputs import Inputs, provenance
+from simile_plugin.report.inputs.logs import read_runs
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.inputs.settings import PairedTest
+from simile_plugin.report.inputs.texts import Texts
+from simile_plugin.report.questions.curves import analyse_curves, answer_curves
+from simile_plugin.report.questions.human import answer_ratings
+from simile_plugin.report.questions.results import (
     Comparison,
-    PairedTest,
     Results,
     Score,
     SystemScores,
     analyse_results,
+    answer_results,
+    headline,
 )
-from simile_plugin.report.scores import ScoreSettings
-from simile_plugin.statistics.resampling import Interval
+from simile_plugin.report.render.page import render_page, report_page
+from simile_plugin.statistics import Interval
 from tests.report.test_human import HOSTILE, fill, hostile_study
 from tests.report.test_results import REFS, noisy, system
 
@@ -86,6 +97,19 @@ def check(text: str) -> Document:
     return document
 
 
+def inputs_of(*flags: str, command_line: str = "") -> Inputs:
+    """What the flags of `simile report` name."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    args = parser.parse_args(flags)
+    args.command_line = command_line or "simile report"
+    return Inputs(args)
+
+
+def page_of(answers: Sequence[Answer], *flags: str) -> str:
+    return report_page(inputs_of(*flags), answers)
+
+
 @pytest.fixture(scope="module")
 def results() -> Results:
     systems = [
@@ -111,32 +135,33 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_page_is_well_formed_and_alone(results: Results, log: str) -> None:
-    curves = analyse_curves({HOSTILE: [log], "B": [log]})
-    made = Made("simile report '<b>'", {"reference": ()}, {HOSTILE: (log,)}, left_out=(HOSTILE,))
-    text = report_page({"results": results, "curves": curves}, made)
+    curves = analyse_curves(read_runs({HOSTILE: [log], "B": [log]}))
+    answers = [answer_results(results), answer_curves(curves)]
+    inputs = inputs_of("--log", f"{HOSTILE[1:]}={log}", command_line="simile report '<b>'")
+    inputs.left_out = (HOSTILE,)
+    text = report_page(inputs, answers)
     document = check(text)
-    assert text == report_page({"results": results, "curves": curves}, made)
+    assert text == report_page(inputs, answers)
     # Hostile strings are text, wherever they stand: no tag of theirs came to life.
-    assert "alert(1)" in "".join(document.texts)
+    assert "alert(1)" in "".join(document.texts) and "'<b>'" in "".join(document.texts)
     assert not any("alert(1)" in script for script in document.scripts)
     assert "b" not in document.tags and document.tags["svg"] == 3
-    assert [i for i in document.ids() if "-" not in i] == [
-        *("fold", "theme", "results", "curves", "made")
-    ]
+    own = [i for i in document.ids() if not re.fullmatch("[mp][0-9a-f]{10}", i)]
+    assert own == ["fold", "theme", "results", "curves", "made"]
 
 
 def test_the_browser_is_told_to_run_our_script_only(results: Results) -> None:
     import base64
     import hashlib
 
-    text = report_page({"results": results}, Made("", {}, {}))
+    text = page_of([answer_results(results)])
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
 def test_every_table_and_picture_can_be_read_without_scripts(results: Results) -> None:
-    document = check(report_page({"results": results}, Made("", {}, {})))
+    document = check(page_of([answer_results(results)]))
     assert document.tags["table"] == 3  # scores, differences, files
     assert document.tags["caption"] == 1 and document.tags["figcaption"] == 2
     opened = [
@@ -147,14 +172,12 @@ def test_every_table_and_picture_can_be_read_without_scripts(results: Results) -
 
 
 def test_human_ratings_stand_on_the_page(tmp_path: Path) -> None:
-    from simile_plugin.report.human_ratings import analyse_ratings, read_answers
-
     study = hostile_study()
     ratings = {n: 5 if "B" in item.systems else 2 for n, item in enumerate(study.items, 1)}
     path = tmp_path / "a.tsv"
     path.write_text(fill(study, 1, ratings))
     found = analyse_ratings(study, [read_answers(str(path), study)])
-    text = "".join(check(report_page({"human": found}, Made("", {}, {}))).texts)
+    text = "".join(check(page_of([answer_ratings(found)])).texts)
     assert "People (1 annotator) rate B 3.00 points of 5 above A" in text
 
 
@@ -189,7 +212,7 @@ def made_up(
     ],
 )
 def test_the_answer_is_as_sure_as_the_test(difference: float, p: float, sentence: str) -> None:
-    found = answer_results(made_up(difference, p))
+    found = headline(made_up(difference, p))
     assert found[0] == sentence
     assert found[1] == (
         "RISK against MLE by the other metrics, clearly better: SIM +0.50 (p 0.001)."
@@ -197,47 +220,90 @@ def test_the_answer_is_as_sure_as_the_test(difference: float, p: float, sentence
 
 
 def test_the_answer_tells_of_seeds_and_of_worse_metrics() -> None:
-    found = answer_results(made_up(0.6, 0.01, seeds=(29.9, 31.3), sim=-0.5))
+    found = headline(made_up(0.6, 0.01, seeds=(29.9, 31.3), sim=-0.5))
     assert "clearly worse: SIM -0.50" in found[1]
     assert (
         found[2] == "Seeds: RISK 29.90 to 31.30 BLEU, MLE 30.00 (one seed); their ranges overlap."
     )
-    apart = answer_results(made_up(0.6, 0.01, seeds=(30.5, 30.7)))
+    apart = headline(made_up(0.6, 0.01, seeds=(30.5, 30.7)))
     assert apart[2].endswith("no seed of one reaches the other.")
 
 
 def test_one_system_is_not_compared() -> None:
     one = replace(made_up(0.6, 0.01), baselines=("MLE",))
     alone = replace(one, systems=one.systems[:1])
-    assert answer_results(alone) == [
+    assert headline(alone) == [
         "MLE scores 30.00 BLEU (95% interval 29.00 to 31.00), 80.00 SIM (95% interval 79.00 to "
         "81.00).",
         "One system: there is nothing to compare it with.",
     ]
-    assert "Report on MLE" in report_page({"results": alone}, Made("", {}, {}))
+    assert "Report on MLE" in page_of([answer_results(alone)], "--sys", "MLE=m")
 
 
 def test_the_best_system_is_named_when_it_is_another() -> None:
-    assert answer_results(made_up(-0.6, 0.01))[-1] == "Highest BLEU: MLE, 30.00."
+    assert headline(made_up(-0.6, 0.01))[-1] == "Highest BLEU: MLE, 30.00."
 
 
 def test_a_hundred_systems_have_a_table_and_no_picture() -> None:
     rows = tuple(
         replace(made_up(0.6, 0.01).systems[i > 0], name=f"S{i}" if i else "MLE") for i in range(100)
     )
-    document = check(
-        report_page({"results": replace(made_up(0, 1), systems=rows)}, Made("", {}, {}))
-    )
+    flags = [flag for row in rows for flag in ("--sys", f"{row.name}=x")]
+    answer = answer_results(replace(made_up(0, 1), systems=rows))
+    document = check(page_of([answer], *flags))
     assert document.tags["svg"] == 0 and document.tags["tbody"] == 100 + 99
     assert "Comparison of 100 systems" in document.texts
 
 
-def test_answer_ratings_without_a_clear_difference() -> None:
-    from simile_plugin.report.human_ratings import Agreement, HumanResult, RatedPair
+def three(lead: Comparison | None, beat: tuple[str, ...] = ("A", "B")) -> Results:
+    """MLE 30, A 31, B 32 BLEU; those in `beat` are clearly above MLE."""
+    rows = [SystemScores("MLE", ("m",), {"bleu": score(30.0)}, score(1.0))]
+    for name, value in (("A", 31.0), ("B", 32.0)):
+        p = 0.01 if name in beat else 0.2
+        own = {"bleu": score(value, Comparison("MLE", value - 30, p))}
+        rows.append(SystemScores(name, ("x",), own, score(1.0)))
+    return Results(tuple(rows), ("MLE",), "ref", 100, PairedTest(), {}, 0.0, lead)
 
+
+def test_of_three_systems_the_best_comes_first() -> None:
+    assert headline(three(Comparison("A", 1.0, 0.03))) == [
+        "B has the highest BLEU, 32.00: 1.00 above A, the second (p = 0.030).",
+        "2 of 2 systems beat MLE (p < 0.05): A, B.",
+        "B beats MLE by 2.00 BLEU (p = 0.010).",
+    ]
+    found = headline(three(Comparison("A", 1.0, 0.3), beat=("A",)))
+    assert found[0].endswith("1.00 above A, the second, which may be chance (p = 0.300).")
+    assert found[1] == "1 of 2 systems beat MLE (p < 0.05): A."
+    assert headline(three(Comparison("A", 1.0, 0.3), ()))[1] == (
+        "0 of 2 systems beat MLE (p < 0.05)."
+    )
+    same = headline(three(Comparison("A", 0.0, 1.0)))
+    assert same[0] == "B has the highest BLEU, 32.00, as has A (p = 1.000)."
+
+
+def test_the_best_is_not_told_of_twice() -> None:
+    found = headline(three(Comparison("MLE", 2.0, 0.01)))
+    assert found[0].startswith("B has the highest BLEU") and "MLE, the second" in found[0]
+    assert not any(text.startswith("B beats MLE") for text in found)
+
+
+def test_the_lead_is_tested_as_the_baselines_are() -> None:
+    named = {"MLE": 1, "good": 3, "best": 2, "third": 4}
+    shares = {"MLE": 0.4, "good": 0.2, "best": 0.1, "third": 0.3}
+    systems = [system(name, noisy(shares[name], seed)) for name, seed in named.items()]
+    test = PairedTest("both", resamples=100, trials=100)
+    found = analyse_results(systems, REFS, "r", ScoreSettings(), test, ["MLE"])
+    swapped = analyse_results(systems, REFS, "r", ScoreSettings(), test, ["good"])
+    assert found.lead == swapped.systems[2].scores["bleu"].against[0]
+    assert [len(row.scores["bleu"].against) for row in found.systems] == [0, 1, 1, 1]
+    pair = analyse_results(systems[:2], REFS, "r", ScoreSettings(), test, ["MLE"])
+    assert pair.lead is None
+
+
+def test_answer_ratings_without_a_clear_difference() -> None:
     pair = RatedPair("A", "B", -0.02, 0.4, 1, 2, 1)
     found = HumanResult("x", ("a", "b"), 4, 8, (), (pair,), Agreement(None, None, None), 100, 1)
-    assert answer_ratings(found) == [
+    assert answer_ratings(found).sentences == [
         "People (2 annotators) see no clear difference between B and A: -0.02 points of 5 "
         "(p = 0.400)."
     ]
@@ -245,52 +311,10 @@ def test_answer_ratings_without_a_clear_difference() -> None:
 
 def test_tables_refuse_ragged_rows_and_bad_numbers() -> None:
     with pytest.raises(ValueError, match=r"^table: got 1 cells under 2 headings"):
-        table(["a", "b"], [[["only"]]])
-    text = table(["a"], [[[Cell("x", float("nan"))]], [[Cell("y", 1.5)]]])
-    assert 'data-sort="1.5"' in text and "nan" not in text
-
-
-def test_ids_of_pictures_are_their_own() -> None:
-    svg = (
-        '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="x">'
-        '<style>*{stroke: red}</style><defs><path id="m1"/></defs>'
-        '<use xlink:href="#m1" clip-path="url(#c)"/><clipPath id="c"></clipPath></svg>'
-    )
-    one, two = (page_parts.picture(svg, "c", name) for name in ("p", "q"))
-    assert 'id="p-m1"' in one and 'href="#q-m1"' in two and "url(#q-c)" in two
-    assert "xmlns" not in one and "<style" not in one and "xml version" not in one
-
-
-@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3))
-def test_ticks_are_few_and_inside(low: float, span: float) -> None:
-    ticks = nice_ticks(low, low + span)
-    assert 1 <= len(ticks) <= 7
-    assert all(b > a for a, b in itertools.pairwise(ticks))
-    if len(ticks) > 1:
-        assert ticks[0] >= low - 1e-6 and ticks[-1] <= low + span + 1e-6
-
-
-def test_ticks_by_hand() -> None:
-    # 36.1 to 40.4 in at most 7: steps of 0.5 would be 8 (36.5 ... 40), so steps of 1.
-    assert nice_ticks(36.1, 40.4) == [37, 38, 39, 40]
-    assert nice_ticks(2, 2) == [2]
-
-
-def test_charts_shorten_names_and_keep_them_as_tooltips() -> None:
-    name = "<long> " * 9
-    svg = interval_chart([Bar(name, 1.0, 0.5, 1.5, (0.4, 2.0)), Bar("b", 1.0, 1.0, 1.0)], "x & y")
-    document = Document(svg)
-    assert document.tags["circle"] == 4
-    assert any(text.endswith("…") for text in document.texts)
-    assert f"{name}: 1.00 [0.50, 1.50]" in document.texts
-
-
-def test_marked_words() -> None:
-    assert marked("a red & old boat", "a blue boat now") == (
-        'a <mark class="first">red &amp; old</mark> boat',
-        'a <mark class="second">blue</mark> boat <mark class="second">now</mark>',
-    )
-    assert marked("", "x") == ("", '<mark class="second">x</mark>')
+        make_table(["a", "b"], [["only"]])
+    table = make_table(["a"], [[Cell("x", float("nan"))], [Cell("y", 1.5)]])
+    text = render_page("t", "s", [Answer("n", "t", "l", "h", [table], {})])
+    assert 'data-sort="1.5"' in text and 'data-sort="nan"' not in text
 
 
 def test_provenance_of_files_and_trainings(tmp_path: Path, log: str) -> None:
@@ -299,9 +323,9 @@ def test_provenance_of_files_and_trainings(tmp_path: Path, log: str) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
     plain.write_text("one\ntwo")
     packed.write_bytes(gzip.compress(b"one\ntwo"))
-    found = provenance.describe_files({"x": (str(plain), str(packed), "-", str(tmp_path))})
+    found = provenance.describe_files({"x": (str(plain), str(packed), "-", str(tmp_path))}, Texts())
     assert [file.lines for file in found] == [2, 2]
     assert found[0].digest == found[1].digest
-    (training,) = provenance.describe_trainings({"S": [log]})
+    (training,) = provenance.describe_trainings({"S": [log]}, Texts())
     assert (training.first, training.last) == ("2026-01-01 10:00:00", "2026-01-02 10:00:00")
     assert training.settings == {"seed": "7", "criterion": "simile_risk", "reward": "half"}

@@ -13,15 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.report.human import SCALE, DrawSettings, Study, draw_study, key_text, read_key
-from simile_plugin.report.human_ratings import (
+from simile_plugin.report.human.ratings import (
     agreement,
     analyse_ratings,
-    format_ratings,
     read_answers,
 )
-from simile_plugin.report.human_sheets import render_form, render_tsv, write_sheets
-from simile_plugin.report.systems import System
+from simile_plugin.report.human.sheets import render_form, render_tsv, write_sheets
+from simile_plugin.report.human.study import (
+    SCALE,
+    DrawSettings,
+    Study,
+    draw_study,
+    key_text,
+    read_key,
+)
+from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.questions.human import answer_ratings
+from simile_plugin.report.render.text import render_text
 
 REFS = [f"the number {i} bus stops near the old mill" for i in range(30)]
 HOSTILE = "=1+1 <script>alert(1)</script> \"quoted\" 'a' & </fieldset>"
@@ -165,9 +173,10 @@ def test_means_by_hand(tmp_path: Path) -> None:
     assert compared.difference == pytest.approx(-1 / 3)
     assert (compared.better, compared.equal, compared.worse) == (1, 0, 2)
     assert 0 < compared.p_value <= 1
-    text = format_ratings(found)
+    answer = answer_ratings(found)
+    text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
-    json.dumps(found.as_json(), allow_nan=False)
+    json.dumps(answer.data, allow_nan=False)
 
 
 def test_equal_items_count_for_every_system(tmp_path: Path) -> None:
@@ -177,7 +186,7 @@ def test_equal_items_count_for_every_system(tmp_path: Path) -> None:
     found = analyse_ratings(study, [read_answers(path, study)])
     assert found.systems[0].mean == 3.0
     assert found.agreement.alpha is None
-    assert "one annotator" in format_ratings(found)
+    assert "one annotator" in render_text(answer_ratings(found))
 
 
 def test_alpha_by_hand() -> None:

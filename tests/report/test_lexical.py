@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from simile_plugin.report.compare_mt_report import write_compare_mt
-from simile_plugin.report.lexical import (
+from simile_plugin.report.questions.lexical import (
     LexicalPair,
     LexicalResult,
     analyse_lexical,
-    format_lexical,
-    lexical_figure,
+    answer_lexical,
 )
+from simile_plugin.report.render.compare_mt import write_compare_mt
+from simile_plugin.report.render.text import render_text
 
 from .test_results import REFS, noisy
 
@@ -112,18 +112,20 @@ def test_equal_systems_do_not_differ() -> None:
     for row in found.tables["frequency"]:
         for cell in row.cells.values():
             assert (cell.difference, cell.low, cell.high) == (0, 0, 0)
-    assert "*" not in format_lexical(found).split("count:")[0]
+    assert "*" not in render_text(answer_lexical(found)).split("count:")[0]
 
 
 def test_text_json_and_picture(result: LexicalResult) -> None:
-    text = format_lexical(result)
+    answer = answer_lexical(result)
+    text = render_text(answer)
     assert text.startswith("Word F1 in percent, SIMILE - BLEU\n")
     row = next(line for line in text.splitlines() if line.startswith("11-100 "))
     assert "]*" in row and row.split()[-1].startswith("+")
     assert "parts of speech: by length" in text
-    content = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    content = json.loads(json.dumps(answer.data, allow_nan=False))
     assert content["language_pairs"] == ["de-en", "cs-en"]
-    svg = lexical_figure(result)
+    assert answer.chart is not None
+    svg = answer.chart.inline()
     assert ">de-en<" in svg and ">cs-en<" in svg and ">NOUN<" in svg and ">101-1000<" in svg
 
 

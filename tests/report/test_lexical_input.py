@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simile_plugin.report.lexical_input import PairFiles, choose_tags, parse_pairs, read_pair
+from simile_plugin.report.inputs.lexical import PairFiles, choose_tags, parse_pairs, read_pair
 
 
 class Document:

@@ -7,8 +7,14 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.nbest import NbestResult, analyse_nbest, format_nbest, nbest_figure
-from simile_plugin.report.scores import ScoreSettings
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.questions.nbest import (
+    NbestResult,
+    analyse_nbest,
+    answer_nbest,
+    nbest_chart,
+)
+from simile_plugin.report.render.text import render_text
 
 from .test_results import REFS, noisy
 
@@ -51,19 +57,19 @@ def test_points_are_sorted_and_scored_as_sacrebleu_does(result: NbestResult) -> 
 
 
 def test_text_json_and_picture(result: NbestResult) -> None:
-    lines = format_nbest(result).splitlines()
+    lines = render_text(answer_nbest(result)).splitlines()
     assert lines[2].split() == ["System", "N", "Seeds", "BLEU", "SIM", "SIMILE", "chrF"]
     assert lines[4].split()[:3] == ["MLE", "-", "1"]
     assert lines[6].split()[:3] == ["simile", "2", "2"] and " to " in lines[6]
-    content = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    content = json.loads(json.dumps(answer_nbest(result).data, allow_nan=False))
     assert content["points"]["simile"][1]["n"] == 16
-    svg = nbest_figure(result)
+    svg = nbest_chart(result).inline()
     assert ">Test BLEU<" in svg and ">Test SIM<" in svg and ">MLE<" in svg and ">16<" in svg
 
 
 def test_without_an_encoder_bleu_alone_is_drawn(folder: Path) -> None:
     found = analyse_nbest(str(folder), REFS, "--ref ref.txt", ScoreSettings())
-    assert ">Test SIM<" not in nbest_figure(found)
+    assert ">Test SIM<" not in nbest_chart(found).inline()
 
 
 @pytest.mark.parametrize(

@@ -160,20 +160,36 @@ def test_shared_scores_give_what_each_question_gives_alone(
         assert json.loads(capsys.readouterr().out)[name] == together[name]
 
 
-def test_outputs_are_read_and_scored_once(more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from simile_plugin.report import scores, systems
+def test_every_file_is_read_and_every_text_tokenised_once(
+    more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    calls: Counter[str] = Counter()
-    for module, name in ((scores, "score_outputs"), (systems, "read_systems")):
+    from simile_plugin.report.inputs import scores, texts
+
+    reads: Counter[str] = Counter()
+    texts.tokenised.cache_clear()
+    seen: Counter[str] = Counter()
+    for module, name, kept, key in (
+        (texts, "read_bytes", reads, 0),
+        (scores, "score_outputs", reads, -1),
+        (Tokenizer13a, "__call__", seen, 1),
+    ):
         original = getattr(module, name)
 
-        def counted(*args: Any, name: str = name, original: Any = original) -> Any:
-            calls[name] += 1
+        def counted(*args: Any, original: Any = original, kept: Any = kept, key: int = key) -> Any:
+            kept["scored" if key < 0 else args[key]] += 1
             return original(*args)
 
         monkeypatch.setattr(module, name, counted)
-    assert main([*more, "--only", "results,examples,gaming", "--html", "page.html"]) == 0
-    assert calls == {"score_outputs": 1, "read_systems": 1}
+    assert main([*more, "--only", "results,examples,lexical,gaming", "--html", "page.html"]) == 0
+    names = ("ref.txt", "src.txt", "mle.txt", "bleu.txt", "s1.txt", "s2.txt")
+    logs = ("bleu.log", "simile.log", "lists.txt", "judged.tsv")
+    assert reads == dict.fromkeys([*names, *logs, "scored"], 1)
+    whole = {line: n for line, n in seen.items() if " " in line}  # the reward's BLEU takes words
+    sources = [f"Satz {i}" for i in range(len(REFS))]
+    every = [noisy(0.4, 1), noisy(0.3, 2), noisy(0.1, 3), noisy(0.15, 4), REFS, sources]
+    assert whole == Counter(line for text in every for line in text)
 
 
 ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming"]
@@ -199,7 +215,7 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    asked = ["results", "curves", "costs", "nbest", "quality"]
+    asked = ["results", "curves", "nbest", "costs", "quality"]
     assert list(json.loads(capsys.readouterr().out)) == asked
     sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
     assert main(sizes) == 0
@@ -247,7 +263,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--ref", "ref.txt"], "results: needs --ref and --sys"),
         (SYSTEMS, "results: needs --ref and --sys"),
         (["--only", "curves"], "curves: needs --log; see"),
-        (["--only", "table", *CURVES], "--only: got table; expected results, curves"),
+        (["--only", "table", *CURVES], "--only: got table; expected results, human, examples, cur"),
         ([*CURVES, "--out", "x.tsv"], "--out: .tsv holds results"),
         ([*CURVES, "--out", "x.html"], "--out: got x.html; expected a name that ends in .md"),
         ([*CURVES, "--svg", "x.pdf"], "--svg: got x.pdf; expected a name that ends in .svg"),
@@ -257,7 +273,29 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--encoder", "nowhere"], "nowhere: no such encoder folder"),
         ([*RESULTS[1:], "--tokenize", "13b"], "--tokenize: got '13b', expected one of"),
         ([*RESULTS[1:], "--simile-alpha", "nan"], "--simile-alpha: got nan; expected 0 or more"),
+        ([*RESULTS[1:], "--simile-alpha", "inf"], "--simile-alpha: got inf; expected 0 or more"),
+        ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1.0; expected 0 or more"),
+        ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
+        ([*RESULTS[1:], "--device", "cpu"], "--device: is for the reward encoder; give --encoder"),
+        ([*RESULTS[1:], "--encoder", ""], "--encoder: got an empty text; give a value, or leave"),
+        ([*RESULTS[1:], "--html", ""], "--html: got an empty text"),
+        ([""], "FOLDER: got an empty text"),
         ([*RESULTS[1:], "--resamples", "0"], "--resamples: got 0; expected at least 1"),
+        ([*CURVES, "--resamples", "0"], "--resamples: got 0; expected at least 1"),
+        (
+            ["--lexical", "x=ref.txt,mle.txt,s1.txt", "--resamples", "0"],
+            "--resamples: got 0; expected at least 1",
+        ),
+        (
+            [*RESULTS[1:], "--resamples", "100000000"],
+            "--resamples: got 100000000; expected at most 1,000,000",
+        ),
+        (
+            [*RESULTS[1:], "--trials", "9999999"],
+            "--trials: got 9999999; expected at most 1,000,000",
+        ),
+        ([*RESULTS[1:], "--seed", "-1"], "--seed: got -1; expected at least 0"),
+        (["--ref", "-", "--sys", "A=-"], "-: standard input is named twice; name a file instead"),
         ([*RESULTS[1:], "--sys", "LOG=bleu.log"], "--sys LOG: bleu.log has 3 sentences but --ref"),
         (["--log", "MLE=mle.txt"], "--log: mle.txt has no validation lines among its 80"),
         (["--log", "MLE=none.log"], "--log: none.log: cannot be read"),
@@ -290,7 +328,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
             [*RESULTS[1:], "--only", "gaming", "--svg", "g.svg"],
             "--svg: gaming draws validations; give --log NAME=FILE",
         ),
-        ([*CURVES, "--only", "gaming", "--svg", "g.png"], "--svg: got g.png; expected a name"),
+        ([*CURVES, "--only", "gaming", "--svg", "g.pdf"], "--svg: got g.pdf; expected a name"),
     ],
 )
 def test_bad_input_gets_one_line(
@@ -303,3 +341,106 @@ def test_bad_input_gets_one_line(
     assert captured.err.startswith(f"simile report: error: {message}")
     assert captured.err.count("\n") == 1
     assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:-3", "banana"])
+def test_devices_that_are_not_there_are_refused(
+    device: str, files: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    if device == "cuda" and torch.cuda.is_available():
+        device = f"cuda:{torch.cuda.device_count()}"
+    command = [*RESULTS, "--encoder", str(encoder_folder), "--device", device]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("simile report: error: --device: got") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("title", ["BLEU", "bleu", "chrF"])
+@pytest.mark.parametrize("flag", ["--sentence-scores", "--column"])
+def test_no_number_from_elsewhere_hides_a_computed_one(
+    flag: str, title: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = f"{title}=c.tsv" if flag == "--column" else f"{title}:A=ones"
+    write(files / "ones", ["1"] * len(REFS))
+    write(files / "c.tsv", ["A\t1"])
+    assert main(["report", "--ref", "ref.txt", "--sys", "A=mle.txt", flag, given]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"simile report: error: {flag}: got {title}, which is computed; name")
+
+
+@pytest.mark.parametrize(
+    ("flag", "path", "given"),
+    [
+        ("--out", "in.md", ["--ref", "in.md", "--sys", "A=mle.txt"]),
+        ("--out", "link.md", ["--ref", "ref.txt", "--sys", "A=in.md"]),
+        ("--html", "in.html", ["--ref", "ref.txt", "--sys", "A=mle.txt,in.html"]),
+        ("--svg", "in.svg", ["--log", "A=in.svg"]),
+        ("--out", "in.tsv", ["--ref", "ref.txt", "--sys", "A=mle.txt", "--column", "x=in.tsv"]),
+        ("--out", "in.md", ["--only", "human", "--human", "in.md=x.tsv"]),
+        ("--out", "in.md", ["--nbest-lists", "in.md"]),
+    ],
+)
+def test_no_output_goes_over_an_input(
+    flag: str, path: str, given: list[str], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind in ("md", "html", "svg", "tsv"):
+        write(files / f"in.{kind}", REFS)
+    (files / "link.md").symlink_to("in.md")
+    before = {file: file.read_bytes() for file in files.iterdir()}
+    assert main(["report", *given, flag, path]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"simile report: error: {flag}: {path} is an input of this command")
+    assert {file: file.read_bytes() for file in files.iterdir()} == before
+
+
+def test_closed_standard_input_gets_one_line(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["report", "--ref", "-", "--sys", "A=mle.txt"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("simile report: error: --ref: <stdin>: standard input is closed")
+
+
+def test_any_picture_can_be_a_png(files: Path) -> None:
+    assert main(["report", *CURVES, "--only", "gaming", "--svg", "g.png"]) == 0
+    assert (files / "g.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_are_linked_from_the_documents_folder(files: Path) -> None:
+    (files / "docs").mkdir()
+    assert main(["report", *CURVES, "--svg", "curves.svg", "--out", "docs/r.md"]) == 0
+    assert "](../curves.svg)" in (files / "docs" / "r.md").read_text(encoding="utf-8")
+
+
+def test_every_question_is_one_file_and_says_what_it_needs() -> None:
+    from simile_plugin.report import NAMES, find_question, questions
+
+    folder = Path(questions.__file__).parent
+    assert sorted(NAMES) == sorted(path.stem for path in folder.glob("[a-z]*.py"))
+    for name in NAMES:
+        question = find_question(name)
+        assert question.NEEDS and callable(question.ask)
+        assert set(question.ASKED_BY) <= {flag for way in question.NEEDS for flag in way}
+        assert isinstance(question.PICTURED, bool)
+
+
+def test_the_face_does_not_wait_for_torch() -> None:
+    code = "import simile_plugin.report as r, sys; [r.find_question(name) for name in r.NAMES]; "
+    code += "sys.exit(bool({'torch', 'matplotlib', 'sacrebleu', 'fairseq'} & set(sys.modules)))"
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_templates_styles_and_scripts_are_in_the_package() -> None:
+    root = Path(__file__).resolve().parents[2]
+    setup = (root / "setup.py").read_text(encoding="utf-8")
+    patterns = ["*/*.j2", "*/*.css", "*/*.js"]
+    assert all(f'"{pattern}"' in setup for pattern in patterns)
+    report = root / "simile_plugin" / "report"
+    others = {p for p in report.rglob("*.*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    assert others == {path for pattern in patterns for path in report.glob(pattern)}

@@ -11,16 +11,19 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report import results_table
-from simile_plugin.report.results import (
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.inputs.settings import PairedTest, choose_baselines
+from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.questions.results import (
     Comparison,
-    PairedTest,
     Results,
     analyse_results,
-    choose_baselines,
+    answer_results,
+    p_values,
+    score_table,
 )
-from simile_plugin.report.scores import ScoreSettings
-from simile_plugin.report.systems import System
+from simile_plugin.report.render.markdown import render_markdown, render_tsv
+from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.simile import signature
 from simile_plugin.statistics.tables import markdown_table, text_table
@@ -84,12 +87,12 @@ def test_text_that_the_encoder_does_not_know_is_warned_of(
     results: Results, encoder: Encoder
 ) -> None:
     assert results.unknown_share < 0.05
-    assert "warning" not in results_table.format_results(results)
+    assert "warning" not in render_text(answer_results(results))
     greek = "σ ψ"  # pieces: a space mark and an unknown letter, twice
     foreign = analyse_results(
         [system("A", [greek])], [greek], "ref.txt", ScoreSettings(encoder), FEW
     )
-    assert "warning: the encoder does not know" in results_table.format_results(foreign)
+    assert "warning: the encoder does not know" in render_text(answer_results(foreign))
 
 
 def test_comparisons(results: Results) -> None:
@@ -133,10 +136,10 @@ def test_both_tests_at_once(results: Results, encoder: Encoder) -> None:
             assert [c.p_randomisation for c in score.against] == [
                 c.p_value for c in later.scores[metric].against
             ]
-    text = results_table.format_results(other)
+    text = render_text(answer_results(other))
     assert "copy - MLE" in text and "+0.00 (p 1.000, 1.000)" in text
     assert "200 resamples, and paired approximate randomisation, 200 trials" in text
-    rows = list(csv.DictReader(io.StringIO(results_table.render_tsv(other)), delimiter="\t"))
+    rows = list(csv.DictReader(io.StringIO(render_tsv(answer_results(other))), delimiter="\t"))
     assert rows[-2]["bleu_p_MLE"] == rows[-2]["bleu_p2_MLE"] == "1.000000"
     assert all(None not in row and None not in row.values() for row in rows)
 
@@ -147,14 +150,14 @@ def test_a_mark_needs_every_test_that_was_made() -> None:
 
 
 def test_tiny_p_values_are_not_shown_as_zero() -> None:
-    assert results_table.p_values(Comparison("MLE", 1.0, 1 / 1001, 1 / 10001)) == "p 0.001, <0.001"
+    assert p_values(Comparison("MLE", 1.0, 1 / 1001, 1 / 10001)) == "p 0.001, <0.001"
 
 
 def test_without_an_encoder_there_are_bleu_and_chrf() -> None:
     alone = analyse_results(SYSTEMS[:2], REFS, "ref.txt", ScoreSettings(), FEW)
     assert list(alone.systems[0].scores) == ["bleu", "chrf"]
     assert list(alone.signatures) == ["BLEU", "chrF"]
-    assert "SIM" not in results_table.format_results(alone)
+    assert "SIM" not in render_text(answer_results(alone))
 
 
 def test_signatures(results: Results, encoder: Encoder) -> None:
@@ -249,7 +252,7 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
 
 
 def test_text_shows_scores_seeds_marks_and_p_values(results: Results) -> None:
-    text = results_table.format_results(results)
+    text = render_text(answer_results(results))
     row = {row.name: row for row in results.systems}["SIMILE"]
     value, seeds = row.scores["bleu"].value, row.scores["bleu"].seeds
     lines = text.splitlines()
@@ -278,19 +281,19 @@ def test_a_worse_system_gets_no_mark() -> None:
         FEW,
     )
     assert worse.systems[1].scores["bleu"].against[0].p_value == 1 / 201
-    assert "‡" not in text_table(results_table.score_grid(worse))
+    assert "‡" not in text_table(score_table(worse).grid())
 
 
 def test_one_system_alone_has_no_tests() -> None:
     alone = analyse_results(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(), FEW)
-    text = results_table.format_results(alone)
+    text = render_text(answer_results(alone))
     assert "Difference" not in text and "‡" not in text
 
 
 def test_markdown_and_tsv_hold_the_same_numbers(results: Results) -> None:
-    markdown = results_table.render_markdown(results)
+    markdown = render_markdown(answer_results(results))
     assert markdown.count("\n| ") == 2 + 6 + 2 + 5  # two headers with rules; 6 and 5 rows
-    rows = list(csv.DictReader(io.StringIO(results_table.render_tsv(results)), delimiter="\t"))
+    rows = list(csv.DictReader(io.StringIO(render_tsv(answer_results(results))), delimiter="\t"))
     simile = [row for row in rows if row["system"] == "SIMILE"]
     score = results.systems[2].scores["sim"]
     assert score.interval is not None
@@ -305,6 +308,6 @@ def test_markdown_and_tsv_hold_the_same_numbers(results: Results) -> None:
 
 
 def test_json_is_plain(results: Results) -> None:
-    content = json.loads(json.dumps(results.as_json()))
+    content = json.loads(json.dumps(answer_results(results).data))
     assert content["systems"][2]["scores"]["bleu"]["against"][1]["baseline"] == "BLEU"
     assert content["test"]["resamples"] == 200

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simile_plugin.report.systems import (
+from simile_plugin.report.inputs.systems import (
     System,
     parse_named_files,
     read_column,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simile_plugin.report import tensorboard_logs
-from simile_plugin.report.logs import read_validations
+from simile_plugin.report.inputs import tensorboard as tensorboard_logs
+from simile_plugin.report.inputs.logs import read_validations
 
 
 def test_a_folder_without_the_package_says_what_to_install(

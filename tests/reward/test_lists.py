@@ -267,12 +267,37 @@ def test_user_function_receives_strings(user_reward):
         ("return [[float('inf')] * 2]", "the function returned inf for hypothesis 'a'.*all 2 of"),
         ("return None", "the function failed"),
         ("raise ValueError('boom')", "the function failed: boom"),
+        (
+            "return [[1j, 0.5]]",
+            "the function returned a complex tensor; expected a dense one of real",
+        ),
+        (
+            "import numpy\n    return numpy.ones((1, 2)) * 1j",
+            "the function returned a complex tensor",
+        ),
+        (
+            "import torch\n    return torch.ones(1, 2, device='meta')",
+            "the function returned a meta",
+        ),
+        ("import torch\n    return torch.ones(1, 2).to_sparse()", "the function returned a sparse"),
+        (
+            "import torch\n    return [torch.ones(2, requires_grad=True)]",
+            "the function failed: only one element tensors",
+        ),
     ],
 )
 def test_bad_user_functions(user_reward, body, message):
     reward = user_reward(body)
     with pytest.raises(ValueError, match=f"--reward my_reward:score: {message}"):
         reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("kind", ["requires_grad=True", "dtype=torch.float64", "dtype=torch.int8"])
+def test_tensors_of_user_functions_are_taken_as_numbers(user_reward, kind):
+    reward = user_reward(f"import torch\n    return torch.ones(1, 2, {kind})")
+    values = reward.from_function([["a", "b"]], ["c"], ["d"], torch.tensor([[True, True]]))
+    assert values.dtype == torch.float32 and not values.requires_grad
+    assert values.tolist() == [[1.0, 1.0]]
 
 
 def test_single_values_that_are_no_numbers_are_named_once(user_reward, caplog):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from simile_plugin.fairseq_training import scoring
 from simile_plugin.fairseq_training.candidates import RiskSet
-from simile_plugin.fairseq_training.scoring import score_rows, takes_trees
+from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.scoring import score_rows, tree_decoder
 from simile_plugin.risk import log_probabilities
-from simile_plugin.risk.prefix_trees import attention_mask, prefix_tree
+from simile_plugin.risk.prefix_trees import attention_mask, prefix_tree, trees_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_scoring import gradients, naive
 
@@ -94,20 +95,20 @@ def test_only_where_it_pays():
     task = make_task()
     sample = make_sample(task)
     model = make_model("transformer_tiny", task)
-    shared = make_branching_set(sample).tokens.flatten(0, 1)
-    lengths = shared.ne(PAD).sum(-1).tolist()
-    assert isinstance(scoring.row_decoder(model, shared, lengths, 5, 0), scoring._TreeDecoder)
+    tokens = make_branching_set(sample).tokens
+    lengths = tokens.ne(PAD).sum(-1)
+    assert tree_decoder(model, tokens, lengths, 0).rows == 5
     # a sentence's tree cannot be cut: where it is too large, its rows are decoded in parts
-    assert isinstance(scoring.row_decoder(model, shared, lengths, 5, 10), scoring._RowDecoder)
-    distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1))
-    assert isinstance(scoring.row_decoder(model, distinct, [10] * 15, 5, 0), scoring._RowDecoder)
+    assert tree_decoder(model, tokens, lengths, 10).rows == 1
+    distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1)).view(3, 5, 10)
+    assert tree_decoder(model, distinct, torch.full((3, 5), 10), 0).rows == 1
 
 
 def test_other_decoders_are_decoded_row_by_row():
     task = make_task()
-    assert takes_trees(make_model("transformer_tiny", task).decoder)
+    assert known(make_model("transformer_tiny", task).decoder).heads == 2
     for arch in ("fconv", "lstm"):
-        assert not takes_trees(make_model(arch, task).decoder)
+        assert known(make_model(arch, task).decoder).heads == 0
     model = make_model("transformer_tiny", task)
 
     class Own(type(model.decoder)):
@@ -115,7 +116,7 @@ def test_other_decoders_are_decoded_row_by_row():
             return super().buffered_future_mask(tensor)
 
     model.decoder.__class__ = Own
-    assert not takes_trees(model.decoder)
+    assert known(model.decoder).heads == 0
 
 
 def test_tree_by_hand():
@@ -137,6 +138,16 @@ def test_tree_by_hand():
     assert nodes.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4]
     assert places.tolist() == [0, 4, 8, 1, 5, 9, 2, 10, 6, 11]
     assert starts == [0, 3, 6, 8, 9, 10]
+
+
+def test_rows_that_share_nothing_by_hand():
+    tree = trees_of_rows(np.array([[2, 3], [0, 1]]), 3)
+    assert tree.node[:, 0].tolist() == [[0, 1, -1], [0, 1, 2], [-1, -1, -1], [0, -1, -1]]
+    assert tree.counts.tolist() == [2, 3, 0, 1]
+    assert not tree.row.any() and tree.depth.tolist() == [[0, 1, 2]] * 4
+    places, nodes, starts = tree.edges([1, 0])
+    assert (places.tolist(), nodes.tolist()) == ([3, 4, 5, 0, 1], [0, 1, 2, 3, 4])
+    assert starts == [0, 1, 2, 3, 4, 5]
 
 
 def test_mask_by_hand():

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-from simile_plugin.statistics.charts import INK, render_svg
+from simile_plugin.statistics.charts import INK, Bar, Chart, interval_chart
 
 
 def draw(figure: Any) -> None:
@@ -13,7 +13,7 @@ def draw(figure: Any) -> None:
 
 
 def test_an_inline_picture_is_one_element_without_page_wide_rules() -> None:
-    svg = render_svg('cost of "A" & B', (3, 2), draw)
+    svg = Chart('cost of "A" & B', (3, 2), draw).inline()
     root = ElementTree.fromstring(svg)
     assert root.tag.endswith("svg") and "viewBox" in root.attrib
     assert root.attrib["aria-label"] == 'cost of "A" & B' and root.attrib["role"] == "img"
@@ -22,7 +22,7 @@ def test_an_inline_picture_is_one_element_without_page_wide_rules() -> None:
 
 
 def test_text_stays_text_and_ink_is_the_pages() -> None:
-    svg = render_svg("x", (3, 2), draw)
+    svg = Chart("x", (3, 2), draw).inline()
     texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
     assert "dollars $1 & <more>" in texts
     assert "currentColor" in svg and INK not in svg
@@ -30,10 +30,19 @@ def test_text_stays_text_and_ink_is_the_pages() -> None:
 
 
 def test_ids_of_two_pictures_differ_and_a_picture_repeats_itself() -> None:
-    pictures = [render_svg(label, (3, 2), draw) for label in ("one", "two", "one")]
+    pictures = [Chart(label, (3, 2), draw).inline() for label in ("one", "two", "one")]
     ids = [
         {e.attrib["id"] for e in ElementTree.fromstring(svg).iter() if "id" in e.attrib}
         for svg in pictures
     ]
     assert ids[0] and not ids[0] & ids[1]
     assert pictures[0] == pictures[2]
+
+
+def test_rows_of_intervals_shorten_names_and_keep_single_values() -> None:
+    name = "<long> " * 9
+    bars = [Bar(name, 1.0, 0.5, 1.5, (0.4, 2.0)), Bar("b", 1.0, 1.0, 1.0, (1.0,))]
+    svg = interval_chart("x & y", {"title": bars}).inline()
+    texts = [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+    assert any(text.startswith("<long> ") and text.endswith("…") for text in texts)
+    assert "b" in texts and "title" in texts

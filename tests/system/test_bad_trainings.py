@@ -136,7 +136,8 @@ def finetune(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
     venv = folder / "venv"
     if not venv.exists():
         venv.mkdir()
-        (venv / "bin").symlink_to(Path(sys.executable).parent)
+        for part in ("bin", "lib", "pyvenv.cfg"):
+            (venv / part).symlink_to(Path(sys.prefix) / part)
         key = "".join((ROOT / name).read_text() for name in ("setup.py", "constraints.txt"))
         key += f"{venv} {ROOT} \n"
         (venv / ".simile-installed").write_text(hashlib.sha256(key.encode()).hexdigest() + "\n")
@@ -147,7 +148,6 @@ def finetune(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
         env=kept | {"SIMILE_VENV": str(venv), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
 
@@ -164,7 +164,8 @@ def test_the_recipe_before_fairseq_starts(trainings: Trainings) -> None:
     ]:
         done = finetune(folder, *arguments)
         assert done.returncode in (1, 2)
-        assert done.stderr.startswith(line) and done.stderr.count("\n") == 1, done.stderr
+        # fairseq may speak of packages for speech before
+        assert done.stderr.splitlines()[-1].startswith(line) and "Traceback" not in done.stderr
 
 
 def test_the_recipe_and_fairseqs_errors(trainings: Trainings, data: Path) -> None:

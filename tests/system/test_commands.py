@@ -38,7 +38,6 @@ def run(program, *arguments, check=True):
             capture_output=True,
             text=True,
             env={**blocked(tried), "PYTHONWARNINGS": "ignore"},
-            timeout=600,
         )
         assert not tried.exists(), tried.read_text()
     if check:
@@ -162,9 +161,8 @@ def test_killed_and_resumed(world, tmp_path):
          "--save-dir", tmp_path / "run", *MODEL, *map(str, flags), "--max-update", "1000"],
         stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    deadline = time.monotonic() + 300
     while not (tmp_path / "run/checkpoint_last.pt").exists():
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -243,7 +241,7 @@ def test_help_shows_the_flags_of_the_criterion():
 def test_finetune_reads_the_model_from_the_checkpoint(world):
     done = subprocess.run(
         [sys.executable, ROOT / "recipes/model_flags.py", world / "mle/checkpoint_last.pt"],
-        capture_output=True, text=True, check=True, timeout=300,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     flags = done.stdout.splitlines()
     assert flags[0] == "--arch=transformer_tiny"
@@ -252,7 +250,7 @@ def test_finetune_reads_the_model_from_the_checkpoint(world):
     junk.write_text("no checkpoint")
     done = subprocess.run(
         [sys.executable, ROOT / "recipes/model_flags.py", junk],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and "not a fairseq checkpoint" in done.stderr
 
@@ -263,6 +261,6 @@ def test_the_flags_of_an_old_checkpoint_with_an_architecture_of_ours(tmp_path):
     torch.save(state, path, _use_new_zipfile_serialization=False)  # as torch < 1.6 wrote it
     done = subprocess.run(
         [sys.executable, ROOT / "recipes/model_flags.py", path],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.split() == ["--arch=fconv_beyond_bleu", "--encoder-embed-dim=128"], done

@@ -207,7 +207,7 @@ def ranks(trainings: Trainings, name: str, jobs: list[dict]) -> list[int]:
         )
         for rank, job in enumerate(jobs)
     ]
-    statuses = trainings.run(*made, timeout=60)
+    statuses = trainings.run(*made)
     store.unlink(missing_ok=True)
     return statuses
 
@@ -219,7 +219,7 @@ STEP = "fairseq.trainer:Trainer.train_step"
 def test_a_rank_that_is_gone_ends_the_other_one(trainings: Trainings, sign: int) -> None:
     name = f"gone-{sign}"
     fault = Fault(signal=sign, function=STEP, call=4)
-    limit = "--heartbeat-timeout 8" if sign == signal.SIGSTOP else ""
+    limit = "--heartbeat-timeout 30" if sign == signal.SIGSTOP else ""
     statuses = ranks(trainings, name, [{"flags": limit}, {"flags": limit, "fault": fault}])
     assert statuses == [1, -signal.SIGKILL]  # a stopped rank is killed after the other's end
     (error,) = errors(trainings, f"{name}-0.log")
@@ -271,7 +271,7 @@ def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
     for rank in (0, 1):
         (error,) = errors(trainings, f"encoders-{rank}.log")
         assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
-    limit = "--heartbeat-timeout 8"
+    limit = "--heartbeat-timeout 30"
     flags = {"flags": f"{limit} --simile-encoder none"}
     assert ranks(trainings, "missing", [{"flags": limit}, flags]) == [1, 1]
     assert "none: no such encoder folder" in errors(trainings, "missing-1.log")[0]

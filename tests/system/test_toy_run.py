@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from recipes.quickstart import toy
-from simile_plugin.report.logs import read_validations
+from simile_plugin.report.inputs.logs import read_validations
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -196,6 +196,7 @@ def test_command(spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture
     missing = ["convert-encoder", "--from", "no.pt", "--sentencepiece", "x", *output]
     assert main(missing) == 2
     assert "--from: no.pt: no such file" in capsys.readouterr().err
-    ours = ["convert-encoder", "--from", str(tmp_path / "enc"), "--sentencepiece", "x", *output]
+    ours = ["convert-encoder", "--from", str(tmp_path / "enc"), "--sentencepiece", "x"]
+    ours += ["--output", str(tmp_path / "other")]
     assert main(ours) == 2
     assert "--sentencepiece: is for a published .pt" in capsys.readouterr().err

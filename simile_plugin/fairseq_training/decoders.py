@@ -1,0 +1,128 @@
+"""What we know of a model's decoder, and so may do with it; what is changed in it for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models.nat import FairseqNATModel
+from torch import nn
+
+from simile_plugin.files import InputError
+
+TRANSFORMER = {
+    "fairseq.models.transformer.transformer_decoder",
+    "fairseq.modules.transformer_layer",
+}
+KNOWN = TRANSFORMER | {
+    "fairseq.models.fconv",
+    "fairseq.models.lstm",
+    # an extract_features and an output_layer that the fconv inherits and never calls
+    "fairseq.models.fairseq_incremental_decoder",
+    "fairseq.models.fairseq_decoder",
+}
+STEPS = ["forward", "extract_features"]
+OUTPUT = ["forward", "output_layer"]
+MASKED = ["forward", "extract_features", "extract_features_scriptable", "buffered_future_mask"]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Where a decoder turns features into logits: ``owner.method(features)``, and the module that
+    holds weight and bias."""
+
+    owner: Any
+    method: str
+    holder: Any
+
+
+@dataclass(frozen=True)
+class KnownDecoder:
+    """What the code of a decoder allows; nothing where it is not fairseq's own.
+
+    Attributes:
+        steps: a step looks at the last token and its own state only: our beam search feeds it.
+        projection: its last step is this linear projection; None: ask it for its logits.
+        heads: of its self-attention, if rows may be laid out as prefix trees, because what it does
+            with an attention mask is known; else 0.
+    """
+
+    steps: bool
+    projection: Projection | None
+    heads: int
+
+
+def known(decoder: Any) -> KnownDecoder:
+    """Tell by the modules in which a decoder's methods are defined; a subclass counts as what it
+    inherits from until it overrides them."""
+    projection = _projection(decoder) if _defined_in(KNOWN, decoder, OUTPUT) else None
+    heads = 0
+    if projection and not getattr(decoder, "cross_self_attention", True):
+        # children(), because under --decoder-layerdrop each iteration draws other layers
+        layers = list(decoder.layers.children())
+        theirs = [_defined_in(TRANSFORMER, layer, ["forward"]) for layer in layers]
+        if _defined_in(TRANSFORMER, decoder, MASKED) and all(theirs):
+            widths = {layer.self_attn.num_heads for layer in layers}
+            heads = widths.pop() if len(widths) == 1 else 0
+    return KnownDecoder(_defined_in(KNOWN, decoder, STEPS), projection, heads)
+
+
+def _defined_in(modules: set[str], owner: object, methods: list[str]) -> bool:
+    found = [getattr(type(owner), name, None) for name in methods]
+    return {method.__module__ for method in found if method is not None} <= modules
+
+
+def _projection(decoder: Any) -> Projection:
+    for name in ("output_projection", "fc3", "fc_out"):  # transformer, fconv, lstm
+        linear = getattr(decoder, name, None)
+        if isinstance(linear, nn.Linear):
+            return Projection(linear, "forward", linear)
+    return Projection(decoder, "output_layer", decoder.embed_tokens)  # an lstm that shares it
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse language models, non-autoregressive models and other models.
+
+    Raises:
+        InputError: naming the model's class.
+    """
+    plain = unwrap(model)
+    if not isinstance(plain, FairseqEncoderDecoderModel):
+        raise InputError(
+            f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
+            "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
+        )
+    if isinstance(plain, FairseqNATModel):
+        raise InputError(
+            f"--arch: got a {type(plain).__name__}; simile_risk needs a decoder that goes from "
+            "left to right (transformer, fconv, lstm, ...): this one gives no probabilities"
+        )
+    if getattr(plain.decoder, "adaptive_softmax", None) is not None:
+        raise InputError(
+            "--adaptive-softmax-cutoff: got a model with an adaptive softmax, expected a full one; "
+            "fairseq's adaptive log-probabilities have no gradient"
+        )
+
+
+def unwrap(model: nn.Module) -> Any:
+    """The fairseq model inside any distributed wrappers."""
+    while isinstance(inner := getattr(model, "module", None), nn.Module):
+        model = inner
+    return model
+
+
+@contextmanager
+def replaced(owner: nn.Module, name: str, value: Any) -> Iterator[None]:
+    """Within the block ``owner.name`` is ``value``, for this object only; then what it was."""
+    held = owner._modules if name in owner._modules else vars(owner)
+    before = {name: held[name]} if name in held else {}
+    held[name] = value
+    try:
+        yield
+    finally:
+        held.update(before)
+        if not before:
+            del held[name]

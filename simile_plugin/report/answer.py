@@ -1,0 +1,166 @@
+"""The answer to one question, of plain data: what every renderer shows, each in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from simile_plugin.statistics import Chart
+
+HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        sort: number to sort by, where it is not how the text begins.
+        style: "", "good", "bad", or "text" for what is to be read and not compared.
+    """
+
+    text: str
+    sort: float | None = None
+    style: str = ""
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and groups of rows; a group is a row and the rows that belong to it.
+
+    Attributes:
+        folded: title under which the page folds it away; "" to show it at once.
+        detail: whether text and markdown leave it out, unless they are asked for details.
+
+    Raises:
+        ValueError: if a row is not as long as the headings.
+    """
+
+    columns: Sequence[str]
+    groups: Sequence[Sequence[Row]]
+    caption: str = ""
+    folded: str = ""
+    detail: bool = False
+
+    def __post_init__(self) -> None:
+        for row in (row for group in self.groups for row in group):
+            if len(row) != len(self.columns):
+                raise ValueError(f"table: got {len(row)} cells under {len(self.columns)} headings")
+
+    def grid(self) -> list[list[str]]:
+        """Headings and rows as strings; rows that belong to another are indented."""
+        rows = [
+            [("  " if part else "") + row[0].text, *(cell.text for cell in row[1:])]
+            for group in self.groups
+            for part, row in enumerate(group)
+        ]
+        return [list(self.columns), *rows]
+
+
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[object]], **more: Any) -> Table:
+    """A table whose rows stand for themselves; see `cells`."""
+    return Table(columns, [[cells(row)] for row in rows], **more)
+
+
+def cells(row: Sequence[object]) -> Row:
+    """What is no cell becomes one, with its text and nothing more to it."""
+    return [cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row]
+
+
+def signed(difference: float, clear: bool, text: str) -> Cell:
+    """A difference, coloured if it is clear."""
+    return Cell(text, difference, "" if not clear else "good" if difference > 0 else "bad")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with what to read below it. folded: as of a table."""
+
+    chart: Chart
+    caption: str
+    folded: str = ""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Sentences to read below each other.
+
+    Attributes:
+        lines: a label with pieces of text, each with "" or with a style to mark it by.
+    """
+
+    title: str
+    lines: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+
+    def texts(self) -> list[tuple[str, str]]:
+        """The lines without their marks."""
+        return [(label, " ".join(text for text, _ in runs)) for label, runs in self.lines]
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Passages by what is to be seen in them."""
+
+    kinds: Mapping[str, Sequence[Passage]]
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A command, or other text to be shown as it is; on the page only."""
+
+    caption: str
+    text: str
+    folded: str = ""
+
+
+Part = Table | Figure | Passages | Literal
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one question found, in reading order.
+
+    Attributes:
+        name: of the question: letters and hyphens.
+        title, lead: heading and first sentence of its section on the page.
+        heading, file: first line of the text, which ends with the name of a file or folder.
+        data: the numbers, for --json: plain dicts, lists and numbers.
+        sentences: the answer in sentences, for a reader who reads nothing else.
+        warnings: what a reader must not overlook.
+        notes: how to read it.
+        signatures: metric -> what was computed and how.
+        scope: what was compared on what, in a line.
+        numbers: full numbers for a spreadsheet, the first row their names.
+    """
+
+    name: str
+    title: str
+    lead: str
+    heading: str
+    parts: Sequence[Part]
+    data: dict[str, Any]
+    file: str = ""
+    sentences: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ""
+    numbers: Sequence[Sequence[str]] = ()
+
+    @property
+    def chart(self) -> Chart | None:
+        """The first picture, if there is one."""
+        return next((part.chart for part in self.parts if isinstance(part, Figure)), None)
+
+    def all_notes(self) -> list[str]:
+        """Notes, then signatures."""
+        return [*self.notes, *(f"{name}: {text}" for name, text in self.signatures.items())]
+
+
+def count(number: int, what: str) -> str:
+    """1 system, 2 systems."""
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -1,0 +1,1 @@
+"""Blinded rating sheets for people, and what their answers say."""

@@ -1,0 +1,72 @@
+"""What annotators fill in: one sheet each, as TSV for a spreadsheet and as an HTML form.
+
+The form is one file that works without a network. Sentences stand in it as escaped text only; its
+script reads nothing but the names and states of radio buttons.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from simile_plugin.files import atomic_write
+from simile_plugin.report.human.study import SCALE, Study
+from simile_plugin.report.render.html import fill_template
+
+RATING = "rating"
+ITEM = "item"
+# A cell that begins so is a formula to a spreadsheet.
+FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+def write_sheets(study: Study, folder: str) -> list[str]:
+    """Write sheet.A.tsv and sheet.A.html for each annotator A; returns their paths.
+
+    A sheet that is there stays: an interrupted call wrote it, and it may hold answers by now.
+
+    Raises:
+        OSError: if the folder is missing or not writable.
+    """
+    paths = []
+    for annotator in range(1, study.settings.annotators + 1):
+        for ending, render in (("tsv", render_tsv), ("html", render_form)):
+            path = str(Path(folder) / f"sheet.{annotator}.{ending}")
+            if not os.path.exists(path):
+                with atomic_write(path) as stream:
+                    stream.write(render(study, annotator))
+            paths.append(path)
+    return paths
+
+
+def render_tsv(study: Study, annotator: int) -> str:
+    """A sheet for a spreadsheet: item, rating (to fill in), source if shown, both sentences."""
+    with_source = any(item.source is not None for item in study.items)
+    stream = io.StringIO()
+    writer = csv.writer(stream, dialect="excel-tab", lineterminator="\n")
+    writer.writerow(
+        [ITEM, RATING, *(["source"] if with_source else []), "reference", "translation"]
+    )
+    for number in study.order(annotator):
+        item = study.items[number - 1]
+        texts = [*([item.source or ""] if with_source else []), item.reference, item.translation]
+        writer.writerow([study.item_id(annotator, number), "", *map(_inert, texts)])
+    return stream.getvalue()
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def render_form(study: Study, annotator: int) -> str:
+    """A sheet as one HTML file that keeps its state in the browser and saves answers as TSV."""
+    items = [
+        (study.item_id(annotator, number), study.items[number - 1])
+        for number in study.order(annotator)
+    ]
+    sheet = f"{study.fingerprint}-{annotator}"
+    return fill_template(
+        Path(__file__).parent / "form", sheet=sheet, annotator=annotator, items=items, scale=SCALE
+    )

@@ -1,0 +1,224 @@
+"""Do people see the difference? Draws sentences and blinds their outputs (the paper's 7.4.3).
+
+`sheets` writes what annotators fill in, `ratings` reads it back and unblinds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from simile_plugin.files import InputError, read_lines
+from simile_plugin.report.inputs.systems import System
+
+SCALE = {
+    0: "the meaning is completely different, or the translation means nothing",
+    1: "the topic is the same, but the meaning is different",
+    2: "some of the key information is different",
+    3: "the key information is the same, but details differ",
+    4: "the meaning is essentially the same, but some expressions are unnatural",
+    5: "the meaning is essentially the same, and the translation is well formed",
+}
+KEY_FORMAT = 1
+HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class DrawSettings:
+    """Which sentences are drawn, and for how many annotators.
+
+    Attributes:
+        sentences: how many are drawn (the paper: 200).
+        shortest, longest: whitespace tokens of the reference, both inclusive (the paper: 3, 25).
+        annotators: sheets that are made; each holds every item, in its own order.
+        seed: of the draw and of every order.
+
+    Raises:
+        InputError: for numbers out of range.
+    """
+
+    sentences: int = 200
+    shortest: int = 3
+    longest: int = 25
+    annotators: int = 3
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for flag, value, least in (
+            ("--sentences", self.sentences, 1),
+            ("--min-tokens", self.shortest, 1),
+            ("--max-tokens", self.longest, self.shortest),
+            ("--annotators", self.annotators, 1),
+            ("--seed", self.seed, 0),
+        ):
+            if value < least:
+                raise InputError(f"{flag}: got {value}; expected at least {least}")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One translation to rate: equal outputs of several systems are one item.
+
+    Attributes:
+        line: number of the sentence in its files, from 1.
+        systems: those whose output this is.
+        source: None if sources are not shown.
+    """
+
+    line: int
+    systems: tuple[str, ...]
+    translation: str
+    reference: str
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that is needed to unblind; kept from the annotators.
+
+    Attributes:
+        systems: names, in the order in which they were given.
+        files: system -> output file, for the record.
+        items: item number k is items[k - 1]; the order says nothing about systems.
+    """
+
+    settings: DrawSettings
+    systems: tuple[str, ...]
+    differ: tuple[str, str]
+    files: dict[str, str]
+    items: tuple[Item, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """First digits of the SHA-256 of the whole study: binds sheets, answers and key."""
+        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+    def item_id(self, annotator: int, number: int) -> str:
+        """The name of an item on a sheet: study, annotator and number of the item."""
+        return f"{self.fingerprint}-{annotator}-{number:04d}"
+
+    def order(self, annotator: int) -> list[int]:
+        """Numbers of the items in the order of one annotator's sheet (annotators from 1)."""
+        numbers = list(range(1, len(self.items) + 1))
+        random.Random(f"{self.settings.seed} sheet {annotator}").shuffle(numbers)
+        return numbers
+
+
+def draw_study(
+    systems: Sequence[System],
+    refs: Sequence[str],
+    sources: Sequence[str] | None,
+    settings: DrawSettings,
+    differ: tuple[str, str],
+) -> Study:
+    """Draw sentences whose outputs of the two systems in `differ` are different, and blind them.
+
+    Args:
+        systems: two or more, with one output each, parallel to `refs` (and `sources`).
+
+    Raises:
+        InputError: if a system has several seeds, or too few sentences are eligible.
+    """
+    for system in systems:
+        if len(system.outputs) > 1:
+            raise InputError(
+                f"--sys {system.name}: got {len(system.outputs)} files; people rate one output of "
+                "each system: choose one seed"
+            )
+    outputs = {system.name: system.outputs[0] for system in systems}
+    first, second = (outputs[name] for name in differ)
+    eligible = [
+        i
+        for i, ref in enumerate(refs)
+        if settings.shortest <= len(ref.split()) <= settings.longest
+        and _normalised(first[i]) != _normalised(second[i])
+    ]
+    if len(eligible) < settings.sentences:
+        raise InputError(
+            f"--sentences: got {settings.sentences}, but only {len(eligible)} of {len(refs)} "
+            f"references have {settings.shortest} to {settings.longest} tokens and different "
+            f"outputs of {differ[0]} and {differ[1]}; ask for fewer, or change --min-tokens "
+            "and --max-tokens"
+        )
+    rng = random.Random(f"{settings.seed} draw")
+    items = [
+        item
+        for i in sorted(rng.sample(eligible, settings.sentences))
+        for item in _items(i, outputs, refs[i], sources[i] if sources else None)
+    ]
+    rng.shuffle(items)
+    files = {system.name: system.files[0] for system in systems}
+    return Study(settings, tuple(outputs), differ, files, tuple(items))
+
+
+def _items(
+    index: int, outputs: Mapping[str, Sequence[str]], ref: str, source: str | None
+) -> list[Item]:
+    by_text: dict[str, list[str]] = {}
+    for name, lines in outputs.items():
+        by_text.setdefault(_normalised(lines[index]), []).append(name)
+    return [
+        Item(index + 1, tuple(names), text, _normalised(ref), source and _normalised(source))
+        for text, names in by_text.items()
+    ]
+
+
+def _normalised(text: str) -> str:
+    """One line with single spaces: what annotators can see of a string."""
+    return " ".join(text.split())
+
+
+def key_text(study: Study) -> str:
+    """The key file: the study as JSON, with its fingerprint and the scale."""
+    content = {"format": KEY_FORMAT, "study": study.fingerprint, **asdict(study)}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_key(path: str, flag: str = "--key") -> Study:
+    """Read a key file.
+
+    Raises:
+        InputError: if it is no key, or was changed since it was written.
+    """
+    expected = f"{flag}: {path}: not a key that simile human-eval sheet wrote"
+    try:
+        content = json.loads("\n".join(read_lines(path, flag)))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{expected}: line {error.lineno}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(error) if flag in str(error) else f"{expected}: {error}") from error
+    version = content.get("format") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > KEY_FORMAT:
+        raise InputError(
+            f"{flag}: {path}: format {version} is newer than {KEY_FORMAT}, the newest this version "
+            "reads; update simile-plugin"
+        )
+    if version != KEY_FORMAT:
+        raise InputError(f"{expected} (no format {KEY_FORMAT})")
+    try:
+        study = _study(content)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{expected}: {type(error).__name__}: {error}") from error
+    if study.fingerprint != content.get("study"):
+        raise InputError(
+            f"{flag}: {path}: the key was changed after it was written (it says "
+            f"{content.get('study')}, its content is {study.fingerprint}); use the original"
+        )
+    return study
+
+
+def _study(content: Mapping[str, Any]) -> Study:
+    items = [Item(**{**item, "systems": tuple(item["systems"])}) for item in content["items"]]
+    first, second = content["differ"]
+    return Study(
+        DrawSettings(**content["settings"]),
+        tuple(content["systems"]),
+        (first, second),
+        dict(content["files"]),
+        tuple(items),
+    )

@@ -1,0 +1,149 @@
+"""What a report is made of: each file read once, each output scored once, when first asked for."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from simile_plugin.files import InputError
+from simile_plugin.report.inputs import folder, systems
+from simile_plugin.report.inputs.logs import Runs, read_runs
+from simile_plugin.report.inputs.settings import PairedTest, choose_baselines, choose_pair
+from simile_plugin.report.inputs.texts import Texts
+
+if TYPE_CHECKING:
+    from simile_plugin.report.inputs.scores import ScoreSettings
+    from simile_plugin.reward import ListScores
+
+TAKEN = ("ref", "src", "encoder", "nbest_lists", "nbest_folder", "human")
+ONE_FILE = ("ref", "src", "nbest_lists")
+
+
+class Inputs:
+    """The flags of `simile report` and what they name.
+
+    Attributes:
+        left_out: what was found in FOLDER and is not used, with the reason.
+
+    Raises:
+        InputError: for flags that cannot be meant.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        for name, value in vars(args).items():
+            if value == "":
+                flag = "FOLDER" if name == "folder" else f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag}: got an empty text; give a value, or leave it out")
+        self.args = args
+        self.texts = Texts()
+        self.left_out = self._take_from_folder() if args.folder else ()
+        self.test = PairedTest(args.test, args.resamples, args.trials, args.seed)
+        self.named_systems = systems.parse_named_files("--sys", args.sys)
+        self.named_logs = systems.parse_named_files("--log", args.log)
+        if args.simile_alpha is not None and not 0 <= args.simile_alpha < float("inf"):
+            raise InputError(
+                f"--simile-alpha: got {args.simile_alpha}; expected 0 or more, and finite "
+                "(the paper: 0.25)"
+            )
+        for flag, value in (("--simile-alpha", args.simile_alpha), ("--device", args.device)):
+            if value is not None and not args.encoder:
+                raise InputError(f"{flag}: is for the reward encoder; give --encoder DIR with it")
+        if self.paths().count("-") > 1:
+            raise InputError("-: standard input is named twice; name a file instead")
+
+    def _take_from_folder(self) -> tuple[str, ...]:
+        """Fill in the flags that are not given; returns what was found and is not used."""
+        args = self.args
+        found = folder.find_files(args.folder, self.texts)
+        for flag in TAKEN:
+            setattr(args, flag, getattr(args, flag) or getattr(found, flag))
+        for flag, named in (("sys", found.systems), ("log", found.logs)):
+            specs = [f"{name}={','.join(paths)}" for name, paths in named.items()]
+            setattr(args, flag, getattr(args, flag) or specs)
+        return found.left_out
+
+    def paths(self) -> list[str]:
+        """Every file that a flag names."""
+        args = self.args
+        found = [getattr(args, flag) for flag in ONE_FILE if getattr(args, flag)]
+        specs = [*args.sys, *args.log, *args.column, *args.sentence_scores, *args.lexical]
+        specs += [args.human] if args.human else []
+        for spec in specs:
+            name, _, files = spec.partition("=")
+            found += files.split(",") + ([name] if spec == args.human else [])
+        return found + args.judgements
+
+    @cached_property
+    def settings(self) -> ScoreSettings:
+        """How outputs are scored, with the encoder loaded.
+
+        Raises:
+            InputError: for an unknown tokeniser, or a device that is not there.
+        """
+        from simile_plugin.encoder import load_encoder, usable_device
+        from simile_plugin.report.inputs.scores import ScoreSettings
+        from simile_plugin.reward import SIMILE_ALPHA, check_tokenizer
+
+        args = self.args
+        check_tokenizer(args.tokenize, "--tokenize")
+        encoder = None
+        if args.encoder:
+            encoder = load_encoder(args.encoder, usable_device(args.device or "cpu"))
+        alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
+        return ScoreSettings(encoder, alpha, args.tokenize)
+
+    @cached_property
+    def refs(self) -> list[str]:
+        """The references."""
+        return systems.read_sentences(self.args.ref, "--ref", self.args.ref_lines, self.texts.lines)
+
+    @cached_property
+    def sources(self) -> list[str] | None:
+        """The sources, if given."""
+        if not self.args.src:
+            return None
+        return systems.read_sources(self.args.src, self.refs, self.args.ref, self.texts.lines)
+
+    @cached_property
+    def systems(self) -> list[systems.System]:
+        """All systems with their outputs."""
+        kind, ref_name = self.args.sys_lines, f"--ref {self.args.ref}"
+        named = self.named_systems
+        return systems.read_systems("--sys", named, kind, self.refs, ref_name, self.texts.lines)
+
+    @cached_property
+    def scores(self) -> ListScores:
+        """Sentence scores of all systems, a column an output."""
+        from simile_plugin.report.inputs.scores import score_all
+
+        with progress_bar(len(self.refs)) as bar:
+            return score_all(self.systems, self.refs, self.settings, bar.update)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Validations of every training."""
+        return read_runs(self.named_logs, self.args.valid_subset, read=self.texts.lines)
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The one or two systems to test against."""
+        wanted = [name for name in (self.args.baseline or "").split(",") if name]
+        return choose_baselines(list(self.named_systems), wanted)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Places of the two systems of --compare, or of the last baseline and the last other."""
+        names = list(self.named_systems)
+        last = self.baselines[-1]
+        default = [last, *[name for name in names if name != last][-1:]]
+        first, second = choose_pair("--compare", names, self.args.compare, default)
+        return names.index(first), names.index(second)
+
+
+def progress_bar(total: int | None) -> Any:
+    """A bar on a terminal, nothing elsewhere."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="sent", disable=not sys.stderr.isatty(), leave=False)

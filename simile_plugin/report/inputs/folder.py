@@ -1,0 +1,136 @@
+"""The files of a comparison, found by their names in one folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simile_plugin.files import InputError
+from simile_plugin.report.inputs.texts import Texts
+
+LAYOUT = """\
+  ref.txt              references, one sentence a line (any ending, .gz too)
+  src.txt              sources, if you have them
+  systems/NAME.txt     translations by the system NAME; of several seeds NAME.1.txt, NAME.2.txt
+  encoder/             reward encoder, for SIM and SIMILE
+  logs/NAME.log        training log; of several seeds NAME.1.log, NAME.2.log
+  nbest.txt            n-best lists before fine-tuning, as fairseq-generate printed them
+  nbest/               translations by systems trained with n-best lists of other sizes
+  human/key.json       key of a human evaluation, human/*.tsv the answers"""
+SEED = re.compile(r"(.+)\.(\d+)")
+# The paper's order, so that the last system is the one that the table is about.
+FIRST = ("mle", "bleu", "half")
+LAST = ("simile",)
+COSTS = (b"cost_bleu", b"cost_simile")
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """What is in a folder; None or empty where there is nothing.
+
+    Attributes:
+        systems, logs: name -> one file a seed.
+        human: the key and the answers, as --human takes them.
+        left_out: files that were found and are not used, with the reason.
+    """
+
+    ref: str | None = None
+    src: str | None = None
+    encoder: str | None = None
+    nbest_lists: str | None = None
+    nbest_folder: str | None = None
+    systems: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    human: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def find_files(folder: str, texts: Texts) -> FolderFiles:
+    """Look for the parts of a comparison (`LAYOUT`) in a folder.
+
+    Raises:
+        InputError: if it is no folder, holds none of them, two references, or answers without key.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"FOLDER: {folder} is no folder; expected one with ref.txt and systems/")
+    logs = _by_seed(p for p in _files(root / "logs") if p.suffix in (".log", ".txt", ".json"))
+    silent = {
+        name for name, paths in logs.items() if not all(_has_costs(path, texts) for path in paths)
+    }
+    systems = _by_seed(path for path in _files(root / "systems") if path.suffix != ".log")
+    nbest_folder = _folder(root / "nbest")
+    ref = _only(root, "ref")
+    found = FolderFiles(
+        ref if systems or nbest_folder else None,  # logs alone need none
+        _only(root, "src"),
+        _folder(root / "encoder"),
+        _only(root, "nbest"),
+        nbest_folder,
+        systems,
+        {name: paths for name, paths in logs.items() if name not in silent},
+        _human(root / "human"),
+        tuple(
+            f"log of {name}: no validation costs (not trained by simile_risk)"
+            for name in sorted(silent)
+        ),
+    )
+    if not (found.systems or found.logs or found.nbest_lists or found.human):
+        raise InputError(
+            f"FOLDER: {folder} holds neither systems/NAME.txt nor logs/NAME.log; "
+            "simile report --help shows the layout"
+        )
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
+
+
+def _only(root: Path, stem: str) -> str | None:
+    found = [path for path in _files(root) if path.name.split(".")[0] == stem]
+    if len(found) > 1:
+        names = " and ".join(path.name for path in found)
+        raise InputError(f"FOLDER: {root} holds {names}; expected one file {stem}.txt")
+    return str(found[0]) if found else None
+
+
+def _folder(path: Path) -> str | None:
+    return str(path) if path.is_dir() else None
+
+
+def _by_seed(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """System -> its files in the order of their seeds; systems in the paper's order."""
+    named: dict[str, list[tuple[int, str]]] = {}
+    for path in paths:
+        stem = Path(path.name.removesuffix(".gz")).stem
+        match = SEED.fullmatch(stem)
+        name, seed = (match[1], int(match[2])) if match else (stem, 0)
+        named.setdefault(name, []).append((seed, str(path)))
+    return {
+        name: tuple(path for _, path in sorted(named[name])) for name in sorted(named, key=_place)
+    }
+
+
+def _place(name: str) -> tuple[int, str]:
+    word = name.casefold()
+    if word in FIRST:
+        return FIRST.index(word), name
+    return (len(FIRST) + (word in LAST), name)
+
+
+def _has_costs(path: str, texts: Texts) -> bool:
+    data = texts.bytes(path, "--log")
+    return any(cost in data for cost in COSTS)
+
+
+def _human(folder: Path) -> str | None:
+    answers = [str(path) for path in _files(folder) if path.suffix in (".tsv", ".csv")]
+    key = folder / "key.json"
+    if answers and not key.is_file():
+        raise InputError(f"FOLDER: {folder} holds answers but no key.json; copy the key there")
+    return f"{key}={','.join(answers)}" if answers else None

@@ -1,0 +1,114 @@
+"""What fairseq-train wrote about validation: its log (json, simple, tqdm) or TensorBoard files."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simile_plugin.files import InputError, read_lines
+from simile_plugin.report.inputs.tensorboard import Validations, is_tensorboard, read_tensorboard
+from simile_plugin.report.inputs.texts import Read
+
+SIMPLE_LINE = re.compile(r"valid on '(?P<subset>[^']*)' subset \| (?P<pairs>.*)")
+UPDATE = "num_updates"
+Runs = dict[str, dict[str, Validations]]  # system -> log, one a seed -> its validations
+
+
+def read_runs(
+    named: Mapping[str, Sequence[str]],
+    subset: str = "valid",
+    flag: str = "--log",
+    read: Read = read_lines,
+) -> Runs:
+    """The validations of system -> one training log a seed, see `read_validations`."""
+    return {
+        name: {path: read_validations(path, flag, subset, read) for path in paths}
+        for name, paths in named.items()
+    }
+
+
+def read_validations(
+    path: str, flag: str, subset: str = "valid", read: Read = read_lines
+) -> Validations:
+    """Read every validation of one run from its training log, by number of updates.
+
+    The file is what `fairseq-train --log-file FILE` wrote or its captured stderr, under
+    `--log-format json` or `simple` (also tqdm, which prints validations as simple does). A line
+    cut short, as a killed run leaves it, is passed over. A run that was resumed into the same
+    file is one run: an update that comes again replaces the earlier one, and when updates step
+    back, what came after them is dropped, since the run no longer descends from it.
+    A folder, or an event file, is read as TensorBoard's (`tensorboard.read_tensorboard`).
+
+    Args:
+        subset: fairseq's --valid-subset; keys come back without its name.
+
+    Returns:
+        {update: {key: number}} in ascending order; numbers may be NaN or infinite.
+
+    Raises:
+        InputError: if there is no validation, saying what the file holds instead.
+    """
+    if is_tensorboard(path):
+        return read_tensorboard(path, flag, subset)
+    lines = read(path, flag)
+    found: Validations = {}
+    for line in lines:
+        numbers = _json_numbers(line, subset) or _simple_numbers(line, subset)
+        if not math.isfinite(numbers.get(UPDATE, math.nan)):
+            continue
+        update = int(numbers.pop(UPDATE))
+        found = {earlier: kept for earlier, kept in found.items() if earlier < update}
+        found[update] = numbers
+    if not found:
+        raise InputError(_explain_nothing(lines, path, flag, subset))
+    return found
+
+
+def _json_numbers(line: str, subset: str) -> dict[str, float]:
+    start = line.find("{")
+    if start < 0 or not line.rstrip().endswith("}"):
+        return {}
+    try:
+        content = json.loads(line[start:])
+    except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, 5,000 brackets
+        return {}
+    prefix = f"{subset}_"
+    pairs = {k.removeprefix(prefix): v for k, v in content.items() if k.startswith(prefix)}
+    return _numbers(pairs)
+
+
+def _simple_numbers(line: str, subset: str) -> dict[str, float]:
+    match = SIMPLE_LINE.search(line)
+    if match is None or match["subset"] != subset:
+        return {}
+    pairs = dict(pair.rpartition(" ")[::2] for pair in match["pairs"].split(" | "))
+    return _numbers(pairs)
+
+
+def _numbers(pairs: dict[str, Any]) -> dict[str, float]:
+    """Keep what is a number; fairseq writes most numbers as strings."""
+    found = {}
+    for key, value in pairs.items():
+        try:
+            found[key.strip()] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return found
+
+
+def _explain_nothing(lines: Sequence[str], path: str, flag: str, subset: str) -> str:
+    others = {match["subset"] for line in lines if (match := SIMPLE_LINE.search(line))}
+    others |= {match[1] for line in lines if (match := re.search(r'"(\w+?)_num_updates"', line))}
+    others -= {subset, "train"}
+    if others:
+        return (
+            f"{flag}: {path} has no validation on '{subset}', only on {', '.join(sorted(others))}; "
+            "name one by --valid-subset"
+        )
+    return (
+        f"{flag}: {path} has no validation lines among its {len(lines)}; expected the log of "
+        "fairseq-train with --log-format json or simple and validation on"
+    )

@@ -1,0 +1,244 @@
+"""The outputs of the systems that are compared: names, files, seeds, and how to read them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simile_plugin.files import InputError, read_lines
+from simile_plugin.report.inputs.texts import Read
+
+PLAIN = "text"
+LINE_KINDS = (PLAIN, "D", "H", "T", "S")
+SCORED_KINDS = "DH"  # their lines carry the model's score before the sentence
+GENERATED_LINE = re.compile(r"([DHTS])-(\d+)\t(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a comparison.
+
+    Attributes:
+        files: one path per seed.
+        outputs: one list of N sentences per seed, in the order of `files`.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    outputs: tuple[tuple[str, ...], ...]
+
+
+def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Read `NAME=FILE[,FILE...]` arguments: name -> files, one per seed, in the order given.
+
+    Raises:
+        InputError: for a missing name or file, a name given twice, or one with control characters.
+    """
+    named: dict[str, tuple[str, ...]] = {}
+    for spec in specs:
+        name, equals, paths = spec.partition("=")
+        name, files = name.strip(), tuple(paths.split(","))
+        if not equals or not name or not name.isprintable() or not all(files):
+            raise InputError(
+                f"{flag}: got '{spec}'; expected NAME=FILE, "
+                "or NAME=FILE,FILE for several seeds of one system"
+            )
+        if name in named:
+            raise InputError(f"{flag}: got {name} twice; give its seeds as {name}=FILE,FILE")
+        if len(set(files)) < len(files):
+            raise InputError(f"{flag}: {name} names one file twice; give each seed's own file")
+        named[name] = files
+    return named
+
+
+def read_systems(
+    flag: str,
+    named: Mapping[str, tuple[str, ...]],
+    kind: str,
+    refs: Sequence[str],
+    ref_name: str,
+    read: Read = read_lines,
+) -> list[System]:
+    """Read every output of every system and hold it against the number of references.
+
+    Args:
+        kind, read: how to read the files, see `read_sentences`.
+        ref_name: flag and file of the references, for the error.
+
+    Raises:
+        InputError: naming both files and both counts when one is not parallel to the references.
+    """
+    systems = []
+    for name, files in named.items():
+        outputs = [tuple(read_sentences(path, flag, kind, read)) for path in files]
+        for path, sentences in zip(files, outputs, strict=True):
+            _check_parallel(f"{flag} {name}: {path}", sentences, refs, ref_name)
+        systems.append(System(name, files, tuple(outputs)))
+    return systems
+
+
+def read_sources(
+    path: str, refs: Sequence[str], ref_path: str, read: Read = read_lines
+) -> list[str]:
+    """Read the sources, plain text, as many as the references.
+
+    Raises:
+        InputError: if they are not parallel.
+    """
+    lines = read_sentences(path, "--src", PLAIN, read)
+    _check_parallel(f"--src: {path}", lines, refs, f"--ref {ref_path}")
+    return lines
+
+
+def _check_parallel(
+    name: str, sentences: Sequence[str], refs: Sequence[str], ref_name: str
+) -> None:
+    if len(sentences) != len(refs):
+        raise InputError(
+            f"{name} has {len(sentences)} sentences but {ref_name} has {len(refs)}; "
+            "they must be parallel, one sentence a line"
+        )
+
+
+def read_sentences(path: str, flag: str, kind: str = PLAIN, read: Read = read_lines) -> list[str]:
+    """Read sentences from plain text or from what fairseq-generate printed.
+
+    Args:
+        kind: "text", one sentence a line; or the lines to take from a fairseq-generate log, in
+            order of their ids: "D" detokenised hypotheses, "H" hypotheses before that, "T"
+            references, "S" sources. Of an n-best list the first line counts, which is the best.
+        read: reads the lines of a file.
+
+    Raises:
+        InputError: naming file and flag if the file is empty or unreadable, or an id is missing.
+    """
+    lines = read(path, flag)
+    sentences = lines if kind == PLAIN else _generated(lines, path, flag, kind)
+    if not sentences:
+        raise InputError(f"{flag}: {path} is empty; expected one sentence a line")
+    return sentences
+
+
+def _generated(lines: Sequence[str], path: str, flag: str, kind: str) -> list[str]:
+    by_id: dict[int, str] = {}
+    for line in lines:
+        match = GENERATED_LINE.fullmatch(line)
+        if match is None or match[1] != kind:
+            continue
+        text = match[3].partition("\t")[2] if kind in SCORED_KINDS else match[3]
+        by_id.setdefault(int(match[2]), text)
+    if not by_id:
+        raise InputError(
+            f"{flag}: {path} has no {kind}- lines; expected the output of fairseq-generate "
+            f"(for plain text, one sentence a line, choose '{PLAIN}')"
+        )
+    missing = next((i for i in range(max(by_id)) if i not in by_id), None)
+    if missing is not None:
+        raise InputError(
+            f"{flag}: {path} has {kind}-{max(by_id)} but no {kind}-{missing}; "
+            "the log is cut, or fairseq-generate skipped long sentences: generate again"
+        )
+    return [by_id[i] for i in range(len(by_id))]
+
+
+def read_column(title: str, path: str, systems: Sequence[System]) -> dict[str, tuple[float, ...]]:
+    """Read numbers that were made elsewhere: system name -> one number, or one a seed.
+
+    A file that ends in .json holds `{"MLE": 61.5, "SIMILE": [63.0, 64.5]}`; any other holds lines
+    `MLE<TAB>61.5` and `SIMILE<TAB>63.0<TAB>64.5`. Systems that are not compared are ignored.
+
+    Raises:
+        InputError: naming the column and file, for a missing system or something not a number.
+    """
+    flag = f"--column {title}"
+    lines = read_lines(path, flag)
+    named = _json_column(flag, path, lines) if path.endswith(".json") else _tsv_column(lines)
+    found: dict[str, tuple[float, ...]] = {}
+    for system in systems:
+        if system.name not in named:
+            raise InputError(f"{flag}: {path} has no number for the system {system.name}")
+        values = named[system.name]
+        try:
+            numbers = tuple(float(value) for value in values)
+        except (TypeError, ValueError, OverflowError):
+            numbers = ()
+        if len(numbers) not in {1, len(system.outputs)} or not all(map(math.isfinite, numbers)):
+            raise InputError(
+                f"{flag}: {path}: {system.name} has {values}; "
+                f"expected one number, or one for each of its {len(system.outputs)} seeds"
+            )
+        found[system.name] = numbers
+    return found
+
+
+def _json_column(flag: str, path: str, lines: Sequence[str]) -> dict[str, list[Any]]:
+    try:
+        content = json.loads("\n".join(lines))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{flag}: {path}:{error.lineno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{flag}: {path}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f'{flag}: {path}: expected {{"system": number, ...}}')
+    return {name: v if isinstance(v, list) else [v] for name, v in content.items()}
+
+
+def _tsv_column(lines: Sequence[str]) -> dict[str, list[str]]:
+    rows = [line.split("\t") for line in lines if line.strip()]
+    return {row[0].strip(): row[1:] for row in rows}
+
+
+def read_sentence_scores(
+    flag: str, specs: Sequence[str], systems: Sequence[System]
+) -> dict[str, dict[str, list[list[float]]]]:
+    """Read scores of sentences that were made elsewhere: `TITLE:NAME=FILE[,FILE]` arguments.
+
+    A file has one line a sentence, in the order of the outputs, that begins with a number from
+    -1 to 1 (0 or 1 for wrong or right, say); what follows a TAB is ignored.
+
+    Returns:
+        title -> system name -> one list of N numbers a seed.
+
+    Raises:
+        InputError: if a system or seed is left out, a file is not parallel, or a line has no such
+            number.
+    """
+    expected = "expected TITLE:NAME=FILE, a file for each file of --sys NAME"
+    by_name = {system.name: system for system in systems}
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for key, files in parse_named_files(flag, specs).items():
+        title, _, name = (part.strip() for part in key.partition(":"))
+        if not title or name not in by_name or len(files) != len(by_name[name].files):
+            raise InputError(f"{flag}: got '{key}={','.join(files)}'; {expected}")
+        sentences = len(by_name[name].outputs[0])
+        seeds = [_read_numbers(path, f"{flag} {key}", sentences) for path in files]
+        found.setdefault(title, {})[name] = seeds
+    for title, scored in found.items():
+        for name in by_name:
+            if name not in scored:
+                raise InputError(f"{flag}: {title} has no scores of {name}; {expected}")
+    return found
+
+
+def _read_numbers(path: str, flag: str, sentences: int) -> list[float]:
+    lines = read_lines(path, flag)
+    if len(lines) != sentences:
+        raise InputError(
+            f"{flag}: {path} has {len(lines)} lines for {sentences} sentences; "
+            "they must be parallel, one number a line"
+        )
+    numbers = []
+    for number, line in enumerate(lines, start=1):
+        field = line.partition("\t")[0]
+        try:
+            value = float(field)
+        except ValueError:
+            value = math.nan
+        if not -1 <= value <= 1:
+            raise InputError(f"{flag}: {path}:{number}: got '{field}', expected a number in -1..1")
+        numbers.append(value)
+    return numbers

@@ -1,0 +1,77 @@
+"""A question a module, each with one Answer.
+
+A module has NEEDS (the flags it needs: one of the alternatives, each of them whole), ASKED_BY
+(flags that ask it by themselves; the others are asked by --only), PICTURED (whether --svg draws
+its chart), ask(inputs) -> Answer, and perhaps on_page(inputs): whether the page answers it unasked.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from simile_plugin.files import InputError
+from simile_plugin.report.answer import Answer
+from simile_plugin.report.inputs import Inputs
+
+# In the order in which they are shown.
+NAMES = (
+    *("results", "human", "examples", "curves", "nbest", "costs", "lexical", "quality", "gaming"),
+)
+
+
+def find_question(name: str) -> ModuleType:
+    """The module of a question."""
+    return import_module(f"{__name__}.{name}")
+
+
+def choose_questions(inputs: Inputs) -> list[str]:
+    """The questions to answer: those of --only, or those whose files are given.
+
+    Raises:
+        InputError: for an unknown name, or a question whose files are not given.
+    """
+    args = inputs.args
+    wanted = [name.strip() for name in args.only.split(",")] if args.only else []
+    for name in wanted:
+        if name not in NAMES:
+            raise InputError(f"--only: got {name}; expected {', '.join(NAMES)}")
+    if not wanted:
+        asked = {n for n in NAMES if any(getattr(args, f) for f in find_question(n).ASKED_BY)}
+        # The references of an n-best folder alone do not ask for the results table.
+        wanted = sorted(asked - {"results"} if "nbest" in asked and not args.sys else asked)
+    chosen = [name for name in NAMES if name in wanted]
+    if not chosen:
+        raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
+    for name in chosen:
+        if not _given(inputs, name):
+            ways = (" and ".join(map(_flag, way)) for way in find_question(name).NEEDS)
+            raise InputError(f"{name}: needs {' or '.join(ways)}; see simile report --help")
+    return chosen
+
+
+def ask(inputs: Inputs, names: list[str]) -> list[Answer]:
+    """Answer questions."""
+    return [find_question(name).ask(inputs) for name in names]
+
+
+def ask_for_page(inputs: Inputs, answers: list[Answer]) -> list[Answer]:
+    """More answers, in order: those that the page gives unasked, as many as the files allow.
+
+    With --only it answers what is asked, nothing else.
+    """
+    found = {answer.name: answer for answer in answers}
+    for name in NAMES if not inputs.args.only else ():
+        unasked = getattr(find_question(name), "on_page", None)
+        if name not in found and unasked and _given(inputs, name) and unasked(inputs):
+            (found[name],) = ask(inputs, [name])
+    return [found[name] for name in NAMES if name in found]
+
+
+def _given(inputs: Inputs, name: str) -> bool:
+    needs = find_question(name).NEEDS
+    return any(all(getattr(inputs.args, flag) for flag in way) for way in needs)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

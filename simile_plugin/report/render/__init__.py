@@ -1,0 +1,1 @@
+"""Answers shown: as text, as markdown and numbers, and as one HTML page."""

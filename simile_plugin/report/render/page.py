@@ -1,0 +1,76 @@
+"""The report as one HTML file: works without a network, without scripts, in the dark, on paper.
+
+Equal input gives equal bytes: there is no date but those that are given or stand in the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import isfinite
+from pathlib import Path
+
+from simile_plugin import __version__
+from simile_plugin.report.answer import Answer, Cell, Part, Table
+from simile_plugin.report.inputs import Inputs
+from simile_plugin.report.inputs.provenance import describe_report
+from simile_plugin.report.render.html import fill_template
+
+MOST_NAMES = 6  # in a title
+NOTHING_COMPARED = "No outputs were compared: the sections below stand for themselves."
+
+
+def report_page(inputs: Inputs, answers: Sequence[Answer]) -> str:
+    """The page of a report: answers, and how they were made."""
+    args = inputs.args
+    scope = next((answer.scope for answer in answers if answer.scope), "")
+    subtitle = ", ".join(part for part in (scope, args.date) if part)
+    sections = [*answers, describe_report(inputs, answers)]
+    return render_page(args.title or _title(inputs, answers), subtitle, sections)
+
+
+def render_page(title: str, subtitle: str, answers: Sequence[Answer]) -> str:
+    """The whole document, a section an answer; the section of the results is open."""
+    return fill_template(
+        Path(__file__).parent / "page",
+        title=title,
+        subtitle=subtitle,
+        answers=answers,
+        headline=[text for answer in answers for text in answer.sentences] or [NOTHING_COMPARED],
+        warnings=[text for answer in answers for text in answer.warnings],
+        version=__version__,
+        blocks=_blocks,
+        kind=lambda part: type(part).__name__,
+        sortable=_sortable,
+        coloured=_coloured,
+    )
+
+
+def _title(inputs: Inputs, answers: Sequence[Answer]) -> str:
+    asked = {answer.name for answer in answers}
+    names = list(inputs.named_systems) if "results" in asked else []
+    names = names or list(inputs.named_logs)
+    if not names:
+        return "Quality of metrics" if "quality" in asked else "Report"
+    if len(names) > MOST_NAMES:
+        return f"Comparison of {len(names)} systems"
+    if len(names) == 1:
+        return f"Report on {names[0]}"
+    return f"Comparison of {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _blocks(answer: Answer) -> list[tuple[str, list[Part]]]:
+    """Parts by the title under which they are folded; those that are not come first, under ""."""
+    ordered = sorted(answer.parts, key=lambda part: bool(getattr(part, "folded", "")))
+    groups = groupby(ordered, key=lambda part: getattr(part, "folded", ""))
+    return [(title, list(parts)) for title, parts in groups]
+
+
+def _sortable(cell: Cell) -> str | None:
+    """The number to sort by, for the script."""
+    return f"{cell.sort:.6g}" if cell.sort is not None and isfinite(cell.sort) else None
+
+
+def _coloured(table: Table) -> bool:
+    found = {cell.style for group in table.groups for row in group for cell in row}
+    return bool(found & {"good", "bad"})

@@ -1,0 +1,42 @@
+"""Answers for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from simile_plugin.report.answer import Answer, Passage, Passages, Table
+from simile_plugin.statistics import text_table
+
+WIDTH = 100
+
+
+def render_text(answer: Answer, details: bool = False) -> str:
+    """Heading, warnings, tables, notes; details: with the tables that are left out otherwise."""
+    parts = [f"{answer.heading} {answer.file}".rstrip()]
+    parts += ["\n".join(f"warning: {text}" for text in answer.warnings)]
+    for part in answer.parts:
+        if isinstance(part, Table) and (details or not part.detail):
+            parts.append(f"{part.caption}\n{text_table(part.grid())}".lstrip("\n"))
+        elif isinstance(part, Passages):
+            parts.append(render_passages(part))
+    parts.append("\n".join(answer.all_notes()))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_passages(passages: Passages) -> str:
+    """Each kind under its title, a block a passage."""
+    parts = []
+    for title, found in passages.kinds.items():
+        parts.append(f"{title}\n{'-' * len(title)}")
+        parts += [_block(passage) for passage in found] or ["none"]
+    return "\n\n".join(parts)
+
+
+def _block(passage: Passage) -> str:
+    texts = passage.texts()
+    margin = max(len(label) for label, _ in texts) + 4
+    lines = [
+        textwrap.fill(f"  {label:<{margin - 4}}  {text}", WIDTH, subsequent_indent=" " * margin)
+        for label, text in texts
+    ]
+    return "\n".join([passage.title, *lines])

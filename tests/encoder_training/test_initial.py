@@ -1,0 +1,95 @@
+"""Embeddings to begin with, from files of vectors and from encoders."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder.tokens import MixedTokenizer, NgramTokenizer, WordTokenizer
+from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.initial import initial_embeddings, random_embeddings
+from simile_plugin.files import InputError
+
+CONFIG = TrainingConfig(steps=1, dim=3, seed=4)
+WORDS = WordTokenizer(["oven", "map", "heron"], Preprocessing())
+
+
+@pytest.mark.parametrize("header", ["", "4 3\n"])
+def test_a_file_of_vectors(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text(f"{header}map 1 2 3\nbell 4 5 6\nheron -1 0.5 2e-1 \nmap 7 8 9\n")
+    found = initial_embeddings(str(path), WORDS, CONFIG)
+    drawn = random_embeddings(CONFIG, 4)
+    assert found[2].tolist() == [1, 2, 3]
+    assert found[3].tolist() == pytest.approx([-1, 0.5, 0.2])
+    assert torch.equal(found[:2], drawn[:2])  # the unknown word, and "oven"
+
+
+def test_tokens_with_spaces(tmp_path: Path) -> None:
+    trigrams = NgramTokenizer("trigram", [" a ", "a b"], Preprocessing())
+    (tmp_path / "v").write_text(" a  1 2 3\na b 4 5 6\noven 7 8 9\n")
+    tokenizer = MixedTokenizer([WORDS, trigrams])
+    found = initial_embeddings(str(tmp_path / "v"), tokenizer, CONFIG)
+    assert found[[5, 6, 1]].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+def test_an_encoder_folder(tmp_path: Path) -> None:
+    other = WordTokenizer(["heron", "bell"], Preprocessing())
+    encoder = Encoder(torch.arange(9.0).reshape(3, 3), other)
+    save_encoder(tmp_path / "enc", encoder)
+    found = initial_embeddings(str(tmp_path / "enc"), WORDS, CONFIG)
+    assert found[3].tolist() == [3, 4, 5]
+    assert torch.equal(found[:3], random_embeddings(CONFIG, 4)[:3])
+    with pytest.raises(InputError, match="enc: has vectors of 3 numbers, expected --dim 5"):
+        initial_embeddings(str(tmp_path / "enc"), WORDS, TrainingConfig(steps=1, dim=5))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"map 1 2\n", "v:1: got 2 numbers behind the token, or what is none; expected --dim 3"),
+        (b"map 1 2 3 4 5 6 7 8\n", "v:1: got 8 numbers behind the token"),
+        (b"bell 1 2 3\noven 1 2 3\nmap 1 x 3\n", "v:3: .*or what is none"),
+        (b"map 1 nan 3\n", "v:1: .*expected --dim 3 finite ones"),
+        (b"bell 1 2 3\n", "v: knows none of the 3 words of this encoder"),
+        (b"\xff\n", "v:1: not UTF-8"),
+    ],
+)
+def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "v").write_bytes(content)
+    with pytest.raises(InputError, match=f"--init-embeddings: .*{message}"):
+        initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)
+
+
+def test_training_stays_near_them(make_tsv: Callable[..., Path], tmp_path: Path) -> None:
+    """Without steps they are the encoder; the L2 term pulls back to them."""
+    tsv, vectors = make_tsv(60), tmp_path / "vectors"
+    words = sorted(set(tsv.read_text().lower().replace(".", " .").split()))
+    rng = np.random.default_rng(0)
+    lines = [" ".join([word, *(f"{x:.3f}" for x in rng.normal(size=8))]) for word in words]
+    vectors.write_text("\n".join(lines) + "\n")
+    command = ["train-encoder", str(tsv), "--kind", "word", "--dim", "8", "--batch-size", "16"]
+    command += ["--init-embeddings", str(vectors), "--lr", "0.05", "--lr-schedule", "constant"]
+    found = {}
+    for name, flags in {
+        "first": ["--steps", "0"],
+        "free": ["--steps", "40"],
+        "held": ["--steps", "40", "--l2-initial", "1"],
+    }.items():
+        assert main([*command, *flags, "--output", str(tmp_path / name)]) == 0
+        found[name] = load_own_encoder(tmp_path / name)
+    encoder = found["first"]
+    row = encoder.segmenter.texts.index("the")
+    known = np.array([float(x) for x in lines[words.index("the")].split()[1:]])
+    assert encoder.weight[row].tolist() == pytest.approx(known.tolist())
+    assert encoder.training_facts["init_embeddings"] == str(vectors)
+    distance = {
+        name: float((e.weight - encoder.weight).detach().norm()) for name, e in found.items()
+    }
+    assert 0 < distance["held"] < 0.5 * distance["free"]

@@ -1,0 +1,40 @@
+"""The two tables of CONTRIBUTING.md say what the code is: rooms, and places of equations."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ALLOWED, ROOMS
+
+TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+# | `room/` | what it answers | room, room |
+MAP = dict(re.findall(r"(?m)^\| `(\w+)/` \|.*\| ([\w, ]+) \|$", TEXT))
+# `room/file.py`: `name`, `Class.name`
+PLACES = [
+    (path, name)
+    for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:, `[\w.]+`)*)", TEXT)
+    for name in re.findall(r"`([\w.]+)`", names)
+]
+
+
+def test_the_map_has_every_room_and_whom_it_imports() -> None:
+    assert MAP.keys() == ROOMS
+    said = {room: set(others.split(", ")) - {"nothing"} for room, others in MAP.items()}
+    known = {room: others & ROOMS for room, others in ALLOWED.items()}
+    assert {room: said[room] for room in known} == known
+
+
+def test_there_are_equations() -> None:
+    assert len(PLACES) >= 15
+
+
+@pytest.mark.parametrize(("path", "name"), PLACES)
+def test_an_equation_is_where_contributing_says(path: str, name: str) -> None:
+    module = importlib.import_module(f"simile_plugin.{path.removesuffix('.py').replace('/', '.')}")
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part)
+    found = getattr(found, "fget", found)  # of a property, its function
+    assert (found.__module__, found.__qualname__) == (module.__name__, name)

