@@ -192,8 +192,8 @@ def main() -> None:
     names = ["SIMILE is faster by", "with BLEU beside it", "learned is faster by"]
     grid = [["", "hypotheses/s", *names]]
     for name, seconds in times.items():
-        ratios = [] if name.startswith("ours") else [seconds / one for one in (first, both, learned)]
-        cells = [f"{ratio:.1f}" for ratio in ratios] or ["", "", ""]
+        ours = [] if name.startswith("ours") else [first, both, learned]
+        cells = [f"{seconds / one:.1f}" for one in ours] or ["", "", ""]
         grid.append([name, f"{hypotheses / seconds:,.0f}", *cells])
     words = sum(len(sentence.split()) for sentence in found) / len(found)
     print(f"{args.sentences} x {args.candidates} ({source}, {words:.1f} words a sentence)")
