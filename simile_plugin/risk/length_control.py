@@ -3,9 +3,9 @@
     minimise  E_Q[cost(u)]   subject to   low <= E_Q[|u|] / |r| <= high
 
 An average of vectors hardly sees what is said twice, and LP^0.25 hardly minds a few percent of
-length: trained on such a reward alone, translations grow. The constraint is held by dual ascent with
-a quadratic penalty (the augmented Lagrangian; Nocedal and Wright 2006, section 17.3): its multiplier,
-times a candidate's relative length, is added to the candidate's cost.
+length: trained on such a reward alone, translations grow. The constraint is held by dual ascent
+with a quadratic penalty (the augmented Lagrangian; Nocedal and Wright 2006, section 17.3): its
+multiplier, times a candidate's relative length, is added to the candidate's cost.
 """
 
 from __future__ import annotations
