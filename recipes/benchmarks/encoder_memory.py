@@ -46,7 +46,7 @@ def write(folder: Path, pairs: int) -> None:
         lengths = rng.poisson(MEAN_PIECES - 1, sentences) + 1
         draws = VOCABULARY ** rng.random(int(lengths.sum()), dtype=np.float32)
         hashes = rng.integers(0, 1 << 64, sentences, dtype=np.uint64)
-        ids = np.minimum(draws, VOCABULARY - 1).astype(np.uint16)
+        ids: Ints = np.minimum(draws, VOCABULARY - 1).astype(np.uint16)
         writer.add(Tokens(ids, lengths, hashes))
     writer.finish(Segmenter(model, Preprocessing()), {"digest": "0" * 16, "synthetic": True})
 
