@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simile_plugin.encoder import Preprocessing, Segmenter
+from simile_plugin.encoder import Ints, Preprocessing, Segmenter
 from simile_plugin.encoder_training import (
     FolderWriter,
     Pairs,
