@@ -156,7 +156,7 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
     _check(found, where)
     words = read_lines(path.with_name(VOCABULARY), flag)
     content = "".join(f"{word}\n" for word in words).encode()
-    if _sha256(content) != found["vocabulary"]["sha256"]:
+    if _sha256(content) != found["vocabulary"].get("sha256"):
         raise InputError(
             f"{flag}: {path.with_name(VOCABULARY)}: not the vocabulary of {REWARD} (it has "
             f"{len(words)} words, expected {found['vocabulary'].get('words')}); copy both again"

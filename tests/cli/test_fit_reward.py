@@ -1,0 +1,126 @@
+"""`simile fit-reward`, and what uses its folder, by their command lines."""
+
+import json
+import random
+
+import pytest
+
+from simile_plugin.cli import main
+from tests.conftest import SENTENCES
+
+
+def run(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    return captured.out
+
+
+def fails(capsys, *arguments):
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    return error
+
+
+def judgements(path, seed, count=24):
+    rng = random.Random(seed)
+    lines = ["hypothesis\treference\thuman_z"]
+    for _ in range(count):
+        ref = rng.choice(SENTENCES)
+        words = ref.split()
+        kept = rng.randrange(2, len(words) + 1)
+        lines.append(f"{' '.join(words[:kept])}\t{ref}\t{kept + rng.random():.3f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES))
+    return [judgements(tmp_path / f"{seed}.tsv", seed) for seed in (1, 2)]
+
+
+@pytest.fixture
+def fit(tmp_path, files, encoder_folder):
+    """Arguments of a fit to some files, the two by default."""
+
+    def arguments(*judged, **flags):
+        flags = {"text": tmp_path / "text", "output": tmp_path / "reward", **flags}
+        named = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        return [
+            *("fit-reward", "--encoder", encoder_folder, "--resamples", 40),
+            *("--judgements", *(judged or files), *named),
+        ]
+
+    return arguments
+
+
+def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folder):
+    printed = run(capsys, *fit())
+    assert "LEARNED" in printed and "chrF++" in printed and "common_missing" in printed
+    folder = tmp_path / "reward"
+    found = json.loads(run(capsys, *fit(), "--json"))
+    assert found["signature"] in printed and found["weights"]["short"] > 0
+    assert found["figures"]["mean"]["spearman"]["LEARNED"]["value"] > 50
+    # the same folder, in scores of sentences, of a corpus, and beside others on judgements
+    (tmp_path / "hyp").write_text("".join(f"{line}\n" for line in [*SENTENCES[:-1], ""]))
+    score = ["score", "-r", tmp_path / "text", "-i", tmp_path / "hyp", "--encoder", encoder_folder]
+    score += ["--learned", folder]
+    assert f"LEARNED         87.50  {found['signature']}" in run(capsys, *score)
+    last = run(capsys, *score, "-sl").splitlines()
+    assert last[0].endswith("SIMILE\tLEARNED") and last[-1].endswith("\t0.0000")
+    compare = ["eval-encoder", encoder_folder, "--judgements", *files, "--resamples", 40]
+    compare += ["--learned", folder]
+    table = run(capsys, *compare)
+    assert "LEARNED" in table and found["signature"] in table and "LEARNED - BLEU" in table
+
+
+def test_an_encoder_of_another_fit(capsys, tmp_path, files, fit, encoder_folder):
+    run(capsys, *fit())
+    path = tmp_path / "reward" / "reward.json"
+    score = ["score", "-r", tmp_path / "text", "-i", tmp_path / "text", "--learned", path.parent]
+    assert "--learned: there is no --encoder DIR" in fails(capsys, *score)
+    path.write_text(path.read_text().replace('"encoder": "', '"encoder": "f'))
+    error = fails(capsys, *score, "--encoder", encoder_folder)
+    assert "--learned: " in error and "changed after the fit" in error
+    error = fails(capsys, "eval-encoder", encoder_folder, "--speed", files[0], "--learned", "x")
+    assert "--learned: there is no --judgements" in error
+
+
+def rows(*lines):
+    return "\n".join(["hyp\tref\tscore", *lines]) + "\n"
+
+
+GOOD = [f"a {n}\tb\t{n}" for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (rows(*(f"a {n}\tb\t1.5" for n in range(20))), "human score of every segment is 1.5"),
+        (rows(*GOOD[:3]), "3 judged segments, expected"),
+        (rows(*GOOD[:12]), "12 judged segments, expected 20 or more to fit 12 weights"),
+        (rows(*GOOD, "a\tnan"), ":22: got 2 tab-separated columns"),
+        (rows(*GOOD, "a\tb\tnan"), ":22: got human score 'nan' in column 3"),
+        ("hyp\tref\n", "no column 'human_z'"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_judgements(capsys, tmp_path, files, fit, content, message):
+    (tmp_path / "bad.tsv").write_text(content)
+    error = fails(capsys, *fit(files[0], tmp_path / "bad.tsv"))
+    assert "--judgements: " in error and "bad.tsv" in error and message in error
+    assert not (tmp_path / "reward").exists()
+
+
+def test_bad_files(capsys, tmp_path, files, fit):
+    (tmp_path / "nothing").write_text("\n")
+    assert "--text: " in (error := fails(capsys, *fit(text=tmp_path / "nothing")))
+    assert "nothing is empty; expected sentences" in error
+    assert "twice" in (error := fails(capsys, *fit(files[0], files[0]))) or "same content" in error
+    for output in (files[0], tmp_path, tmp_path / "text"):
+        assert "--output: " in fails(capsys, *fit(output=output))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine").write_text("kept")
+    assert "no reward.json among them" in fails(capsys, *fit(output=tmp_path / "other"))

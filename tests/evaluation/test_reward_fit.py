@@ -1,0 +1,178 @@
+"""The fit of the learned reward: planted weights, made harm, and what stays hidden from it."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from simile_plugin.evaluation import reward_fit as module
+from simile_plugin.evaluation.harm import HARMS
+from simile_plugin.evaluation.judgements import Judgements
+from simile_plugin.evaluation.reward_fit import (
+    FOLDS,
+    LEARNED,
+    Part,
+    Rise,
+    check_fit,
+    fit_reward,
+    fit_weights,
+    format_fit,
+    leave_out,
+    steps,
+)
+from simile_plugin.files import InputError
+from simile_plugin.reward import FAULTS
+from tests.conftest import SENTENCES
+
+TEXT = [*SENTENCES, "In 1912 the ferry from Malta was not late", "it is in the Harbour of Ada"]
+
+
+def no_harm():
+    return Rise(np.zeros((0, 12)), np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+
+
+def harm(faults, kinds, shares, rows):
+    return Rise(np.array(faults), np.array(kinds), np.array(rows), np.array(shares))
+
+
+def part(faults, human, hyp_harm=None, path="a"):
+    judged = Judgements(path, [""] * len(human), [""] * len(human), np.asarray(human))
+    empty = np.zeros(len(human), dtype=bool)
+    return Part(judged, faults, empty, hyp_harm or no_harm(), no_harm())
+
+
+def test_planted_weights_are_found_again(monkeypatch):
+    monkeypatch.setattr(module, "RIDGE", 1e-9)
+    rng = np.random.default_rng(1)
+    planted = np.array([0.5, 1.0, 0, 2.0, 0, 0.1, 0.7, 0, 0.3, 0.2, 1.5, 0.9])
+    parts = []
+    for number in range(2):
+        faults = rng.exponential(size=(200, 12))
+        human = -faults @ planted
+        # each file on a scale of its own, which standardising removes
+        human = (human - human.mean()) / human.std()
+        parts.append(part(faults, human * (1 + number) - 5, path=str(number)))
+    alone = fit_weights(parts, [np.ones(200, bool), np.zeros(200, bool)])
+    assert alone == pytest.approx(planted / (parts[0].faults @ planted).std(), abs=1e-6)
+    both = fit_weights(parts)
+    assert both / both.sum() == pytest.approx(planted / planted.sum(), abs=0.02)
+
+
+def test_a_fault_that_people_like_gets_no_weight():
+    rng = np.random.default_rng(2)
+    faults = rng.exponential(size=(300, 12))
+    found = fit_weights([part(faults, faults[:, 0] - faults[:, 1] + 0.1 * rng.normal(size=300))])
+    assert found[0] == 0 and found[1] > 0.5 and (found >= 0).all()
+
+
+def test_harm_raises_what_it_needs_and_no_more():
+    rng = np.random.default_rng(3)
+    faults = rng.exponential(size=(300, 12))
+    faults[:, 5] *= 0.01  # hardly ever seen by people
+    human = -faults[:, 0] + 0.1 * rng.normal(size=300)
+    rise = np.zeros((100, 12))
+    rise[:, 5] = 0.2
+    seen = harm(rise, [0] * 100, [0.5] * 100, range(100))
+    without, within = (fit_weights([part(faults, human, found)]) for found in (None, seen))
+    wanted = module.HARM_FLOOR + module.HARM_SLOPE * 0.5
+    assert 0.2 * without[5] < 0.2 < 0.2 * within[5] < wanted
+    assert within[0] == pytest.approx(without[0], rel=0.02)
+    # what costs enough already is no part of it
+    easy = harm(np.full((1, 12), 1e3), [0], [0.5], [0])
+    assert fit_weights([part(faults, human, easy)]) == pytest.approx(without)
+
+
+def test_left_out_segments_have_no_say():
+    rng = np.random.default_rng(4)
+    parts = []
+    for number in range(3):
+        faults = rng.exponential(size=(40, 12))
+        rise = harm(rng.exponential(size=(40, 12)), [number] * 40, [0.5] * 40, range(40))
+        parts.append(part(faults, -faults[:, number] + rng.normal(size=40), rise, str(number)))
+    rewards, seen = leave_out(parts, 1)
+    weights = fit_weights(parts[:2])
+    assert rewards[2] == pytest.approx(np.exp(-parts[2].faults @ weights / 4))
+    # other judgements and harm of the third file change nothing for it
+    parts[2] = part(parts[2].faults, rng.normal(size=40), path="2")
+    assert leave_out(parts, 1)[0][2] == pytest.approx(rewards[2])
+    assert seen[HARMS[2][0]].count == 40 and set(seen) == {name for name, _ in HARMS[:3]}
+    drops = parts[0].hyp_harm.faults @ fit_weights(parts[1:])
+    again = leave_out([*parts[:2], parts[2]], 1)[1][HARMS[0][0]]
+    assert again.lower == 100 and again.drop == pytest.approx(drops.mean())
+    # a single file: every segment by a fit without its fold
+    alone, _ = leave_out(parts[:1], 1)
+    folds = np.random.default_rng(1).permutation(40) % FOLDS
+    weights = fit_weights(parts[:1], [folds != 3])
+    assert alone[0][folds == 3] == pytest.approx(np.exp(-parts[0].faults[folds == 3] @ weights / 4))
+
+
+@pytest.fixture
+def judged():
+    def make(path, seed, count=40):
+        rng = random.Random(seed)
+        hyps, refs, human = [], [], []
+        for _ in range(count):
+            ref = rng.choice(SENTENCES).split()
+            wrong = rng.randrange(len(ref))
+            places = rng.sample(range(len(ref)), wrong)
+            hyps.append(" ".join("xyz" if i in places else word for i, word in enumerate(ref)))
+            refs.append(" ".join(ref))
+            human.append(-wrong + rng.random())
+        return Judgements(path, hyps, refs, np.array(human))
+
+    return make
+
+
+def test_fit_on_text(encoder, judged):
+    files = [judged("x.tsv", 1), judged("y.tsv", 2)]
+    done = []
+    fit = fit_reward(files, [("t", TEXT)], encoder, 40, 1, progress=done.append)
+    assert sum(done) == steps(files) == 4
+    means = {name: found.value for name, found in fit.quality.mean["spearman"].items()}
+    assert list(means) == [LEARNED, "SIM", "SIMILE", "BLEU", "chrF", "chrF++"]
+    assert means[LEARNED] > 90 and fit.folds == "leave one file out"
+    assert fit.reward.weights["unknown"] > 0 and all(w >= 0 for w in fit.reward.weights.values())
+    assert all(seen.drop > 0 for seen in fit.harm.values())
+    # harm to the references themselves lowers the reward from 1
+    hyps = [[ref, f"{ref} {ref}", ref.rsplit(" ", 3)[0], ""] for ref in SENTENCES]
+    rewards = fit.reward.scores(hyps, SENTENCES, encoder, torch.ones(len(SENTENCES), 4))
+    assert (rewards[:, 0] == 1).all() and (rewards[:, 3] == 0).all()
+    assert (rewards[:, 1:3] < 0.95).all() and (rewards[:, 1:3] > 0).all()
+    facts = json.loads(json.dumps(fit.reward.facts, allow_nan=False))
+    assert [(found["file"], found["lines"]) for found in facts["judgements"]] == [
+        ("x.tsv", 40),
+        ("y.tsv", 40),
+    ]
+    assert fit.overlap == facts["judged_references_in_text"] > 0
+    again = fit_reward(files, [("t", TEXT)], encoder, 40, 1)
+    assert again.reward.fingerprint == fit.reward.fingerprint
+    table = format_fit(fit)
+    assert "leave one file out: Spearman / Pearson" in table and "repeat" in table
+    assert all(text in table for text in FAULTS.values())
+
+
+def test_one_file_is_cut(encoder, judged):
+    fit = fit_reward([judged("x.tsv", 1)], [("t", TEXT)], encoder, 40)
+    assert fit.folds == "5 folds of the one file"
+    assert fit.quality.mean["pearson"][LEARNED].value > 80
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a, b: [a, Judgements("c", b.hyps[:19], b.refs[:19], b.human[:19])], "c: 19 judged"),
+        (lambda a, b: [a, Judgements("c", b.hyps, b.refs, a.human * 0 + 3)], "c: every human .* 3"),
+        (lambda a, b: [a, a], "x.tsv has the same content as x.tsv"),
+        (lambda a, b: [a, Judgements("c", a.hyps, a.refs, a.human)], "c has the same .* x.tsv"),
+    ],
+)
+def test_judgements_that_cannot_be_fitted(judged, change, message):
+    with pytest.raises(InputError, match=f"--judgements: {message}"):
+        check_fit(change(judged("x.tsv", 1), judged("y.tsv", 2)), [("t", TEXT)])
+
+
+def test_text_without_words(judged):
+    with pytest.raises(InputError, match="--text: t is empty"):
+        check_fit([judged("x.tsv", 1)], [("t", ["", " "])])
