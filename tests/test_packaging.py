@@ -43,11 +43,15 @@ def test_every_room_is_packed_and_the_user_dir(declared: dict[str, Any]) -> None
 
 
 def test_files_beside_the_modules_are_packed(declared: dict[str, Any]) -> None:
-    (patterns,) = declared["package_data"].values()
-    ends = {pattern.removeprefix("**/*") for pattern in patterns}
+    packed = {
+        path
+        for package, patterns in declared["package_data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
     built = {".py", ".c", ".so", ".pyc"}
-    found = {path.suffix for path in PACKAGE.rglob("*") if path.is_file()} - built
-    assert found <= ends, "setup.py: package_data lacks an ending"
+    found = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in built}
+    assert found == packed, "setup.py: package_data"
 
 
 def test_the_source_distribution_has_the_files_of_the_repository() -> None:

@@ -75,7 +75,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield trainer, "NanDetector", watch.detect_forward_only
     yield trainer.Trainer, "__init__", watch.begin
     yield trainer.Trainer, "clip_grad_norm", watch.clip_or_skip
-    yield trainer.Trainer, "_reduce_and_log_stats", watch.log_skipped
+    yield trainer.Trainer, "_reduce_and_log_stats", watch.after_update
     for module in train_modules():
         yield module, "get_valid_stats", watch.judge_validation
         yield module, "should_stop_early", watch.stop_if_told

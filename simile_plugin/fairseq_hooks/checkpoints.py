@@ -187,6 +187,7 @@ def save_with_record(
             "simile_plugin": simile_plugin.__version__,
             "objective": objective,
             "patience": None if best is None else [float(best), int(stopped.num_runs)],
+            "length_control": trainer.get_criterion().length_control.state(),
             **watch.watch_of(trainer).state(),
         }
     return original(trainer, filename, extra_state)
@@ -226,6 +227,8 @@ def load_with_record(
                 f"{objective[flag]}"
             )
     watch.watch_of(trainer).restore(record)
+    if "length_control" in record:  # version 0.1.0 had none
+        trainer.get_criterion().length_control.restore(record["length_control"])
     if record["patience"]:
         for module in train_modules():
             module.should_stop_early.best, module.should_stop_early.num_runs = record["patience"]

@@ -27,6 +27,10 @@ GAMING_ADVICE = (
     "--mle-weight, lower --risk-cost-scale or --lr, or train on --reward half"
 )
 CRITERION = "simile_risk"
+CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
+# What training on SIMILE alone showed, and training on BLEU did not: a ratio of lengths 3 % further
+# from 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
+LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 VALIDATIONS = 2  # in a row outside the band, before training stops
 
 
@@ -42,8 +46,8 @@ class Watch:
     """Counts of one training run, and what it stops for.
 
     Attributes:
-        first: cost, length ratio and BLEU of the run's first validation.
-        outside: validations in a row with a better cost, a worse BLEU and lengths outside the band.
+        first: cost, length ratio, BLEU and repetition of the run's first validation.
+        outside: validations in a row that would end the run, see :meth:`see`.
         nonfinite: updates in a row that were skipped.
         stop: why training stops after the current validation, or "".
     """
@@ -61,31 +65,44 @@ class Watch:
         """Go on from :meth:`state`."""
         self.first, self.outside = state["first"], int(state["outside"])
 
-    def see(self, cost: float, length_ratio: float, bleu: float, band: float) -> None:
-        """Judge a validation: does the trained cost fall, and BLEU, while lengths leave the band?
+    def see(
+        self, cost: float, length_ratio: float, bleu: float, repetition: float, band: float
+    ) -> None:
+        """Judge a validation: does the trained cost fall while lengths or repetition leave?
 
-        Outside: length_ratio > band * max(1, first) or < min(1, first) / band.
+        A warning for lengths ``LENGTH_SIGN`` further from 1, or ``REPETITION_SIGN`` more
+        repetition, than at the first one. The end where BLEU falls too and, for ``VALIDATIONS`` in
+        a row, length_ratio > band * max(1, first) or < min(1, first) / band, or repetition has
+        doubled.
 
         Args:
             cost: expected cost of the trained reward, 0 to 1.
             length_ratio: words of the best candidates over words of the references.
             bleu: of the best candidates, 0 to 100.
-            band: ``--risk-length-band``; 0 judges nothing.
+            repetition: share of their bigrams that their sentence has said before.
+            band: ``--risk-length-band``; 0 never ends a run.
         """
         if self.first is None:
-            self.first = [cost, length_ratio, bleu]
-        first_cost, first_ratio, first_bleu = self.first
-        high, low = band * max(1.0, first_ratio), min(1.0, first_ratio) / band if band else 0.0
-        gamed = bool(band) and cost < first_cost and bleu < first_bleu
-        gamed &= not low <= length_ratio <= high
-        self.outside = self.outside + 1 if gamed else 0
-        if not gamed:
+            self.first = [cost, length_ratio, bleu, repetition]
+        first_cost, first_ratio, first_bleu, *others = self.first
+        first_repetition = others[0] if others else repetition  # a run of version 0.1.0 goes on
+        length = _distance(length_ratio) > _distance(first_ratio) + LENGTH_SIGN
+        more = repetition - first_repetition
+        repeats = more > REPETITION_SIGN * first_repetition and more > REPETITION_FLOOR
+        if cost >= first_cost or not (length or repeats):
+            self.outside = 0
             return
-        found = (
-            f"cost fell from {first_cost:.4f} to {cost:.4f}, but so did BLEU, from "
-            f"{first_bleu:.2f} to {bleu:.2f}, and the length ratio went from {first_ratio:.2f} to "
-            f"{length_ratio:.2f}, outside {low:.2f} to {high:.2f} (--risk-length-band {band:g})"
-        )
+        signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
+        signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
+        found = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
+        high, low = band * max(1.0, first_ratio), min(1.0, first_ratio) / band if band else 0.0
+        far = not low <= length_ratio <= high or (repeats and more > first_repetition)
+        if not band or bleu >= first_bleu or not far:
+            self.outside = 0
+            logger.warning(f"{found}: the reward may be gamed; {CONTROL_ADVICE}")
+            return
+        self.outside += 1
+        found += f", and BLEU fell from {first_bleu:.2f} to {bleu:.2f}"
         if self.outside < VALIDATIONS:
             logger.warning(f"{found}; training stops if the next validation finds the same")
         else:
@@ -103,6 +120,11 @@ class Watch:
                 f"the gradient was NaN or infinite {self.nonfinite} times in a row "
                 f"(--risk-max-skipped {limit}): {ADVICE}"
             )
+
+
+def _distance(length_ratio: float) -> float:
+    """How far from the references' length: 0 for 1, the same for twice and half of it."""
+    return abs(math.log(max(length_ratio, 1e-9)))
 
 
 _running: Watch | None = None  # of the trainer whose epoch runs at this moment
@@ -182,13 +204,20 @@ def _leave_out_next_step(trainer: Any) -> None:
     task.optimizer_step = no_step
 
 
-def log_skipped(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Log ``skipped``, the share of updates that were left out, beside the others' numbers."""
+def after_update(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Trainer._reduce_and_log_stats``, which every rank calls with the sums over all of them.
+
+    Logs ``skipped``, the share of updates that were left out; the criterion's length control sees
+    the others.
+    """
     from fairseq.logging import metrics
 
     updating = len(args) > 2 or "grad_norm" in kwargs
     if updating and hasattr(trainer.get_criterion(), "max_skipped"):
-        metrics.log_scalar("skipped", float(watch_of(trainer).nonfinite > 0), 1, round=4)
+        skipped = watch_of(trainer).nonfinite > 0
+        metrics.log_scalar("skipped", float(skipped), 1, round=4)
+        if not skipped:
+            trainer.get_criterion().after_update(args[0])
     return original(trainer, *args, **kwargs)
 
 
@@ -202,11 +231,12 @@ def judge_validation(
     """fairseq-train's ``get_valid_stats``; the first validation set is judged."""
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
     band = getattr(trainer.get_criterion(), "length_band", None)
-    seen = [found.get(key) for key in ("cost", "length_ratio", "bleu")]
+    seen = [found.get(key) for key in ("cost", "length_ratio", "bleu", "repetition")]
     if band is not None and tracking_best and None not in seen:
-        cost, ratio, bleu = (float(value) for value in seen if value is not None)
-        if all(map(math.isfinite, (cost, ratio, bleu))):
-            watch_of(trainer).see(cost, ratio, bleu, band)
+        numbers = [float(value) for value in seen if value is not None]
+        if all(map(math.isfinite, numbers)):
+            cost, ratio, bleu, repetition = numbers
+            watch_of(trainer).see(cost, ratio, bleu, repetition, band)
     return found
 
 

@@ -165,6 +165,15 @@ class SimileRiskConfig(FairseqDataclass):
             "with --fp16 and --amp the loss scale decides)"
         },
     )
+    risk_length_control: float = field(
+        default=1.0,
+        metadata={
+            "help": "how firmly the expected length of the candidates is held: where it was in the "
+            "first updates, relative to the references, or up to 1 percent nearer to theirs. What "
+            "a candidate's length costs is adapted by dual ascent and is nothing while lengths "
+            "stay (0: off, as in the paper)"
+        },
+    )
     risk_length_band: float = field(
         default=1.5,
         metadata={
@@ -199,6 +208,7 @@ RANGES: dict[str, Range] = {
     "risk_cost_scale": ABOVE_0,
     "risk_max_tokens": AT_LEAST_0,
     "risk_max_skipped": AT_LEAST_0,
+    "risk_length_control": AT_LEAST_0,
     "risk_length_band": (lambda x: x == 0 or x > 1, "0 or a number above 1"),
 }
 

@@ -48,11 +48,13 @@ class Judgement:
         hyps: B lists of 1 + N strings.
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on.
+        length_cost: (B, 1 + N), what is added to its cost, see risk.LengthControl.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
+    length_cost: Tensor
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -84,6 +86,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens)
+        self.length_control = risk.LengthControl(0.0 if self.compat else cfg.risk_length_control)
         self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
         self._describe()
 
@@ -126,8 +129,9 @@ class SimileRiskCriterion(FairseqCriterion):
             part_set = risk_set.part(portion.rows)
             scores = score_rows(model, part, part_set, self.padding_idx, portion.max_tokens)
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
-            reward = judge_once().reward[portion.rows]
-            return self.loss(part_set, *scores, reward, divisors[portion.rows])
+            judged = judge_once()
+            costs = (judged.reward[portion.rows], judged.length_cost[portion.rows])
+            return self.loss(part_set, *scores, *costs, divisors[portion.rows])
 
         loss, found = self.portions(
             model,
@@ -141,7 +145,8 @@ class SimileRiskCriterion(FairseqCriterion):
             self.write_lists(self.dump, sample, risk_set, judgement, scored)
         sums = sums_over_sentences(scored, judgement.hyps, judgement.scores, lengths)
         times = {f"seconds_{name}": value for name, value in self.clock.seconds.items()}
-        return loss, len(lengths), sums | times
+        held = {"length_multiplier": len(lengths) * self.length_control.multiplier}
+        return loss, len(lengths), sums | times | held
 
     def judge(
         self, sample: dict[str, Any], risk_set: RiskSet, rows: list[list[list[int]]]
@@ -159,14 +164,18 @@ class SimileRiskCriterion(FairseqCriterion):
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
             wanted = self.reward.chrf_words, self.reward.learned
             scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
+            # Validation's loss is that of the reward alone, whatever length costs by then.
+            multiplier = self.length_control.multiplier if self.training else 0.0
+            words = scores.bleu_stats
+            extra = risk.length_cost(words[..., 0], words[:, 0, 1], multiplier)
             if self.reward.function is None:
-                return Judgement(hyps, scores, self.reward.from_scores(scores))
+                return Judgement(hyps, scores, self.reward.from_scores(scores), extra)
             srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
             first = 0 if self.cfg.risk_include_reference else 1
             values = self.reward.from_function(
                 [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
             )
-            return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)))
+            return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), extra)
 
     def loss(
         self,
@@ -174,13 +183,14 @@ class SimileRiskCriterion(FairseqCriterion):
         token_lprobs: Tensor,
         mean_lprobs: Tensor,
         reward: Tensor,
+        length_cost: Tensor,
         divisors: Tensor,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it.
 
         Args:
             token_lprobs: (B, 1 + N, T), mean_lprobs: (B, T), see score_rows.
-            reward: (B, 1 + N).
+            reward, length_cost: (B, 1 + N).
             divisors: (B,), see token_divisors.
         """
         reward = reward.to(token_lprobs)
@@ -196,7 +206,8 @@ class SimileRiskCriterion(FairseqCriterion):
             len(self.target_text.symbols),
         )
         gamma = self.cfg.mle_weight
-        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * expected
+        held = expected + risk.expected_cost(q, length_cost.to(q))
+        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}
         return loss.sum(), Scored(**{name: value.detach() for name, value in found.items()})
 
@@ -232,6 +243,12 @@ class SimileRiskCriterion(FairseqCriterion):
         token_mask = risk_set.tokens.ne(self.padding_idx)
         sums = risk.candidate_scores(scored.token_lprobs, token_mask, normalize=False)
         dump.write(sample["id"], sources, judgement.hyps, scored.members, sums, judgement.scores)
+
+    def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
+        """Adapt what length costs to an update's sums; the same on every rank."""
+        expected = sum(float(log["expected_words"]) for log in logging_outputs)
+        reference = sum(float(log["bleu_stats"][1]) for log in logging_outputs)
+        self.length_control.update(expected, reference)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -111,6 +112,8 @@ def sums_over_sentences(
         "candidates": members.sum(),
         "cost_bleu": risk.expected_cost(q, 1 - scores.bleu.to(device)).sum() + worst,
         "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
+        "expected_words": risk.expected_cost(q, scores.bleu_stats[..., 0].to(q)).sum(),
+        **repeated_bigrams(hyps),
     }
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
@@ -122,6 +125,14 @@ def sums_over_sentences(
 def distinct_share(hyps: list[list[str]]) -> float:
     """Sum over sentences of the share of distinct strings among the generated candidates."""
     return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
+
+
+def repeated_bigrams(hyps: list[list[str]]) -> dict[str, float]:
+    """Bigrams of the best candidates, and those that their sentence has said before."""
+    words = [row[1].split() for row in hyps]
+    total = sum(max(0, len(sentence) - 1) for sentence in words)
+    distinct = sum(len(set(pairwise(sentence))) for sentence in words)
+    return {"bigrams": float(total), "repeated_bigrams": float(total - distinct)}
 
 
 def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
@@ -149,6 +160,9 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
     metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
     metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
+    metrics.log_scalar("length_multiplier", total["length_multiplier"] / sentences, round=4)
+    share = total["repeated_bigrams"] / max(1.0, float(total["bigrams"]))
+    metrics.log_scalar("repetition", float(share), float(total["bigrams"]), round=4)
     for phase in PHASES:  # the time of a device, also where several share the batch
         seconds = total.get(f"seconds_{phase}", 0.0)
         metrics.log_scalar(f"ms_{phase}", 1000 * seconds / sentences, sentences, round=2)

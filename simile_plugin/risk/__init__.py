@@ -12,6 +12,7 @@ from simile_plugin.risk.distribution import (
     masked_std,
 )
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
+from simile_plugin.risk.length_control import LengthControl, length_cost
 from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
 from simile_plugin.risk.prefix_trees import (
     PrefixTree,
@@ -22,6 +23,7 @@ from simile_plugin.risk.prefix_trees import (
 
 __all__ = [
     "FiniteRows",
+    "LengthControl",
     "PrefixTree",
     "attention_mask",
     "beyond_bleu_distribution",
@@ -32,6 +34,7 @@ __all__ = [
     "expected_cost",
     "finite_rows",
     "label_smoothed_nll",
+    "length_cost",
     "masked_std",
     "prefix_tree",
     "repeats",

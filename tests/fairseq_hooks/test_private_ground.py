@@ -11,7 +11,7 @@ USED = {
     "torch.distributed.distributed_c10d:_set_pg_timeout": "ranks.limit_waiting",
     "torch._weights_only_unpickler:Unpickler": "errors.one_line",
     # fairseq, all of what changes.wraps names beside these
-    "fairseq.trainer:Trainer._reduce_and_log_stats": "watch.log_skipped",
+    "fairseq.trainer:Trainer._reduce_and_log_stats": "watch.after_update",
     "fairseq.distributed.utils:_broadcast_object_slow": "ranks.broadcast",
     "fairseq.distributed.utils:_infer_torch_distributed_launch_init": "ranks.launch_on_cpu_too",
     "fairseq.data.indexed_dataset:MMapIndexedDataset.Index._HDR_MAGIC": "preflight.tokens_of",

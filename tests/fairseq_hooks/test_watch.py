@@ -13,12 +13,16 @@ from simile_plugin.fairseq_hooks.watch import Watch
 
 
 def seen(
-    *validations: tuple[float, float], band: float = 1.5, bleu: tuple[float, ...] = (30, 20)
+    *validations: tuple[float, ...], band: float = 1.5, bleu: tuple[float, ...] = (30, 20)
 ) -> Watch:
-    """A watch after validations; BLEU goes through `bleu` and stays at its last value."""
+    """A watch after validations; BLEU goes through `bleu` and stays at its last value.
+
+    A validation is a cost, a length ratio and a share of repeated bigrams (if not said, 2 %).
+    """
     watch = Watch()
-    for number, (cost, ratio) in enumerate(validations):
-        watch.see(cost, ratio, bleu[min(number, len(bleu) - 1)], band)
+    for number, (cost, ratio, *repetition) in enumerate(validations):
+        score = bleu[min(number, len(bleu) - 1)]
+        watch.see(cost, ratio, score, repetition[0] if repetition else 0.02, band)
     return watch
 
 
@@ -35,9 +39,11 @@ def seen(
         ([(0.5, 2.0), (0.4, 3.1), (0.3, 3.1)], True),
         ([(0.5, 0.4), (0.4, 1.0), (0.3, 1.0)], False),  # towards the references' length
         ([(0.5, 0.4), (0.4, 0.2), (0.3, 0.2)], True),  # 0.4 / 1.5 = 0.27
+        ([(0.5, 1.0, 0.02), (0.4, 1.0, 0.041), (0.3, 1.0, 0.05)], True),  # more than twice 2 %
+        ([(0.5, 1.0, 0.02), (0.4, 1.0, 0.039), (0.3, 1.0, 0.039)], False),
     ],
 )
-def test_gaming(validations: list[tuple[float, float]], stops: bool) -> None:
+def test_gaming(validations: list[tuple[float, ...]], stops: bool) -> None:
     assert bool(seen(*validations).stop) is stops
     assert seen(*validations, band=0).stop == ""
     assert seen(*validations, bleu=(30, 30.1)).stop == ""  # longer, and better
@@ -51,21 +57,51 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
         (
             "simile_plugin.fairseq_hooks.watch",
             logging.WARNING,
-            "cost fell from 0.5000 to 0.4000, but so did BLEU, from 30.00 to 20.00, and the length "
-            "ratio went from 1.00 to 1.60, outside 0.67 to 1.50 (--risk-length-band 1.5); training "
-            "stops if the next validation finds the same",
+            "cost fell from 0.5000 to 0.4000, but the length ratio went from 1.000 to 1.600, and "
+            "BLEU fell from 30.00 to 20.00; training stops if the next validation finds the same",
         )
     ]
-    watch.see(0.4, 1.6, 20, 1.5)
+    watch.see(0.4, 1.6, 20, 0.02, band=1.5)
     for word in ("checkpoint_best.pt", "--mle-weight", "--risk-cost-scale", "--reward half"):
         assert word in watch.stop
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sign"),
+    [
+        ((0.5, 0.98, 0.02), (0.4, 1.06, 0.02), "the length ratio went from 0.980 to 1.060: the"),
+        ((0.5, 0.98, 0.02), (0.4, 1.04, 0.02), None),  # 4 % too long was 2 % too short
+        ((0.5, 1.00, 0.02), (0.4, 0.96, 0.02), "the length ratio went from 1.000 to 0.960: the"),
+        ((0.5, 1.00, 0.02), (0.4, 1.00, 0.03), "repeated bigrams from 2.00% to 3.00%: the"),
+        ((0.5, 1.00, 0.02), (0.4, 1.00, 0.024), None),  # less than a quarter more
+        ((0.5, 1.00, 0.001), (0.4, 1.00, 0.003), None),  # two in a thousand are chance
+        ((0.5, 1.00, 0.02), (0.6, 1.20, 0.06), None),  # the reward has not risen
+        ((0.5, 1.00, 0.02), (0.4, 1.05, 0.03), "1.000 to 1.050 and repeated bigrams from 2.00%"),
+    ],
+)
+def test_signs_of_gaming_are_warned_of(
+    first: tuple[float, ...],
+    second: tuple[float, ...],
+    sign: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = seen(first, second, second, second, bleu=(30, 31))
+    assert watch.stop == ""
+    assert (sign is None and not caplog.messages) or (sign and sign in caplog.messages[0])
+
+
+def test_the_first_validation_of_an_older_checkpoint_has_no_repetition() -> None:
+    watch = Watch()
+    watch.restore({"first": [0.5, 1.0, 30.0], "outside": 0})
+    watch.see(0.4, 1.0, 29.0, 0.5, band=1.5)
+    assert watch.outside == 0
 
 
 def test_a_resumed_run_goes_on_from_what_it_saw() -> None:
     before = seen((0.5, 1.0), (0.4, 1.6))
     after = Watch()
     after.restore(before.state())
-    after.see(0.4, 1.6, 20, 1.5)
+    after.see(0.4, 1.6, 20, 0.02, band=1.5)
     assert after.stop and not before.stop
 
 

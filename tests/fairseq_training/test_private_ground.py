@@ -67,7 +67,7 @@ def test_weight_normalisation_is_a_hook_that_can_be_called_by_hand() -> None:
     with torch.no_grad():
         layer.weight_g.mul_(2)
     before = layer.weight.clone()
-    hook(layer, None)
+    hook(layer, None)  # type: ignore[operator]
     assert torch.equal(layer.weight, 2 * before)
 
 
