@@ -37,9 +37,9 @@ Length. Within the lists of --nbest: the Pearson correlation of the reward with 
 (mean over lists), and the reward's standard deviation, by which changes are also given: what
 training sees are differences within a list, so that a change of 0.1 spreads is next to nothing.
 
-One text. A greedy search over the commonest words of the references adds, removes and replaces
-words, at most 20 times, to raise the mean reward of one fixed text against all references. It
-should stay far below what the hypotheses get, and near what an unrelated sentence gets.
+One text. Greedy search for a fixed text with a high mean reward against all references: it begins
+with one of them and adds, removes and replaces words, at most 20 times. It should stay far below
+what the hypotheses get, and near what an unrelated sentence gets.
 """
 
 EPILOG = """\
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin import __version__
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import Meteor, probe, probe_steps
+    from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
     from simile_plugin.files import Progress, atomic_write
 
     _check_picture(args)
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         steps = len(rewards) * probe_steps(args.search_words)
         with Progress(steps, " steps", "probing") as bar:
             for name, scores in rewards.items():
-                found[name] = probe(
+                found[name] = probe_reward(
                     scores, texts, args.search_words, args.resamples, args.seed, bar.update
                 )
     if args.svg:

@@ -40,7 +40,7 @@ from simile_plugin.evaluation.probe import (
     Scores,
     Texts,
     meteor_lists,
-    probe,
+    probe_reward,
     probe_steps,
     reward_scores,
 )
@@ -96,7 +96,7 @@ __all__ = [
     "meteor_scores",
     "missing_meteor",
     "nearest",
-    "probe",
+    "probe_reward",
     "probe_steps",
     "propose",
     "read_corpus",

@@ -164,7 +164,7 @@ class Probed:
     means: dict[str, float]
 
 
-def probe(
+def probe_reward(
     scores: Scores,
     texts: Texts,
     search_words: int = 200,
@@ -314,22 +314,28 @@ def find_text(
 ) -> FixedText:
     """Greedy search for the text with the highest mean reward against all references.
 
-    From the empty text, each of at most SEARCH_STEPS steps takes the best of: a word at the end,
-    any word removed, the word at one place (the next at the next step) replaced. The words are the
-    commonest of the references; the search looks at SEARCH_REFS of them, evenly spaced, and the
-    score that is returned is on all.
+    From the best of an empty text and some references, each of at most SEARCH_STEPS steps takes the
+    best of: a word at the end, any word removed, the word at one place (the next at the next step)
+    replaced. The words are the commonest of the references, the score is the mean over SEARCH_REFS
+    of them, evenly spaced; the score that is returned is on all.
+
+    Args:
+        search_words: how many words are tried, and from how many references the search may begin.
     """
     counts = Counter(word for ref in refs for word in ref.split())
     candidates = [word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
     every = -(-len(refs) // SEARCH_REFS)
-    words: list[str] = []
-    best, steps, idle = -np.inf, 0, 0
+    seen, of = refs[::every], srcs[::every]
+    starts = ["", *refs[:: -(-len(refs) // search_words)]]
+    means = _means(scores, starts, seen, of)
+    words, best = starts[int(means.argmax())].split(), means.max()
+    steps = idle = 0
     for step in range(SEARCH_STEPS):
         progress(1)
         if idle > len(words):  # every place was tried in vain
             continue
         tried = _neighbours(words, candidates[:search_words], step)
-        means = _means(scores, [" ".join(one) for one in tried], refs[::every], srcs[::every])
+        means = _means(scores, [" ".join(one) for one in tried], seen, of)
         first = int(means.argmax())
         idle += 1
         if means[first] > best + LOWER:
