@@ -27,6 +27,7 @@ ORDER = (
     "train-encoder",
     "eval-encoder",
     "fit-reward",
+    "probe",
     "detect",
     "mine-bitext",
     "convert-encoder",

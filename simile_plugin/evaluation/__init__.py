@@ -35,6 +35,15 @@ from simile_plugin.evaluation.meteor import (
     meteor_scores,
     missing_meteor,
 )
+from simile_plugin.evaluation.probe import (
+    Probed,
+    Scores,
+    Texts,
+    meteor_lists,
+    probe_reward,
+    probe_steps,
+    reward_scores,
+)
 from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
@@ -61,11 +70,14 @@ __all__ = [
     "Meteor",
     "Neighbours",
     "PerceptronConfig",
+    "Probed",
     "Quality",
+    "Scores",
     "StsFolder",
     "StsQuality",
     "StsScores",
     "StsSet",
+    "Texts",
     "check_fit",
     "embed_all",
     "evaluate_detection",
@@ -80,9 +92,12 @@ __all__ = [
     "group_folds",
     "harmed_sentences",
     "measure_speed",
+    "meteor_lists",
     "meteor_scores",
     "missing_meteor",
     "nearest",
+    "probe_reward",
+    "probe_steps",
     "propose",
     "read_corpus",
     "read_detection",
@@ -90,6 +105,7 @@ __all__ = [
     "read_judgements",
     "read_sts",
     "retrieval_accuracy",
+    "reward_scores",
     "shared_sentence_groups",
     "similarities",
     "steps",

@@ -1,0 +1,272 @@
+"""`simile probe`: how can a reward be gamed? Harm, length, and one text for everything."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name, whole_number
+from simile_plugin.files import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simile_plugin.evaluation import Probed, Scores
+    from simile_plugin.statistics import Chart
+
+HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
+
+DESCRIPTION = """\
+Ask rewards what training would ask them: which bad translations are worth as much as good ones?
+
+Harm. Each kind is done to every sentence of --hyp (without it: of --ref) that gives occasion for
+it, and the reward is compared before and after. A sound reward falls for every kind of harm, hardly
+for a harmless change, and "not lower" is near 0 % for harm. A positive change says that training
+can win by it. A reference is mostly what a reward likes best: --hyp is the harder test.
+  repeat        a phrase of 2 to 6 words again, once to three times
+  drop          10 to 50 % of the words gone       half    the second half gone
+  append        1 to 6 content words more          shuffle words or a phrase at other places
+  negation      one dropped, or one added          number  other digits
+  name          another name of the references     untranslated  words spelt backwards
+  source        the source, copied (--src)         empty   an empty line
+  other-reference  harmless: another human reference (--other-ref)
+  synonym          harmless: one word replaced (--synonyms)
+
+Length. Within the lists of --nbest: the Pearson correlation of the reward with the number of words
+(mean over lists), and the reward's standard deviation, by which changes are also given: what
+training sees are differences within a list, so that a change of 0.1 spreads is next to nothing.
+
+One text. Greedy search for a fixed text with a high mean reward against all references: it begins
+with one of them and adds, removes and replaces words, at most 20 times. It should stay far below
+what the hypotheses get, and near what an unrelated sentence gets.
+"""
+
+EPILOG = """\
+examples:
+  simile probe --ref val.en --src val.de --encoder ENCODER
+  simile probe --reward simile --reward learned:REWARD --reward my_module:my_function \\
+      --ref val.en --hyp mle.en --encoder ENCODER --nbest mle.nbest --svg probe.svg
+"""
+METEOR = "meteor"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    text = (
+        "what --reward of the training takes (simile, bleu, chrf, learned:DIR, a mix, "
+        "module:function), or meteor; give it again for others (default: simile with --encoder, "
+        "chrf, bleu)"
+    )
+    parser.add_argument("--reward", action="append", metavar="SPEC", help=text)
+    files = (
+        ("--ref", "FILE", "references, one sentence a line"),
+        ("--hyp", "FILE", "translations to harm in place of the references"),
+        ("--src", "FILE", "sources, to be copied, and for a function of your own"),
+        ("--other-ref", "FILE", "another human reference a line: a harmless change"),
+        ("--synonyms", "FILE", "word TAB word a line, either for the other: a harmless change"),
+        ("--nbest", "FILE", "what fairseq-generate --nbest N printed, or a file of --risk-dump"),
+        ("--encoder", "DIR", "reward encoder (made by simile train-encoder), for SIM and SIMILE"),
+        ("--svg", "FILE", "draw the changes with their intervals into FILE (.svg or .png)"),
+    )
+    for flag, metavar, text in files:
+        required = flag == "--ref"
+        parser.add_argument(flag, required=required, type=file_name, metavar=metavar, help=text)
+    parser.add_argument(
+        "--search-words",
+        type=whole_number(0),
+        default=200,
+        metavar="N",
+        help="words tried in the fixed text, time grows with it; 0: none is looked for "
+        "(default %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=SEED,
+        default=12345,
+        metavar="N",
+        help="of the harm and the bootstrap (default %(default)s)",
+    )
+    parser.add_argument(
+        "--resamples",
+        type=RESAMPLES,
+        default=1000,
+        metavar="N",
+        help="bootstrap resamples of the intervals (default %(default)s)",
+    )
+    add_device(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Probe and print; InputError for input that cannot be probed."""
+    import json
+    from contextlib import nullcontext
+    from dataclasses import asdict
+
+    from simile_plugin import __version__
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
+    from simile_plugin.files import Progress, atomic_write
+
+    _check_picture(args)
+    texts = _read_texts(args)
+    encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
+    specs = args.reward or [*(["simile"] if encoder else []), "chrf", "bleu"]
+    found: dict[str, Probed] = {}
+    with Meteor() if METEOR in specs else nullcontext() as meteor:
+        rewards = _rewards(specs, encoder, meteor)
+        steps = len(rewards) * probe_steps(args.search_words)
+        with Progress(steps, " steps", "probing") as bar:
+            for name, scores in rewards.items():
+                found[name] = probe_reward(
+                    scores, texts, args.search_words, args.resamples, args.seed, bar.update
+                )
+    if args.svg:
+        with atomic_write(args.svg, "wb") as stream:
+            _chart(found).write(stream, args.svg.rpartition(".")[2].lower())
+    made = f"seed:{args.seed}|resamples:{args.resamples}|version:{__version__}"
+    signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
+    if args.json:
+        content: dict[str, Any] = {"signature": signature, "sentences": len(texts.refs)}
+        rewards_found = {name: asdict(probed) for name, probed in found.items()}
+        print(json.dumps({**content, "rewards": rewards_found}, indent=2, ensure_ascii=False))
+    else:
+        base = "hypotheses" if texts.hyps else "references"
+        print(f"{_format(found)}\n\n{len(texts.refs)} {base}; {signature}")
+    return 0
+
+
+def _check_picture(args: argparse.Namespace) -> None:
+    """Find out before the work whether the picture can be written."""
+    from simile_plugin.files import refuse_overwriting_input
+
+    if not args.svg:
+        return
+    if not args.svg.lower().endswith((".svg", ".png")):
+        raise InputError(f"--svg: got {args.svg}; expected a name that ends in .svg or .png")
+    if not os.path.isdir(os.path.dirname(args.svg) or "."):
+        raise InputError(f"--svg: no folder for {args.svg}; make it first")
+    names = (args.ref, args.hyp, args.src, args.other_ref, args.synonyms, args.nbest, args.encoder)
+    refuse_overwriting_input(args.svg, [name for name in names if name], "--svg")
+
+
+def _read_texts(args: argparse.Namespace) -> Any:
+    from simile_plugin.evaluation import Texts
+    from simile_plugin.files import read_parallel
+    from simile_plugin.nbest import read_nbest_lists
+
+    flags = {name: getattr(args, name) for name in ("ref", "hyp", "src", "other_ref")}
+    given = {name: path for name, path in flags.items() if path}
+    lines = read_parallel([(path, f"--{name.replace('_', '-')}") for name, path in given.items()])
+    named = dict(zip(given, lines, strict=True))
+    lists = read_nbest_lists(args.nbest, "--nbest") if args.nbest else []
+    return Texts(
+        named["ref"],
+        named.get("hyp", ()),
+        named.get("src", ()),
+        named.get("other_ref", ()),
+        _read_synonyms(args.synonyms) if args.synonyms else {},
+        [(found.hyps, found.ref) for found in lists],
+    )
+
+
+def _read_synonyms(path: str) -> dict[str, list[str]]:
+    """Each word of a file of pairs with its synonyms, in both directions, lowercased."""
+    from simile_plugin.files import read_lines
+
+    found: dict[str, list[str]] = {}
+    for number, line in enumerate(read_lines(path, "--synonyms"), start=1):
+        pair = [word.strip().lower() for word in line.split("\t")]
+        if len(pair) != 2 or any(len(word.split()) != 1 for word in pair) or pair[0] == pair[1]:
+            raise InputError(
+                f"--synonyms: {path}:{number}: got {line[:60]!r}; expected two different words "
+                "with a tab between them"
+            )
+        for word, synonym in (pair, pair[::-1]):
+            found.setdefault(word, []).append(synonym)
+    if not found:
+        raise InputError(f"--synonyms: {path} is empty; expected word TAB word a line")
+    return found
+
+
+def _rewards(specs: list[str], encoder: Any, meteor: Any) -> dict[str, Scores]:
+    """The rewards by the names that the tables show: a folder is named by its content."""
+    from simile_plugin.evaluation import meteor_lists, reward_scores
+    from simile_plugin.reward import Reward
+
+    found: dict[str, Scores] = {}
+    for spec in specs:
+        reward = None if spec == METEOR else Reward(spec)
+        name = reward.identity if reward else spec
+        if name in found:
+            raise InputError(f"--reward: got '{spec}' twice; expected different rewards")
+        if reward and reward.needs_encoder and encoder is None:
+            raise InputError(
+                f"--reward {spec}: needs --encoder DIR, a reward encoder "
+                "(make one by simile train-encoder)"
+            )
+        found[name] = reward_scores(reward, encoder) if reward else meteor_lists(meteor)
+    return found
+
+
+def _format(found: Mapping[str, Probed]) -> str:
+    """Tables of kinds by rewards, then what else was found of each reward."""
+    from simile_plugin.statistics import text_table
+
+    kinds: dict[str, Any] = {
+        kind: change for probed in found.values() for kind, change in probed.changes.items()
+    }
+
+    def table(title: str, cell: Any) -> str:
+        grid = [[title, "n", *found]]
+        for kind, any_change in kinds.items():
+            cells = [cell(probed.changes[kind]) for probed in found.values()]
+            shown = f"{kind} (harmless)" if any_change.harmless else kind
+            grid.append([shown, str(any_change.count), *cells])
+        return text_table(grid)
+
+    parts = [
+        table("change", lambda of: f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"),
+        table("not lower, %", lambda of: f"{of.not_lower:.1f}"),
+    ]
+    if any(probed.spread for probed in found.values()):
+        by_spread = "change in spreads"
+        parts.append(
+            table(by_spread, lambda of: "-" if of.spreads is None else f"{of.spreads:+.2f}")
+        )
+        rows = [["within n-best lists", *found]]
+        rows.append(["spread", *(_number(probed.spread, ".4f") for probed in found.values())])
+        lengths = [_number(probed.length, "+.2f") for probed in found.values()]
+        rows.append(["correlation with length", *lengths])
+        parts.append(text_table(rows))
+    means = [[*probed.means.items()] for probed in found.values()]
+    rows = [["mean reward of", *found]]
+    for number, (name, _) in enumerate(means[0]):
+        rows.append([name, *(f"{of[number][1]:.3f}" for of in means)])
+    fixed = {name: probed.fixed for name, probed in found.items() if probed.fixed}
+    if fixed:
+        rows.append(["one fixed text", *(f"{of.score:.3f}" for of in fixed.values())])
+    parts.append(text_table(rows))
+    if fixed:
+        parts.append("\n".join(f"fixed text for {name}: {of.text}" for name, of in fixed.items()))
+    return "\n\n".join(parts)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _chart(found: Mapping[str, Probed]) -> Chart:
+    from simile_plugin.statistics import Bar, interval_chart
+
+    panels = {
+        name: [
+            Bar(kind, change.mean, change.low, change.high)
+            for kind, change in probed.changes.items()
+        ]
+        for name, probed in found.items()
+    }
+    return interval_chart("Change of each reward by each kind of harm, with 95% intervals", panels)

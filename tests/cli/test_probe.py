@@ -1,0 +1,91 @@
+"""`simile probe` by its command line."""
+
+import json
+
+import pytest
+
+from simile_plugin.cli import main
+from tests.conftest import SENTENCES
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Names of files that belong together."""
+
+    def write(name, lines):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        return str(tmp_path / name)
+
+    lists = [
+        line
+        for number, ref in enumerate(SENTENCES)
+        for line in (f"T-{number}\t{ref}", f"D-{number}\t-1\t{ref}", f"D-{number}\t-2\ta boat")
+    ]
+    return {
+        "ref": write("ref", SENTENCES),
+        "src": write("src", [line[::-1] for line in SENTENCES]),
+        "nbest": write("nbest", lists),
+        "synonyms": write("synonyms", ["ferry\tboat"]),
+        "short": write("short", SENTENCES[:3]),
+        "blank": write("blank", ["", " "]),
+        "bad": write("bad", ["ferry\tboat", "ferry boat"]),
+    }
+
+
+def probe(*arguments):
+    return main(["probe", "--search-words", "4", "--resamples", "40", *map(str, arguments)])
+
+
+def test_tables_json_and_picture(capsys, tmp_path, files, encoder_folder):
+    arguments = ["--ref", files["ref"], "--src", files["src"], "--other-ref", files["ref"]]
+    arguments += ["--nbest", files["nbest"], "--synonyms", files["synonyms"]]
+    arguments += ["--encoder", encoder_folder, "--reward", "simile", "--reward", "bleu"]
+    assert probe(*arguments, "--svg", tmp_path / "x.svg") == 0
+    printed = capsys.readouterr().out
+    for text in ("not lower, %", "other-reference (harmless)", "synonym (harmless)", "shuffle"):
+        assert text in printed
+    for text in ("correlation with length", "one fixed text", "fixed text for bleu: ", "enc:"):
+        assert text in printed
+    assert "<svg" in (tmp_path / "x.svg").read_text()
+    assert probe(*arguments, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [*found["rewards"]] == ["simile", "bleu"] and found["sentences"] == len(SENTENCES)
+    bleu = found["rewards"]["bleu"]
+    assert bleu["changes"]["other-reference"]["mean"] == 0
+    assert bleu["changes"]["synonym"]["count"] == 1
+    assert bleu["changes"]["empty"]["mean"] == -1 and bleu["length"] == pytest.approx(1)
+    # words in another order: an average of vectors does not see it
+    assert found["rewards"]["simile"]["changes"]["shuffle"]["not_lower"] == 100
+    assert bleu["changes"]["shuffle"]["not_lower"] < 50
+    assert probe(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_without_encoder_and_search(capsys, files):
+    assert probe("--ref", files["ref"], "--search-words", 0) == 0
+    printed = capsys.readouterr().out
+    assert "chrf" in printed and "bleu" in printed and "simile " not in printed
+    assert "fixed text" not in printed and "spread" not in printed
+
+
+def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypatch):
+    def fails(*arguments):
+        assert probe(*arguments) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1, error
+        return error
+
+    ref = ("--ref", files["ref"])
+    assert "no line can be harmed" in fails("--ref", files["blank"])
+    error = fails(*ref, "--src", files["short"])
+    assert "--ref" in error and "8 lines" in error and "--src" in error and "3" in error
+    assert "did you mean 'chrf'" in fails(*ref, "--reward", "chrff")
+    assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
+    assert "got 'bleu' twice" in fails(*ref, "--reward", "bleu", "--reward", "bleu")
+    assert "bad:2: got 'ferry boat'" in fails(*ref, "--synonyms", files["bad"])
+    assert "no D- lines" in fails(*ref, "--nbest", files["short"])
+    assert ".svg or .png" in fails(*ref, "--svg", tmp_path / "x.pdf")
+    assert "--svg: no folder" in fails(*ref, "--svg", tmp_path / "none" / "x.svg")
+    assert "--search-words" in fails(*ref, "--search-words", -1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "METEOR 1.5" in fails(*ref, "--reward", "meteor")
