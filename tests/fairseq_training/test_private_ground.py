@@ -40,10 +40,6 @@ RELIED_ON = [
     ("fairseq.models.fconv:FConvDecoder", "_split_encoder_out", '"encoder_out"'),
     # portions: --checkpoint-activations puts a partial where forward was
     (CHECKPOINTED, "", "m.forward = functools.partial("),
-        "fairseq.modules.checkpoint_activations:checkpoint_wrapper",
-        "",
-        "m.forward = functools.partial(",
-    ),
     # half precision: an LSTM keeps a list of its weights, which setattr keeps up to date
     ("torch.nn:RNNBase", "__setattr__", "self._flat_weights[idx] = value"),
 ]
