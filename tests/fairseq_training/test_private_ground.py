@@ -67,8 +67,10 @@ def test_weight_normalisation_is_a_hook_that_can_be_called_by_hand() -> None:
     assert isinstance(hook, WeightNorm)
     with torch.no_grad():
         layer.weight_g.mul_(2)
-    before = layer.weight.clone()
-    hook(layer, None)  # type: ignore[operator]
+    weight = layer.weight
+    assert isinstance(weight, torch.Tensor)
+    before = weight.clone()
+    hook(layer, None)
     assert torch.equal(layer.weight, 2 * before)
 
 
