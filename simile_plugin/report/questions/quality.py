@@ -30,6 +30,7 @@ NEEDS = (("encoder", "sts"), ("encoder", "judgements"))
 ASKED_BY = ("sts", "judgements")
 PICTURED = True
 
+OURS = ("SIM", "LEARNED")  # what needs an encoder: SIM, SIMILE, also of one of several
 FEWEST_RESAMPLES = 40  # for a 95% interval
 
 
@@ -208,16 +209,17 @@ def answer_quality(result: QualityResult) -> Answer:
 def _beside_best(
     told: str, mean: Mapping[str, Estimate], difference: Mapping[str, Estimate]
 ) -> list[str]:
-    """SIMILE beside the best of the metrics that need no encoder."""
+    """The learned reward, or else SIMILE, beside the best of the metrics that need no encoder."""
     values = {name: one.value for name, one in mean.items() if one.value == one.value}
-    others = {name: value for name, value in values.items() if not name.startswith("SIM")}
-    if not others or "SIMILE" not in values:
+    others = {name: value for name, value in values.items() if not name.startswith(OURS)}
+    ours = "LEARNED" if "LEARNED" in values else "SIMILE"
+    if not others or ours not in values:
         return []
     best = max(others, key=others.__getitem__)
-    gap = difference[f"SIMILE - {best}"]
+    gap = difference[f"{ours} - {best}"]
     clear = "" if gap.low > 0 or gap.high < 0 else ", which may be chance"
     return [
-        f"{told} SIMILE correlates with people at {values['SIMILE']:.1f} percent and {best}, the "
+        f"{told} {ours} correlates with people at {values[ours]:.1f} percent and {best}, the "
         f"best metric without an encoder, at {others[best]:.1f}: a difference of {gap.value:+.1f} "
         f"[{gap.low:+.1f}, {gap.high:+.1f}]{clear}."
     ]
