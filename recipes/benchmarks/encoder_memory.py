@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simile_plugin.encoder import Preprocessing, Segmenter
+from simile_plugin.encoder import Ints, Preprocessing, Segmenter
 from simile_plugin.encoder_training import (
     FolderWriter,
     Pairs,
@@ -44,9 +44,9 @@ def write(folder: Path, pairs: int) -> None:
     for start in range(0, pairs, CHUNK):
         sentences = 2 * min(CHUNK, pairs - start)
         lengths = rng.poisson(MEAN_PIECES - 1, sentences) + 1
-        ids = VOCABULARY ** rng.random(int(lengths.sum()), dtype=np.float32)
+        draws = VOCABULARY ** rng.random(int(lengths.sum()), dtype=np.float32)
         hashes = rng.integers(0, 1 << 64, sentences, dtype=np.uint64)
-        ids = np.minimum(ids, VOCABULARY - 1).astype(np.uint16)
+        ids: Ints = np.minimum(draws, VOCABULARY - 1).astype(np.uint16)
         writer.add(Tokens(ids, lengths, hashes))
     writer.finish(Segmenter(model, Preprocessing()), {"digest": "0" * 16, "synthetic": True})
 

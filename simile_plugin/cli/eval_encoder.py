@@ -120,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.evaluation import evaluate_hard, format_hard, read_judgements, read_sts
     from simile_plugin.files import read_lines
     from simile_plugin.report import analyse_quality, format_quality
+    from simile_plugin.statistics import without_nan
 
     _check(args)
     named = _named_encoders(args.encoder)
@@ -143,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         report = found.as_json()
         if hard is not None:
-            report["hard"] = hard.as_json()
+            report["hard"] = without_nan(asdict(hard))
         if speed:
             report["speed"] = {
                 name: {**asdict(part), "per_second": part.per_second}

@@ -75,9 +75,9 @@ def read_detection(
     first, *rows = read_rows(path, flag, "lines of text1, text2, grade")
     at, named = _columns(first)
     rows = rows if named else [first, *rows]
-    pairs, seen = [], dict[str, int]()
+    pairs, seen, count = [], dict[str, int](), len(first.cells)
     for number, row in enumerate(rows, 1 + named):
-        row.expect(*[len(first.cells)] * 2, f"{len(first.cells)} as in the first line")
+        row.expect(count, count, f"{count} as in the first line")
         pairs.append((row.cells[at["left"]], row.cells[at["right"]]))
         if not all(text.strip() for text in pairs[-1]):
             raise InputError(f"{row.where}: an empty sentence; remove the line")

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.sentence_metrics import Floats
 from simile_plugin.evaluation.sts import StsSet, correlate_sts
 from simile_plugin.evaluation.sts_quality import correlate_metrics
-from simile_plugin.statistics import text_table, without_nan
+from simile_plugin.statistics import text_table
 
 NEGATION = re.compile(r"\bnot\b|n['’]t\b|\bcannot\b", re.IGNORECASE)
 OVERLAP = "1 - SWER"
@@ -126,11 +125,6 @@ class HardQuality:
     pairs: dict[str, int]
     pearson: dict[str, dict[str, float]]
     spearman: dict[str, dict[str, float]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dicts; undefined correlations are None."""
-        found: dict[str, Any] = without_nan(asdict(self))
-        return found
 
 
 def evaluate_hard(

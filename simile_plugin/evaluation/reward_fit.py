@@ -405,9 +405,9 @@ def format_fit(fit: Fit) -> str:
     harm = [["harm (hypotheses not fitted on)", "count", "lower, %", "mean loss"]]
     for kind, seen in fit.harm.items():
         harm.append([kind, f"{seen.count:,}", f"{seen.lower:.1f}", f"{seen.drop:.2f}"])
-    weights = [["fault", "weight", "of one deviation", "what it is"]]
+    weights = [["fault", "weight", "of one deviation"]]
     for fault, weight in fit.reward.weights.items():
-        row = [fault, f"{weight:.3f}", f"{fit.importance[fault]:.3f}", f"  {FAULTS[fault]}"]
+        row = [f"{fault}: {FAULTS[fault]}", f"{weight:.3f}", f"{fit.importance[fault]:.3f}"]
         weights.append(row)
     return "\n\n".join(map(text_table, (grid, harm, weights))) + "\n"
 

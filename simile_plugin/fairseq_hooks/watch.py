@@ -235,7 +235,8 @@ def judge_validation(
     if band is not None and tracking_best and None not in seen:
         numbers = [float(value) for value in seen if value is not None]
         if all(map(math.isfinite, numbers)):
-            watch_of(trainer).see(*numbers, band=band)
+            cost, ratio, bleu, repetition = numbers
+            watch_of(trainer).see(cost, ratio, bleu, repetition, band)
     return found
 
 

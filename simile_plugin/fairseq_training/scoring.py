@@ -198,7 +198,8 @@ class _TreeDecoder:
         self, stack: ExitStack, inputs: Tensor, depth: Tensor, part: list[int]
     ) -> None:
         """Give nodes the positions and the attention of their prefixes."""
-        decoder, mask = self.model.decoder, []
+        decoder = self.model.decoder
+        mask: list[Tensor] = []
         allowed = self.tree.ancestors(part, inputs.size(1))
 
         def future_mask(states: Tensor) -> Tensor:

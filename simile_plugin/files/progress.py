@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Self
 
 LINE_EVERY = 15.0  # seconds between lines where standard error is no terminal
 
@@ -42,7 +43,7 @@ class Progress:
         )
         self.shown = time.perf_counter()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

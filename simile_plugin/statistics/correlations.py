@@ -105,8 +105,8 @@ def bootstrap_correlations(
         for name, values in scores.items()
     }
     for counts in resample_counts(n, resamples, seed):
-        drawn = np.repeat(np.tile(np.arange(n), len(counts)), counts.astype(np.int64).ravel())
-        drawn = drawn.reshape(-1, n)
+        everyone = np.tile(np.arange(n), len(counts))
+        drawn = np.repeat(everyone, counts.astype(np.int64).ravel()).reshape(-1, n)
         for name, values in scores.items():
             rows = [
                 resampled_pearson(values, human, counts)

@@ -22,7 +22,7 @@ def seen(
     watch = Watch()
     for number, (cost, ratio, *repetition) in enumerate(validations):
         score = bleu[min(number, len(bleu) - 1)]
-        watch.see(cost, ratio, score, *(repetition or [0.02]), band=band)
+        watch.see(cost, ratio, score, repetition[0] if repetition else 0.02, band)
     return watch
 
 

@@ -15,8 +15,10 @@ from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
+from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
+from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
 
 PAD = 1
@@ -54,6 +56,26 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
         expected += 0.4 * nll / length + 0.6 * 10 * b_risk
     assert size == 3
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):
+    learned = LearnedReward(
+        dict.fromkeys(FAULTS, 0.2), make_lexicon([SENTENCES]), encoder.fingerprint
+    )
+    save_learned(tmp_path / "reward", learned)
+    criterion = make_criterion(reward=f"learned:{tmp_path / 'reward'}")
+    model, loss, _, _ = forward(criterion, sample := make_sample(task))
+    assert torch.isfinite(loss) and utils.has_parameters(criterion) is False
+    risk_set = criterion.generator(model, sample)
+    judged = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    refs = [row[0] for row in judged.hyps]
+    scores = score_lists(judged.hyps, refs, encoder, learned=learned)
+    assert torch.equal(judged.reward, scores.learned)
+    # a run that is resumed notices another reward in the same folder, and not another place
+    assert criterion.objective()["--reward"] == f"learned:{learned.fingerprint}"
+    save_learned(tmp_path / "other", dataclasses.replace(learned, encoder="0" * 12))
+    with pytest.raises(ValueError, match="fitted with encoder 000000000000, got encoder"):
+        make_criterion(reward=f"learned:{tmp_path / 'other'}")
 
 
 @pytest.mark.parametrize("search", ["beam"])

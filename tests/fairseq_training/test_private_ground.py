@@ -38,7 +38,11 @@ RELIED_ON = [
     (LINEARIZED, "_get_linearized_weight", "if self._linearized_weight is None:"),
     ("fairseq.models.fconv:FConvDecoder", "_split_encoder_out", '"encoder_out"'),
     # portions: --checkpoint-activations puts a partial where forward was
-    ("fairseq.modules:checkpoint_wrapper", "", "m.forward = functools.partial("),
+    (
+        "fairseq.modules.checkpoint_activations:checkpoint_wrapper",
+        "",
+        "m.forward = functools.partial(",
+    ),
     # half precision: an LSTM keeps a list of its weights, which setattr keeps up to date
     ("torch.nn:RNNBase", "__setattr__", "self._flat_weights[idx] = value"),
 ]
@@ -67,7 +71,7 @@ def test_weight_normalisation_is_a_hook_that_can_be_called_by_hand() -> None:
     with torch.no_grad():
         layer.weight_g.mul_(2)
     before = layer.weight.clone()
-    hook(layer, None)
+    hook(layer, None)  # type: ignore[operator]
     assert torch.equal(layer.weight, 2 * before)
 
 

@@ -15,12 +15,13 @@ class Terminal(io.StringIO):
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     with Progress(8, " sentences", "mining", keep=True) as progress:
         progress.update(3)
         progress.show(8, "loss 0.5", "not shown")
         assert progress.bar.n == 8
-    shown = sys.stderr.getvalue()
+    shown = terminal.getvalue()
     assert "mining: 100%" in shown and "8/8" in shown and "loss 0.5" in shown
     assert "not shown" not in shown
 

@@ -259,7 +259,7 @@ def test_answers_of_spreadsheets_are_read(tmp_path: Path) -> None:
         (lambda rows: [*rows, rows[1].replace("-1-", "-2-")], r":\d+: an item of sheet 2 among"),
         (lambda rows: rows[1:], r":1: no columns 'item' and 'rating'"),
         (lambda rows: rows[:1], r":1: the file ends without item"),
-        (lambda rows: [], r":1: no columns"),
+        (lambda rows: [], r" is empty, expected a filled-in sheet"),
     ],
 )
 def test_bad_answers_name_the_line(change, message: str, tmp_path: Path) -> None:

@@ -168,5 +168,7 @@ def test_bad_sentence_scores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"m:A: .*two has 2 lines for 1 sentences"):
         read_sentence_scores(flag, [f"m:A={two}"], TWO)
     for path in (word, large):
-        with pytest.raises(ValueError, match=r"m:A: .*:1: got '.*', expected a number in -1..1"):
+        with pytest.raises(
+            ValueError, match=r"m:A: .*:1: got '.*' in column 1, expected a number from -1 to 1"
+        ):
             read_sentence_scores(flag, [f"m:A={path}"], TWO)

@@ -153,9 +153,9 @@ def test_names_of_rewards(encoder, learned, folder):
     ("spec", "message"),
     [
         ("learned:no/folder", "no/folder: no reward.json; expected the folder of a learned"),
-        ("learned:", "got 'learned:'.*learned:DIR"),
-        ("learned:0.5,bleu:0.5", "component 'learned' .*learned:DIR"),
-        ("learned:a:0.5,learned:b:0.5", "two learned rewards"),
+        ("learned:", "cannot import module 'learned' .* or one of .*learned:DIR"),
+        ("learned:0.5,bleu:0.5", "got component 'learned' .*learned:DIR"),
+        ("learned:a:0.5,learned:b:0.5", "got two learned rewards"),
         ("learned:a,bleu:0.5", "got 'learned:a,bleu:0.5'"),
     ],
 )

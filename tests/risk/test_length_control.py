@@ -13,8 +13,8 @@ from simile_plugin.risk.length_control import (
 )
 
 
-def begun(ratio: float, **flags: float) -> LengthControl:
-    control = LengthControl(**flags)
+def begun(ratio: float, strength: float = 1.0) -> LengthControl:
+    control = LengthControl(strength)
     for _ in range(FIRST_UPDATES):
         control.update(100 * ratio, 100)
     return control
@@ -37,7 +37,7 @@ def test_length_cost_by_hand() -> None:
     ],
 )
 def test_bounds_reach_from_the_first_ratio_towards_one(first, low, high) -> None:
-    assert begun(first).bounds == (pytest.approx(low), pytest.approx(high))
+    assert begun(first).bounds == pytest.approx((low, high))
 
 
 def test_the_first_updates_cost_nothing_and_are_averaged() -> None:

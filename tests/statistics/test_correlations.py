@@ -90,9 +90,9 @@ def test_resamples_are_what_writing_them_out_gives() -> None:
     rng = np.random.default_rng(4)
     x, y = rng.integers(0, 6, 30) / 5, 100 + rng.normal(size=30)
     (counts,) = resample_counts(30, 20, seed=8)
-    fast = bootstrap_correlations({"m": x, "same": y}, y, 20, seed=8)
-    assert fast["same"] == pytest.approx(100)
-    fast = fast["m"]
+    found = bootstrap_correlations({"m": x, "same": y}, y, 20, seed=8)
+    assert found["same"] == pytest.approx(100)
+    fast = found["m"]
     assert fast.shape == (len(KINDS), 21)
     for row, count in enumerate(np.concatenate([np.ones((1, 30)), counts]).astype(int)):
         long_x, long_y = np.repeat(x, count), np.repeat(y, count)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simile_plugin import statistics as significance
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, finite_number, read_rows
 from simile_plugin.report.human.sheets import ITEM, RATING
 from simile_plugin.report.human.study import SCALE, Study
 from simile_plugin.statistics import Floats, Interval
@@ -100,21 +98,26 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
         InputError: naming file:line for a rating that is missing, double, or not in 0..5, for an
             item of another study, and for rows of more than one sheet.
     """
-    lines = read_lines(path, flag)
-    delimiter, item_column, rating_column = _columns(lines, path, flag)
+    header, *rows = read_rows(path, flag, "a filled-in sheet", delimiters=DELIMITERS, quoted=True)
+    columns = [*header.find([ITEM]), *header.find([RATING])]
+    if len(columns) < 2:
+        raise InputError(
+            f"{header.where}: no columns '{ITEM}' and '{RATING}'; expected a filled-in sheet or "
+            "the answers that the form saved"
+        )
     annotators: dict[str, int] = {}
     ratings: dict[int, int] = {}
     seen: dict[int, int] = {}
-    for place, line in enumerate(lines[1:], start=2):
-        cells = _cells(line, delimiter)
-        if not any(cells):
+    for place, row in enumerate(rows, start=2):
+        where = row.where
+        if not any(row.cells):
             continue
-        where = f"{flag}: {path}:{place}"
-        if len(cells) <= max(item_column, rating_column):
+        if len(row.cells) <= max(columns):
             raise InputError(
                 f"{where}: the line ends before its rating; expected 0 to {max(SCALE)}"
             )
-        annotator, number = _parse_item(cells[item_column], study, where)
+        item, rating = (row.cells[column] for column in columns)
+        annotator, number = _parse_item(item, study, where)
         annotators.setdefault(annotator, place)
         if len(annotators) > 1:
             first, second = annotators
@@ -123,38 +126,17 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
                 "annotator's answers as a file of their own"
             )
         if number in seen:
-            raise InputError(
-                f"{where}: item {cells[item_column]} is also on line {seen[number]}; keep one"
-            )
+            raise InputError(f"{where}: item {item} is also on line {seen[number]}; keep one")
         seen[number] = place
-        ratings[number] = _parse_rating(cells[rating_column], cells[item_column], where)
+        ratings[number] = _parse_rating(rating, item, where)
     for number in range(1, len(study.items) + 1):
         if number not in ratings:
             name = study.item_id(int(next(iter(annotators), "1")), number)
             raise InputError(
-                f"{flag}: {path}:{len(lines)}: the file ends without item {name} "
+                f"{flag}: {path}:{1 + len(rows)}: the file ends without item {name} "
                 f"({len(ratings)} of {len(study.items)} items are there); every item needs a rating"
             )
     return Answers(path, int(next(iter(annotators))), ratings)
-
-
-def _columns(lines: Sequence[str], path: str, flag: str) -> tuple[str, int, int]:
-    """Delimiter, and the places of item and rating in the header."""
-    for delimiter in DELIMITERS:
-        header = [cell.lower() for cell in _cells((lines or [""])[0], delimiter)]
-        if ITEM in header and RATING in header:
-            return delimiter, header.index(ITEM), header.index(RATING)
-    raise InputError(
-        f"{flag}: {path}:1: no columns '{ITEM}' and '{RATING}'; expected a filled-in sheet or the "
-        "answers that the form saved"
-    )
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    try:
-        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
-    except csv.Error:  # a cell of more than 131,072 characters
-        return []
 
 
 def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:
@@ -179,11 +161,8 @@ def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:
 def _parse_rating(text: str, item: str, where: str) -> int:
     if not text:
         raise InputError(f"{where}: item {item} has no rating; expected 0 to {max(SCALE)}")
-    try:
-        value = float(text.replace(",", "."))
-    except ValueError:
-        value = math.nan
-    if value not in SCALE:
+    value = finite_number(text.replace(",", "."))
+    if value is None or value not in SCALE:
         raise InputError(
             f"{where}: item {item} has the rating '{text}'; expected a whole number from 0 to "
             f"{max(SCALE)}"
@@ -289,12 +268,7 @@ def agreement(ratings: Floats) -> Agreement:
     squares = float((ratings**2).sum())
     expected = 2 * (total * squares - float(ratings.sum()) ** 2) / (total * (total - 1))
     alpha = 1 - observed / expected if expected > significance.TIE else None
-    known = [r for a, b in pairs if (r := _pearson(ratings[a], ratings[b])) is not None]
-    pearson = math.fsum(known) / len(known) if len(known) == len(pairs) else None
-    return Agreement(alpha, pearson, float((within == 0).mean()))
-
-
-def _pearson(a: Floats, b: Floats) -> float | None:
-    a, b = a - a.mean(), b - b.mean()
-    norm = math.sqrt(float((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / norm if norm > significance.TIE else None
+    pearson = np.mean([significance.pearson(ratings[a], ratings[b]) for a, b in pairs])
+    return Agreement(
+        alpha, None if np.isnan(pearson) else float(pearson), float((within == 0).mean())
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, Progress
 from simile_plugin.report.inputs import folder, systems
 from simile_plugin.report.inputs.logs import Runs, read_runs
 from simile_plugin.report.inputs.settings import PairedTest, choose_baselines, choose_pair
@@ -118,7 +117,7 @@ class Inputs:
         """Sentence scores of all systems, a column an output."""
         from simile_plugin.report.inputs.scores import score_all
 
-        with progress_bar(len(self.refs)) as bar:
+        with Progress(len(self.refs), "sent") as bar:
             return score_all(self.systems, self.refs, self.settings, bar.update)
 
     @cached_property
@@ -140,10 +139,3 @@ class Inputs:
         default = [last, *[name for name in names if name != last][-1:]]
         first, second = choose_pair("--compare", names, self.args.compare, default)
         return names.index(first), names.index(second)
-
-
-def progress_bar(total: int | None) -> Any:
-    """A bar on a terminal, nothing elsewhere."""
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit="sent", disable=not sys.stderr.isatty(), leave=False)

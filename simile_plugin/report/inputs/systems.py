@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, read_lines, read_rows
 from simile_plugin.report.inputs.texts import Read
 
 PLAIN = "text"
@@ -225,20 +225,10 @@ def read_sentence_scores(
 
 
 def _read_numbers(path: str, flag: str, sentences: int) -> list[float]:
-    lines = read_lines(path, flag)
-    if len(lines) != sentences:
+    rows = read_rows(path, flag, "a number a line")
+    if len(rows) != sentences:
         raise InputError(
-            f"{flag}: {path} has {len(lines)} lines for {sentences} sentences; "
+            f"{flag}: {path} has {len(rows)} lines for {sentences} sentences; "
             "they must be parallel, one number a line"
         )
-    numbers = []
-    for number, line in enumerate(lines, start=1):
-        field = line.partition("\t")[0]
-        try:
-            value = float(field)
-        except ValueError:
-            value = math.nan
-        if not -1 <= value <= 1:
-            raise InputError(f"{flag}: {path}:{number}: got '{field}', expected a number in -1..1")
-        numbers.append(value)
-    return numbers
+    return [row.number(0, low=-1, high=1) for row in rows]

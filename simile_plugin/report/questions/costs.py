@@ -230,10 +230,10 @@ def _notes(sizes: NDArray[np.int64], costs: dict[str, Floats]) -> tuple[str, ...
 
 def ask(inputs: Inputs) -> Answer:
     """Both costs of --nbest-lists."""
-    from simile_plugin.report.inputs import progress_bar
+    from simile_plugin.files import Progress
 
     path, settings, read = inputs.args.nbest_lists, inputs.settings, inputs.texts.lines
-    with progress_bar(None) as bar:
+    with Progress(None, "sent") as bar:
         return answer_costs(analyse_costs(path, settings, "--nbest-lists", bar.update, read))
 
 

@@ -147,10 +147,10 @@ def _notes(points: dict[str, tuple[NbestPoint, ...]]) -> tuple[str, ...]:
 
 def ask(inputs: Inputs) -> Answer:
     """Every output of --nbest-folder, scored."""
-    from simile_plugin.report.inputs import progress_bar
+    from simile_plugin.files import Progress
 
     args, refs = inputs.args, inputs.refs
-    with progress_bar(len(refs)) as bar:
+    with Progress(len(refs), "sent") as bar:
         found = analyse_nbest(
             args.nbest_folder,
             refs,
