@@ -1,6 +1,5 @@
 """What is packed, and that what names a version or a place in the code names the right one."""
 
-import importlib
 import os
 import re
 import runpy
@@ -16,6 +15,7 @@ import setuptools
 import yaml
 
 import simile_plugin
+from simile_plugin import cli
 from simile_plugin.cli import user_dir
 from simile_plugin.files import InputError
 
@@ -77,12 +77,8 @@ def test_the_user_dir_of_a_clone_and_of_a_wheel(
     installed.mkdir(parents=True)
     (installed / "__init__.py").touch()
     assert user_dir.user_dir(tmp_path / "simile_plugin") == installed
-    assert simile_plugin_main("user-dir") == 0
+    assert cli.main(["user-dir"]) == 0
     assert capsys.readouterr().out == f"{ROOT / 'user_dir'}\n"
-
-
-def simile_plugin_main(*arguments: str) -> int:
-    return importlib.import_module("simile_plugin.cli").main(list(arguments))
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 TRANSFORMER = "fairseq.models.transformer.transformer_decoder:TransformerDecoderBase"
 ATTENTION = "fairseq.modules.multihead_attention:MultiheadAttention"
 LINEARIZED = "fairseq.modules.linearized_convolution:LinearizedConvolution"
+CHECKPOINTED = "fairseq.modules.checkpoint_activations:checkpoint_wrapper"
 RELIED_ON = [
     # trees: one mask and one lookup of positions a pass, of these objects
     (TRANSFORMER, "extract_features_scriptable", "self.buffered_future_mask(x)"),
@@ -38,11 +39,7 @@ RELIED_ON = [
     (LINEARIZED, "_get_linearized_weight", "if self._linearized_weight is None:"),
     ("fairseq.models.fconv:FConvDecoder", "_split_encoder_out", '"encoder_out"'),
     # portions: --checkpoint-activations puts a partial where forward was
-    (
-        "fairseq.modules.checkpoint_activations:checkpoint_wrapper",
-        "",
-        "m.forward = functools.partial(",
-    ),
+    (CHECKPOINTED, "", "m.forward = functools.partial("),
     # half precision: an LSTM keeps a list of its weights, which setattr keeps up to date
     ("torch.nn:RNNBase", "__setattr__", "self._flat_weights[idx] = value"),
 ]
