@@ -25,8 +25,24 @@ hypothesis.settings.load_profile("fixed")
 # What takes more than about two seconds of a free core, by folder, file or test. `recipes/test.sh`
 # leaves it out; `recipes/test.sh all` and CI run it. What else belongs here: --durations=30.
 SLOW = (
+    "tests/cli/test_doctor.py::test_everything_works_here",
+    "tests/cli/test_evaluations.py::test_detection_with_a_test_file_and_by_folds",
+    "tests/cli/test_report_html.py::test_a_folder_becomes_a_page",
+    "tests/cli/test_train_encoder.py::test_killed_again_and_again",
+    "tests/cli/test_train_encoder.py::test_killed_and_started_again",
+    "tests/encoder_training/test_adam.py::test_a_row_that_nobody_reads_for_long",
+    "tests/encoder_training/test_adam.py::test_every_step_is_that_of_dense_adam",
+    "tests/encoder_training/test_workers.py",
+    "tests/fairseq_training/test_agreement.py",
+    "tests/fairseq_training/test_beam.py::test_lists_are_sequence_generators",
+    "tests/fairseq_training/test_combinations.py",
+    "tests/fairseq_training/test_distributed.py",
+    "tests/fairseq_training/test_half_precision.py",
+    "tests/fairseq_training/test_portions.py::test_out_of_memory_goes_on_in_smaller_portions",
     "tests/fuzz/",
     "tests/system/",
+    "tests/test_other_device.py",
+    "tests/test_real_evaluations.py",
 )
 
 

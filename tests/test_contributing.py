@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SLOW
 from tests.test_architecture import ALLOWED, ROOMS
 
-TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 # | `room/` | what it answers | room, room |
 MAP = dict(re.findall(r"(?m)^\| `(\w+)/` \|.*\| ([\w, ]+) \|$", TEXT))
 # `room/file.py`: `name`, `Class.name`
@@ -38,3 +40,10 @@ def test_an_equation_is_where_contributing_says(path: str, name: str) -> None:
         found = getattr(found, part)
     found = getattr(found, "fget", found)  # of a property, its function
     assert (found.__module__, found.__qualname__) == (module.__name__, name)
+
+
+@pytest.mark.parametrize("entry", SLOW)
+def test_what_is_listed_as_slow_is_there(entry: str) -> None:
+    path, _, name = entry.partition("::")
+    assert (ROOT / path).exists()
+    assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8")
