@@ -260,7 +260,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--init-embeddings",
         metavar="FILE",
-        help="begin with these vectors of --dim numbers (lines of token and numbers, as word2vec "
+        help="begin with these vectors (lines of a token and as many numbers as --dim, as word2vec "
         "and GloVe write them; or an encoder folder), random ones for tokens that are not there "
         "(ParaNMT: PARAGRAM-SL999)",
     )
