@@ -26,5 +26,5 @@ def test_examples(
     monkeypatch.chdir(tmp_path)
     examples = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
     assert len(examples.examples) > 5
-    doctest.DocTestRunner().run(examples)
+    doctest.DocTestRunner(verbose=False).run(examples)
     assert capsys.readouterr().out == ""  # doctest prints what differs

@@ -342,20 +342,21 @@ def test_ranks_skip_together(trainings: Trainings) -> None:
 
 
 def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Trainings) -> None:
-    # the validations at updates 0, 1, 2, ... see these costs, length ratios and BLEU
+    # the validations at updates 0, 1, 2, ... see these costs, length ratios, BLEU and repetition
     setup = (
         "from simile_plugin.fairseq_hooks import watch\n"
         "see = watch.Watch.see\n"
-        "fake = iter([(0.5, 0.9, 30), (0.4, 2.0, 20), (0.4, 1.0, 20), (0.4, 1.6, 20), "
-        "(0.3, 1.7, 20), (0.2, 2.0, 20)])\n"
+        "fake = iter([(0.5, 0.9, 30, 0), (0.4, 2.0, 20, 0), (0.4, 1.0, 20, 0), "
+        "(0.4, 1.6, 20, 0), (0.3, 1.7, 20, 0), (0.2, 2.0, 20, 0)])\n"
         "watch.Watch.see = lambda self, *seen: see(self, *next(fake), seen[-1])\n"
     )
     more = "--max-update 9 --save-interval-updates 1"
     status, log = short(trainings, "gamed", more, setup)
     assert status == 1
     (error,) = errors(trainings, log)
-    assert "training stopped: cost fell from 0.5000 to 0.3000, but so did BLEU, from 30.00" in error
-    assert "from 0.90 to 1.70, outside 0.60 to 1.50" in error and "--risk-length-band 0" in error
+    assert "training stopped: cost fell from 0.5000 to 0.3000, but the length ratio went" in error
+    assert "from 0.900 to 1.700, and BLEU fell from 30.00 to 20.00: the reward is" in error
+    assert "--risk-length-band 0 never stops" in error
     assert read(trainings, log).count("training stops if the next validation finds the same") == 2
     state = torch.load(trainings.folder / "gamed" / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 4
