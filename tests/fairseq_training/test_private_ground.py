@@ -65,10 +65,10 @@ def test_weight_normalisation_is_a_hook_that_can_be_called_by_hand() -> None:
     layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 3))
     (hook,) = layer._forward_pre_hooks.values()
     assert isinstance(hook, WeightNorm)
+    gain, weight = layer.weight_g, layer.weight
+    assert isinstance(gain, torch.Tensor) and isinstance(weight, torch.Tensor)
     with torch.no_grad():
-        layer.weight_g.mul_(2)
-    weight = layer.weight
-    assert isinstance(weight, torch.Tensor)
+        gain.mul_(2)
     before = weight.clone()
     hook(layer, None)
     assert torch.equal(layer.weight, 2 * before)
