@@ -314,38 +314,40 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width, MATCHED_WORDS)
     ref = _padded(lists.ref, lists.ref_lengths, some, -1, MATCHED_WORDS)
     ref_ids = np.take_along_axis(kinds, np.maximum(ref, 0), 1)
-    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2)).clamp_(
-        0, ALMOST
-    )
+    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2))
+    cosines.clamp_(0, ALMOST)
     cosines.masked_fill_(torch.from_numpy(np.arange(width)[:, None] == ref[:, None]), 1.0)
     cosines.masked_fill_(torch.from_numpy(ref[:, None] < 0), -1.0)
     cosines = torch.nn.functional.pad(cosines, (0, 0, 0, 1), value=-1.0)  # the row of padding
     places = hyp.reshape(size, -1) + np.arange(size)[:, None] * (width + 1)
-    s = cosines.flatten(0, 1)[torch.from_numpy(places)].view(size, candidates, -1, ref.shape[1])
-    h = torch.from_numpy(np.minimum(lists.hyp_lengths[rows], MATCHED_WORDS)).view(size, -1, 1)
-    r = torch.from_numpy(np.minimum(lists.ref_lengths[some], MATCHED_WORDS)).view(size, 1, 1)
-    i = torch.arange(s.shape[2]) / h.clamp(min=1)
-    j = torch.arange(s.shape[3]) / r.clamp(min=1)
-    s -= NEARBY * (i.unsqueeze(3) - j.unsqueeze(2)).abs_()
-    return _match_faults(s, h.squeeze(2), r.squeeze(2))
+    s = cosines.flatten(0, 1)[torch.from_numpy(places.ravel())]
+    # Hypotheses last: what is done for each pair of places is then done for all of them at once.
+    s = s.view(*hyp.shape, ref.shape[1]).permute(1, 2, 0).contiguous()
+    h = torch.from_numpy(np.minimum(lists.hyp_lengths[rows], MATCHED_WORDS))
+    r = torch.from_numpy(np.minimum(lists.ref_lengths[some], MATCHED_WORDS).repeat(candidates))
+    i = torch.arange(len(s))[:, None] / h.clamp(min=1)
+    j = torch.arange(s.shape[1])[:, None] / r.clamp(min=1)
+    s -= NEARBY * (i[:, None] - j).abs_()
+    found = _match_faults(s, h, r)
+    return {name: values.view(size, candidates) for name, values in found.items()}
 
 
 def _match_faults(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
-    """From likeness s (G, N, T, Q), below 0 at padding, and lengths h (G, N) and r (G, 1)."""
-    best_h, best_r = s.amax(3, keepdim=True), s.amax(2, keepdim=True)
-    mutual = (s == best_h) & (s == best_r) & (s > 0)
-    pairs = torch.minimum(s[:, :, :-1, :-1], s[:, :, 1:, 1:])
-    p, q = _unlike(best_h.squeeze(3), h), _unlike(best_r.squeeze(2), r)
+    """From likeness s (T, Q, S), below 0 at padding, and lengths h and r (S,): (S,) each."""
+    best_h, best_r = s.amax(1), s.amax(0)
+    mutual = (s == best_h[:, None]) & (s == best_r) & (s > 0)
+    pairs = torch.minimum(s[:-1, :-1], s[1:, 1:])
+    p, q = _unlike(best_h, h), _unlike(best_r, r)
     if pairs.numel():
         single = (h < 2) | (r < 2)
-        p = torch.where(single, p, _unlike(pairs.amax(3), h - 1))
-        q = torch.where(single, q, _unlike(pairs.amax(2), r - 1))
-    found = mutual.sum((2, 3))
-    kept = (mutual[:, :, :-1, :-1] & mutual[:, :, 1:, 1:]).sum((2, 3))
+        p = torch.where(single, p, _unlike(pairs.amax(1), h - 1))
+        q = torch.where(single, q, _unlike(pairs.amax(0), r - 1))
+    found = mutual.float().sum((0, 1))
+    kept = (mutual[:-1, :-1] & mutual[1:, 1:]).float().sum((0, 1))
     breaks = torch.where(found > 1, 1 - kept / (found - 1).clamp(min=1), 0.0)
     return {"pairs_p": p.sqrt(), "pairs_r": q.sqrt(), "breaks": breaks}
 
 
 def _unlike(best: Tensor, count: Tensor) -> Tensor:
-    """1 - mean of the best likenesses (G, N, count), 0 where there is none."""
-    return (1 - best.clamp(min=0).sum(2) / count.clamp(min=1)).clamp(min=0)
+    """1 - mean of the best likenesses (count, S), 0 where there is none."""
+    return (1 - best.clamp(min=0).sum(0) / count.clamp(min=1)).clamp(min=0)
