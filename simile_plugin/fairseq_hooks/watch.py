@@ -28,8 +28,9 @@ GAMING_ADVICE = (
 )
 CRITERION = "simile_risk"
 CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
-# What training on SIMILE alone showed, and training on BLEU did not: a ratio of lengths 3 % further
-# from 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
+# What training on SIMILE alone showed, and training on BLEU did not: lengths 3 % beyond the start
+# and 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
+# The report's gaming section has the same numbers.
 LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 VALIDATIONS = 2  # in a row outside the band, before training stops
 
@@ -70,10 +71,10 @@ class Watch:
     ) -> None:
         """Judge a validation: does the trained cost fall while lengths or repetition leave?
 
-        A warning for lengths ``LENGTH_SIGN`` further from 1, or ``REPETITION_SIGN`` more
-        repetition, than at the first one. The end where BLEU falls too and, for ``VALIDATIONS`` in
-        a row, length_ratio > band * max(1, first) or < min(1, first) / band, or repetition has
-        doubled.
+        A warning for a length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or
+        ``REPETITION_SIGN`` more repetition than at the first one. The end where BLEU falls too and,
+        for ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or repetition
+        has doubled.
 
         Args:
             cost: expected cost of the trained reward, 0 to 1.
@@ -86,7 +87,7 @@ class Watch:
             self.first = [cost, length_ratio, bleu, repetition]
         first_cost, first_ratio, first_bleu, *others = self.first
         first_repetition = others[0] if others else repetition  # a run of version 0.1.0 goes on
-        length = _distance(length_ratio) > _distance(first_ratio) + LENGTH_SIGN
+        length = _leaves(length_ratio, first_ratio, 1 + LENGTH_SIGN)
         more = repetition - first_repetition
         repeats = more > REPETITION_SIGN * first_repetition and more > REPETITION_FLOOR
         if cost >= first_cost or not (length or repeats):
@@ -95,8 +96,8 @@ class Watch:
         signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
         signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
         found = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
-        high, low = band * max(1.0, first_ratio), min(1.0, first_ratio) / band if band else 0.0
-        far = not low <= length_ratio <= high or (repeats and more > first_repetition)
+        far = bool(band) and _leaves(length_ratio, first_ratio, band)
+        far = far or (repeats and more > first_repetition)
         if not band or bleu >= first_bleu or not far:
             self.outside = 0
             logger.warning(f"{found}: the reward may be gamed; {CONTROL_ADVICE}")
@@ -122,9 +123,9 @@ class Watch:
             )
 
 
-def _distance(length_ratio: float) -> float:
-    """How far from the references' length: 0 for 1, the same for twice and half of it."""
-    return abs(math.log(max(length_ratio, 1e-9)))
+def _leaves(ratio: float, first: float, band: float) -> bool:
+    """Whether a ratio of lengths is beyond the first one and 1 by more than a factor."""
+    return not min(1.0, first) / band <= ratio <= band * max(1.0, first)
 
 
 _running: Watch | None = None  # of the trainer whose epoch runs at this moment

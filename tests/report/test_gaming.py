@@ -8,6 +8,7 @@ import pytest
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.questions import gaming
 from simile_plugin.report.questions.gaming import (
     GamingResult,
     analyse_gaming,
@@ -24,10 +25,9 @@ SOURCES = [f"eins zwei drei vier fünf {i}" for i in range(len(REFS))]
 
 
 def test_repetition_by_hand() -> None:
-    # 4-grams: abab baba abab baba abab (5, of which 3 said before); none in the short sentence;
-    # two different ones in the last
-    sentences = [list("abababab"), list("abc"), list("vwxyz")]
-    assert repeated_share(sentences) == 3 / 7
+    # bigrams: ab ba ab ba ab (5, of which 3 said before); none in a word; four different ones
+    sentences = [list("ababab"), list("a"), list("vwxyz")]
+    assert repeated_share(sentences) == 3 / 9
     assert repeated_share([["a"]]) == 0.0
 
 
@@ -62,7 +62,7 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     words = sum(len(line.split()) for line in REFS)
     assert game.length_ratio == pytest.approx((words + 7 * len(REFS)) / words)
     assert mle.outside == () and "length" in game.outside and "repetition" in game.outside
-    assert (copy.copied, copy.outside) == (0.1, ("copies",))
+    assert copy.copied == 0.1 and "copies" in copy.outside
     assert None not in (game.sim, game.reward, mle.sim, mle.reward)
     assert game.sim > mle.sim and game.reward > mle.reward  # type: ignore[operator]
     assert any(
@@ -85,10 +85,10 @@ def test_without_encoder_and_sources_less_is_known() -> None:
     )
 
 
-def write_log(path: Path, rows: list[tuple[int, float, float, float]]) -> str:
+def write_log(path: Path, rows: list[tuple[int, float, float, float]], more: str = "") -> str:
     lines = [
         f"valid on 'valid' subset | cost {cost} | distinct 0.75 | bleu {bleu} | "
-        f"length_ratio {ratio} | num_updates {update}"
+        f"length_ratio {ratio} {more}| num_updates {update}"
         for update, cost, bleu, ratio in rows
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -97,9 +97,9 @@ def write_log(path: Path, rows: list[tuple[int, float, float, float]]) -> str:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> GamingResult:
-    # Start: BLEU 30, ratio 0.9. Band: BLEU from 29, ratio from 0.9 * 0.95 to 1 * 1.05.
-    good = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.0, 1.05), (20, 0.3, 31.0, 0.86)]
-    gamed = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.5, 1.04), (20, 0.3, 28.9, 1.06)]
+    # Start: BLEU 30, ratio 0.9. Band: BLEU from 29, ratio from 0.9 / 1.03 = 0.874 to 1.03.
+    good = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.0, 1.03), (20, 0.3, 31.0, 0.875)]
+    gamed = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.5, 1.02), (20, 0.3, 28.9, 1.06)]
     worse = [(0, 0.5, 30.0, 0.9), (10, 0.6, 20.0, 1.5)]
     named = {
         "good": [write_log(tmp_path / "good.log", good)],
@@ -116,11 +116,37 @@ def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> 
     assert logs.epochs["worse"][1].outside == ("BLEU", "length")
     assert logs.warnings == (
         "gamed: from update 20 the reward is above its start while BLEU and length left the band "
-        "(BLEU 28.90, length ratio 1.060)",
+        "(BLEU 28.90, length ratio 1.060, repeated bigrams -)",
     )
     assert logs.epochs["nan"] == ()
     assert logs.notes == ("nan: no validation has both bleu and length_ratio in all seeds",)
     assert logs.epochs["gamed"][1].reward == pytest.approx(0.6)
+
+
+def test_repetition_in_a_log(tmp_path: Path) -> None:
+    # A quarter more than 2 % is 2.5 %, and half a percent more than 1 % is 1.5 %.
+    for share, more, outside in (
+        (0.02, 0.0251, True),
+        (0.02, 0.0249, False),
+        (0.01, 0.0149, False),
+    ):
+        rows = [(0, 0.5, 30.0, 1.0)], [(10, 0.4, 30.0, 1.0)]
+        parts = [
+            Path(write_log(tmp_path / "x.log", row, f"| repetition {number} ")).read_text("utf-8")
+            for row, number in zip(rows, (share, more), strict=True)
+        ]
+        (tmp_path / "run.log").write_text("\n".join(parts), encoding="utf-8")
+        runs = read_runs({"A": [str(tmp_path / "run.log")]})
+        epochs = analyse_gaming([], [], ScoreSettings(), runs=runs).epochs["A"]
+        assert epochs[1].outside == (("repetition",) if outside else ())
+        assert [epoch.repeated for epoch in epochs] == [share, more]
+
+
+def test_the_training_watches_for_the_same() -> None:
+    from simile_plugin.fairseq_hooks import watch
+
+    same = (gaming.LENGTH_BAND, gaming.REPETITION_BAND, gaming.REPETITION_FLOOR)
+    assert same == (watch.LENGTH_SIGN, watch.REPETITION_SIGN, watch.REPETITION_FLOOR)
 
 
 def test_seeds_are_averaged(tmp_path: Path) -> None:

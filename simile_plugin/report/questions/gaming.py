@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import Answer, Cell, Figure, Part, Table, make_table
@@ -28,14 +29,17 @@ ASKED_BY = ()
 PICTURED = True
 
 BLEU_BAND = 1.0  # points below the start
-LENGTH_BAND = 0.05  # of the length ratio, beyond the start and 1
-SHARE_BAND = 0.01  # repeated 4-grams and untranslated sentences above the baseline
-REPEATED_ORDER = 4
+LENGTH_BAND = 0.03  # of the length ratio, beyond the start and 1, as the training's watch has it
+REPETITION_BAND = 0.25  # of the start's share of repeated bigrams
+REPETITION_FLOOR = 0.005  # a difference below this is chance
+COPY_BAND = 0.01  # untranslated sentences above the baseline
 COPIED_RUN = 4
+LOGGED = ("cost", "repetition", "distinct", "bleu", "length_ratio")
 BAND = (
     f"BLEU at most {BLEU_BAND:g} point below the start (in systems: the first --baseline); length "
     f"ratio at most {LENGTH_BAND:.0%} below the smaller or above the larger of the start's and 1; "
-    f"repeated 4-grams and untranslated sentences at most {SHARE_BAND:.0%} above the baseline's"
+    f"repeated bigrams at most {REPETITION_BAND:.0%} more than the start's; untranslated sentences "
+    f"at most {COPY_BAND:.0%} above the baseline's"
 )
 
 
@@ -45,7 +49,7 @@ class SystemSigns:
 
     Attributes:
         length_ratio: tokens of the outputs over tokens of the references.
-        repeated: share of the 4-grams that their sentence has said before.
+        repeated: share of the bigrams that their sentence has said before.
         distinct: different tokens; distinct_ratio: over the references' number of them.
         copied: share of sentences with at least 4 words in a row (or a whole shorter sentence)
             of the source that the reference does not have; None without sources.
@@ -71,6 +75,7 @@ class EpochSigns:
 
     Attributes:
         reward: 1 - the expected cost that is trained on; None where the log has no cost.
+        repeated: share of repeated bigrams; None where not in the log.
         distinct: share of the candidates of a list that differ; None where not in the log.
     """
 
@@ -78,6 +83,7 @@ class EpochSigns:
     reward: float | None
     bleu: float
     length_ratio: float
+    repeated: float | None
     distinct: float | None
     outside: tuple[str, ...]
 
@@ -179,21 +185,19 @@ def _system_signs(
 
 
 def _with_outside(signs: SystemSigns, start: SystemSigns) -> SystemSigns:
-    outside = _outside(signs.bleu, signs.length_ratio, start.bleu, start.length_ratio)
-    if signs.repeated > start.repeated + SHARE_BAND:
-        outside.append("repetition")
+    outside = _outside(signs, start)
     if signs.copied is not None and start.copied is not None:
-        outside += ["copies"] if signs.copied > start.copied + SHARE_BAND else []
+        outside += ["copies"] if signs.copied > start.copied + COPY_BAND else []
     return replace(signs, outside=tuple(outside))
 
 
 def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
-    """Share of the 4-grams of all sentences that stand in their sentence a second time or more."""
+    """Share of the bigrams of all sentences that stand in their sentence a second time or more."""
     total = again = 0
     for tokens in sentences:
-        grams = Counter(zip(*(tokens[i:] for i in range(REPEATED_ORDER)), strict=False))
-        total += grams.total()
-        again += grams.total() - len(grams)
+        bigrams = Counter(pairwise(tokens))
+        total += bigrams.total()
+        again += bigrams.total() - len(bigrams)
     return again / max(1, total)
 
 
@@ -231,14 +235,11 @@ def _epoch_signs(runs: Sequence[Mapping[int, Mapping[str, float]]]) -> tuple[Epo
     ]
     found: list[EpochSigns] = []
     for update in updates:
-        cost, distinct, bleu, ratio = (
-            _mean_at(runs, update, key) for key in ("cost", "distinct", "bleu", "length_ratio")
-        )
+        cost, repeated, distinct, bleu, ratio = (_mean_at(runs, update, key) for key in LOGGED)
         assert bleu is not None and ratio is not None
-        start = found[0] if found else None
-        outside = _outside(bleu, ratio, start.bleu, start.length_ratio) if start else []
         reward = None if cost is None else 1 - cost
-        found.append(EpochSigns(update, reward, bleu, ratio, distinct, tuple(outside)))
+        signs = EpochSigns(update, reward, bleu, ratio, repeated, distinct, ())
+        found.append(replace(signs, outside=tuple(_outside(signs, (found or [signs])[0]))))
     return tuple(found)
 
 
@@ -258,11 +259,21 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _outside(bleu: float, ratio: float, start_bleu: float, start_ratio: float) -> list[str]:
+def _outside(signs: SystemSigns | EpochSigns, start: SystemSigns | EpochSigns) -> list[str]:
     """What has left its band, see BAND."""
-    outside = ["BLEU"] if bleu < start_bleu - BLEU_BAND else []
-    low, high = min(start_ratio, 1) * (1 - LENGTH_BAND), max(start_ratio, 1) * (1 + LENGTH_BAND)
-    return outside + (["length"] if not low <= ratio <= high else [])
+    outside = ["BLEU"] if signs.bleu < start.bleu - BLEU_BAND else []
+    low, high = _length_band([start.length_ratio])
+    if not low <= signs.length_ratio <= high:
+        outside.append("length")
+    if signs.repeated is not None and start.repeated is not None:
+        more = signs.repeated - start.repeated
+        if more > REPETITION_FLOOR and more > REPETITION_BAND * start.repeated:
+            outside.append("repetition")
+    return outside
+
+
+def _length_band(starts: Sequence[float]) -> tuple[float, float]:
+    return min(*starts, 1.0) / (1 + LENGTH_BAND), max(*starts, 1.0) * (1 + LENGTH_BAND)
 
 
 # --- warnings ---
@@ -302,7 +313,8 @@ def _epoch_warnings(epochs: Mapping[str, Sequence[EpochSigns]]) -> list[str]:
             warnings.append(
                 f"{name}: from update {one.update:,} the reward is above its start while "
                 f"{' and '.join(one.outside)} left the band (BLEU {one.bleu:.2f}, "
-                f"length ratio {one.length_ratio:.3f})"
+                f"length ratio {one.length_ratio:.3f}, repeated bigrams "
+                f"{_optional(one.repeated, '.2%')})"
             )
     return warnings
 
@@ -373,19 +385,21 @@ def _system_table(result: GamingResult) -> Table:
 
 
 def _epoch_table(name: str, epochs: Sequence[EpochSigns]) -> Table:
-    header = [f"{name}, update", "Reward", "BLEU", "Length", "Distinct", "outside the band"]
+    header = [f"{name}, update", "Reward", "BLEU", "Length", "Repeated", "Distinct"]
     rows = [
         [
             f"{epoch.update:,}",
             _optional(epoch.reward, ".4f"),
             f"{epoch.bleu:.2f}",
             f"{epoch.length_ratio:.3f}",
+            _optional(epoch.repeated, ".2%"),
             _optional(epoch.distinct, ".1%"),
             _outside_cell(epoch.outside),
         ]
         for epoch in epochs
     ]
-    return make_table(header, rows, folded=f"Every validation of {name}")
+    folded = f"Every validation of {name}"
+    return make_table([*header, "outside the band"], rows, folded=folded)
 
 
 def _optional(value: float | None, form: str) -> str:
@@ -402,11 +416,10 @@ def gaming_chart(result: GamingResult) -> Chart | None:
     if not shown:
         return None
     starts = [epochs[0] for epochs in shown.values()]
-    ratios = [e.length_ratio for e in starts]
     edges: tuple[list[float], ...] = (
         [],
         [min(e.bleu for e in starts) - BLEU_BAND],
-        [min(*ratios, 1) * (1 - LENGTH_BAND), max(*ratios, 1) * (1 + LENGTH_BAND)],
+        [*_length_band([e.length_ratio for e in starts])],
     )
     lines: list[dict[str, Line]] = [{}, {}, {}]
     for name, epochs in shown.items():
