@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name, whole_number
 from simile_plugin.files import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from simile_plugin.evaluation import Probed, Scores
-    from simile_plugin.statistics import Chart
 
 HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
 
@@ -48,7 +42,6 @@ examples:
   simile probe --reward simile --reward learned:REWARD --reward my_module:my_function \\
       --ref val.en --hyp mle.en --encoder ENCODER --nbest mle.nbest --svg probe.svg
 """
-METEOR = "meteor"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,39 +96,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Probe and print; InputError for input that cannot be probed."""
     import json
-    from contextlib import nullcontext
-    from dataclasses import asdict
 
-    from simile_plugin import __version__
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
-    from simile_plugin.files import Progress, atomic_write
+    from simile_plugin.files import atomic_write
+    from simile_plugin.report import analyse_probe, answer_probe, render_text
 
     _check_picture(args)
     texts = _read_texts(args)
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
-    specs = args.reward or [*(["simile"] if encoder else []), "chrf", "bleu"]
-    found: dict[str, Probed] = {}
-    with Meteor() if METEOR in specs else nullcontext() as meteor:
-        rewards = _rewards(specs, encoder, meteor)
-        steps = len(rewards) * probe_steps(args.search_words)
-        with Progress(steps, " steps", "probing") as bar:
-            for name, scores in rewards.items():
-                found[name] = probe_reward(
-                    scores, texts, args.search_words, args.resamples, args.seed, bar.update
-                )
+    found = analyse_probe(
+        args.reward or [], texts, encoder, args.search_words, args.resamples, args.seed
+    )
+    base = f"harm is done to {len(texts.refs)} {'hypotheses' if texts.hyps else 'references'}"
+    answer = answer_probe(found, base, encoder, args.seed, args.resamples)
     if args.svg:
+        assert answer.chart is not None
         with atomic_write(args.svg, "wb") as stream:
-            _chart(found).write(stream, args.svg.rpartition(".")[2].lower())
-    made = f"seed:{args.seed}|resamples:{args.resamples}|version:{__version__}"
-    signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
+            answer.chart.write(stream, args.svg.rpartition(".")[2].lower())
     if args.json:
-        content: dict[str, Any] = {"signature": signature, "sentences": len(texts.refs)}
-        rewards_found = {name: asdict(probed) for name, probed in found.items()}
-        print(json.dumps({**content, "rewards": rewards_found}, indent=2, ensure_ascii=False))
+        content = {"sentences": len(texts.refs), **answer.data}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        base = "hypotheses" if texts.hyps else "references"
-        print(f"{_format(found)}\n\n{len(texts.refs)} {base}; {signature}")
+        print(render_text(answer), end="")
     return 0
 
 
@@ -190,83 +172,3 @@ def _read_synonyms(path: str) -> dict[str, list[str]]:
     if not found:
         raise InputError(f"--synonyms: {path} is empty; expected word TAB word a line")
     return found
-
-
-def _rewards(specs: list[str], encoder: Any, meteor: Any) -> dict[str, Scores]:
-    """The rewards by the names that the tables show: a folder is named by its content."""
-    from simile_plugin.evaluation import meteor_lists, reward_scores
-    from simile_plugin.reward import Reward
-
-    found: dict[str, Scores] = {}
-    for spec in specs:
-        reward = None if spec == METEOR else Reward(spec)
-        name = reward.identity if reward else spec
-        if name in found:
-            raise InputError(f"--reward: got '{spec}' twice; expected different rewards")
-        if reward and reward.needs_encoder and encoder is None:
-            raise InputError(
-                f"--reward {spec}: needs --encoder DIR, a reward encoder "
-                "(make one by simile train-encoder)"
-            )
-        found[name] = reward_scores(reward, encoder) if reward else meteor_lists(meteor)
-    return found
-
-
-def _format(found: Mapping[str, Probed]) -> str:
-    """Tables of kinds by rewards, then what else was found of each reward."""
-    from simile_plugin.statistics import text_table
-
-    kinds: dict[str, Any] = {
-        kind: change for probed in found.values() for kind, change in probed.changes.items()
-    }
-
-    def table(title: str, cell: Any) -> str:
-        grid = [[title, "n", *found]]
-        for kind, any_change in kinds.items():
-            cells = [cell(probed.changes[kind]) for probed in found.values()]
-            shown = f"{kind} (harmless)" if any_change.harmless else kind
-            grid.append([shown, str(any_change.count), *cells])
-        return text_table(grid)
-
-    parts = [
-        table("change", lambda of: f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"),
-        table("not lower, %", lambda of: f"{of.not_lower:.1f}"),
-    ]
-    if any(probed.spread for probed in found.values()):
-        by_spread = "change in spreads"
-        parts.append(
-            table(by_spread, lambda of: "-" if of.spreads is None else f"{of.spreads:+.2f}")
-        )
-        rows = [["within n-best lists", *found]]
-        rows.append(["spread", *(_number(probed.spread, ".4f") for probed in found.values())])
-        lengths = [_number(probed.length, "+.2f") for probed in found.values()]
-        rows.append(["correlation with length", *lengths])
-        parts.append(text_table(rows))
-    means = [[*probed.means.items()] for probed in found.values()]
-    rows = [["mean reward of", *found]]
-    for number, (name, _) in enumerate(means[0]):
-        rows.append([name, *(f"{of[number][1]:.3f}" for of in means)])
-    fixed = {name: probed.fixed for name, probed in found.items() if probed.fixed}
-    if fixed:
-        rows.append(["one fixed text", *(f"{of.score:.3f}" for of in fixed.values())])
-    parts.append(text_table(rows))
-    if fixed:
-        parts.append("\n".join(f"fixed text for {name}: {of.text}" for name, of in fixed.items()))
-    return "\n\n".join(parts)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-def _chart(found: Mapping[str, Probed]) -> Chart:
-    from simile_plugin.statistics import Bar, interval_chart
-
-    panels = {
-        name: [
-            Bar(kind, change.mean, change.low, change.high)
-            for kind, change in probed.changes.items()
-        ]
-        for name, probed in found.items()
-    }
-    return interval_chart("Change of each reward by each kind of harm, with 95% intervals", panels)

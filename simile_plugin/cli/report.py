@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_lists(group)
     title = "quality: how well --encoder and other metrics rank"
     _add_quality(parser.add_argument_group(title))
+    text = (
+        "probe: a reward to be asked how it can be gamed, as simile probe does: simile, bleu, "
+        "chrf, learned:DIR, a mix, module:function, meteor; repeat. Harm is done to the output of "
+        "the first --baseline, or to --ref"
+    )
+    _add(parser.add_argument_group("probe"), "--reward", "SPEC", text, default=[])
     title = "lexical, examples and gaming: what changed (by --only)"
     _add_details(parser.add_argument_group(title))
     people = parser.add_argument_group("human: ratings by people")

@@ -29,6 +29,7 @@ from simile_plugin.report.questions import (
     find_question,
 )
 from simile_plugin.report.questions.human import answer_ratings
+from simile_plugin.report.questions.probe import analyse_probe, answer_probe
 from simile_plugin.report.questions.quality import (
     FEWEST_RESAMPLES,
     analyse_quality,
@@ -49,8 +50,10 @@ __all__ = [
     "DrawSettings",
     "Inputs",
     "PairedTest",
+    "analyse_probe",
     "analyse_quality",
     "analyse_ratings",
+    "answer_probe",
     "answer_ratings",
     "ask",
     "ask_for_page",

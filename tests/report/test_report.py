@@ -192,7 +192,7 @@ def test_every_file_is_read_and_every_text_tokenised_once(
     assert whole == Counter(line for text in every for line in text)
 
 
-ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming"]
+ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming", "probe"]
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -17,6 +17,7 @@ from simile_plugin.report.inputs import Inputs
 # In the order in which they are shown.
 NAMES = (
     *("results", "human", "examples", "curves", "nbest", "costs", "lexical", "quality", "gaming"),
+    "probe",
 )
 
 

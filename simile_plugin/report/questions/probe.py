@@ -1,0 +1,188 @@
+"""How can a reward be gamed? What harm, length and one text for every sentence do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from simile_plugin import __version__
+from simile_plugin.files import InputError, Progress
+from simile_plugin.report.answer import Answer, Cell, Figure, Part, make_table
+from simile_plugin.statistics import Bar, Chart, interval_chart
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder import RewardEncoder
+    from simile_plugin.evaluation import Change, Meteor, Probed, Scores, Texts
+    from simile_plugin.report.inputs import Inputs
+
+NEEDS = (("ref",),)
+ASKED_BY = ("reward",)
+PICTURED = True
+
+METEOR = "meteor"
+SEARCH_WORDS = 50  # of the fixed text; a page is not worth the minute that simile probe takes
+
+
+def analyse_probe(
+    specs: Sequence[str],
+    texts: Texts,
+    encoder: RewardEncoder | None,
+    search_words: int,
+    resamples: int,
+    seed: int,
+) -> dict[str, Probed]:
+    """Probe rewards, with a progress bar; a learned reward is named by its content.
+
+    Args:
+        specs: what --reward takes, or meteor; none of them: those that need no more than is there.
+
+    Raises:
+        InputError: for a bad spec, one that is given twice or lacks its encoder, or texts without
+            a line that can be harmed.
+    """
+    from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
+
+    specs = specs or [*(["simile"] if encoder else []), "chrf", "bleu"]
+    found = {}
+    with Meteor() if METEOR in specs else nullcontext() as meteor:
+        rewards = _rewards(specs, encoder, meteor)
+        with Progress(len(rewards) * probe_steps(search_words), " steps", "probing") as bar:
+            for name, scores in rewards.items():
+                found[name] = probe_reward(scores, texts, search_words, resamples, seed, bar.update)
+    return found
+
+
+def _rewards(
+    specs: Sequence[str], encoder: RewardEncoder | None, meteor: Meteor | None
+) -> dict[str, Scores]:
+    from simile_plugin.evaluation import meteor_lists, reward_scores
+    from simile_plugin.reward import Reward
+
+    found: dict[str, Scores] = {}
+    for spec in specs:
+        reward = None if spec == METEOR else Reward(spec)
+        name = reward.identity if reward else spec
+        if name in found:
+            raise InputError(f"--reward: got '{spec}' twice; expected different rewards")
+        if reward and reward.needs_encoder and encoder is None:
+            raise InputError(
+                f"--reward {spec}: needs --encoder DIR, a reward encoder "
+                "(make one by simile train-encoder)"
+            )
+        if reward:
+            found[name] = reward_scores(reward, encoder)
+        else:
+            assert meteor is not None
+            found[name] = meteor_lists(meteor)
+    return found
+
+
+# --- the answer ---
+
+
+def ask(inputs: Inputs) -> Answer:
+    """Probe --reward on --ref, the first baseline's output, --src and --nbest-lists."""
+    from simile_plugin.evaluation import Texts
+    from simile_plugin.nbest import read_nbest_lists
+
+    args, test, encoder = inputs.args, inputs.test, inputs.settings.encoder
+    hyps: Sequence[str] = ()
+    if args.sys:
+        named = {system.name: system for system in inputs.systems}
+        hyps = named[inputs.baselines[0]].outputs[0]
+    lists = read_nbest_lists(args.nbest_lists, "--nbest-lists") if args.nbest_lists else []
+    texts = Texts(
+        inputs.refs, hyps, inputs.sources or (), lists=[(one.hyps, one.ref) for one in lists]
+    )
+    settings = (encoder, SEARCH_WORDS, test.resamples, test.seed)
+    found = analyse_probe(args.reward, texts, *settings)
+    made_from = f"the first output of {inputs.baselines[0]}" if hyps else "the references"
+    return answer_probe(found, f"harm is done to {made_from}", *settings[::3], test.resamples)
+
+
+def answer_probe(
+    found: Mapping[str, Probed],
+    base: str,
+    encoder: RewardEncoder | None,
+    seed: int,
+    resamples: int,
+) -> Answer:
+    """Tables of kinds of change by rewards, then what else was found of each reward."""
+    made = f"seed:{seed}|resamples:{resamples}|version:{__version__}"
+    signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
+    caption = "Change of each reward by each kind of harm, with 95% intervals: left of 0 is sound."
+    parts: list[Part] = [Figure(_chart(found), caption)]
+    parts.append(_by_kind(found, "change", _change))
+    parts.append(_by_kind(found, "not lower, %", lambda of: Cell(f"{of.not_lower:.1f}")))
+    if any(probed.spread for probed in found.values()):
+        parts.append(_by_kind(found, "change in spreads", lambda of: _number(of.spreads, "+.2f")))
+        rows = [["spread", *(_number(of.spread, ".4f") for of in found.values())]]
+        lengths = [_number(of.length, "+.2f") for of in found.values()]
+        rows.append(["correlation with length", *lengths])
+        parts.append(make_table(["within n-best lists", *found], rows))
+    means = [[*probed.means.items()] for probed in found.values()]
+    rows = [
+        [name, *(f"{of[number][1]:.3f}" for of in means)]
+        for number, (name, _) in enumerate(means[0])
+    ]
+    fixed = {name: probed.fixed for name, probed in found.items() if probed.fixed}
+    if fixed:
+        rows.append(["one fixed text", *(f"{of.score:.3f}" for of in fixed.values())])
+    parts.append(make_table(["mean reward of", *found], rows))
+    return Answer(
+        "probe",
+        "How can the reward be gamed?",
+        "What training could win: harm that does not lower a reward, length, one text for all.",
+        "Probe of rewards",
+        parts,
+        {"signature": signature, "rewards": {name: asdict(of) for name, of in found.items()}},
+        sentences=_sentences(found),
+        notes=[base, *(f"fixed text for {name}: {of.text}" for name, of in fixed.items())],
+        signatures={"probe": signature},
+    )
+
+
+def _by_kind(found: Mapping[str, Probed], title: str, cell: Callable[[Change], object]) -> Part:
+    kinds = {kind: change for probed in found.values() for kind, change in probed.changes.items()}
+    rows = []
+    for kind, of in kinds.items():
+        shown = f"{kind} (harmless)" if of.harmless else kind
+        cells = [cell(probed.changes[kind]) for probed in found.values()]
+        rows.append([shown, str(of.count), *cells])
+    return make_table([title, "n", *found], rows)
+
+
+def _change(of: Change) -> Cell:
+    text = f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"
+    return Cell(text, of.mean, "bad" if not of.harmless and of.low > 0 else "")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _sentences(found: Mapping[str, Probed]) -> list[str]:
+    """For each reward, the harms that it pays for, or the one that it minds least."""
+    told = []
+    for name, probed in found.items():
+        harms = {kind: of for kind, of in probed.changes.items() if not of.harmless}
+        paid = [kind for kind, of in harms.items() if of.low > 0]
+        least = max(harms, key=lambda kind: harms[kind].mean)
+        if paid:
+            told.append(f"{name} rises on average by {', '.join(paid)}: training can win by it.")
+        else:
+            told.append(
+                f"{name} rises by no harm on average; it minds {least} least "
+                f"({harms[least].mean:+.3f}, not lower in {harms[least].not_lower:.0f} %)."
+            )
+    return told
+
+
+def _chart(found: Mapping[str, Probed]) -> Chart:
+    panels = {
+        name: [Bar(kind, of.mean, of.low, of.high) for kind, of in probed.changes.items()]
+        for name, probed in found.items()
+    }
+    return interval_chart("Change of each reward by each kind of harm, with 95% intervals", panels)
