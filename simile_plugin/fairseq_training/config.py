@@ -168,10 +168,9 @@ class SimileRiskConfig(FairseqDataclass):
     risk_length_control: float = field(
         default=1.0,
         metadata={
-            "help": "how firmly the expected length of the candidates is held: where it was in the "
-            "first updates, relative to the references, or up to 1 percent nearer to theirs. What "
-            "a candidate's length costs is adapted by dual ascent and is nothing while lengths "
-            "stay (0: off, as in the paper)"
+            "help": "share of what the reward pays for length, within n-best lists, that is taken "
+            "away by a cost of length which is adapted at each update, so that the lengths stay "
+            "where the MLE model has them (0: off, as in the paper)"
         },
     )
     risk_length_band: float = field(

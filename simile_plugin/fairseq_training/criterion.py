@@ -48,13 +48,13 @@ class Judgement:
         hyps: B lists of 1 + N strings.
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on.
-        length_cost: (B, 1 + N), what is added to its cost, see risk.LengthControl.
+        lengths: (B, 1 + N), see risk.relative_length.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
-    length_cost: Tensor
+    lengths: Tensor
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -121,8 +121,8 @@ class SimileRiskCriterion(FairseqCriterion):
         with self.clock.phase("text"):  # waits for the device: before that has anything else to do
             rows = risk_set.tokens.tolist()
         judge_once = functools.cache(lambda: self.judge(sample, risk_set, rows))
-        lengths = sample["target"].ne(self.padding_idx).sum(-1)
-        divisors = self.token_divisors(lengths)
+        tokens = sample["target"].ne(self.padding_idx).sum(-1)
+        divisors = self.token_divisors(tokens)
 
         def portion_loss(model: nn.Module, portion: Portion) -> tuple[Tensor, Scored]:
             part = part_of(sample, portion.rows, self.padding_idx)
@@ -130,8 +130,8 @@ class SimileRiskCriterion(FairseqCriterion):
             scores = score_rows(model, part, part_set, self.padding_idx, portion.max_tokens)
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
             judged = judge_once()
-            costs = (judged.reward[portion.rows], judged.length_cost[portion.rows])
-            return self.loss(part_set, *scores, *costs, divisors[portion.rows])
+            reward, lengths = judged.reward[portion.rows], judged.lengths[portion.rows]
+            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows])
 
         loss, found = self.portions(
             model,
@@ -143,10 +143,10 @@ class SimileRiskCriterion(FairseqCriterion):
         scored, judgement = Scored.cat(found), judge_once()
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, judgement, scored)
-        sums = sums_over_sentences(scored, judgement.hyps, judgement.scores, lengths)
+        sums = sums_over_sentences(scored, judgement.hyps, judgement.scores, tokens)
         times = {f"seconds_{name}": value for name, value in self.clock.seconds.items()}
-        held = {"length_multiplier": len(lengths) * self.length_control.multiplier}
-        return loss, len(lengths), sums | times | held
+        held = {"length_multiplier": len(tokens) * self.length_control.multiplier}
+        return loss, len(tokens), sums | times | held
 
     def judge(
         self, sample: dict[str, Any], risk_set: RiskSet, rows: list[list[list[int]]]
@@ -164,18 +164,16 @@ class SimileRiskCriterion(FairseqCriterion):
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
             wanted = self.reward.chrf_words, self.reward.learned
             scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
-            # Validation's loss is that of the reward alone, whatever length costs by then.
-            multiplier = self.length_control.multiplier if self.training else 0.0
             words = scores.bleu_stats
-            extra = risk.length_cost(words[..., 0], words[:, 0, 1], multiplier)
+            lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
             if self.reward.function is None:
-                return Judgement(hyps, scores, self.reward.from_scores(scores), extra)
+                return Judgement(hyps, scores, self.reward.from_scores(scores), lengths)
             srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
             first = 0 if self.cfg.risk_include_reference else 1
             values = self.reward.from_function(
                 [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
             )
-            return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), extra)
+            return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), lengths)
 
     def loss(
         self,
@@ -183,14 +181,14 @@ class SimileRiskCriterion(FairseqCriterion):
         token_lprobs: Tensor,
         mean_lprobs: Tensor,
         reward: Tensor,
-        length_cost: Tensor,
+        lengths: Tensor,
         divisors: Tensor,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it.
 
         Args:
             token_lprobs: (B, 1 + N, T), mean_lprobs: (B, T), see score_rows.
-            reward, length_cost: (B, 1 + N).
+            reward, lengths: (B, 1 + N), see Judgement.
             divisors: (B,), see token_divisors.
         """
         reward = reward.to(token_lprobs)
@@ -206,7 +204,9 @@ class SimileRiskCriterion(FairseqCriterion):
             len(self.target_text.symbols),
         )
         gamma = self.cfg.mle_weight
-        held = expected + risk.expected_cost(q, length_cost.to(q))
+        # Validation's loss is that of the reward alone, whatever length costs by then.
+        multiplier = self.length_control.multiplier if self.training else 0.0
+        held = expected + multiplier * risk.expected_cost(q, lengths.to(q))
         loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}
         return loss.sum(), Scored(**{name: value.detach() for name, value in found.items()})
@@ -246,9 +246,9 @@ class SimileRiskCriterion(FairseqCriterion):
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""
-        expected = sum(float(log["expected_words"]) for log in logging_outputs)
-        reference = sum(float(log["bleu_stats"][1]) for log in logging_outputs)
-        self.length_control.update(expected, reference)
+        covariance = sum(float(log["length_covariance"]) for log in logging_outputs)
+        variance = sum(float(log["length_variance"]) for log in logging_outputs)
+        self.length_control.update(covariance, variance)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -95,6 +95,9 @@ def sums_over_sentences(
     members, q, device = scored.members, scored.distribution, scored.loss.device
     deviation = risk.masked_std(scored.reward, members)
     worst = risk.cost_without_members(members).sum()
+    words = scores.bleu_stats.to(device)
+    lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
+    covariance, variance = risk.length_slope(q, 1 - scored.reward, lengths.to(q))
     sums = {
         "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
         "nonfinite": scored.dropped.sum(),
@@ -111,8 +114,9 @@ def sums_over_sentences(
         "zero_std": (deviation <= 1e-6).sum(),
         "candidates": members.sum(),
         "cost_bleu": risk.expected_cost(q, 1 - scores.bleu.to(device)).sum() + worst,
-        "bleu_stats": scores.bleu_stats[:, 1].sum(0).to(device),
-        "expected_words": risk.expected_cost(q, scores.bleu_stats[..., 0].to(q)).sum(),
+        "bleu_stats": words[:, 1].sum(0),
+        "length_covariance": covariance.sum(),
+        "length_variance": variance.sum(),
         **repeated_bigrams(hyps),
     }
     if scores.simile is not None and scores.sim is not None:

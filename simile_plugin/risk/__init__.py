@@ -12,7 +12,7 @@ from simile_plugin.risk.distribution import (
     masked_std,
 )
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
-from simile_plugin.risk.length_control import LengthControl, length_cost
+from simile_plugin.risk.length_control import LengthControl, length_slope, relative_length
 from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
 from simile_plugin.risk.prefix_trees import (
     PrefixTree,
@@ -34,9 +34,10 @@ __all__ = [
     "expected_cost",
     "finite_rows",
     "label_smoothed_nll",
-    "length_cost",
+    "length_slope",
     "masked_std",
     "prefix_tree",
+    "relative_length",
     "repeats",
     "token_lprobs",
     "trees_of_rows",
