@@ -96,8 +96,8 @@ def sums_over_sentences(
     deviation = risk.masked_std(scored.reward, members)
     worst = risk.cost_without_members(members).sum()
     words = scores.bleu_stats.to(device)
-    lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
-    covariance, variance = risk.length_slope(q, 1 - scored.reward, lengths.to(q))
+    relative = risk.relative_length(words[..., 0], words[:, 0, 1])
+    covariance, variance = risk.length_slope(q, 1 - scored.reward, relative.to(q))
     sums = {
         "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
         "nonfinite": scored.dropped.sum(),

@@ -58,6 +58,35 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
+    sample = make_sample(task)
+    criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)
+    model, free, _, log = forward(criterion, sample)
+    risk_set = criterion.generator(model, sample)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    q = criterion.distribution(lprobs, risk_set)
+    judged = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    covariance = variance = expected = 0.0
+    for hyps, reward, weights in zip(judged.hyps, judged.reward, q.tolist(), strict=True):
+        ref = max(1, len(hyps[0].split()))
+        lengths = [(len(hyp.split()) - ref) / ref for hyp in hyps]
+        mean = sum(w * x for w, x in zip(weights, lengths, strict=True))
+        for weight, cost, length in zip(weights, 1 - reward, lengths, strict=True):
+            covariance += weight * float(cost) * (length - mean)
+            variance += weight * (length - mean) ** 2
+        expected += mean
+    criterion.after_update([log])
+    multiplier = criterion.length_control.multiplier
+    assert multiplier == pytest.approx(-covariance / variance, rel=1e-3) != 0
+    held, _, _ = criterion(model, sample)
+    assert held.item() == pytest.approx(free.item() + 0.6 * 10 * multiplier * expected, rel=1e-4)
+    model.eval()
+    with torch.no_grad():
+        valid = criterion(model, sample)[0]
+        criterion.length_control.strength = 0.0
+        assert torch.equal(criterion(model, sample)[0], valid)
+
+
 def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):
     learned = LearnedReward(
         dict.fromkeys(FAULTS, 0.2), make_lexicon([SENTENCES]), encoder.fingerprint
