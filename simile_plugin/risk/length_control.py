@@ -76,5 +76,5 @@ def length_slope(distribution: Tensor, cost: Tensor, lengths: Tensor) -> tuple[T
         distribution: (B, N) Q, 0 outside the risk set.
         cost, lengths: (B, N), finite everywhere.
     """
-    centred = lengths - (distribution * lengths).sum(-1, keepdim=True)
-    return (distribution * centred * cost).sum(-1), (distribution * centred**2).sum(-1)
+    lengths, cost = (x - (distribution * x).sum(-1, keepdim=True) for x in (lengths, cost))
+    return (distribution * lengths * cost).sum(-1), (distribution * lengths**2).sum(-1)

@@ -67,9 +67,9 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     q = criterion.distribution(lprobs, risk_set)
     judged = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
     covariance = variance = expected = 0.0
-    for hyps, reward, weights in zip(judged.hyps, judged.reward, q.tolist(), strict=True):
-        ref = max(1, len(hyps[0].split()))
-        lengths = [(len(hyp.split()) - ref) / ref for hyp in hyps]
+    for lengths, reward, weights in zip(
+        judged.lengths.tolist(), judged.reward, q.tolist(), strict=True
+    ):
         mean = sum(w * x for w, x in zip(weights, lengths, strict=True))
         for weight, cost, length in zip(weights, 1 - reward, lengths, strict=True):
             covariance += weight * float(cost) * (length - mean)
@@ -80,7 +80,7 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     assert multiplier == pytest.approx(-covariance / variance, rel=1e-3) != 0
     held, _, _ = criterion(model, sample)
     assert held.item() == pytest.approx(free.item() + 0.6 * 10 * multiplier * expected, rel=1e-4)
-    model.eval()
+    criterion.eval()
     with torch.no_grad():
         valid = criterion(model, sample)[0]
         criterion.length_control.strength = 0.0
