@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Choose beam search's length penalty on validation, and translate the test set with it.
+
+Systems whose lengths differ are compared fairly when each is decoded with the penalty that suits
+it. fairseq divides a finished hypothesis's log-probability by its number of tokens to the power of
+--lenpen, and nothing else of its search depends on the penalty: so from lists of fairseq-generate
+--beam N --nbest N come the translations of every penalty, without searching again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+import sacrebleu
+
+LINE = re.compile(r"([TDP])-(\d+)\t(.*)")
+GRID = [tenth / 10 for tenth in range(31)]  # 0: the likeliest, 1: fairseq's default
+
+Lists = dict[int, list[tuple[float, int, str]]]  # id -> log-probability, tokens, text
+
+
+def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
+    """The lists and references that fairseq-generate --nbest printed.
+
+    Exits with one line for a file without them.
+    """
+    texts: dict[int, list[str]] = {}
+    scores: dict[int, list[list[float]]] = {}
+    refs: dict[int, str] = {}
+    with open(path, encoding="utf-8") as stream:
+        for line in stream:
+            if match := LINE.match(line.rstrip("\n")):
+                kind, sentence, rest = match[1], int(match[2]), match[3]
+                if kind == "T":
+                    refs[sentence] = rest
+                elif kind == "D":
+                    texts.setdefault(sentence, []).append(rest.partition("\t")[2])
+                else:
+                    scores.setdefault(sentence, []).append([float(x) for x in rest.split()])
+    if not texts or texts.keys() != scores.keys() or texts.keys() != refs.keys():
+        sys.exit(
+            f"lenpen.py: {path}: got D- lines of {len(texts)}, P- lines of {len(scores)} and "
+            f"T- lines of {len(refs)} sentences; expected all that fairseq-generate --nbest prints"
+        )
+    lists = {
+        sentence: [
+            (sum(own), len(own), text)
+            for own, text in zip(scores[sentence], texts[sentence], strict=True)
+        ]
+        for sentence in sorted(texts)
+    }
+    return lists, refs
+
+
+def choose(lists: Lists, lenpen: float) -> list[str]:
+    """The best of each list under a penalty, in the order of the test set; ties to the first."""
+    return [max(own, key=lambda hyp: hyp[0] / hyp[1] ** lenpen)[2] for own in lists.values()]
+
+
+def tune(lists: Lists, refs: dict[int, str]) -> tuple[float, dict[float, float]]:
+    """The penalty with the best corpus BLEU, of equals the nearest to 1, and BLEU by penalty."""
+    wanted = [refs[sentence] for sentence in lists]
+    bleu = {
+        lenpen: sacrebleu.corpus_bleu(choose(lists, lenpen), [wanted], force=True).score
+        for lenpen in GRID
+    }
+    return max(GRID, key=lambda lenpen: (bleu[lenpen], -abs(lenpen - 1))), bleu
+
+
+def main() -> None:
+    """Read, choose, write, and say which."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    text = "what fairseq-generate --beam 5 --nbest 5 printed for "
+    parser.add_argument("--valid", required=True, metavar="FILE", help=f"{text}the validation set")
+    parser.add_argument("--test", required=True, metavar="FILE", help=f"{text}the test set")
+    parser.add_argument("--out", required=True, metavar="FILE", help="translations of the test set")
+    parser.add_argument("--valid-out", metavar="FILE", help="and of the validation set")
+    args = parser.parse_args()
+    lists, refs = read_lists(args.valid)
+    test, _ = read_lists(args.test)
+    lenpen, bleu = tune(lists, refs)
+    outputs = {args.out: choose(test, lenpen)}
+    if args.valid_out:
+        outputs[args.valid_out] = choose(lists, lenpen)
+    for path, lines in outputs.items():
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+    print(f"lenpen {lenpen:g}: validation BLEU {bleu[lenpen]:.2f} ({bleu[1.0]:.2f} at 1)")
+
+
+if __name__ == "__main__":
+    main()
