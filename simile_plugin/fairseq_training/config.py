@@ -168,9 +168,9 @@ class SimileRiskConfig(FairseqDataclass):
     risk_length_control: float = field(
         default=1.0,
         metadata={
-            "help": "share of what the reward pays for length, within n-best lists, that is taken "
-            "away by a cost of length which is adapted at each update, so that the lengths stay "
-            "where the MLE model has them (0: off, as in the paper)"
+            "help": "how firmly the expected length of the candidates is held where the MLE model "
+            "has it: factor on the cost of length, which is at most what the reward pays for "
+            "length within n-best lists and is adapted at each update (0: off, as in the paper)"
         },
     )
     risk_length_band: float = field(

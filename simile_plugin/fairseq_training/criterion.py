@@ -246,9 +246,11 @@ class SimileRiskCriterion(FairseqCriterion):
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""
-        covariance = sum(float(log["length_covariance"]) for log in logging_outputs)
-        variance = sum(float(log["length_variance"]) for log in logging_outputs)
-        self.length_control.update(covariance, variance)
+        sums = [
+            sum(float(log[key]) for log in logging_outputs)
+            for key in ("length_covariance", "length_variance", "expected_words", "words")
+        ]
+        self.length_control.update(risk.LengthSums(*sums))
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -117,6 +117,8 @@ def sums_over_sentences(
         "bleu_stats": words[:, 1].sum(0),
         "length_covariance": covariance.sum(),
         "length_variance": variance.sum(),
+        "expected_words": risk.expected_cost(q, words[..., 0].to(q)).sum(),
+        "words": (words[:, 0, 1] * members.any(-1)).sum(),
         **repeated_bigrams(hyps),
     }
     if scores.simile is not None and scores.sim is not None:

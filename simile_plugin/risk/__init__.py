@@ -12,7 +12,12 @@ from simile_plugin.risk.distribution import (
     masked_std,
 )
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
-from simile_plugin.risk.length_control import LengthControl, length_slope, relative_length
+from simile_plugin.risk.length_control import (
+    LengthControl,
+    LengthSums,
+    length_slope,
+    relative_length,
+)
 from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
 from simile_plugin.risk.prefix_trees import (
     PrefixTree,
@@ -24,6 +29,7 @@ from simile_plugin.risk.prefix_trees import (
 __all__ = [
     "FiniteRows",
     "LengthControl",
+    "LengthSums",
     "PrefixTree",
     "attention_mask",
     "beyond_bleu_distribution",

@@ -18,6 +18,7 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
+from simile_plugin.risk.length_control import SHARE
 from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
 
@@ -77,7 +78,7 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
         expected += mean
     criterion.after_update([log])
     multiplier = criterion.length_control.multiplier
-    assert multiplier == pytest.approx(-covariance / variance, rel=1e-3) != 0
+    assert multiplier == pytest.approx(-SHARE * covariance / variance, rel=1e-3) != 0
     held, _, _ = criterion(model, sample)
     assert held.item() == pytest.approx(free.item() + 0.6 * 10 * multiplier * expected, rel=1e-4)
     criterion.eval()

@@ -4,8 +4,12 @@ import pytest
 import torch
 
 from simile_plugin.risk.length_control import (
+    FIRST_UPDATES,
+    GAIN,
+    SHARE,
     SMOOTHING,
     LengthControl,
+    LengthSums,
     length_slope,
     relative_length,
 )
@@ -27,69 +31,92 @@ def test_slope_by_hand() -> None:
     assert variance.tolist() == pytest.approx([0.02 + 0.04, 0.0])
 
 
+def sums(slope: float, ratio: float = 1.0) -> LengthSums:
+    return LengthSums(-0.5 * slope, 0.5, 300 * ratio, 300)
+
+
 def test_the_multiplier_by_hand() -> None:
     control = LengthControl()
     assert control.multiplier == 0
-    control.update(-0.06, 0.06)  # long is cheap: length has to cost as much
-    assert control.multiplier == pytest.approx(1.0)
-    control.update(0.3, 0.1)
+    control.update(sums(0.2, 0.9))
+    control.update(LengthSums(0.3, 0.1, 110, 100))  # first and ratio: their mean, 1.0
     kept = 1 - SMOOTHING
-    assert control.multiplier == pytest.approx((0.06 * kept - 0.3) / (0.06 * kept + 0.1))
+    slope = (0.1 * kept - 0.3) / (0.5 * kept + 0.1)
+    assert control.first == control.ratio == pytest.approx(1.0)
+    assert control.multiplier == pytest.approx(SHARE * slope)
 
 
-def test_strength_is_a_share() -> None:
-    for strength in (0.0, 0.5):
+@pytest.mark.parametrize("slope", [0.2, -0.2])
+@pytest.mark.parametrize(
+    ("ratio", "share"),
+    [(1.0, SHARE), (1.1, SHARE + GAIN * SMOOTHING * 0.1), (0.9, 0.05), (0.5, 0.0), (2.0, 1.0)],
+)
+def test_the_share_follows_the_lengths(slope: float, ratio: float, share: float) -> None:
+    """A reward that pays for length is held more when texts grow; one for shortness, less."""
+    control = LengthControl()
+    for _ in range(FIRST_UPDATES):
+        control.update(sums(slope))
+    assert control.multiplier == pytest.approx(SHARE * slope)
+    control.update(sums(slope, ratio if slope > 0 else 2 - ratio))
+    assert control.multiplier == pytest.approx(share * slope)
+
+
+def test_strength_is_a_factor() -> None:
+    for strength in (0.0, 0.5, 2.0):
         control = LengthControl(strength)
-        control.update(-0.06, 0.06)
-        assert control.multiplier == strength
+        control.update(sums(0.2))
+        assert control.multiplier == pytest.approx(strength * SHARE * 0.2)
 
 
-def test_costs_that_pay_for_length_alone_lose_all_they_pay() -> None:
-    lengths = torch.rand(64, 8)
-    q = torch.softmax(torch.randn(64, 8), -1)
+def test_what_has_no_words_or_one_length_pays_nothing() -> None:
     control = LengthControl()
-    control.update(*(float(part.sum()) for part in length_slope(q, 0.7 - 0.3 * lengths, lengths)))
-    assert control.multiplier == pytest.approx(0.3, abs=1e-5)
-
-
-def test_lists_of_one_length_pay_nothing() -> None:
-    control = LengthControl()
-    control.update(0.0, 0.0)
+    control.update(LengthSums(0.0, 0.0, 0, 0))
+    assert control == LengthControl()
+    control.update(LengthSums(0.0, 0.0, 5, 5))
     assert control.multiplier == 0
 
 
+def test_costs_that_pay_for_length_alone_have_that_slope() -> None:
+    lengths = torch.rand(64, 8)
+    q = torch.softmax(torch.randn(64, 8), -1)
+    covariance, variance = length_slope(q, 0.7 - 0.3 * lengths, lengths)
+    assert float(-covariance.sum() / variance.sum()) == pytest.approx(0.3, abs=1e-5)
+
+
 def test_a_restored_control_goes_on_as_if_never_stopped() -> None:
-    whole, first, second = LengthControl(), LengthControl(), LengthControl(0.5)
+    whole, first, second = LengthControl(), LengthControl(), LengthControl()
     for control in (whole, first):
-        control.update(-0.2, 0.3)
-    second.restore(first.state())
-    assert second.strength == 0.5
-    second.strength = 1.0
+        control.update(sums(0.2, 1.02))
+    second.restore(first.state() | {"strength": 0.5})
     for control in (whole, second):
-        control.update(0.1, 0.2)
+        control.update(sums(0.1, 0.97))
     assert second == whole
 
 
-@pytest.mark.parametrize(("pay", "held"), [(0.3, True), (-0.3, True), (0.3, False)])
-def test_a_policy_keeps_its_lengths_and_still_improves(pay: float, held: bool) -> None:
+@pytest.mark.parametrize("pay", [0.3, -0.3])
+def test_a_policy_keeps_its_lengths_and_still_improves(pay: float) -> None:
     """The policy knows the length and the quality of candidates; cost: -quality - pay * length."""
-    generator = torch.Generator().manual_seed(1)
-    weights = torch.zeros(2, requires_grad=True)
-    control = LengthControl(1.0 if held else 0.0)
-    ratios, qualities = [], []
-    for _ in range(300):
-        features = torch.randn(32, 8, 2, generator=generator)
-        lengths, quality = 0.1 * features[..., 0], 0.1 * features[..., 1]
-        q = torch.softmax(features @ weights, -1)
-        cost = -quality - pay * lengths
-        risk = (q * (cost + control.multiplier * lengths)).sum()
-        (gradient,) = torch.autograd.grad(risk, weights)
-        with torch.no_grad():
-            weights -= 0.1 * gradient
-        covariance, variance = length_slope(q.detach(), cost, lengths)
-        control.update(float(covariance.sum()), float(variance.sum()))
-        ratios.append(float((q * lengths).sum() / 32))
-        qualities.append(float((q * quality).sum() / 32))
-    assert sum(qualities[-50:]) / 50 > 0.1  # from 0
-    drift = sum(ratios[-50:]) / 50
-    assert abs(drift) < 0.01 if held else drift > 0.03
+
+    def train(strength: float) -> tuple[float, float]:
+        generator = torch.Generator().manual_seed(1)
+        weights = torch.zeros(2, requires_grad=True)
+        control = LengthControl(strength)
+        found = []
+        for _ in range(300):
+            features = torch.randn(32, 8, 2, generator=generator)
+            lengths, quality = 0.1 * features[..., 0], 0.1 * features[..., 1]
+            q = torch.softmax(features @ weights, -1)
+            cost = -quality - pay * lengths
+            risk = (q * (cost + control.multiplier * lengths)).sum()
+            (gradient,) = torch.autograd.grad(risk, weights)
+            with torch.no_grad():
+                weights -= 0.1 * gradient
+            slope = (float(part.sum()) for part in length_slope(q.detach(), cost, lengths))
+            control.update(LengthSums(*slope, float((q * (1 + lengths)).sum()), 32.0))
+            found.append((float((q * lengths).sum() / 32), float((q * quality).sum() / 32)))
+        length, quality = (sum(part[-50:]) / 50 for part in zip(*found, strict=True))
+        return length, quality
+
+    (free, _), (held, quality) = train(0.0), train(1.0)
+    assert quality > 0.1  # from 0
+    assert free * pay > 0.01 and abs(held) < 0.5 * abs(free)
