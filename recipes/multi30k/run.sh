@@ -16,7 +16,9 @@
 #   RISK_LR       1e-4      learning rate of risk training (Adam, constant)
 #   MLE_WEIGHT    0.3       gamma
 #   COST_SCALE    10        factor on the cost, see README.md
-#   REWARDS       "bleu half simile"
+#   REWARDS       "bleu half simile", and learned where there is one
+#   LEARNED       a learned reward's folder (simile fit-reward), fitted with ENCODER; default: where
+#                 SIMILE_DATA has judgements/ and ENCODER is not given, recipes/reward/run.sh fits one
 #   SEEDS         "1 2"     seeds of each risk training
 #   JOBS          trainings at once; CPU: the number of cores, GPU: 1
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
@@ -31,7 +33,6 @@ RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-1e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
-REWARDS=${REWARDS:-bleu half simile}
 SEEDS=${SEEDS:-1 2}
 HERE=$ROOT/recipes/multi30k
 
@@ -82,7 +83,7 @@ make_encoder() {
     simile train-encoder "$WORK/captions/pairs.tsv" --output "$ENCODER" --vocab-size 8000
 }
 
-# Sets ENCODER, and trains it if it is not there.
+# Sets ENCODER and LEARNED, and makes what is not there.
 reward_encoder() {
     if [ -n "${ENCODER:-}" ]; then
         say "Reward encoder: $ENCODER"
@@ -90,6 +91,11 @@ reward_encoder() {
         say "Training the reward encoder on paraphrases and bitext (recipes/encoder; 10 minutes)"
         WORK=$WORK/reward SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
         ENCODER=$WORK/reward/encoder.1
+        if [ -z "${LEARNED:-}" ] && [ -d "$SIMILE_DATA/judgements" ]; then
+            say "Fitting the learned reward to people's judgements (recipes/reward; 5 minutes)"
+            OUTPUT=$WORK/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh"
+            LEARNED=$WORK/learned/reward
+        fi
     else
         say "Training the reward encoder on the captions (about 2 minutes)"
         ENCODER=$WORK/encoder
@@ -130,6 +136,8 @@ train_mle() {
 train_risk() { # REWARD SEED ENCODER-CONFIG
     threads_for "$JOBS"
     # What another encoder trained is not gone on with.
+    local reward=$1
+    [ "$1" != learned ] || reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
     cmp -s "$3" "$WORK/$1.$2/encoder.json" || {
         rm -rf "${WORK:?}/$1.$2" "$WORK/logs/$1.$2.log"
         mkdir -p "$WORK/$1.$2"
@@ -137,7 +145,7 @@ train_risk() { # REWARD SEED ENCODER-CONFIG
     }
     logged "$WORK/logs/$1.$2.log" fairseq-train "${common[@]}" --save-dir "$WORK/$1.$2" \
         --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
-        --criterion simile_risk --reward "$1" --simile-encoder "$ENCODER" \
+        --criterion simile_risk --reward "$reward" --simile-encoder "$ENCODER" \
         --mle-weight "$MLE_WEIGHT" --risk-cost-scale "$COST_SCALE" --label-smoothing 0.1 \
         --lr "$RISK_LR" --lr-scheduler fixed --clip-norm 5 --batch-size "$RISK_BATCH" \
         --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$RISK_UPDATES" \
@@ -145,9 +153,21 @@ train_risk() { # REWARD SEED ENCODER-CONFIG
     translate_test "$1.$2" checkpoint_last.pt
 }
 
+# Each system is translated at its own --lenpen, chosen on validation: lengths are no part of a reward.
 translate_test() { # SYSTEM CHECKPOINT
-    translate "$WORK/out/$1.txt" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
-        --gen-subset test --beam 5 --remove-bpe sentencepiece --batch-size 50
+    local subset
+    for subset in valid test; do
+        PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t en \
+            --user-dir "$ROOT/user_dir" --path "$WORK/$1/$2" --gen-subset "$subset" --beam 5 \
+            --nbest 5 --remove-bpe sentencepiece --batch-size 50 --required-batch-size-multiple 1 \
+            >"$WORK/out/$1.$subset.log" 2>&1 || {
+            tail -n 5 "$WORK/out/$1.$subset.log" >&2
+            die "fairseq-generate failed, see above (all of it: $WORK/out/$1.$subset.log)"
+        }
+    done
+    python "$ROOT/recipes/lenpen.py" --valid "$WORK/out/$1.valid.log" \
+        --test "$WORK/out/$1.test.log" --out "$WORK/out/$1.txt" --valid-out "$WORK/out/$1.valid.txt" |
+        sed "s/^/   $1: /"
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
@@ -180,6 +200,7 @@ report() {
 say "Multi30k $SRC-en in $WORK"
 once data get_data
 reward_encoder
+REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned}}
 say "Segmenting and binarising the bitext"
 once bin segment
 say "Training the MLE model ($MLE_EPOCHS epochs)"
