@@ -49,7 +49,13 @@ def test_the_multiplier_by_hand() -> None:
 @pytest.mark.parametrize("slope", [0.2, -0.2])
 @pytest.mark.parametrize(
     ("ratio", "share"),
-    [(1.0, SHARE), (1.1, SHARE + GAIN * SMOOTHING * 0.1), (0.9, 0.05), (0.5, 0.0), (2.0, 1.0)],
+    [
+        (1.0, SHARE),
+        (1.1, SHARE + GAIN * SMOOTHING * 0.1),
+        (0.9, SHARE - GAIN * SMOOTHING * 0.1),
+        (0.5, 0.0),
+        (2.0, 1.0),
+    ],
 )
 def test_the_share_follows_the_lengths(slope: float, ratio: float, share: float) -> None:
     """A reward that pays for length is held more when texts grow; one for shortness, less."""
