@@ -71,10 +71,13 @@ def test_subsets_of_both_ends() -> None:
     assert rates[ALL].tolist() == pytest.approx([i / 20 for i in range(20)])
     assert NEGATED not in sets  # there is none
     # 20 % are four pairs: 0 to 3 with gold 0, 1, 2, 5; and 16 to 19 with gold 1, 4, 5, 4.5
-    assert sets["lowest 20% SWER, gold 0 to 2"].gold.tolist() == [0, 1, 2]
-    assert sets["lowest 10% SWER, gold 0 to 1"].gold.tolist() == [0, 1]
-    assert sets["highest 20% SWER, gold 3 to 5"].gold.tolist() == [4, 5, 4.5]
-    assert sets["highest 10% SWER, gold 4 to 5"].gold.tolist() == [5, 4.5]
+    assert sets["Hard STS: lowest 20% SWER, gold 0 to 1"].gold.tolist() == [0, 1]
+    assert sets["Hard STS: highest 20% SWER, gold 4 to 5"].gold.tolist() == [4, 5, 4.5]
+    assert sets["hard: lowest 20% SWER, gold 0 to 2"].gold.tolist() == [0, 1, 2]
+    assert sets["hard: lowest 10% SWER, gold 0 to 1"].gold.tolist() == [0, 1]
+    assert sets["hard: highest 20% SWER, gold 3 to 5"].gold.tolist() == [4, 5, 4.5]
+    assert sets["hard: highest 10% SWER, gold 4 to 5"].gold.tolist() == [5, 4.5]
+    assert not any(name.startswith("easy") for name in sets)  # one pair each
 
 
 def test_negations_and_duplicates() -> None:
@@ -84,23 +87,25 @@ def test_negations_and_duplicates() -> None:
         ("They DON'T sleep", "they rest", 2.0),
         ("a notable knot", "nothing of note", 3.0),
         ("it isn’t here", "it is gone", 5.0),
+        ("it is not here", "it isn't there", 4.5),  # both sides
+        ("we cannot go", "we stay", 2.5),  # one word
     ]
     left, right, gold = (list(side) for side in zip(*rows, strict=True))
     found, _ = hard_sets([StsSet("a", left[:3], right[:3], np.array(gold[:3]))] * 2)
     assert {part.name: len(part.gold) for part in found}[ALL] == 2
     found, _ = hard_sets([StsSet("a", left, right, np.array(gold))])
     sets = {part.name: part for part in found}
-    assert sets[ALL].gold.tolist() == [1, 2, 3, 5]
+    assert sets[ALL].gold.tolist() == [1, 2, 3, 5, 4.5, 2.5]
     assert sets[NEGATED].gold.tolist() == [1, 2, 5]
 
 
 def test_the_table(encoder: Encoder) -> None:
     found = evaluate_hard({"e": encoder}, [pairs_by_overlap()], 0.25)
-    row = found.pearson["lowest 20% SWER, gold 0 to 2"]
+    row = found.pearson["hard: lowest 20% SWER, gold 0 to 2"]
     # Gold 0, 1, 2 rises exactly as the word error rate does.
     assert row[OVERLAP] == pytest.approx(-100)
     assert {"SIM", "SIMILE", "BLEU", "chrF", OVERLAP} <= row.keys()
     assert found.pairs[ALL] == 20
     table = format_hard(found)
-    assert "highest 10% SWER, gold 4 to 5" in table
+    assert "hard: highest 10% SWER, gold 4 to 5" in table
     assert table.count("\nall distinct pairs ") == 2
