@@ -29,9 +29,9 @@ score are read too. Printed: Pearson for each set, the
 unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the folder;
 Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
 within each set). The second sentence is the reference; sym. is the mean of both directions.
---hard adds the pairs of all these sets that words decide worst: those with a negation; of the 20%
-(10%) that share most words, by symmetric word error rate, those of gold 0 to 2 (0 to 1); of the 20%
-(10%) that share fewest, those of gold 3 to 5 (4 to 5).
+--hard adds the pairs of all these sets that words decide worst: those with a negation on one side;
+Hard STS, of the 20% that share most words, by symmetric word error rate, those of gold 0 to 1, and of
+the 20% that share fewest those of gold 4 to 5; more such subsets, and two easy ones.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
