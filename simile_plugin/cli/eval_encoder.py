@@ -30,7 +30,7 @@ unweighted mean over the sets (the papers' convention), and Pearson over all pai
 Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
 within each set). The second sentence is the reference; sym. is the mean of both directions.
 --hard adds the pairs of all these sets that words decide worst: those with a negation on one side;
-Hard STS, of the 20% that share most words, by symmetric word error rate, those of gold 0 to 1, and of
+Hard STS, of the 20% that share most words (by symmetric word error rate) those of gold 0 to 1, of
 the 20% that share fewest those of gold 4 to 5; more such subsets, and two easy ones.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
