@@ -60,14 +60,14 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "lists has no D- lines among its 0; expected what fairseq-generate"),
+        ([], "lists has no D- lines among its 0; expected what fairseq-generate --nbest"),
         (["two boats", "a boat"], "has no D- lines among its 2"),
         (GENERATED[:5], "has one candidate a sentence; expected n-best lists"),
-        (GENERATED[3:8], "has D-1 but no T-1; generate from a test set with references"),
+        (GENERATED[3:8], "has candidates of sentence 1 but no reference \(fairseq: no T-1\); give --ref"),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
-        ([dumped(1)[:-9]], "holds no whole line; expected a file of --risk-dump"),
-        (['{"id": 1}'], r"lists:1: expected id, ref, hyps, scores, .* \(KeyError: 'hyps'\)"),
+        ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
+        (['{"id": 1}'], r"lists:1: expected hyps, and perhaps id, ref, .* \(KeyError: 'hyps'\)"),
         ([dumped(1, scores=[-1.0])], r"lists:1: scores has \[-1.0\]; expected 2 finite numbers"),
         ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile has \[0.5, nan\]"),
     ],
