@@ -139,9 +139,7 @@ def write_choices(
     for found, place, more in zip(lists, choices, values, strict=True):
         if place is not None:
             lines[found.sentence] = one_line(found.hyps[place])
-            records.append(
-                {"id": found.sentence, "hyp": found.hyps[place], "place": place, **more}
-            )
+            records.append({"id": found.sentence, "hyp": found.hyps[place], "place": place, **more})
     with _opened(args.output) as stream:
         for line in map(_dumps, records) if args.json else lines:
             stream.write(line + "\n")

@@ -169,10 +169,7 @@ def _read_texts(args: argparse.Namespace) -> Any:
         named.get("src", ()),
         named.get("other_ref", ()),
         _read_synonyms(args.synonyms) if args.synonyms else {},
-        [
-            (found.hyps, ref)
-            for found, ref in zip(lists, references(lists, "--nbest"), strict=True)
-        ],
+        [(found.hyps, ref) for found, ref in zip(lists, references(lists, "--nbest"), strict=True)],
     )
 
 

@@ -29,6 +29,15 @@ from simile_plugin.nbest.readers import (
     with_references,
     with_sources,
 )
+from simile_plugin.nbest.rerank import (
+    choose_all,
+    cosine_feature,
+    mean_reward,
+    reward_feature,
+    score_feature,
+    tune_weights,
+    weighted,
+)
 
 __all__ = [
     "COSTS",
@@ -38,11 +47,18 @@ __all__ = [
     "NbestList",
     "Utility",
     "choose",
+    "choose_all",
+    "cosine_feature",
     "expected_utilities",
+    "mean_reward",
     "read_lists",
     "read_nbest_lists",
     "references",
+    "reward_feature",
+    "score_feature",
     "sources",
+    "tune_weights",
+    "weighted",
     "with_references",
     "with_sources",
 ]

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.nbest.readers import NbestList
 from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_bleu, pair_chrf
-
-Floats = NDArray[np.float64]
+from simile_plugin.statistics import Floats
 
 WEIGHTS = ("uniform", "model")
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding

@@ -102,9 +102,7 @@ def read_nbest_lists(
     return [found for found in lists if found.hyps]
 
 
-def with_references(
-    lists: Sequence[NbestList], refs: Sequence[str], where: str
-) -> list[NbestList]:
+def with_references(lists: Sequence[NbestList], refs: Sequence[str], where: str) -> list[NbestList]:
     """The lists with the references of their lines.
 
     Raises:

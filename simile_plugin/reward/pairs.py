@@ -7,6 +7,7 @@ the matches of all pairs are one product of two sparse 0/1 matrices, instead of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -21,12 +22,12 @@ def pair_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a") -
     """Sentence BLEU of H candidates against R references: (H, R) float32 in [0, 1]."""
     rows = bleu_token_ids([*hyps, *refs], tokenize)
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    matches, totals = _matches(np.array(sum(rows, []), dtype=np.int64), lengths, len(hyps), 4)
+    units = np.array([*chain.from_iterable(rows)], dtype=np.int64)
+    matches, totals = _matches(units, lengths, len(hyps), BLEU_ORDER)
     shape = (len(hyps), len(refs), 1)
     hyp_lengths, ref_lengths = torch.from_numpy(lengths).split([len(hyps), len(refs)])
     sizes = [hyp_lengths.view(-1, 1, 1).expand(shape), ref_lengths.view(1, -1, 1).expand(shape)]
     own = totals[: len(hyps), None].expand(-1, len(refs), -1)
-    assert BLEU_ORDER == matches.shape[-1]
     return sentence_bleu(torch.cat([*sizes, matches, own], dim=-1))
 
 
