@@ -23,8 +23,8 @@ LISTS is a file of anyone's candidates, also .gz, or - for standard input; by it
   JSON lines:                 {"id": 0, "hyps": ["text", ...], "scores": [-0.5, ...]}
                               and perhaps "ref" and "src"; scores may be left out
   tab-separated lines:        id TAB text TAB score, or id TAB text
-An id is the line of the source, from 0. The output has a line for each, up to the last of them or of
---src; a sentence without candidates has an empty line, and they are counted on standard error.
+An id is the line of the source, from 0. The output has a line for each, up to the last of them or
+of --src; a sentence without candidates has an empty line, and standard error counts these.
 
 Lists from Hugging Face transformers, N = 16 samples of each source:
   out = model.generate(**batch, do_sample=True, num_return_sequences=16)

@@ -1,4 +1,4 @@
-"""`simile rerank`: the candidate of each list that a reward, an encoder or a weighted sum prefers."""
+"""`simile rerank`: the best of each list by a reward, an encoder, or a weighted sum."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -155,5 +155,5 @@ def _simplex(features: int) -> Iterator[tuple[float, ...]]:
     """All K fractions of STEPS that add up to 1, those of the first feature falling."""
     for bars in combinations(range(1, STEPS + features), features - 1):
         edges = [0, *bars, STEPS + features]
-        parts = [(high - low - 1) / STEPS for low, high in zip(edges, edges[1:], strict=False)]
+        parts = [(high - low - 1) / STEPS for low, high in pairwise(edges)]
         yield tuple(reversed(parts))

@@ -45,7 +45,7 @@ def test_rewards_are_those_of_training_one_by_one(
         expected = [float(utility.reward.from_scores(scores)) for scores in singly]
         assert values.tolist() == pytest.approx(expected, abs=1e-6)
     counted = reward_feature(LISTS, refs, Utility(Reward("tests.nbest.test_rerank:words")))
-    assert [row.tolist() for row in counted] == [[7, 8, 8], [], [9, 8]]
+    assert [row.tolist() for row in counted] == [[8, 8, 8], [], [10, 8]]
 
 
 def test_cosines_of_source_and_candidates(encoder: Encoder) -> None:
