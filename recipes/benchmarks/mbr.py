@@ -55,11 +55,14 @@ class CosineOfPairs(MetricCacheable):
     def encode(self, sentences: list[str]) -> Cache:
         return self.Cache(self.encoder.embed_text(sentences))
 
-    def out_proj(self, hypotheses_ir: Cache, references_ir: Cache, sources_ir: object = None) -> Tensor:
+    def out_proj(
+        self, hypotheses_ir: Cache, references_ir: Cache, sources_ir: object = None
+    ) -> Tensor:
         return cosine(hypotheses_ir.vectors, references_ir.vectors)
 
 
 def timed(decode: Callable[[list[str]], int], hyps: list[str]) -> tuple[float, int]:
+    """CPU seconds of a call, after one that is not counted, and the place that it gives."""
     decode(hyps[:4])
     start = time.process_time()
     place = decode(hyps)
@@ -67,6 +70,7 @@ def timed(decode: Callable[[list[str]], int], hyps: list[str]) -> tuple[float, i
 
 
 def main() -> None:
+    """Time every column at every size."""
     lists, encoder = read_lists(sys.argv[1], "LISTS"), load_encoder(sys.argv[2])
     hyps = [hyp for found in lists for hyp in found.hyps][: max(SIZES)]
 

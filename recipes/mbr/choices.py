@@ -36,6 +36,7 @@ def shuffled(found: NbestList) -> NbestList:
 
 
 def main() -> None:
+    """Choose by every utility at every size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("lists", nargs="+", metavar="NAME=FILE", help="samples=: are shuffled")
     parser.add_argument("--encoder", required=True, metavar="DIR")
