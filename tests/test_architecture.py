@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "encoder", "evaluation"),
         *("torch", "numpy", "sentencepiece", "safetensors", "tqdm", "py3langid"),
     },
-    "nbest": {"files", "reward", "statistics"},
+    "nbest": {"files", "encoder", "reward", "statistics", "torch", "numpy"},
     "report": {
         *("files", "encoder", "reward", "statistics", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),

@@ -32,6 +32,8 @@ ORDER = (
     "mine-bitext",
     "convert-encoder",
     "fairseq-train",
+    "mbr",
+    "rerank",
     "score",
     "report",
     "human-eval",

@@ -138,7 +138,7 @@ def _check_picture(args: argparse.Namespace) -> None:
 def _read_texts(args: argparse.Namespace) -> Any:
     from simile_plugin.evaluation import Texts
     from simile_plugin.files import read_parallel
-    from simile_plugin.nbest import read_nbest_lists
+    from simile_plugin.nbest import read_nbest_lists, references
 
     flags = {name: getattr(args, name) for name in ("ref", "hyp", "src", "other_ref")}
     given = {name: path for name, path in flags.items() if path}
@@ -151,7 +151,7 @@ def _read_texts(args: argparse.Namespace) -> Any:
         named.get("src", ()),
         named.get("other_ref", ()),
         _read_synonyms(args.synonyms) if args.synonyms else {},
-        [(found.hyps, found.ref) for found in lists],
+        [(found.hyps, ref) for found, ref in zip(lists, references(lists, "--nbest"), strict=True)],
     )
 
 

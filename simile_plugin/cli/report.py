@@ -17,6 +17,10 @@ HELP = "compare systems: scores with significance tests, what changed; one HTML 
 
 EXAMPLES = """\
 examples:
+  Will training pay? From n-best lists and references alone:
+
+    simile report --nbest-lists mle.nbest --encoder encoder --only headroom --svg headroom.svg
+
   Everything in a folder (layout below) as one HTML page for the browser:
 
     simile report FOLDER --html report.html
@@ -57,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help=text)
     _add_results(parser.add_argument_group("results: scores and significance tests"))
     _add_curves(parser.add_argument_group("curves: both validation costs by update"))
-    group = parser.add_argument_group("costs and nbest: n-best lists, and how long they should be")
+    group = parser.add_argument_group("costs, headroom, nbest: n-best lists, and what they hold")
     _add_lists(group)
     title = "quality: how well --encoder and other metrics rank"
     _add_quality(parser.add_argument_group(title))
@@ -162,10 +166,13 @@ def _add_curves(group: argparse._ArgumentGroup) -> None:
 
 def _add_lists(group: argparse._ArgumentGroup) -> None:
     text = (
-        "costs: lists of the model before fine-tuning: what fairseq-generate --nbest 8 printed, "
-        "or a file of the criterion's --risk-dump"
+        "costs, headroom: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
+        "printed, a file of the criterion's --risk-dump, or as simile mbr --help describes them; "
+        "lists without references take those of --ref"
     )
     _add(group, "--nbest-lists", "FILE", text)
+    text = "headroom: a learned reward (made by simile fit-reward with this --encoder)"
+    _add(group, "--learned", "DIR", text)
     text = (
         "nbest: outputs of systems trained with N candidates: NAME.nN.txt or NAME.nN.SEED.txt, "
         "and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)"

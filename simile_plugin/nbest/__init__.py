@@ -1,5 +1,64 @@
-"""n-best lists of any model: readers."""
+"""Lists of candidates of any model: readers, MBR decoding, reranking.
 
-from simile_plugin.nbest.readers import COSTS, NbestList, read_nbest_lists
+>>> from simile_plugin.encoder import load_encoder
+>>> from simile_plugin.nbest import NbestList, Utility, choose, expected_utilities
+>>> from simile_plugin.reward import Reward
+>>> hyps = ("he paid with coins", "a heron waits", "he paid for the tickets with coins")
+>>> lists = [NbestList(0, None, hyps)]
+>>> utility = Utility(Reward("simile"), load_encoder("encoder"))
+>>> (values,) = expected_utilities(lists, utility)  # sum of SIMILE with each of the list / 3
+>>> values.shape, choose(lists[0], values) != 1  # what no other candidate says is not chosen
+((3,), True)
+"""
 
-__all__ = ["COSTS", "NbestList", "read_nbest_lists"]
+from simile_plugin.nbest.mbr import (
+    TIE,
+    WEIGHTS,
+    Utility,
+    choose,
+    expected_utilities,
+)
+from simile_plugin.nbest.readers import (
+    COSTS,
+    FORMATS,
+    NbestList,
+    read_lists,
+    read_nbest_lists,
+    references,
+    sources,
+    with_references,
+    with_sources,
+)
+from simile_plugin.nbest.rerank import (
+    choose_all,
+    cosine_feature,
+    mean_reward,
+    reward_feature,
+    score_feature,
+    tune_weights,
+    weighted,
+)
+
+__all__ = [
+    "COSTS",
+    "FORMATS",
+    "TIE",
+    "WEIGHTS",
+    "NbestList",
+    "Utility",
+    "choose",
+    "choose_all",
+    "cosine_feature",
+    "expected_utilities",
+    "mean_reward",
+    "read_lists",
+    "read_nbest_lists",
+    "references",
+    "reward_feature",
+    "score_feature",
+    "sources",
+    "tune_weights",
+    "weighted",
+    "with_references",
+    "with_sources",
+]

@@ -1,20 +1,27 @@
-"""n-best lists as fairseq-generate prints them, or as the criterion writes them (--risk-dump)."""
+"""Lists of candidates of anyone's model: fairseq, Moses and Marian, JSON lines, TSV."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, finite_number, read_lines
 
 DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
 Read = Callable[[str, str], list[str]]
 COSTS = ("cost_bleu", "cost_simile")
-REFERENCE_LINE = re.compile(r"T-(\d{1,18})\t(.*)", re.DOTALL)
+TEXT_LINE = re.compile(r"([ST])-(\d{1,18})\t(.*)", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"D-(\d{1,18})\t(\S+)\t(.*)", re.DOTALL)
+TOKENS_LINE = re.compile(r"P-(\d{1,18})\t(.*)")
+NUMBERED_LINE = re.compile(r"(\d{1,18})(\t| \|\|\| )")
+FORMATS = (
+    "what fairseq-generate --nbest N printed, Moses' and Marian's lists (0 ||| text ||| ... ||| "
+    'score), JSON lines {"id": 0, "hyps": [...], "scores": [...]}, or id TAB text TAB score'
+)
 
 
 @dataclass(frozen=True)
@@ -22,65 +29,194 @@ class NbestList:
     """The candidates of one source sentence.
 
     Attributes:
-        hyps: N candidates.
+        sentence: its line, from 0.
+        ref, src: reference and source, where the file has them.
+        hyps: N candidates; there may be none.
         scores: N numbers of the model, higher is likelier; only their order means something here.
+            Empty where the file has none.
         costs: cost_bleu / cost_simile -> N numbers, where the criterion wrote them.
+        lprobs: N log-probabilities in nats, the tokens' added up, where fairseq printed them.
     """
 
     sentence: int
-    ref: str
+    ref: str | None
     hyps: tuple[str, ...]
-    scores: tuple[float, ...]
+    scores: tuple[float, ...] = ()
     costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    src: str | None = None
+    lprobs: tuple[float, ...] = ()
+
+    @property
+    def first(self) -> int:
+        """Place of the model's choice: the highest score, or the first candidate without scores."""
+        return max(range(len(self.scores)), key=self.scores.__getitem__, default=0)
+
+    def cut(self, n: int) -> NbestList:
+        """The first `n` candidates."""
+        costs = {name: values[:n] for name, values in self.costs.items()}
+        return replace(
+            self, hyps=self.hyps[:n], scores=self.scores[:n], costs=costs, lprobs=self.lprobs[:n]
+        )
 
 
-def read_nbest_lists(path: str, flag: str, read: Read = read_lines) -> list[NbestList]:
-    """Read the lists in a file, in the order of their sentences.
+def read_lists(path: str, flag: str, read: Read = read_lines) -> list[NbestList]:
+    """Read the lists in a file, in the order of their sentences; see FORMATS.
 
-    The file is what `fairseq-generate --nbest N` printed (T- and D- lines; scores are fairseq's,
-    base 2 and divided by a power of the length), or what `--risk-dump` wrote (JSON lines). A line
-    cut short at the end of the file is passed over. read: reads the lines of a file.
+    Of fairseq's output S-, T-, D- and P- lines are read (D- scores are base 2 and divided by a
+    power of the length); JSON lines may have ref and src, as --risk-dump writes them; the ids of
+    all formats are lines of the source from 0. A line cut short at the end of the file is passed
+    over. read: reads the lines of a file.
 
     Raises:
-        InputError: naming file and line for lists without reference or with one candidate only.
+        InputError: naming file and line of what cannot be read, or for a file without lists.
     """
     lines = read(path, flag)
     first = next((line for line in lines if line.strip()), "")
-    lists = _dumped(lines, path, flag) if first.startswith("{") else _generated(lines, path, flag)
+    if first.startswith("{"):
+        return _dumped(lines, path, flag)
+    if match := NUMBERED_LINE.match(first):
+        return _listed(lines, match[2], path, flag)
+    return _generated(lines, path, flag)
+
+
+def read_nbest_lists(
+    path: str, flag: str, read: Read = read_lines, refs: Sequence[str] | None = None
+) -> list[NbestList]:
+    """:func:`read_lists` for what compares candidates with references.
+
+    Args:
+        refs: a reference for each line of the source, for a file that has none.
+
+    Raises:
+        InputError: also for lists without reference or with one candidate only.
+    """
+    lists = read_lists(path, flag, read)
+    if refs is not None and all(found.ref is None for found in lists):
+        lists = with_references(lists, refs, f"{flag}: {path}")
+    references(lists, f"{flag}: {path}")
     if all(len(found.hyps) < 2 for found in lists):
         raise InputError(
             f"{flag}: {path} has one candidate a sentence; expected n-best lists: "
             "fairseq-generate --beam 8 --nbest 8"
         )
-    return lists
+    return [found for found in lists if found.hyps]
+
+
+def with_references(lists: Sequence[NbestList], refs: Sequence[str], where: str) -> list[NbestList]:
+    """The lists with the references of their lines.
+
+    Raises:
+        InputError: beginning with `where`, if there is a list beyond the last reference.
+    """
+    return [replace(found, ref=_line_of(found, refs, "references", where)) for found in lists]
+
+
+def with_sources(lists: Sequence[NbestList], srcs: Sequence[str], where: str) -> list[NbestList]:
+    """The lists with the sources of their lines; raises as :func:`with_references`."""
+    return [replace(found, src=_line_of(found, srcs, "sources", where)) for found in lists]
+
+
+def _line_of(found: NbestList, lines: Sequence[str], what: str, where: str) -> str:
+    if found.sentence >= len(lines):
+        raise InputError(
+            f"{where}: has a list of sentence {found.sentence}, but there are {len(lines)} {what}; "
+            "ids are lines of the same test set, from 0"
+        )
+    return lines[found.sentence]
+
+
+def references(lists: Sequence[NbestList], where: str) -> list[str]:
+    """The reference of each list; raises InputError, beginning with `where`, if one has none."""
+    return _texts([(found.sentence, found.ref) for found in lists], "T", "--ref", where)
+
+
+def sources(lists: Sequence[NbestList], where: str) -> list[str]:
+    """The source of each list; raises InputError, beginning with `where`, if one has none."""
+    return _texts([(found.sentence, found.src) for found in lists], "S", "--src", where)
+
+
+def _texts(found: list[tuple[int, str | None]], letter: str, flag: str, where: str) -> list[str]:
+    lacking = next((sentence for sentence, text in found if text is None), None)
+    if lacking is not None:
+        kind = "reference" if letter == "T" else "source"
+        raise InputError(
+            f"{where} has candidates of sentence {lacking} but no {kind} (fairseq: no "
+            f"{letter}-{lacking}); give {flag} FILE, or lists with {kind}s"
+        )
+    return [text for _, text in found if text is not None]
 
 
 def _generated(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
-    refs: dict[int, str] = {}
-    found: dict[int, list[tuple[float, str]]] = {}
+    texts: dict[tuple[str, int], str] = {}
+    hyps: dict[int, list[str]] = {}
+    scores: dict[int, list[float]] = {}
+    lprobs: dict[int, list[float]] = {}
     for number, line in enumerate(lines, start=1):
-        if match := REFERENCE_LINE.fullmatch(line):
-            refs[int(match[1])] = match[2]
+        if match := TEXT_LINE.fullmatch(line):
+            texts[match[1], int(match[2])] = match[3]
         elif match := CANDIDATE_LINE.fullmatch(line):
-            score = _number(match[2])
-            if score is None:
-                raise InputError(f"{flag}: {path}:{number}: got score '{match[2]}', not a number")
-            found.setdefault(int(match[1]), []).append((score, match[3]))
-    if not found:
+            score = _score(match[2], f"{flag}: {path}:{number}")
+            hyps.setdefault(int(match[1]), []).append(match[3])
+            scores.setdefault(int(match[1]), []).append(score)
+        elif match := TOKENS_LINE.fullmatch(line):
+            tokens = [finite_number(text) for text in match[2].split()]
+            total = math.fsum(math.nan if token is None else token for token in tokens)
+            lprobs.setdefault(int(match[1]), []).append(total * math.log(2))
+    if not hyps:
         raise InputError(
-            f"{flag}: {path} has no D- lines among its {len(lines)}; expected what "
-            "fairseq-generate --nbest N printed, or a file of --risk-dump"
-        )
-    without = next((sentence for sentence in sorted(found) if sentence not in refs), None)
-    if without is not None:
-        raise InputError(
-            f"{flag}: {path} has D-{without} but no T-{without}; generate from a test set with "
-            "references, and without --quiet"
+            f"{flag}: {path} has no D- lines among its {len(lines)}; expected {FORMATS}"
         )
     return [
-        NbestList(sentence, refs[sentence], tuple(h for _, h in hyps), tuple(s for s, _ in hyps))
-        for sentence, hyps in sorted(found.items())
+        NbestList(
+            sentence,
+            texts.get(("T", sentence)),
+            tuple(found),
+            tuple(scores[sentence]),
+            src=texts.get(("S", sentence)),
+            lprobs=_whole(lprobs.get(sentence, []), len(found)),
+        )
+        for sentence, found in sorted(hyps.items())
     ]
+
+
+def _whole(lprobs: list[float], hyps: int) -> tuple[float, ...]:
+    """The log-probabilities, or none of them where one is missing."""
+    return tuple(lprobs) if len(lprobs) == hyps and all(map(math.isfinite, lprobs)) else ()
+
+
+def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[NbestList]:
+    """Lists with a candidate a line: Moses' id ||| text ||| features ||| score, or TSV."""
+    expected = "id TAB text, or id TAB text TAB score"
+    if mark != "\t":
+        mark, expected = "|||", "id ||| text ||| features ||| score"
+    columns = len(next(line for line in lines if line.strip()).split(mark))
+    fits = columns in (2, 3) if mark == "\t" else columns >= 4
+    found: dict[int, list[tuple[str, float]]] = {}
+    for number, line in enumerate(lines, start=1):
+        parts = [part.strip() for part in line.split(mark)]
+        if not line.strip() or (len(parts) < columns and number == len(lines) > 1):
+            continue
+        where = f"{flag}: {path}:{number}"
+        if not fits or len(parts) != columns or not re.fullmatch(r"\d{1,18}", parts[0]):
+            raise InputError(f"{where}: got {line[:60]!r}; expected {expected}, as in all lines")
+        score = math.nan if columns == 2 else _score(parts[2 if mark == "\t" else 3], where)
+        found.setdefault(int(parts[0]), []).append((parts[1], score))
+    return [
+        NbestList(
+            sentence,
+            None,
+            tuple(hyp for hyp, _ in pairs),
+            () if columns == 2 else tuple(score for _, score in pairs),
+        )
+        for sentence, pairs in sorted(found.items())
+    ]
+
+
+def _score(text: str, where: str) -> float:
+    value = finite_number(text)
+    if value is None:
+        raise InputError(f"{where}: got score '{text}', not a number")
+    return value
 
 
 def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
@@ -96,14 +232,15 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
             reason = getattr(error, "msg", str(error))
             raise InputError(f"{flag}: {path}:{number}: not JSON: {reason}") from error
         # A start that was interrupted and repeated wrote the same sentences again: the last counts.
-        one = _from_json(content, f"{flag}: {path}:{number}")
+        one = _from_json(content, len(found), f"{flag}: {path}:{number}")
         found[one.sentence] = one
     if not found:
-        raise InputError(f"{flag}: {path} holds no whole line; expected a file of --risk-dump")
+        raise InputError(f"{flag}: {path} holds no whole line; expected {FORMATS}")
     return [found[sentence] for sentence in sorted(found)]
 
 
-def _from_json(content: Any, where: str) -> NbestList:
+def _from_json(content: Any, line: int, where: str) -> NbestList:
+    """One JSON line; without an id it is the list of `line`."""
     version = content.get("format_version", 1) if isinstance(content, dict) else 1
     if not isinstance(version, int) or version > DUMP_VERSION:
         raise InputError(
@@ -111,26 +248,29 @@ def _from_json(content: Any, where: str) -> NbestList:
             "version reads; update simile-plugin"
         )
     try:
-        hyps, ref = _strings(content["hyps"]), _strings([content["ref"]])[0]
+        hyps = _strings(content["hyps"])
+        texts = {key: _strings([content[key]])[0] for key in ("ref", "src") if key in content}
         columns = {
             key: tuple(float(number) for number in content[key])
             for key in ("scores", *COSTS)
             if key in content
         }
-        scores = columns.pop("scores")
-        found = NbestList(int(content["id"]), ref, hyps, scores, columns)
+        sentence = int(content.get("id", line))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{where}: expected id, ref, hyps, scores, cost_bleu and perhaps cost_simile "
+            f"{where}: expected hyps, and perhaps id, ref, src, scores, cost_bleu, cost_simile "
             f"({type(error).__name__}: {error})"
         ) from error
-    for key, numbers in (("scores", scores), *columns.items()):
-        if len(numbers) != len(hyps) or any(_number(str(value)) is None for value in numbers):
+    if not 0 <= sentence < 10**18:
+        raise InputError(f"{where}: got id {sentence}; expected a line of the source, from 0")
+    for key, numbers in columns.items():
+        if len(numbers) != len(hyps) or not all(map(math.isfinite, numbers)):
             raise InputError(
                 f"{where}: {key} has {list(numbers)}; expected {len(hyps)} finite numbers, "
                 "one for each of hyps"
             )
-    return found
+    scores = columns.pop("scores", ())
+    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, texts.get("src"))
 
 
 def _strings(values: Any) -> tuple[str, ...]:
@@ -140,12 +280,3 @@ def _strings(values: Any) -> tuple[str, ...]:
     for value in values:
         value.encode()
     return tuple(values)
-
-
-def _number(text: str) -> float | None:
-    """The number, or None for text that is none and for nan and inf."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < float("inf") else None

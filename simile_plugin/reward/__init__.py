@@ -60,6 +60,7 @@ from simile_plugin.reward.lists import (
     score_lists,
     score_outputs,
 )
+from simile_plugin.reward.pairs import pair_bleu, pair_chrf
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward
 
@@ -87,6 +88,8 @@ __all__ = [
     "list_chrf_statistics",
     "load_learned",
     "make_lexicon",
+    "pair_bleu",
+    "pair_chrf",
     "reward_of_faults",
     "save_learned",
     "score_lists",

@@ -44,7 +44,7 @@ def check_tokenizer(name: str, flag: str) -> None:
 _WORDS: dict[str, Words] = {}
 
 
-def _token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
+def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
     """Ids of each sentence's tokens, comparable within this call.
 
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
@@ -71,7 +71,7 @@ def list_statistics(
     """
     width = len(hyps[0]) if hyps else 0
     number = len(refs) * width
-    rows = _token_ids([*chain.from_iterable(hyps), *refs], tokenize)
+    rows = bleu_token_ids([*chain.from_iterable(hyps), *refs], tokenize)
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     stats = np.zeros((number, BLEU_STATS), dtype=np.int64)
     stats[:, 0], stats[:, 1] = lengths[:number], lengths[number:].repeat(width)

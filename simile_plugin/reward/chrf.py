@@ -63,20 +63,20 @@ def list_chrf_statistics(
         return np.zeros(shape, dtype=np.int64)
     texts = [*refs, *(hyp for _, hyp in distinct)]
     sentences = np.array([*range(len(refs)), *(sentence for sentence, _ in distinct)])
-    counts = [_count(_characters(texts), sentences, len(refs), CHAR_ORDER)]
+    counts = [_count(character_ids(texts), sentences, len(refs), CHAR_ORDER)]
     if word_order:
-        counts.append(_count(_words(texts), sentences, len(refs), word_order))
+        counts.append(_count(word_ids(texts), sentences, len(refs), word_order))
     return np.concatenate(counts, axis=1)[rows].reshape(shape)
 
 
-def _characters(texts: Sequence[str]) -> Ids:
+def character_ids(texts: Sequence[str]) -> Ids:
     """A number from 1 for each character that is no white space, 0 after each text."""
     joined = "".join(["".join(text.split()) + "\n" for text in texts])
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
     return np.where(codes == NEWLINE, 0, codes.astype(np.int64) + 1)
 
 
-def _words(texts: Sequence[str]) -> Ids:
+def word_ids(texts: Sequence[str]) -> Ids:
     """A number from 1 for each word, 0 after each text."""
     _WORDS.trim()
     return np.array([number for text in texts for number in (*_WORDS.ids(text), 0)], dtype=np.int64)

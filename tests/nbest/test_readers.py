@@ -1,11 +1,13 @@
 """n-best lists from fairseq-generate and from the criterion's dump."""
 
+import gzip
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from simile_plugin.nbest.readers import read_nbest_lists
+from simile_plugin.nbest.readers import NbestList, read_lists, read_nbest_lists
 
 GENERATED = [
     "INFO:fairseq.tasks.translation:dictionary: 90 types",
@@ -60,14 +62,17 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "lists has no D- lines among its 0; expected what fairseq-generate"),
+        ([], "lists has no D- lines among its 0; expected what fairseq-generate --nbest"),
         (["two boats", "a boat"], "has no D- lines among its 2"),
         (GENERATED[:5], "has one candidate a sentence; expected n-best lists"),
-        (GENERATED[3:8], "has D-1 but no T-1; generate from a test set with references"),
+        (
+            GENERATED[3:8],
+            r"has candidates of sentence 1 but no reference \(fairseq: no T-1\); give --ref",
+        ),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
-        ([dumped(1)[:-9]], "holds no whole line; expected a file of --risk-dump"),
-        (['{"id": 1}'], r"lists:1: expected id, ref, hyps, scores, .* \(KeyError: 'hyps'\)"),
+        ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
+        (['{"id": 1}'], r"lists:1: expected hyps, and perhaps id, ref, .* \(KeyError: 'hyps'\)"),
         ([dumped(1, scores=[-1.0])], r"lists:1: scores has \[-1.0\]; expected 2 finite numbers"),
         ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile has \[0.5, nan\]"),
     ],
@@ -75,3 +80,92 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
 def test_bad_files_are_refused(lines: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         read(tmp_path, *lines)
+
+
+MARIAN = [
+    "0 ||| one ||| F0= -0.5 ||| -0.25",
+    "0 ||| won now ||| F0= -2.5 ||| -0.83",
+    "1 ||| two boats ||| F0= -1.5 ||| -0.5",
+]
+MOSES = "0 ||| one ||| LM0= -9.1 PhrasePenalty0= 2 WordPenalty0= -3 ||| -4.5 ||| 0-0 1-1"
+# What the lines of Python in `simile mbr --help` print for Hugging Face and CTranslate2.
+HUGGING_FACE = ['{"id": 0, "hyps": ["one", "won now"]}', '{"id": 1, "hyps": ["two boats"]}']
+CTRANSLATE2 = [
+    '{"id": 0, "hyps": ["one", "won now"], "scores": [-0.25, -0.83]}',
+    '{"id": 1, "hyps": ["two boats"], "scores": [-0.5]}',
+]
+TSV = ["0\tone\t-0.25", "0\twon now\t-0.83", "1\ttwo boats\t-0.5"]
+SCORES = [(-0.25, -0.83), (-0.5,)]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("lines", "scores"),
+    [
+        (MARIAN, SCORES),
+        (CTRANSLATE2, SCORES),
+        (TSV, SCORES),
+        (HUGGING_FACE, [(), ()]),
+        ([line.rpartition("\t")[0] for line in TSV], [(), ()]),
+        ([MOSES, MOSES.replace("one", "won now"), MOSES.replace("0 ||| one", "1 ||| two boats")],
+         [(-4.5, -4.5), (-4.5,)]),
+    ],
+)  # fmt: skip
+def test_lists_of_other_systems(
+    lines: list[str], scores: list[tuple[float, ...]], ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"lists{ending}"
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if ending else content)
+    found = read_lists(str(path), "LISTS")
+    assert [one.hyps for one in found] == [("one", "won now"), ("two boats",)]
+    assert [one.scores for one in found] == scores
+    assert [(one.sentence, one.ref, one.src) for one in found] == [(0, None, None), (1, None, None)]
+
+
+def test_fairseq_lists_have_sources_and_log_probabilities(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text("\n".join([*GENERATED[:10], "D-0\t-0.5\tone"]), encoding="utf-8")
+    one, two = read_lists(str(path), "LISTS")
+    assert (one.src, two.src, two.ref) == ("eins", "zwei", "two boats")
+    assert one.lprobs == ()  # no P- line
+    assert two.lprobs == ()  # only one P- line for two candidates
+    lines = ["D-1\t-0.25\ttwo boats", "P-1\t-0.2 -0.3", "D-1\t-1.5\ta boat", "P-1\t-1 -2 -0.5"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (found,) = read_lists(str(path), "LISTS")
+    # the sum, from base 2 to nats
+    assert found.lprobs == pytest.approx((-0.5 * math.log(2), -3.5 * math.log(2)))
+
+
+def test_the_models_choice_and_a_cut() -> None:
+    found = NbestList(0, None, ("a", "b", "c"), (-3.0, -1.0, -1.0))
+    assert (found.first, NbestList(0, None, ("a", "b")).first) == (1, 0)
+    assert found.cut(2) == NbestList(0, None, ("a", "b"), (-3.0, -1.0))
+
+
+def test_references_of_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text("\n".join(MARIAN), encoding="utf-8")
+    found = read_nbest_lists(str(path), "--nbest-lists", refs=["eine", "zwei"])
+    assert [one.ref for one in found] == ["eine", "zwei"]
+    with pytest.raises(ValueError, match="has a list of sentence 1, but there are 1 references"):
+        read_nbest_lists(str(path), "--nbest-lists", refs=["eine"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([MARIAN[0], "0 ||| one", MARIAN[1]], r"lists:2: got '0 \|\|\| one'; expected id \|\|\|"),
+        (["0 ||| one ||| -0.5", MARIAN[0]], r"lists:1: got .* expected id .* features .* score"),
+        (["0 ||| one ||| F0= 1 ||| nan"], "lists:1: got score 'nan', not a number"),
+        ([TSV[0], "x\tone\t1"], r"lists:2: got 'x\\tone\\t1'; expected id TAB text"),
+        ([TSV[0], "1\tone", TSV[2]], "lists:2: got .* as in all lines"),
+        (['{"id": -1, "hyps": ["one"]}'], "lists:1: got id -1; expected a line of the source"),
+        (['{"id": 0, "hyps": [["on", "e"]]}'], "lists:1: .*for sentences"),
+    ],
+)
+def test_bad_lines_of_other_systems(lines: list[str], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_lists(str(path), "LISTS")

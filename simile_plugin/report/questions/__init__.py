@@ -16,8 +16,8 @@ from simile_plugin.report.inputs import Inputs
 
 # In the order in which they are shown.
 NAMES = (
-    *("results", "human", "examples", "curves", "nbest", "costs", "lexical", "quality", "gaming"),
-    "probe",
+    *("results", "human", "examples", "curves", "nbest", "costs", "headroom"),
+    *("lexical", "quality", "gaming", "probe"),
 )
 
 

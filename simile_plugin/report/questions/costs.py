@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import read_lines
-from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists
+from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists, references
 from simile_plugin.report.answer import Answer, Figure, make_table
 from simile_plugin.report.inputs.texts import Read
 from simile_plugin.statistics import COLORS, Chart
@@ -93,6 +93,7 @@ def analyse_costs(
     flag: str = "--nbest-lists",
     progress: Callable[[int], object] | None = None,
     read: Read = read_lines,
+    refs: Sequence[str] | None = None,
 ) -> CostsResult:
     """Both costs over n-best lists: those in the file, or computed where it has none.
 
@@ -102,13 +103,14 @@ def analyse_costs(
         path: see `nbest.read_nbest_lists`.
         progress: called with the number of sentences just scored.
         read: reads the lines of the file.
+        refs: a reference for each line of the source, for lists without.
 
     Raises:
         InputError: for a file without lists.
     """
     from simile_plugin.reward import bleu_signature, signature
 
-    lists = read_nbest_lists(path, flag, read)
+    lists = read_nbest_lists(path, flag, read, refs)
     sizes = np.array([len(found.hyps) for found in lists])
     mask = np.arange(sizes.max()) < sizes[:, None]
     written = [cost for cost in COSTS if all(cost in found.costs for found in lists)]
@@ -122,7 +124,7 @@ def analyse_costs(
             signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
     pairs = {cost: _pair_differences(values, mask) for cost, values in costs.items()}
     widest = max(float(found.max(initial=0)) for found in pairs.values())
-    first = np.array([int(np.argmax(found.scores)) for found in lists])
+    first = np.array([found.first for found in lists])
     return CostsResult(
         path,
         len(lists),
@@ -156,7 +158,7 @@ def _scored(
     for start in range(0, len(lists), SENTENCES_AT_ONCE):
         block = lists[start : start + SENTENCES_AT_ONCE]
         hyps = [[*found.hyps, *[""] * (width - len(found.hyps))] for found in block]
-        refs = [found.ref for found in block]
+        refs = references(block, "--nbest-lists")
         scores = score_lists(hyps, refs, settings.encoder, settings.alpha, settings.tokenize)
         for cost, reward in (("cost_bleu", scores.bleu), ("cost_simile", scores.simile)):
             if reward is not None:
@@ -233,8 +235,10 @@ def ask(inputs: Inputs) -> Answer:
     from simile_plugin.files import Progress
 
     path, settings, read = inputs.args.nbest_lists, inputs.settings, inputs.texts.lines
+    refs = inputs.refs if inputs.args.ref else None
     with Progress(None, "sent") as bar:
-        return answer_costs(analyse_costs(path, settings, "--nbest-lists", bar.update, read))
+        found = analyse_costs(path, settings, "--nbest-lists", bar.update, read, refs)
+    return answer_costs(found)
 
 
 def answer_costs(result: CostsResult) -> Answer:

@@ -85,21 +85,23 @@ def _rewards(
 def ask(inputs: Inputs) -> Answer:
     """Probe --reward on --ref, the first baseline's output, --src and --nbest-lists."""
     from simile_plugin.evaluation import Texts
-    from simile_plugin.nbest import read_nbest_lists
+    from simile_plugin.nbest import read_nbest_lists, references
 
     args, test, encoder = inputs.args, inputs.test, inputs.settings.encoder
     hyps: Sequence[str] = ()
     if args.sys:
         named = {system.name: system for system in inputs.systems}
         hyps = named[inputs.baselines[0]].outputs[0]
-    lists = read_nbest_lists(args.nbest_lists, "--nbest-lists") if args.nbest_lists else []
-    texts = Texts(
-        inputs.refs, hyps, inputs.sources or (), lists=[(one.hyps, one.ref) for one in lists]
-    )
+    lists = []
+    if path := args.nbest_lists:
+        found = read_nbest_lists(path, "--nbest-lists", inputs.texts.lines, inputs.refs)
+        of = references(found, f"--nbest-lists: {path}")
+        lists = [(one.hyps, ref) for one, ref in zip(found, of, strict=True)]
+    texts = Texts(inputs.refs, hyps, inputs.sources or (), lists=lists)
     settings = (encoder, SEARCH_WORDS, test.resamples, test.seed)
-    found = analyse_probe(args.reward, texts, *settings)
+    probed = analyse_probe(args.reward, texts, *settings)
     made_from = f"the first output of {inputs.baselines[0]}" if hyps else "the references"
-    return answer_probe(found, f"harm is done to {made_from}", *settings[::3], test.resamples)
+    return answer_probe(probed, f"harm is done to {made_from}", *settings[::3], test.resamples)
 
 
 def answer_probe(

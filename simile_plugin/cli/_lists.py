@@ -1,0 +1,168 @@
+"""What commands over lists of candidates share: flags, the utility, a line for each sentence."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from simile_plugin.cli._types import ALPHA, add_device, file_name, whole_number
+from simile_plugin.files import InputError
+
+if TYPE_CHECKING:
+    from simile_plugin.nbest import NbestList, Utility
+    from simile_plugin.reward import Reward
+
+LISTS = """\
+LISTS is a file of anyone's candidates, also .gz, or - for standard input; by its first line one of:
+  what fairseq-generate --nbest N or fairseq-interactive printed
+  Moses' lists, as Marian's --n-best writes them:   0 ||| text ||| features ||| score
+  JSON lines:                 {"id": 0, "hyps": ["text", ...], "scores": [-0.5, ...]}
+                              and perhaps "ref" and "src"; scores may be left out
+  tab-separated lines:        id TAB text TAB score, or id TAB text
+An id is the line of the source, from 0. The output has a line for each, up to the last of them or
+of --src; a sentence without candidates has an empty line, and standard error counts these.
+
+Lists from Hugging Face transformers, N = 16 samples of each source:
+  out = model.generate(**batch, do_sample=True, num_return_sequences=16)
+  hyps = tokenizer.batch_decode(out, skip_special_tokens=True)
+  for i in range(0, len(hyps), 16):
+      print(json.dumps({"id": first + i // 16, "hyps": hyps[i : i + 16]}))
+Lists from CTranslate2:
+  for i, result in enumerate(translator.translate_batch(tokens, beam_size=16, num_hypotheses=16,
+                                                        return_scores=True)):
+      hyps = [detokenize(tokens) for tokens in result.hypotheses]
+      print(json.dumps({"id": i, "hyps": hyps, "scores": result.scores}))
+"""
+
+
+def add_list_flags(parser: argparse.ArgumentParser, src: str) -> None:
+    """Declare LISTS, --candidates, --src, --output and --json."""
+    parser.add_argument("lists", type=file_name, metavar="LISTS", help="lists of candidates")
+    text = "only the first N candidates of each list (default: all)"
+    parser.add_argument("--candidates", type=whole_number(1), metavar="N", help=text)
+    parser.add_argument("--src", type=file_name, metavar="FILE", help=src)
+    text = "write the chosen candidates there, one a line (default: standard output)"
+    parser.add_argument("--output", type=file_name, metavar="FILE", help=text)
+    text = "JSON lines instead of text: what was chosen, its place in the list, its value"
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_reward_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare what a reward needs: --encoder, --simile-alpha, --tokenize, --device."""
+    text = "reward encoder (made by simile train-encoder)"
+    parser.add_argument("--encoder", type=file_name, metavar="DIR", help=text)
+    text = "exponent of SIMILE's length penalty (default and paper: 0.25)"
+    parser.add_argument("--simile-alpha", type=ALPHA, metavar="A", help=text)
+    text = "sacreBLEU tokeniser of BLEU (default: 13a)"
+    parser.add_argument("--tokenize", default="13a", metavar="TOK", help=text)
+    add_device(parser)
+
+
+def make_utility(args: argparse.Namespace, reward: Reward, flag: str) -> Utility:
+    """A reward with the encoder that it needs; flag: where the reward was named.
+
+    Raises:
+        InputError: for a tokeniser, device or encoder that cannot be used.
+    """
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.nbest import Utility
+    from simile_plugin.reward import SIMILE_ALPHA, check_tokenizer
+
+    check_tokenizer(args.tokenize, "--tokenize")
+    if reward.needs_encoder and args.encoder is None:
+        raise InputError(
+            f"{flag} {reward.spec}: needs --encoder DIR, a reward encoder "
+            "(make one by simile train-encoder)"
+        )
+    encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
+    alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
+    return Utility(reward, encoder, alpha, args.tokenize)
+
+
+def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) -> None:
+    """Find out before the work whether files can be written: flag -> path."""
+    from simile_plugin.files import refuse_overwriting_input
+
+    for flag, path in outputs.items():
+        if path and not os.path.isdir(os.path.dirname(path) or "."):
+            raise InputError(f"{flag}: no folder for {path}; make it first")
+        if path:
+            refuse_overwriting_input(path, [name for name in inputs if name], flag)
+
+
+def read_candidates(path: str, flag: str, src: str | None, cut: int | None) -> list[NbestList]:
+    """The lists with their sources, each cut to `cut` candidates."""
+    from simile_plugin.files import read_lines
+    from simile_plugin.nbest import read_lists, with_sources
+
+    lists = read_lists(path, flag)
+    if src:
+        lists = with_sources(lists, read_lines(src, "--src"), f"{flag}: {path}")
+    return [found.cut(cut) for found in lists] if cut else lists
+
+
+def count_lines(lists: Sequence[NbestList], args: argparse.Namespace) -> int:
+    """Lines of the output: those of --src, or as many as the last id says.
+
+    Raises:
+        InputError: for ids that are no lines of a text.
+    """
+    if args.src:
+        from simile_plugin.files import read_lines
+
+        return len(read_lines(args.src, "--src"))
+    last = lists[-1].sentence
+    if last > 10 * len(lists) + 1000:
+        raise InputError(
+            f"LISTS: {args.lists}: got id {last} among {len(lists)} lists; expected lines of the "
+            "source from 0: number the lists anew, or give --src FILE"
+        )
+    return last + 1
+
+
+def write_choices(
+    args: argparse.Namespace,
+    lists: Sequence[NbestList],
+    choices: Sequence[int | None],
+    values: Sequence[dict[str, Any]],
+) -> int:
+    """Write what was chosen; returns the number of empty lines for want of candidates.
+
+    values: beside id, hyp and place in a JSON line.
+    """
+    lines = [""] * count_lines(lists, args)
+    records = []
+    for found, place, more in zip(lists, choices, values, strict=True):
+        if place is not None:
+            lines[found.sentence] = one_line(found.hyps[place])
+            records.append({"id": found.sentence, "hyp": found.hyps[place], "place": place, **more})
+    with _opened(args.output) as stream:
+        for line in map(_dumps, records) if args.json else lines:
+            stream.write(line + "\n")
+    return len(lines) - len(records)
+
+
+def one_line(text: str) -> str:
+    """The text without the marks that end lines and columns."""
+    return text.replace("\r", " ").replace("\n", " ").replace("\t", " ")
+
+
+def _dumps(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False)
+
+
+@contextmanager
+def _opened(path: str | None) -> Iterator[IO[str]]:
+    import sys
+
+    from simile_plugin.files import atomic_write
+
+    if path is None:
+        yield sys.stdout
+    else:
+        with atomic_write(path) as stream:
+            yield stream

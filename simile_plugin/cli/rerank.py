@@ -1,0 +1,205 @@
+"""`simile rerank`: the best of each list by a reward, an encoder, or a weighted sum."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simile_plugin.cli._lists import (
+    LISTS,
+    add_list_flags,
+    add_reward_flags,
+    check_outputs,
+    make_utility,
+    read_candidates,
+    write_choices,
+)
+from simile_plugin.cli._types import file_name, real_number
+from simile_plugin.files import InputError
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder import RewardEncoder
+    from simile_plugin.nbest import NbestList, Utility
+    from simile_plugin.statistics import Floats
+
+HELP = "the best of each list by a reward (oracle), by source and encoder, or a tuned sum"
+
+DESCRIPTION = f"""\
+Choose a candidate of each list by --by:
+  reward   --reward against references: the oracle, what the best choice would be worth
+  cosine   the cosine of source and candidate under --source-encoder, an encoder of both languages
+           (simile train-encoder on translations makes one); needs no reference
+  score    the model's score
+or by a weighted sum of score and cosine: --weights, or --tune on lists with references. Where
+references are known, the figures of the model's choice and of the new one go to standard error.
+
+{LISTS}"""
+
+EPILOG = """\
+examples:
+  simile rerank nbest.txt --by reward --reward simile --encoder ENCODER --output oracle.en
+  simile rerank nbest.txt --by cosine --source-encoder BILINGUAL --output out.en
+  simile rerank test.nbest --by score cosine --source-encoder BILINGUAL --tune valid.nbest \\
+      --reward chrf --output out.en
+a tie: the highest model score, then the first in the list; a reward of an own function is run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `simile rerank`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_list_flags(parser, "the sources, where LISTS has none")
+    text = "what to choose by; score and cosine together make a weighted sum"
+    by = ("reward", "cosine", "score")
+    parser.add_argument("--by", nargs="+", required=True, choices=by, metavar="NAME", help=text)
+    text = "references, where LISTS has none"
+    parser.add_argument("--ref", type=file_name, metavar="FILE", help=text)
+    text = "of --by reward and of --tune: bleu (default), simile, chrf, ..., as in training"
+    parser.add_argument("--reward", default="bleu", metavar="SPEC", help=text)
+    add_reward_flags(parser)
+    text = "encoder of both languages, for --by cosine"
+    parser.add_argument("--source-encoder", type=file_name, metavar="DIR", help=text)
+    text = "of the features of --by, in their order"
+    parser.add_argument("--weights", nargs="+", type=real_number(), metavar="W", help=text)
+    text = (
+        "tune the weights on these lists: of all mixtures in steps of 5 % (of the features in "
+        "units of their spread within lists) the one whose choices have the highest mean --reward"
+    )
+    parser.add_argument("--tune", type=file_name, metavar="LISTS", help=text)
+    for name, what in (("src", "sources"), ("ref", "references")):
+        text = f"{what} of --tune, where its lists have none"
+        parser.add_argument(f"--tune-{name}", type=file_name, metavar="FILE", help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Choose and write; InputError for input that cannot be used."""
+    from simile_plugin.encoder import load_encoder, usable_device
+    from simile_plugin.nbest import choose_all, tune_weights, weighted
+    from simile_plugin.reward import Reward
+
+    _check(args)
+    lists = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
+    utility = make_utility(args, Reward(args.reward), "--reward")
+    source_encoder = None
+    if "cosine" in args.by:
+        source_encoder = load_encoder(args.source_encoder, usable_device(args.device))
+    weights: Sequence[float] = args.weights or [1.0] * len(args.by)
+    if args.tune:
+        dev = _read(args.tune, "--tune", args.tune_src, args.tune_ref, args.candidates)
+        features = _features(args, dev, f"--tune: {args.tune}", utility, source_encoder)
+        weights = tune_weights(dev, features, _rewards(dev, f"--tune: {args.tune}", utility))
+        shown = ", ".join(f"{n} {w:.6g}" for n, w in zip(args.by, weights, strict=True))
+        print(f"weights tuned on {args.tune}: {shown}", file=sys.stderr)
+        _tell(args.tune, dev, choose_all(dev, weighted(features, weights)), utility)
+    features = _features(args, lists, f"LISTS: {args.lists}", utility, source_encoder)
+    values = weighted(features, weights)
+    choices = choose_all(lists, values)
+    if all(one.ref is not None for one in lists):
+        _tell(args.lists, lists, choices, utility)
+    numbers = [
+        {"value": float(row[place])} if place is not None else {}
+        for row, place in zip(values, choices, strict=True)
+    ]
+    empty = write_choices(args, lists, choices, numbers)
+    if empty:
+        text = f"{empty:,} sentences without candidates have an empty line"
+        print(f"simile rerank: {text}", file=sys.stderr)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise InputError for flags that cannot be meant."""
+    files = [args.lists, args.src, args.ref, args.tune, args.tune_src, args.tune_ref]
+    check_outputs({"--output": args.output}, files)
+    got = " ".join(args.by)
+    if len(set(args.by)) < len(args.by) or ("reward" in args.by and len(args.by) > 1):
+        raise InputError(f"--by: got {got}; expected reward alone, or score, cosine or both")
+    if ("cosine" in args.by) != (args.source_encoder is not None):
+        raise InputError("--by: cosine and --source-encoder DIR need each other")
+    if args.tune and (args.weights or len(args.by) < 2):
+        raise InputError("--tune: finds the weights of --by score cosine; give no --weights")
+    if len(args.by) > 1 and not (args.tune or args.weights):
+        raise InputError(f"--by: {got}: give their --weights, or --tune LISTS")
+    if args.weights and len(args.weights) != len(args.by):
+        raise InputError(f"--weights: got {len(args.weights)} for --by {got}")
+    if (args.tune_src or args.tune_ref) and not args.tune:
+        raise InputError("--tune-src, --tune-ref: there is no --tune LISTS they could be for")
+
+
+def _read(
+    path: str, flag: str, src: str | None, ref: str | None, cut: int | None
+) -> list[NbestList]:
+    from simile_plugin.files import read_lines
+    from simile_plugin.nbest import with_references
+
+    lists = read_candidates(path, flag, src, cut)
+    if ref:
+        lists = with_references(lists, read_lines(ref, "--ref"), f"{flag}: {path}")
+    return lists
+
+
+def _features(
+    args: argparse.Namespace,
+    lists: Sequence[NbestList],
+    where: str,
+    utility: Utility,
+    source_encoder: RewardEncoder | None,
+) -> list[list[Floats]]:
+    """The features of --by of each candidate, in the order of --by."""
+    from simile_plugin.files import Progress
+    from simile_plugin.nbest import cosine_feature, score_feature, sources
+
+    found = []
+    for name in args.by:
+        if name == "score":
+            found.append(score_feature(lists, where))
+        elif name == "reward":
+            found.append(_rewards(lists, where, utility))
+        else:
+            assert source_encoder is not None
+            srcs = sources(lists, where)
+            with Progress(len(lists), "list", "cosine") as bar:
+                found.append(cosine_feature(lists, srcs, source_encoder, bar.update))
+    return found
+
+
+def _rewards(lists: Sequence[NbestList], where: str, utility: Utility) -> list[Floats]:
+    from simile_plugin.files import Progress
+    from simile_plugin.nbest import references, reward_feature
+
+    refs = references(lists, where)
+    with Progress(len(lists), "list", "reward") as bar:
+        return reward_feature(lists, refs, utility, bar.update)
+
+
+def _tell(
+    path: str, lists: Sequence[NbestList], choices: Sequence[int | None], utility: Utility
+) -> None:
+    """BLEU, chrF and with an encoder SIMILE of the model's choices and of the new ones."""
+    from simile_plugin.nbest import references
+    from simile_plugin.reward import corpus_bleu, corpus_chrf, score_outputs
+    from simile_plugin.statistics import text_table
+
+    before = [one.hyps[one.first] if one.hyps else "" for one in lists]
+    after = [
+        "" if place is None else one.hyps[place] for one, place in zip(lists, choices, strict=True)
+    ]
+    refs = references(lists, path)
+    settings = utility.encoder, utility.alpha, utility.tokenize
+    scores = score_outputs([before, after], refs, *settings, chrf_words=0)
+    assert scores.chrf_stats is not None
+    columns = {
+        "BLEU": corpus_bleu(scores.bleu_stats.sum(0)).tolist(),
+        "chrF": corpus_chrf(scores.chrf_stats.sum(0).numpy()).tolist(),
+    }
+    if scores.simile is not None:
+        columns["SIMILE"] = (100 * scores.simile.double().mean(0)).tolist()
+    rows = [
+        [name, *(f"{column[row]:.2f}" for column in columns.values())]
+        for row, name in enumerate(("model's choice", "reranked"))
+    ]
+    title = f"{path} ({len(lists):,} lists)"
+    print(text_table([[title, *columns], *rows]), file=sys.stderr)

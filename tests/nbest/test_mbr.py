@@ -1,0 +1,201 @@
+"""MBR decoding: by hand, and against the double loop of its definition."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.nbest import NbestList, Utility, choose, expected_utilities
+from simile_plugin.nbest import mbr as module
+from simile_plugin.nbest.mbr import Side, expected_sim, expected_simile, model_weights
+from simile_plugin.reward import Reward, load_learned, score_lists
+from tests.conftest import SENTENCES
+
+# A list with a copy and an empty string, one of one candidate, an empty one, one of two.
+LISTS = [
+    NbestList(0, None, (*SENTENCES[:5], SENTENCES[1], ""), (-1.0, -2.0, -2.5, -3, -4, -2.0, -9)),
+    NbestList(1, None, (SENTENCES[6],), (-1.0,)),
+    NbestList(2, None, (), ()),
+    NbestList(4, None, (SENTENCES[0], SENTENCES[7]), (-2.0, -1.0)),
+]
+
+
+def words_in_common(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """A user's reward: common words, over the words of the reference."""
+    return [
+        [len({*hyp.split()} & {*ref.split()}) / max(1, len({*ref.split()})) for hyp in row]
+        for row, ref in zip(hyps, refs, strict=True)
+    ]
+
+
+def slow(
+    found: NbestList, refs: NbestList, utility: Utility, weights: dict[str, float] | None
+) -> list[float]:
+    """The definition: a sum over pseudo-references, each pair scored alone."""
+    values = []
+    for hyp in found.hyps:
+        total = 0.0
+        for ref in refs.hyps if weights is None else weights:
+            if utility.reward.function is not None:
+                value = words_in_common([[hyp]], [ref], [""])[0][0]
+            else:
+                scores = score_lists(
+                    *([[hyp]], [ref], utility.encoder, utility.alpha), chrf_words=2,
+                    learned=utility.reward.learned,
+                )  # fmt: skip
+                value = float(utility.reward.from_scores(scores))
+            total += value * (1 / len(refs.hyps) if weights is None else weights[ref])
+        values.append(total)
+    return values
+
+
+SPECS = ("sim", "simile", "bleu", "chrf", "chrf++", "half", "simile:0.25,chrf:0.5,bleu:0.25")
+
+
+@pytest.mark.parametrize("weights", ["uniform", "model"])
+@pytest.mark.parametrize("spec", [*SPECS, "tests.nbest.test_mbr:words_in_common"])
+def test_the_double_loop_agrees(
+    spec: str, weights: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STRINGS_AT_ONCE", 9)
+    monkeypatch.setattr(module, "REFS_AT_ONCE", 4)
+    monkeypatch.setattr(module, "PAIRS_AT_ONCE", 13)
+    utility = Utility(Reward(spec), encoder, alpha=0.5)
+    done: list[int] = []
+    found = expected_utilities(LISTS, utility, weights=weights, progress=done.append)
+    assert sum(done) == len(LISTS) and len(done) > 1
+    for one, values in zip(LISTS, found, strict=True):
+        by_text = model_weights(one) if weights == "model" and one.hyps else None
+        assert values.tolist() == pytest.approx(slow(one, one, utility, by_text), abs=1e-6)
+
+
+def test_a_learned_reward_and_a_second_list(encoder: Encoder, tmp_path: Path) -> None:
+    from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
+
+    weights = dict.fromkeys(FAULTS, 0.5)
+    reward = LearnedReward(weights, make_lexicon(SENTENCES), encoder.fingerprint)
+    save_learned(tmp_path / "learned", reward)
+    assert load_learned(tmp_path / "learned").fingerprint == reward.fingerprint
+    utility = Utility(Reward(f"learned:{tmp_path / 'learned'}"), encoder)
+    pseudo = [NbestList(0, None, tuple(SENTENCES[2:])), NbestList(1, None, ())]
+    found = expected_utilities(LISTS, utility, pseudo)
+    assert found[0].tolist() == pytest.approx(slow(LISTS[0], pseudo[0], utility, None), abs=1e-6)
+    # without pseudo-references nothing is known: all tie, and the model's choice stands
+    assert (found[1].tolist(), found[3].tolist()) == ([0.0], [0.0, 0.0])
+    assert choose(LISTS[3], found[3]) == 1
+
+
+def test_by_hand() -> None:
+    # h1 = (1, 0) of length 2, h2 = (0.6, 0.8) of length 4; weights 0.25 and 0.75
+    x = torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+    w = torch.tensor([0.25, 0.75])
+    assert expected_sim(x, x, w).tolist() == pytest.approx(
+        [0.25 * 1 + 0.75 * 0.6, 0.25 * 0.6 + 0.75 * 1]
+    )
+    side = Side(["a", "b"], x, torch.tensor([2, 4]))
+    penalty = math.exp(1 - 4 / 2) ** 0.5
+    assert expected_simile(side, side, w, 0.5).tolist() == pytest.approx(
+        [0.25 * 1 + 0.75 * penalty * 0.6, 0.25 * penalty * 0.6 + 0.75 * 1]
+    )
+
+
+def test_weights_of_the_model() -> None:
+    # log-probabilities where there are some; a copy counts once, with its better score
+    found = NbestList(0, None, ("a", "b", "a"), (-9.0, -9.0, -9.0), lprobs=(-2.0, -1.0, -1.0))
+    assert model_weights(found) == pytest.approx({"a": 0.5, "b": 0.5})
+    scored = NbestList(0, None, ("a", "b"), (-1.0, -1.0 - math.log(3)))
+    assert model_weights(scored) == pytest.approx({"a": 0.75, "b": 0.25})
+    with pytest.raises(ValueError, match="the list of sentence 7 has no scores"):
+        model_weights(NbestList(7, None, ("a",)))
+
+
+def test_ties_nan_and_nothing_to_choose() -> None:
+    found = NbestList(0, None, ("a", "b", "c"), (-2.0, -1.0, -1.0))
+    assert choose(found, np.array([0.5, 0.5, 0.5])) == 1  # the model's, then the first
+    assert choose(found, np.array([0.5, 0.5 - 1e-8, 0.4])) == 1  # rounding is no difference
+    assert choose(found, np.array([0.6, np.nan, 0.5])) == 0
+    assert choose(NbestList(0, None, ("a", "b")), np.array([0.5, 0.5])) == 0
+    assert choose(NbestList(0, None, ()), np.array([])) is None
+
+
+def test_an_encoder_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="--utility sim: needs --encoder DIR"):
+        Utility(Reward("sim"))
+
+
+# --- the command ---
+
+RECORDS = [
+    {"id": 0, "src": "null\teins", "hyps": ["a red kite", "a red kite!", "rain"]},
+    {"id": 1, "src": "eins", "hyps": []},
+    {"id": 3, "src": "drei", "hyps": ["only\none"], "scores": [-1]},
+]
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    path = tmp_path / "lists.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS), encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main(["mbr", *map(str, arguments)])
+
+
+def test_a_line_for_each_sentence(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lists, "--utility", "chrf") == 0
+    out, err = capsys.readouterr()
+    assert out == "a red kite!\n\n\nonly one\n"
+    assert "3 lists, 4 candidates; 1 choices are not the model's; 2 sentences without" in err
+    assert run(lists, "--utility", "chrf", "--json", "--candidates", 1) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert records[1] == {
+        **{"id": 3, "hyp": "only\none", "place": 0, "utility": 1.0, "utility_of_first": 1.0}
+    }
+
+
+def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -> None:
+    stem = tmp_path / "pairs"
+    flags = ["--encoder", encoder_folder, "--output", tmp_path / "out", "--write-pairs", stem]
+    assert run(lists, *flags) == 0
+    (record,) = map(json.loads, stem.with_suffix(".jsonl").read_text("utf-8").splitlines())
+    assert (record["prompt"], record["rejected"]) == ("null\teins", "rain")
+    assert record["score_chosen"] > record["score_rejected"]
+    best = (tmp_path / "out").read_text("utf-8").splitlines()
+    assert stem.with_suffix(".tsv").read_text("utf-8").splitlines() == [
+        *(f"null eins\t{best[0]}", "drei\tonly one"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
+        (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
+        (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
+        (["--utility", "chrf", "--candidates", "0"], "--candidates: got 0, expected a whole"),
+    ],
+)
+def test_what_is_refused(
+    flags: list[str], message: str, lists: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lists, *flags) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists.write_text('{"id": 900000000000, "hyps": ["a"]}\n', encoding="utf-8")
+    assert run(lists, "--utility", "bleu") == 2
+    assert "got id 900000000000 among 1 lists" in capsys.readouterr().err
+    lists.write_text('{"id": 1, "hyps": ["a"]}\n', encoding="utf-8")
+    source = lists.with_name("src")
+    source.write_text("eins\n", encoding="utf-8")
+    assert run(lists, "--utility", "bleu", "--src", source) == 2
+    assert "has a list of sentence 1, but there are 1 sources" in capsys.readouterr().err

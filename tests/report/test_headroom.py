@@ -1,0 +1,115 @@
+"""Headroom of n-best lists: by hand, and the section of the report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simile_plugin.cli import main
+from simile_plugin.encoder.models import Encoder
+from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_lists
+from simile_plugin.report.inputs.scores import ScoreSettings
+from simile_plugin.report.inputs.settings import PairedTest
+from simile_plugin.report.questions import headroom
+from simile_plugin.report.questions.headroom import HeadroomResult, analyse_headroom
+from simile_plugin.reward import Reward, corpus_bleu, score_lists
+from tests.conftest import SENTENCES
+
+TEST = PairedTest(resamples=40)
+REFS = SENTENCES[:4]
+# The reference is the second candidate, the only one, in the middle, and not there; the last list
+# has copies alone. Scores make the last candidate the model's choice in the first list.
+HYPS = [
+    ["the grey heron", REFS[0], "the grey heron waits"],
+    [REFS[1]],
+    ["a ferry", REFS[2], "ferry at noon"],
+    ["the oven", "the oven"],
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    lines = [
+        {"id": n, "hyps": hyps, "scores": [-1.0, -2.0, -0.5][: len(hyps)]}
+        for n, hyps in enumerate(HYPS)
+    ]
+    file = tmp_path / "lists.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture
+def result(path: str, encoder: Encoder) -> HeadroomResult:
+    return analyse_headroom(path, ScoreSettings(encoder), TEST, refs=REFS)
+
+
+def bleu(hyps: list[str]) -> float:
+    stats = score_lists([[hyp] for hyp in hyps], REFS, None).bleu_stats
+    return float(corpus_bleu(stats.sum((0, 1))))
+
+
+def test_choices_by_hand(result: HeadroomResult, path: str, encoder: Encoder) -> None:
+    assert (result.sentences, result.list_sizes) == (4, (1, 3))
+    last = "the oven"
+    expected = {
+        "first": ["the grey heron waits", REFS[1], "ferry at noon", last],
+        "best_bleu": [REFS[0], REFS[1], REFS[2], last],
+        "worst_bleu": ["the grey heron", REFS[1], "a ferry", last],
+    }
+    for choice, hyps in expected.items():
+        assert result.choices[choice]["bleu"].value == pytest.approx(bleu(hyps))
+    lists = read_lists(path, "LISTS")
+    utilities = expected_utilities(lists, Utility(Reward("simile"), encoder))
+    hyps = [one.hyps[p or 0] for one, p in zip(lists, choose_all(lists, utilities), strict=True)]
+    assert result.choices["mbr"]["bleu"].value == pytest.approx(bleu(hyps))
+    simile = score_lists([[ref] for ref in expected["best_bleu"]], REFS, encoder).simile
+    assert simile is not None
+    assert result.choices["best_simile"]["simile"].value == pytest.approx(
+        100 * float(simile.double().mean())
+    )
+
+
+def test_intervals_and_p_values(result: HeadroomResult) -> None:
+    for row in result.choices.values():
+        for figures in row.values():
+            assert figures.low <= figures.value + 1e-9 and figures.value <= figures.high + 1e-9
+    assert result.choices["first"]["bleu"].p_value == 1
+
+
+def test_agreement_and_equal_lists(result: HeadroomResult) -> None:
+    # one candidate, and copies of one: two lists of four
+    assert result.equal == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
+    both = result.agreement["bleu chrf"]
+    assert both.same_best == 1.0  # the reference, or nothing to choose
+    assert both.correlation is not None and -1 <= both.correlation <= 1
+
+
+def test_expected_gain_is_a_share_of_the_headroom(
+    path: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = (("A", "simile", 0.1), ("B", "simile", 0.3), ("C", "bleu", 0.2))
+    monkeypatch.setattr(headroom, "MEASURED", runs)
+    found = analyse_headroom(path, ScoreSettings(encoder), TEST, refs=REFS)
+    best, first = (found.choices[name]["simile"].value for name in ("best_simile", "first"))
+    assert found.gain["simile"] == pytest.approx((0.1 * (best - first), 0.3 * (best - first)))
+    assert found.gain["bleu"][0] == found.gain["bleu"][1] and "chrf" not in found.gain
+
+
+def test_of_equal_rewards_the_models_choice_is_best() -> None:
+    mask = np.ones((2, 3), dtype=bool)
+    scored = headroom.Scored(mask, {"bleu": np.array([[0.5, 0.2, 0.5], [0.1, 0.3, 0.2]])}, {})
+    assert scored.best("bleu", np.array([2, 0])).tolist() == [2, 1]
+
+
+def test_the_section(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ref").write_text("".join(f"{ref}\n" for ref in REFS), encoding="utf-8")
+    given = ["report", "--nbest-lists", path, "--only", "headroom", "--resamples", "40"]
+    assert main([*given, "--ref", str(tmp_path / "ref"), "--svg", str(tmp_path / "a.svg")]) == 0
+    out = capsys.readouterr().out
+    assert "MBR by chrF" in out and "best by BLEU" in out and "SIMILE" not in out
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert main(given) == 2
+    assert "has candidates of sentence 0 but no reference" in capsys.readouterr().err
+    assert main([*given, "--learned", str(tmp_path)]) == 2
+    assert "--learned: there is no --encoder" in capsys.readouterr().err
