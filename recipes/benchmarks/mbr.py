@@ -8,14 +8,14 @@ the place of the best one; where the utilities are equal, it must be the same pl
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from mbrs.decoders import DecoderMBR
-from mbrs.metrics import MetricBLEU, MetricCacheable, MetricChrF
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder, cosine, load_encoder
@@ -23,22 +23,27 @@ from simile_plugin.nbest import NbestList, Utility, expected_utilities, read_lis
 from simile_plugin.reward import Reward
 from simile_plugin.statistics import text_table
 
+# Not installed beside this package, but by mbr.sh.
+decoders: Any = importlib.import_module("mbrs.decoders")
+metrics: Any = importlib.import_module("mbrs.metrics")
+Cacheable: Any = metrics.MetricCacheable
+
 SIZES = (8, 64, 256, 1024)
 ONE_BY_ONE = 256  # sacreBLEU's comparisons of larger lists take minutes
 
 
-class CosineOfPairs(MetricCacheable):
+class CosineOfPairs(Cacheable):
     """mbrs' way with embeddings (its COMET, BERTScore): encode once, compare each pair."""
 
     @dataclass
-    class Cache(MetricCacheable.Cache):
+    class Cache(Cacheable.Cache):
         vectors: Tensor
 
         def __len__(self) -> int:
             return len(self.vectors)
 
-        def __getitem__(self, key: object) -> CosineOfPairs.Cache:
-            found: Tensor = self.vectors[key]  # type: ignore[index]
+        def __getitem__(self, key: Any) -> CosineOfPairs.Cache:
+            found: Tensor = self.vectors[key]
             return CosineOfPairs.Cache(found if found.dim() > 1 else found[None])
 
         def repeat(self, n: int) -> CosineOfPairs.Cache:
@@ -81,12 +86,12 @@ def main() -> None:
         )
 
     def theirs(metric: object) -> Callable[[list[str]], int]:
-        decoder = DecoderMBR(DecoderMBR.Config(), metric)
+        decoder = decoders.DecoderMBR(decoders.DecoderMBR.Config(), metric)
         return lambda some: int(decoder.decode(some, some).idx[0])
 
-    chrf = MetricChrF(MetricChrF.Config(num_workers=1))
-    rust = MetricChrF(MetricChrF.Config(num_workers=1, fastchrf=True))
-    smooth = MetricBLEU.Config(num_workers=1, smooth_method="add-k", smooth_value=1)
+    chrf = metrics.MetricChrF(metrics.MetricChrF.Config(num_workers=1))
+    rust = metrics.MetricChrF(metrics.MetricChrF.Config(num_workers=1, fastchrf=True))
+    smooth = metrics.MetricBLEU.Config(num_workers=1, smooth_method="add-k", smooth_value=1)
     columns = {
         "SIM, ours": ours("sim"),
         "SIM, mbrs": theirs(CosineOfPairs(encoder)),
@@ -95,7 +100,7 @@ def main() -> None:
         "chrF, mbrs' fastchrf": theirs(rust),
         "chrF, mbrs": theirs(chrf),
         "BLEU, ours": ours("bleu"),
-        "BLEU, mbrs": theirs(MetricBLEU(smooth)),
+        "BLEU, mbrs": theirs(metrics.MetricBLEU(smooth)),
     }
     rows = [["N", "distinct", *columns]]
     for size in SIZES:

@@ -26,7 +26,9 @@ GENERATED = [
 ]
 
 
-def read(tmp_path: Path, *lines: str) -> list[tuple[int, str, tuple[str, ...], tuple[float, ...]]]:
+def read(
+    tmp_path: Path, *lines: str
+) -> list[tuple[int, str | None, tuple[str, ...], tuple[float, ...]]]:
     path = tmp_path / "lists"
     path.write_text("\n".join(lines), encoding="utf-8")
     found = read_nbest_lists(str(path), "--nbest-lists")

@@ -235,9 +235,9 @@ def _score(
         if progress is not None:
             progress(len(hyps))
     joined = {name: np.concatenate(found) for name, found in parts.items()}
-    counts = {name: joined.pop(f"{name}_counts") for name in ("bleu", "chrf")}
+    by_metric = {name: joined.pop(f"{name}_counts") for name in ("bleu", "chrf")}
     sizes = np.array([len(found.hyps) for found in lists])
-    return Scored(np.arange(width) < sizes[:, None], joined, counts)
+    return Scored(np.arange(width) < sizes[:, None], joined, by_metric)
 
 
 def _figures(
