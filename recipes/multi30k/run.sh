@@ -13,7 +13,7 @@
 #   MLE_EPOCHS    12        epochs of MLE training
 #   RISK_UPDATES  200       updates of each risk training
 #   RISK_BATCH    30        sentences an update
-#   RISK_LR       1e-4      learning rate of risk training (Adam, constant)
+#   RISK_LR       2e-4      learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3       gamma
 #   COST_SCALE    10        factor on the cost, see README.md
 #   REWARDS       "bleu half simile", and learned where there is one
@@ -30,7 +30,7 @@ SRC=${SRC:-de}
 MLE_EPOCHS=${MLE_EPOCHS:-12}
 RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
-RISK_LR=${RISK_LR:-1e-4}
+RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
 SEEDS=${SEEDS:-1 2}
@@ -147,20 +147,22 @@ train_risk() { # REWARD SEED ENCODER-CONFIG
         --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
         --criterion simile_risk --reward "$reward" --simile-encoder "$ENCODER" \
         --mle-weight "$MLE_WEIGHT" --risk-cost-scale "$COST_SCALE" --label-smoothing 0.1 \
-        --lr "$RISK_LR" --lr-scheduler fixed --clip-norm 5 --batch-size "$RISK_BATCH" \
+        --lr "$RISK_LR" --lr-scheduler polynomial_decay --total-num-update "$RISK_UPDATES" \
+        --clip-norm 5 --batch-size "$RISK_BATCH" \
         --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$RISK_UPDATES" \
         --save-interval-updates 100 --keep-interval-updates 1 --log-interval 10 "${flags[@]}"
     translate_test "$1.$2" checkpoint_last.pt
 }
 
-# Each system is translated at its own --lenpen, chosen on validation: lengths are no part of a reward.
+# Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
+# of training may be: one translation that loops would outweigh the repetition of all others.
 translate_test() { # SYSTEM CHECKPOINT
     local subset
     for subset in valid test; do
         PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t en \
             --user-dir "$ROOT/user_dir" --path "$WORK/$1/$2" --gen-subset "$subset" --beam 5 \
-            --nbest 5 --remove-bpe sentencepiece --batch-size 50 --required-batch-size-multiple 1 \
-            >"$WORK/out/$1.$subset.log" 2>&1 || {
+            --nbest 5 --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50 \
+            --required-batch-size-multiple 1 >"$WORK/out/$1.$subset.log" 2>&1 || {
             tail -n 5 "$WORK/out/$1.$subset.log" >&2
             die "fairseq-generate failed, see above (all of it: $WORK/out/$1.$subset.log)"
         }
