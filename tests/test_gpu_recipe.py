@@ -66,7 +66,9 @@ def test_the_page(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"MLE": {"error": "E: no <disk>", "seconds": 1}}))
     write_page(tmp_path, ["update", "job", "memory"], rehearsed=False)
     table = (tmp_path / "results.md").read_text()
-    assert "ours 0.500 s, 2.00 GB; plain 2.000 s, 2.00 GB (ours: 0.25); floor out of memory" in table
+    assert (
+        "ours 0.500 s, 2.00 GB; plain 2.000 s, 2.00 GB (ours: 0.25); floor out of memory" in table
+    )
     assert "1 cells of 2 parts are done. Not begun: memory." in table
     page = (tmp_path / "results.html").read_text()
     assert "no &lt;disk&gt;" in page and "Failed: job, MLE" in page

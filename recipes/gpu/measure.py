@@ -1,4 +1,4 @@
-"""One part of recipes/gpu/run.sh: its cells, into WORK/PART.json.
+"""Parts of recipes/gpu/run.sh: their cells, into WORK/PART.json.
 
 python -m recipes.gpu.measure PART --work DIR [--budget SECONDS] [--rehearse]
 python -m recipes.gpu.measure page --work DIR
@@ -83,6 +83,7 @@ class Scale:
     model: str
     mle: str
     risk: str
+    rewards: tuple[str, ...]
     mle_hours: float
     risk_hours: float
     crowd: int
@@ -101,6 +102,7 @@ FULL = Scale(
     model="--arch transformer --share-all-embeddings --dropout 0.3",
     mle="--lr 7e-4 --warmup-updates 1000 --max-tokens 16384 --bf16",
     risk="--lr 2e-5 --batch-size 256 --risk-generation-dtype bf16 --bf16",
+    rewards=("bleu", "half", "simile"),
     mle_hours=5.5 / 60,
     risk_hours=1.5 / 60,
     crowd=2048,
@@ -118,6 +120,7 @@ MINI = Scale(
     model="--arch transformer_tiny --share-all-embeddings",
     mle="--lr 1e-3 --warmup-updates 4 --max-tokens 400 --max-update 6",
     risk="--lr 1e-4 --batch-size 6 --max-update 2",
+    rewards=("simile",),
     mle_hours=1.0,
     risk_hours=1.0,
     crowd=8,
@@ -282,7 +285,7 @@ class Parts:
 
     def job(self) -> dict[str, Cell]:
         """MLE, then risk training on three rewards; one seed."""
-        rewards = ("bleu", "half", "simile")
+        rewards = self.scale.rewards
         return {
             "MLE": self._mle,
             **{name.upper(): partial(self._risk, name) for name in rewards},
@@ -484,25 +487,27 @@ def little_memory(model: Any, device: torch.device, sentences: int) -> Iterator[
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a part; 0: all of it is done, 1: a cell failed, 3: the budget is spent."""
+    """Run parts; 0: all of them are done, 1: a cell failed, 3: a budget is spent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("part", choices=[*PARTS, "page"])
-    parser.add_argument("--work", type=Path, required=True, help="folder of all that is made")
-    parser.add_argument("--budget", type=float, default=420, help="seconds (default 420)")
-    parser.add_argument(
-        "--rehearse", action="store_true", help="everything in miniature, on the CPU"
-    )
+    add = parser.add_argument
+    add("parts", nargs="+", choices=[*PARTS, "page"])
+    add("--work", type=Path, required=True, help="folder of all that is made")
+    add("--budget", type=float, default=420, help="seconds of each part (default 420)")
+    add("--rehearse", action="store_true", help="everything in miniature, on the CPU")
     args = parser.parse_args(argv)
-    args.work.mkdir(parents=True, exist_ok=True)
-    if args.part == "page":
-        write_page(args.work, list(PARTS), args.rehearse)
-        return 0
-    if not args.rehearse and not torch.cuda.is_available():
+    if not args.rehearse and args.parts != ["page"] and not torch.cuda.is_available():
         raise InputError("no CUDA GPU here; --rehearse runs everything in miniature on the CPU")
+    args.work.mkdir(parents=True, exist_ok=True)
     device = torch.device("cpu" if args.rehearse else "cuda")
-    parts = Parts(args.work, MINI if args.rehearse else FULL, device)
-    end = run_cells(args.work / f"{args.part}.json", PARTS[args.part](parts), args.budget)
-    return {"done": 0, "failed": 1, "stopped": 3}[end]
+    parts = Parts(args.work.resolve(), MINI if args.rehearse else FULL, device)
+    ends = {
+        run_cells(args.work / f"{part}.json", PARTS[part](parts), args.budget)
+        for part in args.parts
+        if part != "page"
+    }
+    if "page" in args.parts:
+        write_page(args.work, list(PARTS), args.rehearse)
+    return 1 if "failed" in ends else 3 if "stopped" in ends else 0
 
 
 if __name__ == "__main__":

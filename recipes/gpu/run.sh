@@ -41,12 +41,17 @@ setup_venv
 say "Installed, or found so, in $((SECONDS - begin)) s"
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
 open=()
+if [ "${#mode[@]}" -gt 0 ]; then # one process: most of the time would go into starting them
+    python -m recipes.gpu.measure "${parts[@]}" page --work "$WORK" --rehearse ||
+        die "the rehearsal failed, see above"
+    exit
+fi
 for part in "${parts[@]}"; do
     say "Part $part"
     budget=${BUDGET:-420}
     [ "$part" != job ] || budget=${BUDGET:-720}
-    python -m recipes.gpu.measure "$part" --work "$WORK" --budget "$budget" "${mode[@]}" ||
+    python -m recipes.gpu.measure "$part" --work "$WORK" --budget "$budget" ||
         open+=("$part")
 done
-python -m recipes.gpu.measure page --work "$WORK" "${mode[@]}"
+python -m recipes.gpu.measure page --work "$WORK"
 [ "${#open[@]}" = 0 ] || die "failed or not finished: ${open[*]}; run again to go on from there"
