@@ -314,13 +314,15 @@ class Parts:
 
     def _risk_flags(self, reward: str) -> str:
         return (
-            f"--finetune-from-model {self.work / 'mle' / 'checkpoint_last.pt'} "
             f"--criterion simile_risk --reward {reward} --simile-encoder {self.encoder} "
             f"--mle-weight 0.3 --risk-cost-scale 10 --lr-scheduler fixed {self.scale.risk}"
         )
 
     def _risk(self, reward: str) -> dict[str, Any]:
-        flags = f"{self._risk_flags(reward)} --stop-time-hours {self.scale.risk_hours}"
+        flags = (
+            f"--finetune-from-model {self.work / 'mle' / 'checkpoint_last.pt'} "
+            f"{self._risk_flags(reward)} --stop-time-hours {self.scale.risk_hours}"
+        )
         said = output_of(self._training(reward, flags), self.work / "logs" / f"{reward}.log")
         return self._trained(reward, said)
 
@@ -397,7 +399,7 @@ class Parts:
         } | self._peak()
 
     def _ranks(self, size: int, backend: str) -> dict[str, Any]:
-        """Two updates of the trainings' own command line, every rank on the same device."""
+        """Two updates from random weights, every rank on the same device."""
         store = (self.work / "store").resolve()
         store.unlink(missing_ok=True)
         name = f"ranks-{size}-{backend}"
