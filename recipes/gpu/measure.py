@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import math
 import os
 import platform
 import re
@@ -502,8 +503,9 @@ def main(argv: list[str] | None = None) -> int:
     args.work.mkdir(parents=True, exist_ok=True)
     device = torch.device("cpu" if args.rehearse else "cuda")
     parts = Parts(args.work.resolve(), MINI if args.rehearse else FULL, device)
+    budget = math.inf if args.rehearse else args.budget
     ends = {
-        run_cells(args.work / f"{part}.json", PARTS[part](parts), args.budget)
+        run_cells(args.work / f"{part}.json", PARTS[part](parts), budget)
         for part in args.parts
         if part != "page"
     }

@@ -52,7 +52,8 @@ def rows_of(work: Path, parts: list[str]) -> list[tuple[str, str, str, str]]:
     for part in parts:
         for name, result in load(work / f"{part}.json").items():
             shown = {k: v for k, v in sides(result).items() if k != "seconds"}
-            rows.append((part, name, "; ".join(facts(shown)), f"{result['seconds']:g}"))
+            found = "; ".join(facts(shown)).split("\n")[0]  # of an error; all of it is in the JSON
+            rows.append((part, name, found, f"{result['seconds']:g}"))
     return rows
 
 
