@@ -6,8 +6,8 @@
 #
 # Run it where there is a network. Then copy the folder and this repository over, and set there:
 #   export PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER
-# and, where it was filled for a PYTHON, SIMILE_TORCH=keep. fairseq comes as a wheel built here, so
-# that the other machine needs no compiler.
+# and, where it was filled for a PYTHON, SIMILE_TORCH=keep. fairseq comes as a wheel, built here where
+# the index has none, so that the other machine needs no compiler.
 #
 #   PYTHON   of the other machine's version, with its packages: torch, numpy, cython and setuptools,
 #            which building fairseq needs, and scipy, matplotlib, sentencepiece, sacrebleu and
@@ -36,9 +36,8 @@ lacking() {
     tag=$("$1" -c 'import Cython, numpy, setuptools, sys, torch
 print("cp%d%d" % sys.version_info[:2])') || die "$1: torch, numpy, cython and setuptools are needed there"
     if ! compgen -G "$folder/fairseq_fixed-*-$tag-*.whl" >/dev/null; then
-        say "Building fairseq with $1 (about 3 minutes)"
-        # Without -g0 nine tenths of the wheel are for debuggers.
-        (unset CUDA_HOME && CFLAGS=-g0 "$1" -m pip wheel --quiet --no-cache-dir --no-deps --no-build-isolation \
+        say "fairseq for $1 (from source about 3 minutes; where a wheel is at hand, at once)"
+        (unset CUDA_HOME && "$1" -m pip wheel --quiet --no-deps --no-build-isolation \
             -w "$folder" -c "$ROOT/constraints.txt" fairseq-fixed)
     fi
     say "Downloading what $1 lacks"
