@@ -141,14 +141,27 @@ _make_venv() {
     echo "$VENV" >"$VENV/.simile-venv"
     : >"$VENV/.simile-installing"
     "$python" -m venv "${options[@]}" "$VENV" || die "$python -m venv failed, see above"
+    [ "${SIMILE_TORCH:-}" != keep ] || _inherit "$python"
     rm "$VENV/.simile-installing"
+}
+
+# Let ours see the packages of a Python that is a virtual environment, too: venv itself looks at the
+# one behind it.
+_inherit() { # PYTHON
+    local theirs ours
+    theirs=$("$1" -c 'import sys, sysconfig
+print("" if sys.prefix == sys.base_prefix else sysconfig.get_path("purelib"))')
+    [ -n "$theirs" ] || return 0
+    ours=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "$theirs" >"$ours/inherited.pth"
 }
 
 # Set python to the first suitable one; die with what the best of the others lacks.
 _find_python() {
-    local candidates=(python3.11 python3.12 python3 python3.13 python) candidate found reason=''
+    local candidates=(python3.11 python3.12 python3 python3.13 python) candidate found reason='' built=0
     [ "${SIMILE_TORCH:-}" != keep ] || candidates=(python3 python "${candidates[@]}")
     [ -z "${SIMILE_PYTHON:-}" ] || candidates=("$SIMILE_PYTHON")
+    _built_fairseq && built=1
     for candidate in "${candidates[@]}"; do
         found=$("$candidate" -c '
 import os, sys, sysconfig
@@ -162,8 +175,8 @@ except ImportError:
     print("venv", version)
     sys.exit()
 header = os.path.join(sysconfig.get_path("include"), "Python.h")
-print("ok" if os.path.exists(header) else "headers", version)
-' 2>/dev/null) || continue
+print("ok" if os.path.exists(header) or sys.argv[1] == "1" else "headers", version)
+' "$built" 2>/dev/null) || continue
         case $found in
         ok*)
             python=$(command -v "$candidate")
@@ -183,11 +196,18 @@ _has_fairseq() {
         2>/dev/null || [ -n "$(ls "$VENV"/wheels/fairseq_fixed-*.whl 2>/dev/null)" ]
 }
 
-_check_compiler() {
-    local compiler folder
-    for folder in ${PIP_FIND_LINKS:-}; do # a wheel that was built elsewhere needs no compiler
+# Whether there is a wheel of fairseq that was built elsewhere: it needs no compiler and no headers.
+_built_fairseq() {
+    local folder
+    for folder in ${PIP_FIND_LINKS:-}; do
         [ -z "$(ls "$folder"/fairseq_fixed-*.whl 2>/dev/null)" ] || return 0
     done
+    return 1
+}
+
+_check_compiler() {
+    local compiler
+    ! _built_fairseq || return 0
     compiler=${CXX:-$("$VENV/bin/python" -c \
         'import sysconfig; print(sysconfig.get_config_var("CXX") or "c++")')}
     # shellcheck disable=SC2086  # CXX may hold flags

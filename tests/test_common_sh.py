@@ -147,6 +147,29 @@ def test_unsuitable_python(tmp_path: Path, says: str, reason: str) -> None:
     assert not (tmp_path / "v").exists()
 
 
+def test_headers_are_needed_to_build_only(tmp_path: Path) -> None:
+    """The fake answers as asked: 1 says that a wheel of fairseq is at hand."""
+    (tmp_path / "w").mkdir()
+    python = Path(fake_python(tmp_path, '"headers 3.12"'))
+    python.write_text('#!/bin/sh\n[ "$3" = 1 ] && echo "ok 3.12" || echo "headers 3.12"\n')
+    script = "_find_python; echo found $python"
+    variables = {"SIMILE_PYTHON": str(python), "PIP_FIND_LINKS": str(tmp_path / "w")}
+    assert "lacks its C headers" in bash(script, tmp_path, **variables).stderr
+    (tmp_path / "w" / "fairseq_fixed-0-cp312.whl").touch()
+    assert bash(script, tmp_path, **variables).stdout == f"found {python}\n"
+
+
+def test_packages_of_a_virtual_environment_are_inherited(tmp_path: Path) -> None:
+    for name in ("theirs", "ours"):
+        venv = [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages"]
+        subprocess.run([*venv, tmp_path / name], check=True)
+    (packages,) = (tmp_path / "theirs").glob("lib/*/site-packages")
+    (packages / "of_the_machine.py").write_text("print('imported')")
+    script = '_inherit "$PWD/theirs/bin/python"; "$VENV/bin/python" -c "import of_the_machine"'
+    done = bash(script, tmp_path, VENV=str(tmp_path / "ours"))
+    assert done.stdout == "imported\n", done.stderr
+
+
 def test_no_python(tmp_path: Path) -> None:
     variables = {"SIMILE_VENV": str(tmp_path / "v"), "SIMILE_PYTHON": "/nowhere/python"}
     done = bash("setup_venv", tmp_path, **variables)

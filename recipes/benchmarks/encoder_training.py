@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="to measure, after a warm-up")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--loss", choices=("mnr", "megabatch"), default="mnr")
+    parser.add_argument("--device", default="cpu", help="of ours (default cpu)")
     parser.add_argument("--clone", help="folder of the published trainer")
     args = parser.parse_args()
     if args.side == "make":
@@ -109,7 +110,7 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
     config = TrainingConfig(
         steps=10_000_000, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1
     )
-    trainer = Trainer(config, open_binarized(args.folder), vocabulary)
+    trainer = Trainer(config, open_binarized(args.folder), vocabulary, args.device)
     while trainer.step < DENSE_STEPS or len(trainer.queue):
         trainer.train_step()
     mining = [0.0]
@@ -128,6 +129,8 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
         trainer.train_step()
         while len(trainer.queue):
             trainer.train_step()
+        if args.device.startswith("cuda"):
+            torch.cuda.synchronize(args.device)
         return (trainer.step - begin) * BATCH
 
     begin = time.perf_counter()

@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import math
 import os
 import statistics
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "fconv": ("fconv_iwslt_de_en", FCONV),
     "iwslt": ("transformer_iwslt_de_en", {"share_all_embeddings": True}),
     "base": ("transformer", {"share_all_embeddings": True}),
+    "big": ("transformer_wmt_en_de_big", {"share_all_embeddings": True}),
 }
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Clock:
@@ -286,22 +289,48 @@ def batches(args: argparse.Namespace, task: Any, device: torch.device) -> list[d
 
 
 def measure(bench: Bench, samples: list[dict[str, Any]], memory: bool) -> dict[str, Any]:
-    """Median seconds by side and phase; every side in turn for each batch."""
-    peaks = {side: bench.peak(side, samples[-1]) for side in SIDES} if memory else {}
+    """Mean seconds by side and phase, every side in turn for each batch; None where a GPU's memory
+    is too small for a side."""
+    peaks: dict[str, float] = {}
+    runs: dict[str, list[dict[str, float]]] = {}
     for side in SIDES:
-        bench.update(side, samples[0])  # warm up
-    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+        with suppress(torch.OutOfMemoryError):
+            peaks[side] = bench.peak(side, samples[-1]) if memory else math.nan
+            bench.update(side, samples[0])  # warm up
+            runs[side] = []
+        bench.optimizer.zero_grad()
     for sample in samples:
-        for side in SIDES:
-            runs[side].append(bench.update(side, sample))
-    return {
-        side: {
-            "total": sum(statistics.mean(run[phase] for run in found) for phase in PHASES),
-            **{phase: statistics.mean(run[phase] for run in found) for phase in PHASES},
-            "peak_gb": peaks[side] / 1e9 if memory else None,
-        }
-        for side, found in runs.items()
-    }
+        for side, found in runs.items():
+            found.append(bench.update(side, sample))
+    return {side: summary(runs[side], peaks[side]) if side in runs else None for side in SIDES}
+
+
+def summary(runs: list[dict[str, float]], peak: float) -> dict[str, Any]:
+    """Means over the updates of a side."""
+    phases = {phase: statistics.mean(run[phase] for run in runs) for phase in PHASES}
+    memory = None if math.isnan(peak) else peak / 1e9
+    return {"total": sum(phases.values()), **phases, "peak_gb": memory}
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals."""
+    total, end = 0.0, -math.inf
+    for left, right in sorted(spans):
+        total += max(0.0, right - max(left, end))
+        end = max(end, right)
+    return total
+
+
+def busy_seconds(bench: Bench, sample: dict[str, Any]) -> float:
+    """Seconds of an update of ours in which a GPU has something to do; 0 without one."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if bench.device.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=activities) as profile:
+        bench.update("ours", sample)
+    there = torch.autograd.DeviceType.CUDA
+    spans = [e.time_range for e in profile.events() or [] if e.device_type == there]
+    return covered([(span.start, span.end) for span in spans]) / 1e6
 
 
 def table(result: dict[str, Any]) -> str:
@@ -312,10 +341,14 @@ def table(result: dict[str, Any]) -> str:
     ]
     for side in SIDES:
         row = result[side]
+        if row is None:
+            lines.append(f"| {' | '.join([side, 'out of memory', *[''] * (len(PHASES) + 1)])} |")
+            continue
         cells = [f"{row[key]:.3f}" for key in ("total", *PHASES)]
         peak = "" if row["peak_gb"] is None else f"{row['peak_gb']:.2f}"
         lines.append(f"| {' | '.join([side, *cells, peak])} |")
-    ratios = {side: result["ours"]["total"] / result[side]["total"] for side in SIDES[1:]}
+    fit = [side for side in SIDES[1:] if result["ours"] and result[side]]
+    ratios = {side: result["ours"]["total"] / result[side]["total"] for side in fit}
     lines.append("")
     lines.append(
         ", ".join(f"ours / {side}: {ratio:.2f} of the time" for side, ratio in ratios.items())
@@ -339,6 +372,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--max-len", type=int, default=0, help="fixed bound on candidate length, in tokens")
     add("--max-tokens", type=int, default=0, help="--risk-max-tokens of our side")
     add("--vocabulary", type=int, default=0, help="add unused words to a vocabulary of this size")
+    add("--precision", choices=PRECISIONS, default="fp32", help="of the weights (default fp32)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--no-memory", action="store_true", help="do not measure memory")
     add("--json", type=Path, help="write the figures here too")
@@ -359,7 +393,7 @@ def plot(results: dict[int, Any], path: Path) -> None:
         labels = (("total", "CPU seconds an update"), ("peak_gb", "peak memory, GB"))
         for axis, (key, label) in zip(axes, labels, strict=True):
             for place, side in enumerate(SIDES):
-                values = [(n, found[side][key]) for n, found in results.items()]
+                values = [(n, found[side][key]) for n, found in results.items() if found[side]]
                 axis.plot(
                     *zip(*values, strict=True), color=COLORS[place], marker=MARKERS[place],
                     linestyle=DASHES[place], label=side,
@@ -372,6 +406,12 @@ def plot(results: dict[int, Any], path: Path) -> None:
             figure.savefig(out, format="svg", metadata={"Date": None})
 
 
+def make_bench(args: argparse.Namespace, task: Any, size: int, device: torch.device) -> Bench:
+    """The sides for N = size."""
+    model = make_model(args, task).to(device, PRECISIONS[args.precision])
+    return Bench(argparse.Namespace(**vars(args) | {"candidates": size}), task, model)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Measure, print tables, write what was asked for."""
     args = parse(argv)
@@ -380,10 +420,8 @@ def main(argv: list[str] | None = None) -> int:
     task = load_task(args)
     results = {}
     for size in args.candidates:
-        model = make_model(args, task).to(device)
-        single = argparse.Namespace(**vars(args) | {"candidates": size})
-        bench = Bench(single, task, model)
-        results[size] = measure(bench, batches(args, task, device), not args.no_memory)
+        samples = batches(args, task, device)
+        results[size] = measure(make_bench(args, task, size, device), samples, not args.no_memory)
         print(f"\n{args.checkpoint or args.model}, B = {args.sentences}, N = {size}, {device}\n")
         print(table(results[size]), flush=True)
     if args.json:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         export_encoder,
     )
     from simile_plugin.encoder.convert.published import convert_published, read_published
+    from simile_plugin.encoder.devices import to_device
     from simile_plugin.encoder.format import CONFIG, load_encoder, load_own_encoder, save_encoder
     from simile_plugin.encoder.models import (
         AT_ONCE,
@@ -100,6 +101,7 @@ __all__ = [
     "possible_tokens",
     "read_published",
     "save_encoder",
+    "to_device",
     "types_of",
     "usable_device",
 ]
@@ -108,6 +110,7 @@ __getattr__ = imported_later(
     __name__,
     (
         "composers",
+        "devices",
         "models",
         "format",
         "sentence_transformer",

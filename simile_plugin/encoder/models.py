@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.encoder.composers import BagComposer, Composer, SequenceComposer, make_composer
+from simile_plugin.encoder.devices import to_device
 from simile_plugin.encoder.tokens import Tokenizer, types_of
 from simile_plugin.files import InputError
 
@@ -70,7 +71,7 @@ class Embedded:
     Attributes:
         vectors: (U, D) float32.
         lengths: (U,) int64, in the length penalty; unknown tokens are counted.
-        tokens, unknown: (U,) int64, tokens of each sentence, and those that are not known.
+        tokens, unknown: (U,) int64 on the CPU, tokens of each sentence, and those not known.
     """
 
     vectors: Tensor
@@ -206,10 +207,15 @@ class Encoder(RewardEncoder):
         return self.composer.dim
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
-        """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``."""
-        known = torch.from_numpy(self.segmenter.known(ids.cpu().numpy())).to(ids.device)
+        """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``.
+
+        Unknown tokens are taken out on the CPU: a device would have to say how many are left.
+        """
+        ids, offsets = ids.cpu(), offsets.cpu()
+        known = torch.from_numpy(self.segmenter.known(ids.numpy()))
         before = F.pad(known.cumsum(0), (1, 0))
-        starts, kept = before[offsets], ids[known]
+        device = self.weight.device
+        starts, kept = to_device(before[offsets], device), to_device(ids[known], device)
         if isinstance(self.composer, SequenceComposer):
             distinct, rows = torch.unique(kept, return_inverse=True)
             states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
@@ -218,20 +224,19 @@ class Encoder(RewardEncoder):
         assert isinstance(self.composer, BagComposer)
         bags = self.composer.bags(kept, starts)
         means = F.embedding_bag(kept, self.weight, bags, mode="mean")
-        lengths = torch.diff(bags, append=bags.new_tensor([len(kept)]))
+        lengths = torch.diff(bags, append=bags.new_full((1,), len(kept)))
         vectors: Tensor = self.composer(means, lengths)
         return vectors
 
     @torch.no_grad()
     def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
         """Sentence vectors (U, D) float32 of rows of token ids, without gradient."""
-        return self._embed_flat(*flatten(pieces, self.weight.device))
+        return self._embed_flat(*flatten(pieces, "cpu"))
 
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
         """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
-        ids, offsets = map(torch.from_numpy, self.segmenter.encode_flat(sentences))
-        return self._embed_flat(ids.to(self.weight.device), offsets.to(self.weight.device))
+        return self._embed_flat(*map(torch.from_numpy, self.segmenter.encode_flat(sentences)))
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
@@ -240,10 +245,9 @@ class Encoder(RewardEncoder):
         tokens = np.diff(offsets, append=len(ids))
         before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
         unknown = before[offsets + tokens] - before[offsets]
-        counts = self.segmenter.lengths(ids, offsets), tokens, unknown
-        device = self.weight.device
-        vectors = self._embed_flat(*(torch.from_numpy(part).to(device) for part in (ids, offsets)))
-        return Embedded(vectors, *(torch.from_numpy(part).to(device) for part in counts))
+        vectors = self._embed_flat(torch.from_numpy(ids), torch.from_numpy(offsets))
+        lengths = to_device(self.segmenter.lengths(ids, offsets), vectors.device)
+        return Embedded(vectors, lengths, torch.from_numpy(tokens), torch.from_numpy(unknown))
 
     def _embed_flat(self, ids: Tensor, offsets: Tensor) -> Tensor:
         if not len(offsets):

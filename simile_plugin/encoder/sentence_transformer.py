@@ -105,14 +105,15 @@ class SentenceTransformerEncoder(RewardEncoder):
         rows = self._tokens(list(sentences))
         unknown_id = getattr(self.model.tokenizer, "unk_token_id", None)
         unknown_id = -1 if unknown_id is None else int(unknown_id)
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
-        unknown = torch.tensor([row.count(unknown_id) for row in rows], device=device)
+        tokens = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        unknown = torch.tensor([row.count(unknown_id) for row in rows], dtype=torch.int64)
+        lengths = tokens.to(device)
         vectors = torch.zeros(len(rows), self.dim, device=device)
         filled = lengths > 0
         chosen = [sentence for sentence, row in zip(sentences, rows, strict=True) if row]
         if chosen:
             vectors[filled] = self._encode(chosen)
-        return Embedded(vectors, lengths, lengths, unknown)
+        return Embedded(vectors, lengths, tokens, unknown)
 
     def _encode(self, sentences: list[str]) -> Tensor:
         vectors: Tensor = self.model.encode(

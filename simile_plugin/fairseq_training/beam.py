@@ -10,7 +10,7 @@ finished hypotheses are collected by scatter, not one by one in Python.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.weight_norm import WeightNorm
 
+from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.decoders import known, replaced
 from simile_plugin.files import InputError
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
 # largest maxima, and a maximum is far cheaper than a selection.
 BLOCK = 64
-# Steps between two looks at which sentences are finished: on a GPU a look waits for the device.
-STEPS_BETWEEN_LOOKS = 4
 
 
 @dataclass
@@ -39,6 +39,26 @@ class Hypotheses:
 
     tokens: Tensor
     scores: Tensor
+
+
+class _Copy:
+    """Values on their way to the host, which goes on meanwhile.
+
+    Args:
+        values: of a GPU, or of a device whose copies are always complete.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values.to("cpu", non_blocking=True)
+        self.made = torch.cuda.Event() if values.is_cuda else None
+        if self.made is not None:
+            self.made.record()
+
+    def read(self) -> Tensor:
+        """The values; waits until they are there."""
+        if self.made is not None:
+            self.made.synchronize()
+        return self.values
 
 
 @dataclass
@@ -130,6 +150,7 @@ class _Search:
         groups = cfg.risk_diverse_groups
         self.agreed = torch.zeros(self.batch, groups, groups, device=self.device)
         self.found = _Found(ends, ends.clone(), none, count)
+        self.look: _Copy | None = None
 
     def run(self) -> Hypotheses:
         rows = torch.arange(self.batch, device=self.device)  # sentences that are searched on
@@ -146,7 +167,7 @@ class _Search:
             self.found.add(rows, top, beams[:, : self.size], best[:, : self.size] / norm, step)
             if step == self.max_len:
                 break
-            kept = self._unfinished(rows, step)
+            kept = self._unfinished(rows)
             if kept is not None:
                 if not len(kept):
                     break
@@ -162,7 +183,7 @@ class _Search:
             self.parents[step, rows], self.chosen[step, rows] = parents, last
             self._reorder(parents, kept)
             last = last.flatten()
-        return self._hypotheses()
+        return self._hypotheses(step + 1)
 
     def _logits(self, last: Tensor, step: int) -> Tensor:
         # Known decoders read the number of tokens so far and the last one.
@@ -240,24 +261,34 @@ class _Search:
             # The token that brings the mass to p is the last one.
             outside = mass.roll(1, dims=-1).ge(topp)
             outside[:, 0] = False
-            width = int((~outside).sum(-1).max())
-            lprobs = lprobs.masked_fill(outside, -torch.inf)[:, :width]
+            lprobs = lprobs.masked_fill(outside, -torch.inf)
+            if self.device.type == "cpu":  # others would have to say how many are left
+                lprobs = lprobs[:, : int((~outside).sum(-1).max())]
         elif topk > 0:
             lprobs, tokens = lprobs.topk(topk)
-        draws = self.size * sentences // len(lprobs)
-        index = torch.multinomial(lprobs.exp(), draws, replacement=True)
+        index = draw(lprobs.exp(), self.size * sentences // len(lprobs))
         found = lprobs.gather(1, index).view(sentences, -1) + scores
         drawn = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)
         beams = torch.arange(self.size, device=self.device).expand(sentences, -1)
         return found, drawn, beams * (scores.size(1) > 1)
 
-    def _unfinished(self, rows: Tensor, step: int) -> Tensor | None:
-        """Indices of the sentences without a full list, or None if nothing is to be removed."""
-        if self.device.type != "cpu" and step % STEPS_BETWEEN_LOOKS:
-            return None
+    def _unfinished(self, rows: Tensor) -> Tensor | None:
+        """Indices of the sentences without a full list, or None if nothing is to be removed.
+
+        On a device as they were a step ago: the host prepares the next step while the device is at
+        work on this one. A sentence that was finished still is.
+        """
         open_ = self.found.count[rows] < self.size
+        if self.device.type != "cpu":
+            before, self.look = self.look, _Copy(open_)
+            if before is None:
+                return None
+            open_ = before.read()
         kept = open_.nonzero().squeeze(1)
-        return kept if len(kept) < len(rows) else None
+        if len(kept) == len(rows):
+            return None
+        self.look = None  # at rows that are other ones from here on
+        return to_device(kept, self.device)
 
     def _reorder(self, parents: Tensor, kept: Tensor | None) -> None:
         """Bring the decoder's state to the order of the new beams."""
@@ -275,12 +306,18 @@ class _Search:
         self.model.decoder.reorder_incremental_state_scripting(self.state, order)
         self.state.update(held)
 
-    def _hypotheses(self) -> Hypotheses:
-        """Follow the back pointers of all finished hypotheses at once."""
+    def _hypotheses(self, searched: int) -> Hypotheses:
+        """Follow the back pointers of all finished hypotheses at once.
+
+        Args:
+            searched: steps; on a device the rows are so long, which then need not be asked for.
+        """
         scores, order = self.found.scores[:, :-1].sort(dim=1, descending=True, stable=True)
         steps = self.found.steps[:, :-1].gather(1, order)
         beams = self.found.beams[:, :-1].gather(1, order)
-        longest = int(steps.max()) + 1 if steps.numel() else 0
+        longest = searched
+        if self.device.type == "cpu":
+            longest = int(steps.max()) + 1 if steps.numel() else 0
         tokens = steps.new_full((*steps.shape, max(longest, 1)), self.pad)
         for step in range(longest - 1, -1, -1):
             inside = steps > step
@@ -330,14 +367,40 @@ def block_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, index.gather(1, places)
 
 
+def draw(weights: Tensor, draws: int) -> Tensor:
+    """Draw from each row of weights (R, V), with replacement: (R, draws) int64."""
+    if weights.device.type == "cpu":
+        return torch.multinomial(weights, draws, replacement=True)
+    # The first of exponential clocks to ring: multinomial would wait for a check of the weights.
+    weights = weights.unsqueeze(1).expand(-1, draws, -1)
+    return (weights / torch.empty_like(weights).exponential_()).argmax(-1)
+
+
+class _Nothing:
+    """In place of the id of padding: what is compared with it is none, and no device is asked."""
+
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> Tensor:
+        return torch.zeros((), dtype=torch.bool)
+
+
+@contextmanager
+def without_padding(decoder: Any) -> Iterator[None]:
+    """Within the block a transformer's decoder does not look for padding in its input."""
+    with replaced(decoder, "padding_idx", _Nothing()) if known(decoder).heads else nullcontext():
+        yield
+
+
 @contextmanager
 def decoding_mode(decoder: Any, size: int) -> Iterator[None]:
     """Within the block the decoder's steps compute only what the next token needs.
 
     Attention maps are not averaged for output, attention over the source is shared by the ``size``
-    hypotheses of a sentence, and weight normalisation is computed once, not at each step.
+    hypotheses of a sentence, weight normalisation is computed once, not at each step, and no beam
+    that counts ends in padding.
     """
     with ExitStack() as stack:
+        stack.enter_context(without_padding(decoder))
         for module in decoder.modules():
             if getattr(module, "need_attn", False):
                 module.need_attn = False

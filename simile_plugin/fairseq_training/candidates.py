@@ -6,11 +6,14 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from simile_plugin.fairseq_training.beam import Hypotheses, beam_search
@@ -39,14 +42,31 @@ class RiskSet:
     mask: Tensor
     tags: frozenset[int] = frozenset()
 
-    def part(self, rows: slice) -> RiskSet:
-        """The lists of some sentences."""
-        return replace(self, tokens=self.tokens[rows], mask=self.mask[rows])
+    @cached_property
+    def on_host(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """``tokens`` and ``mask`` as arrays; the one time that the host waits for them."""
+        both = torch.cat([self.tokens, self.mask.unsqueeze(-1).to(self.tokens)], dim=-1)
+        array = both.cpu().numpy()
+        return array[..., :-1], array[..., -1].astype(bool)
+
+    def part(self, rows: slice, width: int | None = None) -> RiskSet:
+        """The lists of some sentences, or of all, and of their targets the first ``width``."""
+        found = replace(
+            self, tokens=self.tokens[rows, :, :width].contiguous(), mask=self.mask[rows]
+        )
+        tokens, mask = self.on_host
+        found.on_host = tokens[rows, :, :width], mask[rows]
+        return found
+
+    def lengths(self, pad: int) -> NDArray[np.int64]:
+        """Targets of each row, (B, 1 + N)."""
+        found: NDArray[np.int64] = (self.on_host[0] != pad).sum(-1)
+        return found
 
     def sentence_tokens(self, pad: int) -> list[int]:
         """Rows x longest row of each sentence, B numbers."""
-        longest: list[int] = self.tokens.ne(pad).sum(-1).amax(1).tolist()
-        return [self.tokens.size(1) * length for length in longest]
+        found: list[int] = (self.tokens.size(1) * self.lengths(pad).max(1)).tolist()
+        return found
 
 
 @contextmanager
@@ -101,10 +121,15 @@ def _is_float(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def part_of(sample: dict[str, Any], rows: slice, pad: int) -> dict[str, Any]:
+def part_of(
+    sample: dict[str, Any], rows: slice, pad: int, sources: Tensor | None = None
+) -> dict[str, Any]:
     """Some sentences of a batch; their sources without the columns that are padding in all of them.
 
     fairseq's LSTM encoder refuses a batch whose longest source is shorter than the batch is wide.
+
+    Args:
+        sources: all sources on the CPU, so that no device is asked where they end.
     """
     size = len(sample["target"])
     if rows == slice(0, size):  # the usual case, without waiting for the device
@@ -114,8 +139,9 @@ def part_of(sample: dict[str, Any], rows: slice, pad: int) -> dict[str, Any]:
         return value[rows] if isinstance(value, Tensor) and value.shape[:1] == (size,) else value
 
     net_input = {key: cut(value) for key, value in sample["net_input"].items()}
-    sources = net_input["src_tokens"]
-    net_input["src_tokens"] = sources[:, sources.ne(pad).any(0)]
+    known_sources = net_input["src_tokens"].cpu() if sources is None else sources[rows]
+    used = known_sources.ne(pad).any(0).nonzero().flatten().tolist()  # without gaps
+    net_input["src_tokens"] = net_input["src_tokens"][:, used[0] : used[-1] + 1]
     part = {key: cut(value) for key, value in sample.items() if key != "net_input"}
     return part | {"net_input": net_input}
 
@@ -168,8 +194,12 @@ class CandidateGenerator:
         start, end = start_and_end(sample, pad, self.dictionary.eos())
         with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.dtype):
             hypotheses = self._within_memory(plain, sample, start, end)
-        risk_set = build_risk_set(sample["target"], hypotheses, self.cfg, pad, end)
-        return replace(risk_set, tags=frozenset((start, end)))
+        target = sample["target"]
+        risk_set = build_risk_set(target, hypotheses, self.cfg, pad, end)
+        risk_set.tags = frozenset((start, end))
+        # A search on a device does not know how long its longest hypothesis is.
+        longest = max(int(risk_set.lengths(pad).max(initial=1)), target.size(1))
+        return risk_set.part(slice(None), longest)
 
     def _within_memory(
         self, model: Any, sample: dict[str, Any], start: int, end: int

@@ -11,7 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import load_encoder
+from simile_plugin.encoder import load_encoder, to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, RiskSet, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -25,6 +25,7 @@ from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import (
     Scored,
     Stopwatch,
+    on_host,
     reduce_metrics,
     sums_over_sentences,
 )
@@ -118,14 +119,14 @@ class SimileRiskCriterion(FairseqCriterion):
         self.clock = Stopwatch()
         with self.clock.phase("generation"):
             risk_set = self.generator(model, sample)
-        with self.clock.phase("text"):  # waits for the device: before that has anything else to do
-            rows = risk_set.tokens.tolist()
-        judge_once = functools.cache(lambda: self.judge(sample, risk_set, rows))
+            # While the device has nothing to do: later, a copy would wait for all that it does.
+            sources = sample["net_input"]["src_tokens"].cpu()
+        judge_once = functools.cache(lambda: self.judge(sources, risk_set))
         tokens = sample["target"].ne(self.padding_idx).sum(-1)
         divisors = self.token_divisors(tokens)
 
         def portion_loss(model: nn.Module, portion: Portion) -> tuple[Tensor, Scored]:
-            part = part_of(sample, portion.rows, self.padding_idx)
+            part = part_of(sample, portion.rows, self.padding_idx, sources)
             part_set = risk_set.part(portion.rows)
             scores = score_rows(model, part, part_set, self.padding_idx, portion.max_tokens)
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
@@ -148,31 +149,30 @@ class SimileRiskCriterion(FairseqCriterion):
         held = {"length_multiplier": len(tokens) * self.length_control.multiplier}
         return loss, len(tokens), sums | times | held
 
-    def judge(
-        self, sample: dict[str, Any], risk_set: RiskSet, rows: list[list[list[int]]]
-    ) -> Judgement:
-        """Text, scores and reward of every row.
+    def judge(self, sources: Tensor, risk_set: RiskSet) -> Judgement:
+        """Text, scores and reward of every row, on the device without waiting for it.
 
         Args:
-            rows: the risk set's tokens as lists.
+            sources: (B, S) tokens, on the CPU.
         """
+        tokens, mask = risk_set.on_host
         with self.clock.phase("text"):
-            hyps = self.target_text.lists(rows, risk_set.tags)
+            hyps = self.target_text.lists(tokens.tolist(), risk_set.tags)
         with self.clock.phase("reward"):
-            refs = [row[0] for row in hyps]
-            encoder = self._encoder.to(risk_set.tokens.device)
+            refs, device = [row[0] for row in hyps], risk_set.tokens.device
+            encoder = self._encoder.to(device)
             alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
             wanted = self.reward.chrf_words, self.reward.learned
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
+            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
             if self.reward.function is None:
                 return Judgement(hyps, scores, self.reward.from_scores(scores), lengths)
-            srcs = self.source_text.strings(sample["net_input"]["src_tokens"].tolist())
+            srcs = self.source_text.strings(sources.tolist())
             first = 0 if self.cfg.risk_include_reference else 1
-            values = self.reward.from_function(
-                [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
-            )
+            members = torch.from_numpy(mask[:, first:])
+            values = self.reward.from_function([row[first:] for row in hyps], refs, srcs, members)
+            values = to_device(values, device)
             return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), lengths)
 
     def loss(
@@ -246,11 +246,9 @@ class SimileRiskCriterion(FairseqCriterion):
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""
-        sums = [
-            sum(float(log[key]) for log in logging_outputs)
-            for key in ("length_covariance", "length_variance", "expected_words", "words")
-        ]
-        self.length_control.update(risk.LengthSums(*sums))
+        names = ("length_covariance", "length_variance", "expected_words", "words")
+        sums = on_host({name: sum(log[name] for log in logging_outputs) for name in names})
+        self.length_control.update(risk.LengthSums(*map(float, sums.values())))
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -143,10 +143,12 @@ def repeated_bigrams(hyps: list[list[str]]) -> dict[str, float]:
 
 def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     """Turn summed logging outputs into fairseq's metrics; costs and rewards stay in [0, 1]."""
-    total = {
-        key: sum(log[key] for log in logging_outputs if key in log)
-        for key in {key for log in logging_outputs for key in log}
-    }
+    total = on_host(
+        {
+            key: sum(log[key] for log in logging_outputs if key in log)
+            for key in {key for log in logging_outputs for key in log}
+        }
+    )
     sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
     if not sentences:
         return
@@ -175,6 +177,17 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_speed("sents_s", sentences, round=1)
     metrics.log_speed("hyps_s", float(total["candidates"]), round=0)
     metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
+
+
+def on_host(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbers and tensors by name, with the tensors on the CPU: one copy for all of them."""
+    tensors = {k: v for k, v in values.items() if isinstance(v, Tensor) and v.device.type != "cpu"}
+    if not tensors:
+        return values
+    copy = torch.cat([value.flatten().double() for value in tensors.values()]).cpu()
+    parts = copy.split([value.numel() for value in tensors.values()])
+    pairs = zip(tensors.items(), parts, strict=True)
+    return values | {name: part.view(v.shape).to(v.dtype) for (name, v), part in pairs}
 
 
 def bleu_of_meter(meter: Any) -> float:

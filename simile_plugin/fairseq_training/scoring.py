@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.modules import LayerDropModuleList
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from simile_plugin.encoder import to_device
+from simile_plugin.fairseq_training.beam import without_padding
 from simile_plugin.fairseq_training.candidates import RiskSet
 from simile_plugin.fairseq_training.decoders import known, replaced, unwrap
 from simile_plugin.risk import PrefixTree, attention_mask, prefix_tree, token_lprobs, trees_of_rows
@@ -138,7 +142,7 @@ class _TreeDecoder:
                 values.append(self._part(*arguments))
             places.append(torch.from_numpy(edges[0]))
         found = torch.cat(values)
-        index = torch.cat(places).to(found.device)
+        index = to_device(torch.cat(places), found.device)
         return found.new_zeros(self.tokens.numel(), 2).index_copy(0, index, found), None
 
     def _part(
@@ -151,18 +155,18 @@ class _TreeDecoder:
     ) -> Tensor:
         """Log-probabilities (E, 2) of some trees' targets, in the order of their edges."""
         longest, device = self.counts[part[0]], self.tokens.device
-        first = torch.tensor(part).to(device) * self.rows
+        first = to_device(torch.tensor(part), device) * self.rows
         sources = self.model.encoder.reorder_encoder_out(
             copied(encoder_out), first.div(self.tokens.size(1), rounding_mode="floor")
         )
-        depth = torch.from_numpy(self.tree.depth[part, :longest]).to(device)
-        rows = first.unsqueeze(1) + torch.from_numpy(self.tree.row[part, :longest]).to(device)
+        depth = to_device(self.tree.depth[part, :longest], device)
+        rows = first.unsqueeze(1) + to_device(self.tree.row[part, :longest], device)
         inputs = previous.flatten()[rows * previous.size(1) + depth]
         output = self._decoded(inputs, sources, depth, part, kwargs)
         real = [i * longest + k for i, tree in enumerate(part) for k in range(self.counts[tree])]
-        nodes = torch.tensor(real).to(device)
+        nodes = to_device(torch.tensor(real), device)
         places, positions, starts = edges
-        targets = self.tokens.flatten()[torch.from_numpy(places).to(device)]
+        targets = self.tokens.flatten()[to_device(places, device)]
         if self.known.projection is None:  # rows: each node has one target
             lprobs = self.model.get_normalized_probs(output, log_probs=True)
             lprobs = lprobs.reshape(-1, lprobs.size(-1)).index_select(0, nodes)
@@ -171,7 +175,7 @@ class _TreeDecoder:
             return torch.stack([own, lprobs.mean(-1)], dim=-1)
         holder = self.known.projection.holder
         features = output[0].reshape(-1, output[0].size(-1)).index_select(0, nodes)
-        positions = torch.from_numpy(positions).to(device)
+        positions = to_device(positions, device)
         own, means = token_lprobs(
             features, holder.weight, getattr(holder, "bias", None), targets, positions, starts
         )
@@ -185,6 +189,8 @@ class _TreeDecoder:
         """What the decoder returns, with features in place of logits where it can be helped."""
         decoder, projection = self.model.decoder, self.known.projection
         with ExitStack() as stack:
+            # Padding comes last in a row, where no target looks, or not at all.
+            stack.enter_context(without_padding(decoder))
             if self.layers is not None:
                 stack.enter_context(replaced(decoder, "layers", self.layers))
             if projection is not None:
@@ -200,7 +206,7 @@ class _TreeDecoder:
         """Give nodes the positions and the attention of their prefixes."""
         decoder = self.model.decoder
         mask: list[Tensor] = []
-        allowed = self.tree.ancestors(part, inputs.size(1))
+        allowed = to_device(self.tree.ancestors(part, inputs.size(1)), inputs.device)
 
         def future_mask(states: Tensor) -> Tensor:
             if not mask:
@@ -216,18 +222,21 @@ class _TreeDecoder:
             )
 
 
-def tree_decoder(model: Any, tokens: Tensor, lengths: Tensor, max_tokens: int) -> _TreeDecoder:
+def tree_decoder(
+    model: Any, risk_set: RiskSet, lengths: NDArray[np.int64], max_tokens: int
+) -> _TreeDecoder:
     """What decodes the rows with the least work.
 
     Args:
-        tokens: (B, M, T); ``lengths``: (B, M), 0 for rows that are not scored.
+        lengths: (B, M) targets of each row, 0 for rows that are not scored.
     """
-    counts = lengths.cpu().numpy()
+    tokens = risk_set.tokens
     if known(model.decoder).heads:
-        tree = _TreeDecoder(model, tokens, prefix_tree(tokens, counts), max_tokens)
-        if tree.pays(int(counts.sum())):
-            return tree
-    return _TreeDecoder(model, tokens, trees_of_rows(counts, tokens.size(-1)), max_tokens)
+        tree = prefix_tree(torch.from_numpy(risk_set.on_host[0]), lengths)
+        decoder = _TreeDecoder(model, tokens, tree, max_tokens)
+        if decoder.pays(int(lengths.sum())):
+            return decoder
+    return _TreeDecoder(model, tokens, trees_of_rows(lengths, tokens.size(-1)), max_tokens)
 
 
 def score_rows(
@@ -247,11 +256,10 @@ def score_rows(
         risk set; (B, T) mean log-probability over the vocabulary at each target of the reference.
         float32, or float64 for a float64 model.
     """
-    tokens, wanted = risk_set.tokens, risk_set.mask.clone()
+    tokens, wanted = risk_set.tokens, risk_set.on_host[1].copy()
     wanted[:, 0] = True
-    lengths = tokens.ne(pad).sum(-1) * wanted
     plain = unwrap(model)
-    decoder = tree_decoder(plain, tokens, lengths, max_tokens)
+    decoder = tree_decoder(plain, risk_set, risk_set.lengths(pad) * wanted, max_tokens)
     net_input = dict(sample["net_input"])
     start = net_input["prev_output_tokens"][:, :1].repeat_interleave(tokens.size(1), 0)
     net_input["prev_output_tokens"] = teacher_forcing_input(

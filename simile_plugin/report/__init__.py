@@ -6,7 +6,7 @@ it: `render_text`, `render_markdown`, `render_tsv`, `report_page`. The last part
 people. Nothing here waits for torch before an answer needs it.
 """
 
-from simile_plugin.report.answer import Answer
+from simile_plugin.report.answer import Answer, make_table
 from simile_plugin.report.human.ratings import analyse_ratings, read_answers
 from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
@@ -37,7 +37,7 @@ from simile_plugin.report.questions.quality import (
     short_names,
 )
 from simile_plugin.report.render.markdown import render_markdown, render_tsv
-from simile_plugin.report.render.page import report_page
+from simile_plugin.report.render.page import render_page, report_page
 from simile_plugin.report.render.text import render_text
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "find_question",
     "format_quality",
     "key_text",
+    "make_table",
     "parse_named_files",
     "read_answers",
     "read_key",
@@ -70,6 +71,7 @@ __all__ = [
     "read_sources",
     "read_systems",
     "render_markdown",
+    "render_page",
     "render_text",
     "render_tsv",
     "report_page",

@@ -224,11 +224,11 @@ def count_faults(
         return np.zeros((*shape, len(FAULTS))), np.zeros(shape, dtype=bool)
     rows = table.rows([*refs, *chain.from_iterable(hyps)])
     lists = _lists(rows[size:], rows[:size])
-    apart = 1 - sim.double().cpu().numpy()
+    found = _matches(table, lists) | _counts(table, lists) | _lengths(table, lists)
+    apart = 1 - sim.double().cpu().numpy()  # last: a GPU may still be at work on them
     apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0
     apart[apart < ROUNDING] = 0
-    found = {"sim": apart, "sim_root": np.sqrt(apart)}
-    found |= _matches(table, lists) | _counts(table, lists) | _lengths(table, lists)
+    found |= {"sim": apart, "sim_root": np.sqrt(apart)}
     faults = np.stack([found[name].reshape(size, candidates) for name in FAULTS], axis=-1)
     faults[faults < ROUNDING] = 0
     empty = lists.hyp_lengths.reshape(size, candidates) == 0

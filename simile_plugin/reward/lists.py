@@ -7,13 +7,13 @@ one sentence has one score wherever it is printed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import RewardEncoder, cosine
+from simile_plugin.encoder import RewardEncoder, cosine, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import list_statistics, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, list_chrf_statistics, sentence_chrf
@@ -63,6 +63,11 @@ class ListScores:
     def unknown_share(self) -> float:
         """Share of the tokens that the encoder does not know, in [0, 1]."""
         return self.unknown_pieces / max(1, self.tokens)
+
+    def to(self, device: torch.device) -> ListScores:
+        """The same on a device, without waiting for it."""
+        tensors = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **tensors)
 
 
 def score_lists(
@@ -124,9 +129,11 @@ def add_similarity(
     scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
     scores.tokens = sum(tokens[i] for rows in (ref_rows, *hyp_rows) for i in rows)
     vectors, lengths = found.vectors, found.lengths
-    device = vectors.device
-    ref_index = torch.tensor(ref_rows, dtype=torch.int64, device=device)
-    hyp_index = torch.tensor(hyp_rows, dtype=torch.int64, device=device).view(scores.bleu.shape)
+    ref_index, hyp_index = (
+        to_device(torch.tensor(rows, dtype=torch.int64), vectors.device)
+        for rows in (ref_rows, hyp_rows)
+    )
+    hyp_index = hyp_index.view(scores.bleu.shape)
     scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
     scores.sim = cosine(vectors[ref_index].unsqueeze(1), vectors[hyp_index])
     scores.length_penalty = length_penalty(scores.ref_pieces.unsqueeze(1), scores.hyp_pieces)

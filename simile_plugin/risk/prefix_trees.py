@@ -96,8 +96,13 @@ def trees_of_rows(lengths: Ids, width: int) -> PrefixTree:
     return PrefixTree(node[:, None], counts, np.zeros_like(times), times)
 
 
-def attention_mask(allowed: NDArray[np.bool_], heads: int, like: Tensor) -> Tensor:
-    """0 where a node may look, -inf elsewhere: (S x heads, nodes, nodes)."""
-    seen = torch.from_numpy(allowed).to(like.device)
+def attention_mask(allowed: Tensor, heads: int, like: Tensor) -> Tensor:
+    """0 where a node may look, -inf elsewhere: (S x heads, nodes, nodes).
+
+    Args:
+        allowed: (S, nodes, nodes) bool, see :meth:`PrefixTree.ancestors`.
+        like: a tensor with the dtype and device of the mask.
+    """
+    seen = allowed.to(like.device)
     mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
     return mask.masked_fill(~seen, -torch.inf).repeat_interleave(heads, dim=0)

@@ -45,7 +45,7 @@ def test_training_validation_score_report_and_oracle_agree(
             _, _, log = criterion(model, sample)
             criterion.reduce_metrics([log])
             found = criterion.generator(model, sample)
-            judged = criterion.judge(sample, found, found.tokens.tolist())
+            judged = criterion.judge(sample["net_input"]["src_tokens"], found)
             refs += [row[0] for row in judged.hyps]
             hyps += [row[1] for row in judged.hyps]
             trained += judged.reward[:, 1].tolist()

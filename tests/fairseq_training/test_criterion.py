@@ -44,7 +44,7 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
+    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
     expected = 0.0
     for b in range(3):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
@@ -66,7 +66,7 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     q = criterion.distribution(lprobs, risk_set)
-    judged = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
     covariance = variance = expected = 0.0
     for lengths, reward, weights in zip(
         judged.lengths.tolist(), judged.reward, q.tolist(), strict=True
@@ -97,7 +97,7 @@ def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path)
     model, loss, _, _ = forward(criterion, sample := make_sample(task))
     assert torch.isfinite(loss) and utils.has_parameters(criterion) is False
     risk_set = criterion.generator(model, sample)
-    judged = criterion.judge(sample, risk_set, risk_set.tokens.tolist())
+    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
     refs = [row[0] for row in judged.hyps]
     scores = score_lists(judged.hyps, refs, encoder, learned=learned)
     assert torch.equal(judged.reward, scores.learned)
@@ -152,7 +152,7 @@ def test_beyond_bleu_objective(make_criterion, task):
     model, loss, size, _ = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    scores = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).scores
+    scores = criterion.judge(sample["net_input"]["src_tokens"], risk_set).scores
     means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
     q = torch.softmax(means.exp(), dim=1)
     seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
@@ -179,7 +179,7 @@ def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     risk_set = criterion.generator(model, sample)
-    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
+    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
     target = make_sample(task)["target"]
     untagged = target.masked_fill(target.eq(9), PAD).tolist()
     assert [row[0] for row in hyps] == criterion.target_text.strings(untagged, True)
@@ -242,7 +242,7 @@ def test_validation_numbers(make_criterion, task, encoder):
     for sample in samples:
         model, _, _, log = forward(criterion, sample, training=False)
         risk_set = criterion.generator(model, sample)
-        rows = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
+        rows = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
         refs += [row[0].replace("\ufffd\ufffd", "\ufffd") for row in rows]
         hyps += [row[1] for row in rows]
         logs.append(log)

@@ -42,7 +42,7 @@ def test_lists_of_the_validation_before_training_are_written(dumped, encoder):
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["id"] for record in records] == sample["id"].tolist()  # once: before training
     risk_set = criterion.generator(model, sample)
-    hyps = criterion.judge(sample, risk_set, risk_set.tokens.tolist()).hyps
+    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     sums = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=False)
     for row, record in enumerate(records):

@@ -21,6 +21,7 @@ from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from tests.fairseq_models import make_model, make_sample, make_task, numbers
+from tests.other_device.waits import Waits
 from tests.pairs import random_pairs, write_pairs
 
 NAME = os.environ.get("SIMILE_TEST_DEVICE", "elsewhere")
@@ -107,6 +108,48 @@ def test_updates_are_those_of_the_cpu(arch: str, flags: str, encoder_folder: Pat
     torch.testing.assert_close(found[1], wanted[1], atol=1e-4, rtol=1e-4)
     assert found[2] == pytest.approx(wanted[2], rel=1e-4, abs=1e-4)
     assert found[3] == pytest.approx(wanted[3], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.skipif(NAME != "elsewhere", reason="a real device")
+@pytest.mark.parametrize("flags", ["beam", "parts", "diverse, bleu", "top p", "own"])
+def test_waits_of_an_update(flags: str, encoder_folder: Path) -> None:
+    task = make_task()
+    config = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **FLAGS[flags]}
+    criterion = SimileRiskCriterion(SimileRiskConfig(**config), task)
+    model, sample = make_model("transformer_tiny", task).to(NAME), moved(make_sample(task))
+    for _ in range(2):  # the first one brings the reward encoder over, too
+        with Waits() as found, metrics.aggregate():
+            loss, _, log = criterion(model, sample)
+            loss.backward()
+            criterion.reduce_metrics([log])
+    # However long the hypotheses are: the first decoder input, the lists, the sources, the log.
+    ours = [place for place in found.places.elements() if "/simile_plugin/" in place]
+    assert [place.split("/")[-1].split(":")[0] for place in sorted(ours)] == [
+        *("candidates.py", "candidates.py", "criterion.py", "metrics.py"),
+    ], found.places
+    # fairseq's encoder asks in each layer whether there is padding: here one layer, in the search
+    # and for each of the portions.
+    portions = 3 if flags == "parts" else 1
+    assert found.places.total() - len(ours) == 1 + portions, found.places
+
+
+@pytest.mark.skipif(NAME != "elsewhere", reason="a real device")
+def test_what_counts_as_a_wait() -> None:
+    here, there = torch.ones(3), torch.ones(3, device=NAME)
+    for action, expected in (
+        (lambda: there.tolist(), 1),
+        (lambda: float(there.sum()), 1),
+        (lambda: here.to(NAME), 1),
+        (lambda: there[there > 0], 1),
+        (lambda: there.nonzero(), 1),
+        (lambda: there[here.long()], 1),
+        (lambda: here.to(NAME, non_blocking=True), 0),
+        (lambda: there[there.long()] + 1, 0),
+        (lambda: here.nonzero().tolist(), 0),
+    ):
+        with Waits() as found:
+            action()
+        assert found.places.total() == expected, found.places
 
 
 def test_lists_are_written(tmp_path: Path, encoder_folder: Path) -> None:

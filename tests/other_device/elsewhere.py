@@ -57,7 +57,7 @@ class Elsewhere(Tensor):
 
     def tolist(self) -> Any:
         # torch has none for tensors made in Python.
-        return self.held.tolist()
+        return self.cpu().tolist()
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

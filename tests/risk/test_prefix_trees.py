@@ -95,13 +95,14 @@ def test_only_where_it_pays():
     task = make_task()
     sample = make_sample(task)
     model = make_model("transformer_tiny", task)
-    tokens = make_branching_set(sample).tokens
-    lengths = tokens.ne(PAD).sum(-1)
-    assert tree_decoder(model, tokens, lengths, 0).rows == 5
+    risk_set = make_branching_set(sample)
+    lengths = risk_set.lengths(PAD)
+    assert tree_decoder(model, risk_set, lengths, 0).rows == 5
     # a sentence's tree cannot be cut: where it is too large, its rows are decoded in parts
-    assert tree_decoder(model, tokens, lengths, 10).rows == 1
+    assert tree_decoder(model, risk_set, lengths, 10).rows == 1
     distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1)).view(3, 5, 10)
-    assert tree_decoder(model, distinct, torch.full((3, 5), 10), 0).rows == 1
+    distinct_set = RiskSet(distinct, torch.ones(3, 5, dtype=torch.bool))
+    assert tree_decoder(model, distinct_set, np.full((3, 5), 10), 0).rows == 1
 
 
 def test_other_decoders_are_decoded_row_by_row():
@@ -151,7 +152,7 @@ def test_rows_that_share_nothing_by_hand():
 
 
 def test_mask_by_hand():
-    mask = attention_mask(np.array([[[True, False], [True, True]]]), 2, torch.zeros(1).double())
+    mask = attention_mask(torch.tensor([[[True, False], [True, True]]]), 2, torch.zeros(1).double())
     assert mask.dtype == torch.float64
     assert mask.tolist() == [[[0, -torch.inf], [0, 0]]] * 2
 

@@ -1,11 +1,11 @@
 """recipes/wmt18 from raw text to its table, on generated text, by its own command line."""
 
 import gzip
-import os
 import random
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.installed import this_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SYLLABLES = ["ka", "vi", "zö", "mur", "şe", "lın", "dap", "gü"]
@@ -27,30 +27,6 @@ def write_stand_in(folder: Path) -> None:
             path = folder / "newstest" / "tr-en" / f"newstest{year}.{language}.gz"
             with gzip.open(path, "wt", encoding="utf-8") as stream:
                 stream.writelines(" ".join(line) + ".\n" for line in text)
-
-
-def this_environment(folder: Path) -> dict[str, str]:
-    """Variables under which setup_venv finds that our own environment is installed."""
-    venv = folder / "v"
-    venv.mkdir()
-    for name in ("bin", "lib", "pyvenv.cfg"):
-        (venv / name).symlink_to(Path(sys.prefix) / name)
-    variables = {
-        **os.environ,
-        "SIMILE_VENV": str(venv),
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-    }
-    show_key = f". '{ROOT}/recipes/common.sh'; _install() {{ echo \"$2\"; }}; setup_venv"
-    key = subprocess.run(
-        ["bash", "-c", show_key, "recipe"],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (venv / ".simile-installed").write_text(key.stdout)
-    return variables
 
 
 def test_every_step_of_a_language(tmp_path: Path, encoder_folder: Path) -> None:

@@ -1,0 +1,69 @@
+"""recipes/gpu/run.sh --rehearse: every part in miniature, so that a GPU's minutes meet no typo."""
+
+import gzip
+import json
+import random
+import subprocess
+from pathlib import Path
+
+from recipes.gpu.measure import TRAIN, YEARS
+from tests.installed import ROOT, this_environment
+
+WORDS = ["heron", "harbour", "baker", "ticket", "snow", "garden", "oven", "ferry", "museum", "map"]
+
+
+def write_stand_in(folder: Path) -> None:
+    """Bitext at the places of the recipe's: German is English, backwards."""
+    generator = random.Random(1)
+    for name in (*TRAIN, *(f"newstest/de-en/newstest{year}" for year in YEARS.values())):
+        lines = [generator.choices(WORDS, k=generator.randint(3, 8)) for _ in range(30)]
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for side, text in (("en", lines), ("de", [[w[::-1] for w in line] for line in lines])):
+            with gzip.open(f"{path}.{side}.gz", "wt", encoding="utf-8") as stream:
+                stream.writelines(" ".join(line) + " .\n" for line in text)
+
+
+def test_every_part_in_miniature(tmp_path: Path) -> None:
+    write_stand_in(tmp_path / "data")
+    work = tmp_path / "work"
+    variables = {
+        **this_environment(tmp_path),
+        "SIMILE_DATA": str(tmp_path / "data"),
+        "WORK": str(work),
+    }
+
+    def rehearse(*words: str) -> str:
+        done = subprocess.run(
+            ["bash", ROOT / "recipes" / "gpu" / "run.sh", "--rehearse", *words],
+            env=variables, cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return done.stdout
+
+    rehearse()
+    found = {path.stem: json.loads(path.read_text()) for path in work.glob("*.json")}
+    assert found["tests"]["updates on a made-up device"]["passed"] == 1
+    assert found["data"]["bitext"] == {"train": 330, "valid": 30, "test": 30} | {
+        "seconds": found["data"]["bitext"]["seconds"]
+    }
+    for cell in found["update"].values():
+        assert cell["sides"]["ours"]["total"] > 0 and cell["sides"]["floor"]["peak_gb"] > 0
+        assert cell["reference tokens/s"] > cell["sentences/s"] > 0 and cell["GPU idle"] is None
+    assert found["encoder"]["training"]["pairs/s"] > 0
+    assert found["encoder"]["sentences"]["sentences/s"] > 0
+    job = found["job"]
+    assert [int(job[name]["num_updates"]) for name in ("MLE", "SIMILE")] == [6, 2]
+    assert set(job["scores"]) == {"MLE", "SIMILE", "seconds"}
+    assert len((work / "simile.txt").read_text().split("\n")) == 30 + 1
+    memory = found["memory"]
+    assert memory["a batch that does not fit"]["--risk-max-tokens after it"] > 0
+    assert memory["two ranks on one device, gloo"]["updates"] == 2
+    page, table = (work / "results.html").read_text(), (work / "results.md").read_text()
+    assert "Rehearsed on a CPU" in page and table.count("\n| ") == 2 + sum(map(len, found.values()))
+    assert not [cell for part in found.values() for cell in part.values() if "error" in cell]
+    # what is there is not measured again
+    (work / "install.json").write_text(
+        json.dumps({"machine": {"seconds": 1}, "doctor": {"seconds": 2}})
+    )
+    assert "machine" not in rehearse("install")

@@ -1,0 +1,90 @@
+"""recipes/gpu: cells that are kept, what the page says, and the command line's refusals."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from recipes.benchmarks.update import covered
+from recipes.gpu.cells import run_cells
+from recipes.gpu.page import facts, write_page
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_cells_are_kept_and_failures_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, ran = tmp_path / "part.json", []
+    broken = [True]
+
+    def good() -> dict[str, int]:
+        ran.append("good")
+        return {"answer": 42}
+
+    def bad() -> dict[str, int]:
+        ran.append("bad")
+        if broken[0]:
+            raise RuntimeError("the cable is out")
+        return {}
+
+    cells = {"bad": bad, "good": good}
+    assert run_cells(path, cells, budget=60) == "failed"
+    kept = json.loads(path.read_text())
+    assert kept["bad"]["error"] == "RuntimeError: the cable is out"
+    assert kept["good"]["answer"] == 42
+    assert "the cable is out" in capsys.readouterr().err
+    broken[0] = False
+    assert run_cells(path, cells, budget=60) == "done"
+    assert ran == ["bad", "good", "bad"] and "error" not in json.loads(path.read_text())["bad"]
+
+
+def test_a_part_stops_at_its_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "part.json"
+    assert run_cells(path, {"one": dict, "two": dict}, budget=-1) == "stopped"
+    assert "part: -1 s are over, before one; run again" in capsys.readouterr().out
+    assert not path.exists()
+
+
+def test_time_that_intervals_cover() -> None:
+    # 0 to 3 and 5 to 6: the second begins within the first, the third within both.
+    assert covered([(1, 3), (0, 2), (1, 1.5), (5, 6)]) == 3 + 1
+    assert covered([]) == 0
+
+
+def test_what_a_cell_found_in_words() -> None:
+    found = {"MLE": {"BLEU": 21.456}, "pairs": 12_345.6, "peak": None, "said": [], "ok": 0}
+    assert facts(found) == ["MLE BLEU 21.5", "pairs 12,346", "ok 0"]
+
+
+def test_the_page(tmp_path: Path) -> None:
+    side = {"total": 0.5, "peak_gb": 2.0}
+    update = {"sides": {"ours": side, "plain": side | {"total": 2.0}, "floor": None}, "seconds": 9}
+    (tmp_path / "update.json").write_text(json.dumps({"base": update}))
+    (tmp_path / "job.json").write_text(json.dumps({"MLE": {"error": "E: no <disk>", "seconds": 1}}))
+    write_page(tmp_path, ["update", "job", "memory"], rehearsed=False)
+    table = (tmp_path / "results.md").read_text()
+    assert (
+        "ours 0.500 s, 2.00 GB; plain 2.000 s, 2.00 GB (ours: 0.25); floor out of memory" in table
+    )
+    assert "1 cells of 2 parts are done. Not begun: memory." in table
+    page = (tmp_path / "results.html").read_text()
+    assert "no &lt;disk&gt;" in page and "Failed: job, MLE" in page
+
+
+def run(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["bash", ROOT / "recipes" / "gpu" / "run.sh", *words],
+        env={**os.environ, **variables}, cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_parts_that_are_unknown_are_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "updates")
+    assert done.returncode == 1 and done.stderr == (
+        "run.sh: error: got 'updates'; expected --rehearse or parts of: "
+        "install tests data update encoder job memory (see --help)\n"
+    )
+    assert "--rehearse   everything in miniature" in run(tmp_path, "--help").stdout
