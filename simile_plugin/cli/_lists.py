@@ -100,6 +100,8 @@ def read_candidates(path: str, flag: str, src: str | None, cut: int | None) -> l
     from simile_plugin.nbest import read_lists, with_sources
 
     lists = read_lists(path, flag)
+    if src == "-":  # it is read again for the number of lines
+        raise InputError("--src: got - (standard input), which is for LISTS; name a file")
     if src:
         lists = with_sources(lists, read_lines(src, "--src"), f"{flag}: {path}")
     return [found.cut(cut) for found in lists] if cut else lists

@@ -110,10 +110,10 @@ def log(data: bytes) -> None:
 
 
 def nbest(data: bytes) -> None:
-    """fairseq-generate's output and --risk-dump: one score a candidate."""
+    """Lists of candidates in any format: a score for each of them, or none at all."""
     for found in read_nbest_lists(_file(data, "nbest"), "--nbest-lists"):
-        assert len(found.hyps) == len(found.scores)
-        found.ref.encode()
+        assert len(found.scores) in (0, len(found.hyps))
+        assert found.ref is not None and found.ref.encode() is not None
         assert all(hyp.encode() is not None for hyp in found.hyps)
 
 
@@ -212,7 +212,11 @@ SEEDS: dict[str, list[bytes]] = {
         b'2026 | INFO | valid | {"epoch": 1, "valid_cost": "0.5", "valid_num_updates": "7"}\n',
         b"| valid on 'valid' subset | cost 0.5 | num_updates 7\n",
     ],
-    "nbest": [b"T-0\ta b\nD-0\t-0.5\ta\nD-0\t-0.7\tb\n", b'{"id": 0, "ref": "a", "hyps": ["a"]}\n'],
+    "nbest": [
+        b"T-0\ta b\nD-0\t-0.5\ta\nD-0\t-0.7\tb\n",
+        b'{"id": 0, "ref": "a", "hyps": ["a"]}\n',
+        b"0 ||| a ||| F0= -1 ||| -1\n0\ta\t-1\n",
+    ],
     "dump": [b'{"id": 0, "ref": "a", "hyps": ["a", "b"], "scores": [1, 2], "cost_bleu": [0, 1]}'],
     "answers": [b"item\trating\nabc-1-1\t3\n", b"Item;Rating\n"],
     "sheet": [b"3", b"0\n5\n4", b'"1"', b"2,0"],

@@ -179,6 +179,7 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
+        (["--utility", "chrf", "--src", "-"], "--src: got - (standard input)"),
         (["--utility", "chrf", "--candidates", "0"], "--candidates: got 0, expected a whole"),
     ],
 )

@@ -348,8 +348,10 @@ def answer_headroom(result: HeadroomResult) -> Answer:
     sizes = str(high) if low == high else f"{low} to {high}"
     label = f"First, MBR, best and worst choice by {', '.join(names)}"
     chart = Chart(label, (9.2, 0.9 + 0.8 * len(metrics)), partial(_draw, result=result))
-    measured = "; ".join(
-        f"{share:.0%} of {NAMES[reward]} ({run})" for run, reward, share in MEASURED
+    measured = ", ".join(
+        f"{NAMES[reward]} {share:.0%} on {run}"
+        for run, reward, share in MEASURED
+        if reward in metrics
     )
     return Answer(
         "headroom",
