@@ -66,7 +66,8 @@ class ListScores:
 
     def to(self, device: torch.device) -> ListScores:
         """The same on a device, without waiting for it."""
-        tensors = {k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        held = {k: v for k, v in vars(self).items() if isinstance(v, Tensor)}
+        tensors: dict[str, Any] = {name: to_device(v, device) for name, v in held.items()}
         return replace(self, **tensors)
 
 

@@ -152,6 +152,36 @@ def test_what_counts_as_a_wait() -> None:
         assert found.places.total() == expected, found.places
 
 
+@pytest.mark.parametrize("flags", ["beam", "diverse, bleu"])
+def test_lists_are_those_of_the_cpu(flags: str, encoder_folder: Path) -> None:
+    found = []
+    for device in (NAME, "cpu"):
+        task = make_task()
+        config = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **FLAGS[flags]}
+        criterion = SimileRiskCriterion(SimileRiskConfig(**config), task)
+        model, sample = make_model("transformer_tiny", task).to(device), make_sample(task)
+        found.append(criterion.generator(model, sample if device == "cpu" else moved(sample)))
+    assert found[0].tokens.device.type == torch.device(NAME).type
+    assert found[0].tokens.tolist() == found[1].tokens.tolist()
+    assert found[0].mask.tolist() == found[1].mask.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixed_precision(dtype: torch.dtype, encoder_folder: Path) -> None:
+    task = make_task()
+    config = SimileRiskConfig(simile_encoder=str(encoder_folder), risk_candidates=4)
+    criterion = SimileRiskCriterion(config, task)
+    sample, gradients = moved(make_sample(task)), []
+    for enabled in (False, True):
+        model = make_model("transformer_tiny", task).to(NAME)
+        with torch.autocast(torch.device(NAME).type, dtype=dtype, enabled=enabled):
+            loss, _, log = criterion(model, sample)
+        loss.backward()
+        gradients.append(torch.cat([p.grad.cpu().flatten() for p in model.parameters()]))
+        assert gradients[-1].dtype == torch.float32 and math.isfinite(float(log["cost"]))
+    assert float(torch.cosine_similarity(*gradients, dim=0)) > 0.9
+
+
 def test_lists_are_written(tmp_path: Path, encoder_folder: Path) -> None:
     found = {}
     for device in (NAME, "cpu"):

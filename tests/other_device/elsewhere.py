@@ -159,3 +159,7 @@ def on_the_cpu(func: Any) -> Callable[..., Any]:
 LIBRARY.impl("lstm.input", on_the_cpu(aten.lstm.input), "AutogradPrivateUse1")
 LIBRARY.impl("lstm.data", on_the_cpu(aten.lstm.data), "AutogradPrivateUse1")
 LIBRARY.impl("lstm_cell", on_the_cpu(aten.lstm_cell.default), "AutogradPrivateUse1")
+
+# Mixed precision: nothing is cast by itself, what asks whether it is on finds that it is.
+FALLBACKS = torch.library.Library("_", "IMPL")
+FALLBACKS.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
