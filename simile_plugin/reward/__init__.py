@@ -55,6 +55,8 @@ from simile_plugin.reward.learned import (
 )
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
+    UNKNOWN_HYP,
+    UNKNOWN_REF,
     ListScores,
     add_similarity,
     score_lists,
@@ -69,6 +71,8 @@ __all__ = [
     "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
+    "UNKNOWN_HYP",
+    "UNKNOWN_REF",
     "LearnedReward",
     "Lexicon",
     "ListScores",

@@ -15,6 +15,7 @@ from simile_plugin.fairseq_training.scoring import (
 )
 from simile_plugin.risk import (
     RiskSet,
+    lists,
     log_probabilities,
     plan_parts,
     replaced,
