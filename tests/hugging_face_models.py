@@ -6,8 +6,6 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-
-import simile_plugin.hugging_face  # noqa: F401, I001 (before transformers: see its torchaudio.py)
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     M2M100Config,
@@ -21,6 +19,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+import simile_plugin.hugging_face  # noqa: F401 (before transformers: see its torchaudio.py)
 from tests.conftest import SENTENCES
 
 SOURCES = ["der alte fluss", "zwei jungen warten am teich", "der zug kam zu spät", "sie zahlt"]
@@ -92,7 +91,7 @@ def m2m100(folder: Path, seed=1, target="en", **config):
     )
     torch.manual_seed(seed)
     model = M2M100ForConditionalGeneration(
-        M2M100Config(vocab_size=len(tokenizer), **LAYERS | config)
+        M2M100Config(vocab_size=max(tokenizer.all_special_ids) + 1, **LAYERS | config)
     )
     return model.eval(), tokenizer
 

@@ -41,6 +41,11 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
+    # peft only if asked for; torchaudio, because fairseq brings it along
+    "hugging_face": {
+        *("files", "risk", "encoder", "reward"),
+        *("torch", "transformers", "peft", "torchaudio"),
+    },
 }
 ROOMS = {*ALLOWED, "cli"}
 

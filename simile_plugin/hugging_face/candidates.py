@@ -97,7 +97,7 @@ def generate(
         states = model.get_encoder()(**inputs, return_dict=True)
         for _ in range(groups):
             lists = model.generate(
-                encoder_outputs=states,
+                encoder_outputs=type(states)(**states),  # which it repeats in place
                 attention_mask=inputs["attention_mask"],
                 generation_config=config,
                 logits_processor=processors,

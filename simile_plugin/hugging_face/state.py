@@ -27,7 +27,9 @@ class RiskState(TrainerCallback, ExportableState):
         nonfinite: updates in a row that were skipped.
     """
 
-    def __init__(self, length_control: float = 0.0, band: float = 0.0, max_skipped: int = 0) -> None:
+    def __init__(
+        self, length_control: float = 0.0, band: float = 0.0, max_skipped: int = 0
+    ) -> None:
         self.length_control, self.band, self.max_skipped = length_control, band, max_skipped
         self.control = LengthControl(length_control)
         self.watch = GamingWatch()
