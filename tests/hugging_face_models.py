@@ -91,7 +91,7 @@ def m2m100(folder: Path, seed=1, target="en", **config):
     )
     torch.manual_seed(seed)
     model = M2M100ForConditionalGeneration(
-        M2M100Config(vocab_size=max(tokenizer.all_special_ids) + 1, **LAYERS | config)
+        M2M100Config(vocab_size=max(tokenizer.lang_token_to_id.values()) + 1, **LAYERS | config)
     )
     return model.eval(), tokenizer
 

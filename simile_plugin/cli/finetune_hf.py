@@ -16,8 +16,8 @@ the logged metrics of fairseq's criterion simile_risk. MODEL is a local folder o
 The files have one sentence a line, source and target in the same order; SRC and TGT are plain text.
 
 Validation (--valid) runs before the first update and every --valid-interval updates; eval_cost is
-the expected cost under the trained reward, eval_bleu, eval_sim and eval_simile are those of the best
-candidate. The run is repeatable by --seed, and one that was killed goes on when the command is
+the expected cost under the trained reward; eval_bleu, eval_sim and eval_simile are those of the
+best candidate. The run is repeatable by --seed, and one that was killed goes on when the command is
 repeated. Several GPUs: torchrun --no-python --nproc-per-node 2 simile finetune-hf ...
 
 Models of several languages need --source-lang and --target-lang, in the codes of their tokenizer;
@@ -71,7 +71,7 @@ def _add_training(group: Any) -> None:
             "--lora",
             whole_number(0),
             0,
-            "rank of peft's adapters, which train in place of the model",
+            "rank of adapters that train in place of the model",
         ),
         ("--seed", SEED, 1, "of shuffling, dropout and sampling"),
     ):

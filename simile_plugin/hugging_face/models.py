@@ -68,6 +68,12 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
     return SpecialTokens(start, end, pad, _tag(config, tokenizer))
 
 
+def silent_ids(tokenizer: Any) -> set[int]:
+    """Special tokens and tags of languages, which M2M-100 does not count among them."""
+    tags = getattr(tokenizer, "lang_token_to_id", {})
+    return {*tokenizer.all_special_ids, *tags.values()}
+
+
 def _check_same(model: Any, tokenizer: Any) -> None:
     known = model.get_output_embeddings().weight.size(0)
     if len(tokenizer) > known:
@@ -95,7 +101,7 @@ def _tag(config: Any, tokenizer: Any) -> int | None:
                 "expected a code of its tokenizer, such as en, en_XX or eng_Latn"
             )
         first = tokenizer(text_target="a").input_ids[0]
-        tag = first if first in tokenizer.all_special_ids else tag
+        tag = first if first in silent_ids(tokenizer) else tag
     return tag
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.models import PADDING
+from simile_plugin.hugging_face.models import PADDING, silent_ids
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
 
@@ -21,7 +21,7 @@ class Text:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.unknown = tokenizer.unk_token
-        self.silent = {*tokenizer.all_special_ids, PADDING} - {tokenizer.unk_token_id}
+        self.silent = {*silent_ids(tokenizer), PADDING} - {tokenizer.unk_token_id}
 
     def strings(self, rows: Sequence[Sequence[int]], reference: bool = False) -> list[str]:
         """Decode rows of ids.
