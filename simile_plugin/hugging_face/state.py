@@ -27,9 +27,7 @@ class RiskState(TrainerCallback, ExportableState):
         nonfinite: updates in a row that were skipped.
     """
 
-    def __init__(
-        self, length_control: float = 0.0, band: float = 0.0, max_skipped: int = 0
-    ) -> None:
+    def __init__(self, length_control: float, band: float, max_skipped: int) -> None:
         self.length_control, self.band, self.max_skipped = length_control, band, max_skipped
         self.control = LengthControl(length_control)
         self.watch = GamingWatch()

@@ -258,9 +258,7 @@ def check_parallel(args: Any) -> None:
         InputError: naming the flag.
     """
     if args.n_gpu > 1:
-        raise InputError(
-            f"{args.n_gpu} GPUs in one process; start it by torchrun, one process each"
-        )
+        raise InputError(f"{args.n_gpu} GPUs in one process; start one for each by torchrun")
     for name in ("fsdp", "deepspeed"):
         if getattr(args, name, None):
             raise InputError(f"--{name}: not supported; expected one process a GPU (torchrun)")
