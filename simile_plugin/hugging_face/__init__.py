@@ -13,8 +13,20 @@ from simile_plugin.hugging_face.torchaudio import leave_out_if_broken
 leave_out_if_broken()
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
+from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune
+from simile_plugin.hugging_face.models import SpecialTokens
+from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.text import examples
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
-__all__ = ["Job", "SimileRiskArguments", "SimileRiskTrainer", "examples", "finetune"]
+__all__ = [
+    "Job",
+    "Scorer",
+    "SimileRiskArguments",
+    "SimileRiskTrainer",
+    "SpecialTokens",
+    "examples",
+    "finetune",
+    "risk_set_of",
+]
