@@ -41,10 +41,10 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
-    # peft only if asked for; torchaudio, because fairseq brings it along
+    # peft only if asked for
     "hugging_face": {
         *("files", "risk", "encoder", "reward"),
-        *("torch", "transformers", "peft", "torchaudio"),
+        *("torch", "transformers", "peft"),
     },
 }
 ROOMS = {*ALLOWED, "cli"}

@@ -41,7 +41,7 @@ get_data() {
     for name in train valid test; do
         for language in de en; do
             from=$name
-            [ "$name" != valid ] || from=val
+            [ "$name" != valid ] || from="val"
             [ "$name" != test ] || from=test_2016_flickr
             gzip -dc "$SIMILE_DATA/multi30k/task1/$from.$language.gz" |
                 if [ "$LINES" = all ]; then cat; else sed -n "1,${LINES}p"; fi \

@@ -1,5 +1,6 @@
 """fairseq brings torchaudio along, of which transformers imports what it never uses for text."""
 
+import importlib
 import sys
 
 
@@ -10,7 +11,7 @@ def leave_out_if_broken() -> None:
     it. A torchaudio that works stays as it is.
     """
     try:
-        import torchaudio  # noqa: F401
+        importlib.import_module("torchaudio")
     except OSError:
         sys.modules["torchaudio"] = None  # type: ignore[assignment]
     except ImportError:

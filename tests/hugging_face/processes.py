@@ -28,8 +28,8 @@ args = SimileRiskArguments(
     save_strategy="no",
     logging_steps=1,
     risk_candidates=3,
-    risk_max_len_a=1.0,
-    risk_max_len_b=2,
+    risk_max_len_a=0.0,  # a bound by the longest source depends on the batch
+    risk_max_len_b=8,
 )
 model, tokenizer = marian(folder / f"model{batch}")
 pairs = examples(tokenizer, SOURCES, TARGETS, 64)
