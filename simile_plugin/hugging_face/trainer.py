@@ -25,7 +25,7 @@ from simile_plugin.reward import ListScores, Reward, score_lists, signature
 logger = logging.getLogger(__name__)
 
 
-class SimileRiskTrainer(Seq2SeqTrainer):  # type: ignore[misc]
+class SimileRiskTrainer(Seq2SeqTrainer):
     """L = gamma L_TokLS + (1 - gamma) L_Risk over n-best lists (Wieting et al. 2019, eq. 1).
 
     Takes what Seq2SeqTrainer takes. Examples have input_ids, attention_mask and labels, as a
