@@ -30,7 +30,8 @@ LAYERS = {
     **{f"{side}_ffn_dim": 32 for side in ("encoder", "decoder")},
     "d_model": 16,
     "max_position_embeddings": 64,
-    "dropout": 0.0,
+    **{f"{kind}dropout": 0.0 for kind in ("", "attention_", "activation_")},
+    **{f"{side}_layerdrop": 0.0 for side in ("encoder", "decoder")},
 }
 
 
