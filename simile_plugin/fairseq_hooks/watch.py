@@ -16,6 +16,7 @@ import torch
 
 from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.files import InputError
+from simile_plugin.risk import GamingWatch
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +28,6 @@ GAMING_ADVICE = (
     "--mle-weight, lower --risk-cost-scale or --lr, or train on --reward half"
 )
 CRITERION = "simile_risk"
-CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
-# What training on SIMILE alone showed, and training on BLEU did not: lengths 3 % beyond the start
-# and 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
-# The report's gaming section has the same numbers.
-LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
-VALIDATIONS = 2  # in a row outside the band, before training stops
 
 
 class Diverged(InputError, FloatingPointError):
@@ -43,71 +38,15 @@ class Diverged(InputError, FloatingPointError):
 
 
 @dataclass
-class Watch:
+class Watch(GamingWatch):
     """Counts of one training run, and what it stops for.
 
     Attributes:
-        first: cost, length ratio, BLEU and repetition of the run's first validation.
-        outside: validations in a row that would end the run, see :meth:`see`.
         nonfinite: updates in a row that were skipped.
-        stop: why training stops after the current validation, or "".
     """
 
-    first: list[float] | None = None
-    outside: int = 0
     nonfinite: int = 0
-    stop: str = ""
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        return {"first": self.first, "outside": self.outside}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state`."""
-        self.first, self.outside = state["first"], int(state["outside"])
-
-    def see(
-        self, cost: float, length_ratio: float, bleu: float, repetition: float, band: float
-    ) -> None:
-        """Judge a validation: does the trained cost fall while lengths or repetition leave?
-
-        A warning for a length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or
-        ``REPETITION_SIGN`` more repetition than at the first one. The end where BLEU falls too and,
-        for ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or repetition
-        has doubled.
-
-        Args:
-            cost: expected cost of the trained reward, 0 to 1.
-            length_ratio: words of the best candidates over words of the references.
-            bleu: of the best candidates, 0 to 100.
-            repetition: share of their bigrams that their sentence has said before.
-            band: ``--risk-length-band``; 0 never ends a run.
-        """
-        if self.first is None:
-            self.first = [cost, length_ratio, bleu, repetition]
-        first_cost, first_ratio, first_bleu, *others = self.first
-        first_repetition = others[0] if others else repetition  # a run of version 0.1.0 goes on
-        length = _leaves(length_ratio, first_ratio, 1 + LENGTH_SIGN)
-        more = repetition - first_repetition
-        repeats = more > REPETITION_SIGN * first_repetition and more > REPETITION_FLOOR
-        if cost >= first_cost or not (length or repeats):
-            self.outside = 0
-            return
-        signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
-        signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
-        found = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
-        far = bool(band) and _leaves(length_ratio, first_ratio, band)
-        far = far or (repeats and more > first_repetition)
-        if not band or bleu >= first_bleu or not far:
-            self.outside = 0
-            logger.warning(f"{found}: the reward may be gamed; {CONTROL_ADVICE}")
-            return
-        self.outside += 1
-        found += f", and BLEU fell from {first_bleu:.2f} to {bleu:.2f}"
-        if self.outside < VALIDATIONS:
-            logger.warning(f"{found}; training stops if the next validation finds the same")
-        else:
-            self.stop = f"{found}: {GAMING_ADVICE}; --risk-length-band 0 never stops"
+    advice: str = GAMING_ADVICE
 
     def skip(self, limit: int) -> None:
         """Count an update with a non-finite gradient.
@@ -121,11 +60,6 @@ class Watch:
                 f"the gradient was NaN or infinite {self.nonfinite} times in a row "
                 f"(--risk-max-skipped {limit}): {ADVICE}"
             )
-
-
-def _leaves(ratio: float, first: float, band: float) -> bool:
-    """Whether a ratio of lengths is beyond the first one and 1 by more than a factor."""
-    return not min(1.0, first) / band <= ratio <= band * max(1.0, first)
 
 
 _running: Watch | None = None  # of the trainer whose epoch runs at this moment

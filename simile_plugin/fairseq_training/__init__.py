@@ -3,16 +3,11 @@
 Importing `criterion` registers it with fairseq, `architectures` theirs; user_dir does both.
 """
 
-from simile_plugin.fairseq_training.candidates import (
-    RiskSet,
-    build_risk_set,
-    evaluation_mode,
-    stack_lists,
-)
+from simile_plugin.fairseq_training.candidates import build_risk_set, stack_lists
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.metrics import Stopwatch
-from simile_plugin.fairseq_training.scoring import score_rows, teacher_forcing_input
+from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText
+from simile_plugin.risk import RiskSet, Stopwatch, evaluation_mode, teacher_forcing_input
 
 __all__ = [
     "RiskSet",

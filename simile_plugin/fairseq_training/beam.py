@@ -20,8 +20,9 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.decoders import known, replaced
+from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.files import InputError
+from simile_plugin.risk import replaced
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
 # largest maxima, and a maximum is far cheaper than a selection.

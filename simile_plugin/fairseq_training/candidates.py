@@ -3,122 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from simile_plugin.fairseq_training.beam import Hypotheses, beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.decoders import known, unwrap
+from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.files import InputError
-from simile_plugin.risk import repeats
+from simile_plugin.risk import RiskSet, evaluation_mode, layout, unwrap, weights_as
 
 logger = logging.getLogger(__name__)
 
 GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-@dataclass
-class RiskSet:
-    """Reference and candidates of B sentences, in one block.
-
-    Attributes:
-        tokens: (B, 1 + N, T) ids, each row ending in eos, padded on the right; the reference is
-            row 0, the generator's candidates follow, best first.
-        mask: (B, 1 + N) bool, members of the risk set; the reference is one only if asked for.
-        tags: tokens that start and end every row of its batch, and are no text.
-    """
-
-    tokens: Tensor
-    mask: Tensor
-    tags: frozenset[int] = frozenset()
-
-    @cached_property
-    def on_host(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """``tokens`` and ``mask`` as arrays; the one time that the host waits for them."""
-        both = torch.cat([self.tokens, self.mask.unsqueeze(-1).to(self.tokens)], dim=-1)
-        array = both.cpu().numpy()
-        return array[..., :-1], array[..., -1].astype(bool)
-
-    def part(self, rows: slice, width: int | None = None) -> RiskSet:
-        """The lists of some sentences, or of all, and of their targets the first ``width``."""
-        found = replace(
-            self, tokens=self.tokens[rows, :, :width].contiguous(), mask=self.mask[rows]
-        )
-        tokens, mask = self.on_host
-        found.on_host = tokens[rows, :, :width], mask[rows]
-        return found
-
-    def lengths(self, pad: int) -> NDArray[np.int64]:
-        """Targets of each row, (B, 1 + N)."""
-        found: NDArray[np.int64] = (self.on_host[0] != pad).sum(-1)
-        return found
-
-    def sentence_tokens(self, pad: int) -> list[int]:
-        """Rows x longest row of each sentence, B numbers."""
-        found: list[int] = (self.tokens.size(1) * self.lengths(pad).max(1)).tolist()
-        return found
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Eval mode for the block; each module's own mode comes back, also on an exception."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def weights_as(model: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
-    """Within the block the model computes in ``dtype``, on copies of its weights.
-
-    The parameters themselves stay as they are: the gradient, the optimiser and distributed
-    wrappers hold on to them. None: nothing is changed.
-    """
-    if dtype is None:
-        yield
-        return
-    # Plain tensors too: sinusoidal positions take the weights' type and would stay rounded.
-    plain = [(m, {k: v for k, v in vars(m).items() if _is_float(v)}) for m in model.modules()]
-    owned = [
-        (module, name, tensor)
-        for module in model.modules()
-        for group in (module._parameters, module._buffers)
-        for name, tensor in group.items()
-        if tensor is not None and _is_float(tensor)
-    ]
-    lower: dict[Tensor, Any] = {}
-    try:
-        for module, name, tensor in owned:
-            if tensor not in lower:
-                copy = tensor.detach().to(dtype)
-                parameter = isinstance(tensor, nn.Parameter)
-                lower[tensor] = nn.Parameter(copy, requires_grad=False) if parameter else copy
-            setattr(module, name, lower[tensor])  # an LSTM notes it in its list of weights, too
-        with torch.autocast(next(model.parameters()).device.type, enabled=False):
-            yield
-    finally:
-        for module, name, tensor in owned:
-            setattr(module, name, tensor)
-        for module, tensors in plain:
-            vars(module).update(tensors)
-
-
-def _is_float(value: object) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def part_of(
@@ -301,21 +201,7 @@ def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
 def build_risk_set(
     target: Tensor, hypotheses: Hypotheses, cfg: SimileRiskConfig, pad: int, eos: int
 ) -> RiskSet:
-    """Lay out references (B, T') and n-best lists as one padded block.
-
-    Lists shorter than N, also empty ones, leave rows that are no members. Of equal token
-    sequences the first is a member, the others only with ``risk_keep_duplicates``.
-    """
-    batch, size, longest = hypotheses.tokens.shape
-    width = max(longest, target.size(1))
-    tokens = target.new_full((batch, 1 + size, width), pad)
-    tokens[:, 0, : target.size(1)] = target
-    tokens[:, 1:, :longest] = hypotheses.tokens
-    mask = torch.zeros(batch, 1 + size, dtype=torch.bool, device=target.device)
-    mask[:, 0] = cfg.risk_include_reference
-    mask[:, 1:] = hypotheses.scores > -torch.inf
-    # a row of padding only would make attention, then gradients, NaN
-    tokens[:, 1:, 0] = torch.where(mask[:, 1:], tokens[:, 1:, 0], eos)
-    if not cfg.risk_keep_duplicates:
-        mask &= ~repeats(tokens, mask)
-    return RiskSet(tokens, mask)
+    """The lists of a search beside the references (B, T'), see risk.layout."""
+    include, keep = cfg.risk_include_reference, cfg.risk_keep_duplicates
+    found = hypotheses.scores > -torch.inf
+    return layout(target, hypotheses.tokens, found, include, keep, pad, eos)

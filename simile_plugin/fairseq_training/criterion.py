@@ -3,7 +3,7 @@
 # No "from __future__ import annotations": fairseq reads the types of __init__ at run time.
 import functools
 import logging
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from simile_plugin import risk
 from simile_plugin.encoder import load_encoder, to_device
-from simile_plugin.fairseq_training.candidates import CandidateGenerator, RiskSet, part_of
+from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
     SimileRiskConfig,
@@ -22,18 +22,12 @@ from simile_plugin.fairseq_training.config import (
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
-from simile_plugin.fairseq_training.metrics import (
-    Scored,
-    Stopwatch,
-    on_host,
-    reduce_metrics,
-    sums_over_sentences,
-)
-from simile_plugin.fairseq_training.portions import Portion, Portions
+from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
 from simile_plugin.files import InputError
 from simile_plugin.reward import ListScores, Reward, score_lists, signature
+from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +73,14 @@ class SimileRiskCriterion(FairseqCriterion):
         check_task(task)
         self.reward = Reward(cfg.reward)
         self.compat = cfg.risk_compat == BEYOND_BLEU
-        self.cost_scale = 100.0 if self.compat else cfg.risk_cost_scale
+        self.objective_of_lists = risk.Objective(
+            cfg.mle_weight,
+            cfg.label_smoothing,
+            100.0 if self.compat else cfg.risk_cost_scale,
+            cfg.risk_alpha,
+            normalize=self.compat or cfg.risk_score == "mean",
+            beyond_bleu=self.compat,
+        )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
@@ -184,41 +185,19 @@ class SimileRiskCriterion(FairseqCriterion):
         lengths: Tensor,
         divisors: Tensor,
     ) -> tuple[Tensor, Scored]:
-        """L of some sentences, summed, and all that went into it.
+        """L of some sentences, summed, and all that went into it; see risk.Objective.loss.
 
         Args:
-            token_lprobs: (B, 1 + N, T), mean_lprobs: (B, T), see score_rows.
-            reward, lengths: (B, 1 + N), see Judgement.
-            divisors: (B,), see token_divisors.
+            lengths: (B, 1 + N), see Judgement.
         """
-        reward = reward.to(token_lprobs)
-        rows = risk.finite_rows(token_lprobs, mean_lprobs, reward, risk_set.mask)
-        q = self.distribution(rows.token_lprobs, replace(risk_set, mask=rows.members))
-        expected = risk.expected_cost(q, 1.0 - rows.reward) + risk.cost_without_members(
-            rows.members
-        )
-        token_loss, nll = risk.label_smoothed_nll(
-            rows.token_lprobs[:, 0],
-            rows.mean_lprobs,
-            self.cfg.label_smoothing,
-            len(self.target_text.symbols),
-        )
-        gamma = self.cfg.mle_weight
         # Validation's loss is that of the reward alone, whatever length costs by then.
-        multiplier = self.length_control.multiplier if self.training else 0.0
-        held = expected + multiplier * risk.expected_cost(q, lengths.to(q))
-        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held
-        found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}
-        return loss.sum(), Scored(**{name: value.detach() for name, value in found.items()})
-
-    def distribution(self, token_lprobs: Tensor, risk_set: RiskSet) -> Tensor:
-        """Q over each risk set: (B, 1 + N), 0 outside it."""
+        length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
         token_mask = risk_set.tokens.ne(self.padding_idx)
-        normalize = self.compat or self.cfg.risk_score == "mean"
-        scores = risk.candidate_scores(token_lprobs, token_mask, normalize)
-        if self.compat:
-            return risk.beyond_bleu_distribution(scores, risk_set.mask)
-        return risk.candidate_distribution(scores, risk_set.mask, self.cfg.risk_alpha)
+        vocabulary = len(self.target_text.symbols)
+        return self.objective_of_lists.loss(
+            *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
+            *(reward, length_cost, divisors, vocabulary),
+        )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
         """What each reference's smoothed loss is divided by to be L_TokLS: its tokens, (B,)."""
@@ -246,8 +225,9 @@ class SimileRiskCriterion(FairseqCriterion):
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""
-        names = ("length_covariance", "length_variance", "expected_words", "words")
-        sums = on_host({name: sum(log[name] for log in logging_outputs) for name in names})
+        sums = on_host(
+            {name: sum(log[name] for log in logging_outputs) for name in risk.LENGTH_SUMS}
+        )
         self.length_control.update(risk.LengthSums(*map(float, sums.values())))
 
     @classmethod

@@ -1,9 +1,7 @@
-"""What we know of a model's decoder, and so may do with it; what is changed in it for a while."""
+"""What we know of a model's decoder, and so may do with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +10,7 @@ from fairseq.models.nat import FairseqNATModel
 from torch import nn
 
 from simile_plugin.files import InputError
+from simile_plugin.risk import unwrap
 
 TRANSFORMER = {
     "fairseq.models.transformer.transformer_decoder",
@@ -105,24 +104,3 @@ def check_model(model: nn.Module) -> None:
             "--adaptive-softmax-cutoff: got a model with an adaptive softmax, expected a full one; "
             "fairseq's adaptive log-probabilities have no gradient"
         )
-
-
-def unwrap(model: nn.Module) -> Any:
-    """The fairseq model inside any distributed wrappers."""
-    while isinstance(inner := getattr(model, "module", None), nn.Module):
-        model = inner
-    return model
-
-
-@contextmanager
-def replaced(owner: nn.Module, name: str, value: Any) -> Iterator[None]:
-    """Within the block ``owner.name`` is ``value``, for this object only; then what it was."""
-    held = owner._modules if name in owner._modules else vars(owner)
-    before = {name: held[name]} if name in held else {}
-    held[name] = value
-    try:
-        yield
-    finally:
-        held.update(before)
-        if not before:
-            del held[name]

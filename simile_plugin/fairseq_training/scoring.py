@@ -7,7 +7,6 @@ is never projected to the vocabulary, and the projection runs in slices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,30 +19,23 @@ from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.beam import without_padding
-from simile_plugin.fairseq_training.candidates import RiskSet
-from simile_plugin.fairseq_training.decoders import known, replaced, unwrap
-from simile_plugin.risk import PrefixTree, attention_mask, prefix_tree, token_lprobs, trees_of_rows
+from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.risk import (
+    PrefixTree,
+    RiskSet,
+    attention_mask,
+    plan_parts,
+    prefix_tree,
+    replaced,
+    teacher_forcing_input,
+    token_lprobs,
+    trees_of_rows,
+    unwrap,
+)
 
 # Rows share their prefixes where that leaves at most this share of their tokens, and where the
 # attention masks have at most so many entries.
 TREE_SHARE, TREE_MASK = 0.8, 2**26
-# What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
-PART_TOKENS = 256
-
-
-def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tensor:
-    """Decoder input of target rows: shifted right by one, beginning with ``start``.
-
-    Args:
-        tokens: (..., T) targets, padded on the right.
-        start: first decoder input, an id or a tensor that broadcasts over the rows.
-
-    Returns:
-        (..., T); padding wherever the target is padding, as fairseq's collater leaves it.
-    """
-    shifted = tokens.roll(1, dims=-1)
-    shifted[..., 0] = start
-    return shifted.masked_fill(tokens.eq(pad), pad)
 
 
 def copied(encoder_out: Any) -> Any:
@@ -53,45 +45,6 @@ def copied(encoder_out: Any) -> Any:
     return {
         key: list(value) if isinstance(value, list) else value for key, value in encoder_out.items()
     }
-
-
-def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Split rows into parts of similar length, for the least padding.
-
-    Args:
-        lengths: tokens of each row; rows of length 0 are left out.
-        max_tokens: bound on rows x longest row of a part (0: none); a single longer row is a part
-            of its own.
-
-    Returns:
-        row numbers of each part, longest rows first; the parts are those with the least
-        sum over parts of rows x longest + PART_TOKENS.
-    """
-    order = sorted((row for row in range(len(lengths)) if lengths[row]), key=lambda r: -lengths[r])
-    # A part may begin where the length changes, or wherever a bound makes it end.
-    step = max(1, max_tokens // max(lengths)) if max_tokens and order else len(order)
-    starts = [
-        place
-        for place, row in enumerate(order)
-        if not place or lengths[row] < lengths[order[place - 1]] or place % step == 0
-    ]
-    starts.append(len(order))
-    # least[i]: the least cost of the rows from starts[i] on, and where their first part ends
-    least = [(0, 0)] * len(starts)
-    for i in range(len(starts) - 2, -1, -1):
-        longest = lengths[order[starts[i]]]
-        choices = [
-            ((starts[end] - starts[i]) * longest + PART_TOKENS + least[end][0], end)
-            for end in range(i + 1, len(starts))
-            if end == i + 1 or not max_tokens or (starts[end] - starts[i]) * longest <= max_tokens
-        ]
-        least[i] = min(choices)
-    parts, i = [], 0
-    while i < len(starts) - 1:
-        end = least[i][1]
-        parts.append(order[starts[i] : starts[end]])
-        i = end
-    return parts
 
 
 class _TreeDecoder:

@@ -8,11 +8,9 @@ from typing import Protocol
 
 from simile_plugin.encoder import SPACE_MARK
 from simile_plugin.files import InputError
+from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
 CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
-# An unknown target token; NFKC leaves it alone, and hypothesis and reference must not match on it.
-UNKNOWN_HYP = "\ufffd"
-UNKNOWN_REF = "\ufffd\ufffd"
 
 
 class TargetDictionary(Protocol):

@@ -3,7 +3,7 @@
 Whole outputs, one string a sentence; scores are (sentences, outputs):
 
     >>> from simile_plugin.encoder import load_encoder
-    >>> from simile_plugin.reward import Reward, score_lists, score_outputs
+    >>> from simile_plugin.reward import Reward, as_reward_function, score_lists, score_outputs
     >>> encoder = load_encoder("encoder")  # None: BLEU alone
     >>> refs = ["two boys skip stones over the pond", "he paid for the tickets with coins"]
     >>> mle = ["two boys skip stones over the pond", "he paid with coins"]
@@ -22,6 +22,12 @@ A training reward, as --reward names it, of lists of candidates:
     >>> bool((value == 0.7 * lists.simile + 0.3 * lists.bleu).all())
     True
     >>> cost = 1 - value
+
+For TRL's GRPO trainers; the data set's column `reference` has the reference translations:
+
+    >>> function = as_reward_function("bleu")
+    >>> function(["er zahlte"], ["he paid"], reference=["he paid"])
+    [1.0]
 """
 
 from simile_plugin.reward.bleu import (
@@ -46,6 +52,7 @@ from simile_plugin.reward.faults import (
     make_lexicon,
     words_of,
 )
+from simile_plugin.reward.functions import as_reward_function
 from simile_plugin.reward.learned import (
     REWARD,
     LearnedReward,
@@ -55,6 +62,8 @@ from simile_plugin.reward.learned import (
 )
 from simile_plugin.reward.lists import (
     SENTENCES_AT_ONCE,
+    UNKNOWN_HYP,
+    UNKNOWN_REF,
     ListScores,
     add_similarity,
     score_lists,
@@ -70,12 +79,15 @@ __all__ = [
     "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
+    "UNKNOWN_HYP",
+    "UNKNOWN_REF",
     "LearnedReward",
     "Lexicon",
     "ListScores",
     "Reward",
     "WordTable",
     "add_similarity",
+    "as_reward_function",
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",

@@ -21,6 +21,9 @@ from simile_plugin.reward.learned import LearnedReward
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
 
 SENTENCES_AT_ONCE = 512
+# An unknown target token; NFKC leaves it alone, and hypothesis and reference must not match on it.
+UNKNOWN_HYP = "\ufffd"
+UNKNOWN_REF = "\ufffd\ufffd"
 
 
 @dataclass

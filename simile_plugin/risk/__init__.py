@@ -1,4 +1,5 @@
-"""Minimum risk training as pure tensors: Q, expected cost, guards, log-probabilities, prefix trees.
+"""Minimum risk training as pure tensors: Q, expected cost, guards, log-probabilities, prefix trees,
+and what any trainer does around them: lists laid out, gradients in portions, sums, a watch.
 
 Knows torch and numpy only, nothing of fairseq: any trainer of an encoder-decoder can use it.
 """
@@ -11,40 +12,69 @@ from simile_plugin.risk.distribution import (
     expected_cost,
     masked_std,
 )
+from simile_plugin.risk.gaming import GamingWatch
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
 from simile_plugin.risk.length_control import (
+    LENGTH_SUMS,
     LengthControl,
     LengthSums,
     length_slope,
     relative_length,
 )
+from simile_plugin.risk.lists import RiskSet, layout, plan_parts, teacher_forcing_input
 from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
+from simile_plugin.risk.modules import evaluation_mode, replaced, unwrap, weights_as
+from simile_plugin.risk.objective import Objective
+from simile_plugin.risk.portions import Portion, Portions
 from simile_plugin.risk.prefix_trees import (
     PrefixTree,
     attention_mask,
     prefix_tree,
     trees_of_rows,
 )
+from simile_plugin.risk.settings import RiskSettings, flag, problem
+from simile_plugin.risk.sums import PHASES, SENTENCE_MEANS, Scored, Stopwatch, sums_over_sentences
 
 __all__ = [
+    "LENGTH_SUMS",
+    "PHASES",
+    "SENTENCE_MEANS",
     "FiniteRows",
+    "GamingWatch",
     "LengthControl",
     "LengthSums",
+    "Objective",
+    "Portion",
+    "Portions",
     "PrefixTree",
+    "RiskSet",
+    "RiskSettings",
+    "Scored",
+    "Stopwatch",
     "attention_mask",
     "beyond_bleu_distribution",
     "candidate_distribution",
     "candidate_scores",
     "cost_without_members",
     "entropy",
+    "evaluation_mode",
     "expected_cost",
     "finite_rows",
+    "flag",
     "label_smoothed_nll",
+    "layout",
     "length_slope",
     "masked_std",
+    "plan_parts",
     "prefix_tree",
+    "problem",
     "relative_length",
     "repeats",
+    "replaced",
+    "sums_over_sentences",
+    "teacher_forcing_input",
     "token_lprobs",
     "trees_of_rows",
+    "unwrap",
+    "weights_as",
 ]

@@ -28,6 +28,8 @@ FIRST_UPDATES = 20
 # The share of the slope to begin with, and what it grows by for a ratio that is too large by 1:
 # what half of the slope does not hold, or holds too much, shows in a percent of length.
 SHARE, GAIN = 0.5, 50.0
+# What is logged of an update for LengthSums, in its order.
+LENGTH_SUMS = ("length_covariance", "length_variance", "expected_words", "words")
 
 
 @dataclass

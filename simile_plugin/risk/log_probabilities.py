@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 # Logits alive at once: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller ones lose.
 SLICE_LOGITS = 2**22
@@ -94,6 +95,7 @@ def token_lprobs(
     targets: Tensor,
     positions: Tensor | None = None,
     starts: Sequence[int] | None = None,
+    soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
 
@@ -103,6 +105,7 @@ def token_lprobs(
         targets: (E,) ids.
         positions: (E,) position of each target, in order, and ``starts``: where each position's
             targets begin, the end last. Without them E = K: one target each.
+        soft_cap: c of logits that are c * tanh(logit / c) (T5Gemma); None: as they are.
 
     Returns:
         (E,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
@@ -111,6 +114,8 @@ def token_lprobs(
     if positions is None or starts is None:
         positions, starts = torch.arange(len(targets)).to(targets), range(len(targets) + 1)
     device = features.device.type
+    if soft_cap is not None:
+        return _capped_lprobs(features, weight, bias, targets, positions, starts, soft_cap)
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         features, weight = features.to(dtype), weight.to(dtype)
@@ -123,6 +128,29 @@ def token_lprobs(
         if bias is not None:
             means = means + bias.mean(dtype=sums.dtype)
     return lprobs, means - sums
+
+
+def _capped_lprobs(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    positions: Tensor,
+    starts: Sequence[int],
+    cap: float,
+) -> tuple[Tensor, Tensor]:
+    """The same for c * tanh(logits / c): a slice at a time, each computed again backward."""
+
+    def slice_lprobs(part: slice) -> tuple[Tensor, Tensor]:
+        logits = cap * torch.tanh(nn.functional.linear(features[part], weight, bias) / cap)
+        exact = torch.promote_types(logits.dtype, torch.float32)
+        normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
+        some = slice(starts[part.start], starts[part.stop])
+        return normalized[positions[some] - part.start, targets[some]], normalized.mean(-1)
+
+    parts = _slices(len(features), len(weight))
+    found = [checkpoint(slice_lprobs, part, use_reentrant=False) for part in parts]
+    return torch.cat([own for own, _ in found]), torch.cat([means for _, means in found])
 
 
 def label_smoothed_nll(

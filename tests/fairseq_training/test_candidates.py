@@ -10,16 +10,14 @@ from simile_plugin.fairseq_training import candidates
 from simile_plugin.fairseq_training.candidates import (
     CandidateGenerator,
     build_risk_set,
-    evaluation_mode,
     part_of,
     stack_lists,
     start_and_end,
-    weights_as,
 )
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.decoders import known, unwrap
+from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.files import InputError
-from simile_plugin.risk.guards import repeats
+from simile_plugin.risk import evaluation_mode, repeats, unwrap, weights_as
 from tests.fairseq_models import make_model, make_sample, make_task, with_tag
 
 PAD, EOS = 1, 2

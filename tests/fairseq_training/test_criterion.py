@@ -65,7 +65,7 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     model, free, _, log = forward(criterion, sample)
     risk_set = criterion.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    q = criterion.distribution(lprobs, risk_set)
+    q = criterion.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask)
     judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
     covariance = variance = expected = 0.0
     for lengths, reward, weights in zip(

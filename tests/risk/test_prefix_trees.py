@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.fairseq_training import scoring
-from simile_plugin.fairseq_training.candidates import RiskSet
 from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.fairseq_training.scoring import score_rows, tree_decoder
-from simile_plugin.risk import log_probabilities
+from simile_plugin.risk import RiskSet, log_probabilities
 from simile_plugin.risk.prefix_trees import attention_mask, prefix_tree, trees_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_scoring import gradients, naive

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from simile_plugin.fairseq_training.decoders import replaced, unwrap
+from simile_plugin.risk.modules import replaced, unwrap
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Portions:
         """The loss of a batch, ready for ``backward``, and what each portion found, in order.
 
         Args:
-            model: fairseq's model, in its distributed wrapper if there is one.
+            model: in its distributed wrapper if there is one.
             net_input: what the wrapper is called with.
             tokens: see :func:`plan_portions`.
             phase: times what is computed under a name ("scoring", "backward").

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Multi30k German-English with a Hugging Face model: a Marian model from scratch by transformers'
+# own trainer, then 1 - BLEU, 1 - SIMILE and the learned reward by simile finetune-hf; a table with
+# significance. Run it again after an interruption: finished steps are skipped, trainings resume.
+#
+#   recipes/hf/run.sh
+#
+# Settings (environment variables, with their defaults):
+#   SIMILE_DATA   the folder with multi30k/task1 (see recipes/multi30k/README.md); needed
+#   ENCODER       a reward encoder's folder; needed (recipes/encoder/run.sh makes one)
+#   WORK          work/hf in the repository: everything that is made
+#   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR
+#   SEEDS         "1 2 3"
+#   MLE_EPOCHS    12        epochs of MLE training
+#   MLE_FLAGS     more flags of recipes/hf/train_mle.py
+#   RISK_UPDATES  200       updates of each risk training, of 30 sentences
+#   RISK_FLAGS    more flags of every simile finetune-hf
+#   LINES         all       lines of training and test that are used (a number: the first so many)
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+WORK=${WORK:-$ROOT/work/hf}
+REWARDS=${REWARDS:-bleu simile}
+SEEDS=${SEEDS:-1 2 3}
+MLE_EPOCHS=${MLE_EPOCHS:-12}
+RISK_UPDATES=${RISK_UPDATES:-200}
+LINES=${LINES:-all}
+HERE=$ROOT/recipes/hf
+
+no_arguments "$@"
+[ -d "${SIMILE_DATA:-}/multi30k/task1" ] || die "SIMILE_DATA: expected a folder with multi30k/task1"
+[ -d "${ENCODER:-}" ] || die "ENCODER: expected the folder of a reward encoder (recipes/encoder)"
+read -ra mle_flags <<<"${MLE_FLAGS:-}"
+read -ra risk_flags <<<"${RISK_FLAGS:-}"
+
+setup_venv hf
+mkdir -p "$WORK"/{raw,out}
+
+get_data() {
+    local name language from
+    for name in train valid test; do
+        for language in de en; do
+            from=$name
+            [ "$name" != valid ] || from="val"
+            [ "$name" != test ] || from=test_2016_flickr
+            gzip -dc "$SIMILE_DATA/multi30k/task1/$from.$language.gz" |
+                if [ "$LINES" = all ]; then cat; else sed -n "1,${LINES}p"; fi \
+                    >"$WORK/raw/$name.$language"
+        done
+    done
+}
+
+raw() { # NAME: source and target of a part
+    echo "$WORK/raw/$1.de" "$WORK/raw/$1.en"
+}
+
+train_mle() {
+    # shellcheck disable=SC2046
+    python "$HERE/train_mle.py" --train $(raw train) --valid $(raw valid) --output "$WORK/mle" \
+        --epochs "$MLE_EPOCHS" "${mle_flags[@]}"
+}
+
+translate_test() { # SYSTEM
+    python "$HERE/translate.py" "$WORK/$1" "$WORK/raw/test.de" "$WORK/out/$1.txt"
+}
+
+train_risk() { # REWARD SEED SYSTEM
+    # shellcheck disable=SC2046
+    simile finetune-hf "$WORK/mle" --train $(raw train) --valid $(raw valid) --reward "$1" \
+        --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$RISK_UPDATES" \
+        --learning-rate 1e-4 "${risk_flags[@]}"
+    translate_test "$3"
+}
+
+report() {
+    local systems=(--sys "MLE=$WORK/out/mle.txt") reward seed files name
+    for reward in $REWARDS; do
+        name=${reward%%:*} files=''
+        for seed in $SEEDS; do files+=,$WORK/out/$name.$seed.txt; done
+        systems+=(--sys "${name^^}=${files#,}")
+    done
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.de" --encoder "$ENCODER" \
+        "${systems[@]}" --only results --out "$WORK/results.md"
+}
+
+say "Multi30k de-en, Hugging Face, in $WORK"
+once data get_data
+say "Training the MLE model ($MLE_EPOCHS epochs)"
+AFTER=data once mle train_mle
+AFTER=mle once mle-test translate_test mle
+for seed in $SEEDS; do
+    for reward in $REWARDS; do
+        say "Training on $reward, seed $seed"
+        AFTER=mle once "${reward%%:*}.$seed" train_risk "$reward" "$seed" "${reward%%:*}.$seed"
+    done
+done
+say "Results on test_2016_flickr"
+report
+say "Table: $WORK/results.md"

@@ -1,0 +1,32 @@
+"""The loss of the criterion simile_risk in a trainer of transformers.
+
+from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+
+args = SimileRiskArguments("output", simile_encoder="encoder", max_steps=200)
+pairs = examples(tokenizer, sources, targets, max_length=128)
+SimileRiskTrainer(model, args, processing_class=tokenizer, train_dataset=pairs).train()
+"""
+
+# ruff: noqa: E402
+from simile_plugin.hugging_face.torchaudio import leave_out_if_broken
+
+leave_out_if_broken()
+
+from simile_plugin.hugging_face.arguments import SimileRiskArguments
+from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.finetuning import Job, finetune
+from simile_plugin.hugging_face.models import SpecialTokens
+from simile_plugin.hugging_face.scoring import Scorer
+from simile_plugin.hugging_face.text import examples
+from simile_plugin.hugging_face.trainer import SimileRiskTrainer
+
+__all__ = [
+    "Job",
+    "Scorer",
+    "SimileRiskArguments",
+    "SimileRiskTrainer",
+    "SpecialTokens",
+    "examples",
+    "finetune",
+    "risk_set_of",
+]

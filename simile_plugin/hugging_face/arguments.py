@@ -1,0 +1,39 @@
+"""Settings of SimileRiskTrainer: those of fairseq's criterion beside those of Seq2SeqTrainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from transformers import Seq2SeqTrainingArguments
+
+from simile_plugin.files import InputError
+from simile_plugin.reward import check_tokenizer
+from simile_plugin.risk import RiskSettings, problem
+
+
+@dataclass
+class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
+    """Names, defaults and meanings of the risk settings are those of ``--criterion simile_risk``.
+
+    Validations begin before the first update (``eval_on_start``).
+
+    Raises:
+        InputError: for a setting that cannot work, naming the flag.
+    """
+
+    eval_on_start: bool = field(
+        default=True, metadata={"help": "validate before the first update, if at all"}
+    )
+
+    def __post_init__(self) -> None:
+        if found := problem(self):
+            raise InputError(found)
+        check_tokenizer(self.risk_bleu_tokenize, "--risk-bleu-tokenize")
+        if self.label_smoothing_factor:
+            raise InputError(
+                f"--label-smoothing-factor: got {self.label_smoothing_factor}, expected 0; give "
+                "--label-smoothing instead"
+            )
+        super().__post_init__()
+        if self.eval_strategy == "no":
+            self.eval_on_start = False

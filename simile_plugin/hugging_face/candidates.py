@@ -1,0 +1,149 @@
+"""The risk set U(x) of a transformers model, by its `generate`, without gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from simile_plugin.hugging_face.models import PADDING, SpecialTokens
+from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout, weights_as
+
+GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class _OtherTokens(LogitsProcessor):
+    """Makes tokens dearer that earlier groups took at this step (Vijayakumar et al. 2018, eq. 6).
+
+    A group looks at earlier groups only, so that whole searches, one after the other, make the
+    same lists as groups that go forward together.
+
+    Args:
+        strength: what a token costs that one beam of an earlier group took, in nats.
+        sources: B; ``beams``: of a group.
+    """
+
+    def __init__(self, strength: float, sources: int, beams: int) -> None:
+        self.strength, self.sources, self.beams = strength, sources, beams
+        self.taken: list[list[Tensor]] = []  # by step, one (B, beams) of each earlier group
+        self.own: list[Tensor] = []
+
+    def next_group(self) -> None:
+        """What the last group took counts from now on."""
+        for step, tokens in enumerate(self.own):
+            if step == len(self.taken):
+                self.taken.append([])
+            self.taken[step].append(tokens)
+        self.own = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        step = input_ids.size(1) - 1  # what is chosen now; the decoder start is no choice
+        if step:
+            self.own.append(input_ids[:, -1].view(self.sources, self.beams))
+        if step >= len(self.taken):
+            return scores
+        counts = scores.new_zeros(self.sources, scores.size(-1))
+        for tokens in self.taken[step]:
+            counts.scatter_add_(1, tokens, torch.ones_like(tokens, dtype=scores.dtype))
+        return scores - self.strength * counts.repeat_interleave(self.beams, dim=0)
+
+
+def generation_config(settings: RiskSettings, special: SpecialTokens, longest: int) -> Any:
+    """What `generate` is asked for; what is not said here is the model's own.
+
+    Args:
+        longest: tokens of the longest source.
+    """
+    sampling = settings.risk_search == "sampling"
+    beams = settings.risk_candidates // settings.risk_diverse_groups
+    return GenerationConfig(
+        do_sample=sampling,
+        num_beams=1 if sampling else beams,
+        num_return_sequences=beams,
+        top_k=max(0, settings.risk_sampling_topk) if sampling else None,
+        top_p=settings.risk_sampling_topp if sampling and settings.risk_sampling_topp > 0 else 1.0,
+        temperature=settings.risk_temperature if sampling else 1.0,
+        length_penalty=settings.risk_lenpen,
+        early_stopping=True,  # as soon as N are finished, as in fairseq
+        max_new_tokens=int(settings.risk_max_len_a * longest + settings.risk_max_len_b),
+        decoder_start_token_id=special.start,
+        eos_token_id=special.end,
+        pad_token_id=special.pad,
+        forced_bos_token_id=special.tag,
+        forced_eos_token_id=special.end,
+        suppress_tokens=None if special.pad == special.end else [special.pad],
+        use_cache=True,
+    )
+
+
+def generate(
+    model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
+) -> Tensor:
+    """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
+    config = generation_config(settings, special, inputs["input_ids"].size(1))
+    sources = len(inputs["input_ids"])
+    processors = LogitsProcessorList()
+    if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
+        processors.append(_Temperature(settings.risk_temperature))
+    groups = settings.risk_diverse_groups
+    other = _OtherTokens(settings.risk_diverse_strength, sources, config.num_beams)
+    if groups > 1:
+        processors.append(other)
+    dtype = GENERATION_DTYPES[settings.risk_generation_dtype]
+    found = []
+    with torch.no_grad(), evaluation_mode(model), weights_as(model, dtype):
+        states = model.get_encoder()(**inputs, return_dict=True)
+        for _ in range(groups):
+            lists = model.generate(
+                encoder_outputs=type(states)(**states),  # which it repeats in place
+                attention_mask=inputs["attention_mask"],
+                generation_config=config,
+                logits_processor=processors,
+            )
+            lists = lists[:, 1:].view(sources, config.num_return_sequences, -1)
+            found.append(padded_after(lists, special.end))
+            other.next_group()
+    longest = max(lists.size(-1) for lists in found)
+    return torch.cat(
+        [nn.functional.pad(lists, (0, longest - lists.size(-1)), value=PADDING) for lists in found],
+        dim=1,
+    )
+
+
+class _Temperature(LogitsProcessor):
+    """Log-probabilities of a beam search divided by the temperature and normalised again."""
+
+    def __init__(self, temperature: float) -> None:
+        self.temperature = temperature
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return torch.log_softmax(scores / self.temperature, dim=-1)
+
+
+def padded_after(rows: Tensor, end: int) -> Tensor:
+    """Rows of ids (..., T) with ``PADDING`` after their first end of sentence."""
+    ended = rows.eq(end).cumsum(-1)
+    return rows.masked_fill(ended - rows.eq(end).int() > 0, PADDING)
+
+
+def references(labels: Tensor, special: SpecialTokens) -> Tensor:
+    """(B, T) targets of the references: labels up to their end, the tag of mBART's after it cut."""
+    return padded_after(labels, special.end)
+
+
+def risk_set_of(
+    model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
+) -> RiskSet:
+    """The lists of a batch, the references before them.
+
+    Args:
+        inputs: input_ids, attention_mask and labels of B sentences.
+    """
+    sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    hyps = generate(model, sources, settings, special)
+    found = hyps[..., 0].ne(PADDING)
+    target = references(inputs["labels"], special)
+    include, keep = settings.risk_include_reference, settings.risk_keep_duplicates
+    return layout(target, hyps, found, include, keep, PADDING, special.end)

@@ -1,0 +1,67 @@
+"""Sums over sentences of several batches and processes -> the metrics that fairseq's side logs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simile_plugin.reward import corpus_bleu
+from simile_plugin.risk import LENGTH_SUMS, SENTENCE_MEANS
+
+BLEU_STATS = "bleu_stats"
+NAMES = (
+    *("loss", "unscored", "nll_loss", "ntokens", "nsentences", *SENTENCE_MEANS, *LENGTH_SUMS),
+    *("bigrams", "repeated_bigrams", "length_multiplier", "similarity", "updates", "skipped"),
+)
+
+
+class Sums:
+    """Sums of fixed names, so that every process adds up the same."""
+
+    def __init__(self) -> None:
+        self.values = torch.zeros(len(NAMES) + 10, dtype=torch.float64)
+
+    def add(self, sums: dict[str, Any]) -> None:
+        """Add the sums of a batch (risk.sums_over_sentences)."""
+        numbers = [float(sums.get(name, 0.0)) for name in NAMES]
+        stats = sums.get(BLEU_STATS, torch.zeros(10)).double().cpu()
+        self.values += torch.cat([torch.tensor(numbers, dtype=torch.float64), stats])
+
+    def total(self, accelerator: Any) -> dict[str, float | Tensor]:
+        """The sums over all processes; every one of them must call it."""
+        values = self.values.to(accelerator.device)
+        found = accelerator.reduce(values, reduction="sum").cpu()
+        numbers = dict(zip(NAMES, found.tolist(), strict=False))
+        return {**numbers, BLEU_STATS: found[len(NAMES) :]}
+
+
+def metrics_of(total: dict[str, Any]) -> dict[str, float]:
+    """Means and totals of summed logging outputs; costs and rewards stay in [0, 1].
+
+    Returns:
+        the names of fairseq's log: nll_loss in bits, sim, simile and bleu in 0 to 100; without
+        those that need an encoder where there is none. Empty without sentences.
+    """
+    sentences, tokens = total["nsentences"], total["ntokens"]
+    if not sentences:
+        return {}
+    # What has no finite reference has no weight; where none has, the loss is infinite.
+    scored = sentences - total["unscored"]
+    found = {"loss": total["loss"] / scored if scored else math.inf}
+    found["nll_loss"] = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
+    found["ppl"] = 2 ** min(found["nll_loss"], 1000.0)
+    for name in SENTENCE_MEANS:
+        if total["similarity"] or name not in ("sim", "simile", "cost_simile"):
+            scale = 100 if name in ("sim", "simile") else 1
+            found[name] = scale * total[name] / sentences
+    stats = total[BLEU_STATS]
+    found["bleu"] = float(corpus_bleu(stats))
+    found["length_ratio"] = float(stats[0] / stats[1].clamp(min=1))
+    found["repetition"] = total["repeated_bigrams"] / max(1.0, total["bigrams"])
+    found["length_multiplier"] = total["length_multiplier"] / sentences
+    if total["updates"]:
+        found["skipped"] = total["skipped"] / total["updates"]
+    return {name: round(float(value), 6) for name, value in found.items()}

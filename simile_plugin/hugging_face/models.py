@@ -1,0 +1,134 @@
+"""What is known of an encoder-decoder and its tokenizer, and what is refused before training."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from simile_plugin.files import InputError
+from simile_plugin.risk import unwrap
+
+# In lists of targets, as in labels; no id of a vocabulary.
+PADDING = -100
+
+
+def base_of(model: Any) -> Any:
+    """The translation model inside distributed wrappers and adapters."""
+    plain = unwrap(model)
+    get_base = getattr(plain, "get_base_model", None)  # peft
+    return plain if get_base is None else get_base()
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Ids that every target row has or is filled up with.
+
+    Attributes:
+        start: first decoder input.
+        end: last target.
+        pad: what embeddings are looked up for at padding.
+        tag: first target where the decoder is forced to it, the tag of a language; else None. It
+            is given to the model, so that it is neither scored nor text.
+    """
+
+    start: int
+    end: int
+    pad: int
+    tag: int | None
+
+
+def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
+    """Read them off the model's generation config; the tag off the tokenizer, if it has one.
+
+    Raises:
+        InputError: for a decoder-only model, the tokenizer of another model, no padding token, no
+            start token or a missing language tag.
+    """
+    if not getattr(model.config, "is_encoder_decoder", False):
+        raise InputError(
+            f"MODEL: got {type(model).__name__}, which has no encoder; expected an encoder-decoder "
+            "(Marian, M2M-100, mBART, T5, ...). For a decoder-only model give "
+            "simile_plugin.reward.as_reward_function to a trainer of TRL"
+        )
+    pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    if pad is None or end is None:
+        lacking = "padding" if pad is None else "end-of-sentence"
+        raise InputError(f"MODEL: its tokenizer has no {lacking} token; set one and save it again")
+    _check_same(model, tokenizer)
+    config = model.generation_config
+    start = config.decoder_start_token_id
+    start = config.bos_token_id if start is None else start
+    if start is None:
+        raise InputError(
+            "MODEL: its generation config has no decoder_start_token_id; set it and save it again"
+        )
+    return SpecialTokens(start, end, pad, _tag(config, tokenizer))
+
+
+def silent_ids(tokenizer: Any) -> set[int]:
+    """Special tokens and tags of languages, which M2M-100 does not count among them."""
+    tags = getattr(tokenizer, "lang_token_to_id", {})
+    return {*tokenizer.all_special_ids, *tags.values()}
+
+
+def _check_same(model: Any, tokenizer: Any) -> None:
+    known = model.get_output_embeddings().weight.size(0)
+    if len(tokenizer) > known:
+        raise InputError(
+            f"MODEL: its tokenizer has {len(tokenizer)} tokens, its output layer {known}; expected "
+            "the tokenizer that the model was trained with"
+        )
+    for name in ("eos_token_id", "pad_token_id"):
+        theirs, ours = getattr(model.config, name, None), getattr(tokenizer, name)
+        theirs = theirs if isinstance(theirs, list) else [theirs]
+        if theirs != [None] and ours not in theirs:
+            raise InputError(
+                f"MODEL: {name} is {theirs[0]} in its config and {ours} in its tokenizer; expected "
+                "the tokenizer that the model was trained with"
+            )
+
+
+def _tag(config: Any, tokenizer: Any) -> int | None:
+    tag: int | None = config.forced_bos_token_id
+    if hasattr(tokenizer, "tgt_lang"):  # mBART cc25 starts from its tag and is not forced to it
+        language = tokenizer.tgt_lang
+        if language is None:
+            raise InputError(
+                "--target-lang: not given, but the model translates into several languages; "
+                "expected a code of its tokenizer, such as en, en_XX or eng_Latn"
+            )
+        first = tokenizer(text_target="a").input_ids[0]
+        tag = first if first in silent_ids(tokenizer) else tag
+    return tag
+
+
+def output_bias(model: Any) -> Tensor | None:
+    """What is added to a model's logits after its output layer: Marian's and BART's buffer."""
+    bias = getattr(model, "final_logits_bias", None)
+    return bias.flatten() if isinstance(bias, Tensor) else None
+
+
+def soft_cap(model: Any) -> float | None:
+    """c of logits c * tanh(logit / c), as in T5Gemma; None without one."""
+    for config in (getattr(model.config, "decoder", None), model.config):
+        cap = getattr(config, "final_logit_softcapping", None)
+        if cap is not None:
+            return float(cap)
+    return None
+
+
+def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:
+    """Modules of a decoder that see where a token stands, and their method: absolute positions,
+    or the relative bias of T5's self-attention."""
+    found: list[tuple[nn.Module, str]] = []
+    for name, module in decoder.named_modules():
+        if name.rpartition(".")[2] == "embed_positions":
+            found.append((module, "forward"))
+        elif getattr(module, "has_relative_attention_bias", False):
+            parameters = inspect.signature(module.compute_bias).parameters
+            if list(parameters)[:2] == ["query_length", "key_length"]:
+                found.append((module, "compute_bias"))
+    return found

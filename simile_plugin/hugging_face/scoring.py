@@ -1,0 +1,269 @@
+"""The second scoring of a risk set by a transformers model: with gradient, without full logits.
+
+The usual way repeats each source N + 1 times and keeps B x N x T x V log-probabilities. Here each
+source is encoded once, a prefix that several rows share is decoded once, padding is never
+projected to the vocabulary, and the projection runs in slices.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from simile_plugin.hugging_face.models import (
+    PADDING,
+    SpecialTokens,
+    output_bias,
+    position_modules,
+    soft_cap,
+)
+from simile_plugin.risk import (
+    PrefixTree,
+    RiskSet,
+    attention_mask,
+    evaluation_mode,
+    plan_parts,
+    prefix_tree,
+    replaced,
+    teacher_forcing_input,
+    token_lprobs,
+    trees_of_rows,
+)
+
+logger = logging.getLogger(__name__)
+
+# Rows share their prefixes where that leaves at most this share of their tokens, and where the
+# attention masks have at most so many entries.
+TREE_SHARE, TREE_MASK = 0.8, 2**26
+# From the least work to what every model can do: prefixes of a list decoded once; each row by
+# itself; each row with the model's own logits.
+TREES, ROWS, LOGITS = "prefix trees", "rows", "full logits"
+
+
+class Scorer:
+    """Log-probabilities of target rows under one model.
+
+    Args:
+        model: the translation model, without wrappers.
+        special: its special tokens.
+        way: TREES, ROWS or LOGITS; see :func:`best_way`.
+    """
+
+    def __init__(self, model: Any, special: SpecialTokens, way: str) -> None:
+        self.model, self.special, self.way = model, special, way
+        self.head = model.get_output_embeddings()
+        self.cap = soft_cap(model)
+
+    def __call__(
+        self, inputs: dict[str, Tensor], risk_set: RiskSet, max_tokens: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Score reference and candidates; each source is encoded once.
+
+        Args:
+            inputs: input_ids and attention_mask of B sources.
+            risk_set: rows padded by ``PADDING``.
+            max_tokens: bound on the padded target tokens decoded at once (0: none); the parts are
+                decoded again in the backward pass.
+
+        Returns:
+            (B, 1 + N, T) log-probabilities of the targets, 0 at padding and at candidates outside
+            the risk set; (B, T) mean log-probability over the vocabulary at each target of the
+            reference. float32, or float64 for a float64 model.
+        """
+        tokens, wanted = risk_set.tokens, risk_set.mask.clone()
+        wanted[:, 0] = True
+        lengths = (tokens.ne(PADDING).sum(-1) * wanted).cpu().numpy()
+        mask = inputs["attention_mask"]
+        states = self.model.get_encoder()(
+            input_ids=inputs["input_ids"], attention_mask=mask, return_dict=True
+        ).last_hidden_state
+        shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
+        previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
+        tree = self._tree(tokens, lengths, max_tokens)
+        parts = plan_parts(tree.counts.tolist(), max_tokens)
+        padded = sum(len(part) * int(tree.counts[part[0]]) for part in parts)
+        values, places = [], []
+        for part in parts:
+            edges = tree.edges(part)
+            arguments = (states, mask, tokens, previous, tree, part, edges)
+            if 0 < max_tokens < padded:  # only its inputs are kept for its backward pass
+                values.append(checkpoint(self._part, *arguments, use_reentrant=False))
+            else:
+                values.append(self._part(*arguments))
+            places.append(torch.from_numpy(edges[0]))
+        found = torch.cat(values)
+        index = torch.cat(places).to(found.device)
+        whole = found.new_zeros(tokens.numel(), 2).index_copy(0, index, found)
+        whole = whole.view(*tokens.shape, 2)
+        return whole[..., 0], whole[:, 0, :, 1]
+
+    def _tree(self, tokens: Tensor, lengths: Any, max_tokens: int) -> PrefixTree:
+        """Trees of sentences where that is less work and fits, else of single rows."""
+        if self.way == TREES:
+            tree = prefix_tree(tokens, lengths)
+            largest = int(tree.counts.max(initial=1))
+            few = tree.counts.sum() <= TREE_SHARE * lengths.sum()
+            fits = len(tokens) * largest**2 <= TREE_MASK
+            if few and fits and not 0 < max_tokens < largest:
+                return tree
+        return trees_of_rows(lengths, tokens.size(-1))
+
+    def _part(
+        self,
+        states: Tensor,
+        mask: Tensor,
+        tokens: Tensor,
+        previous: Tensor,
+        tree: PrefixTree,
+        part: list[int],
+        edges: tuple[Any, Any, list[int]],
+    ) -> Tensor:
+        """Log-probabilities (E, 2) of some trees' targets, in the order of their edges."""
+        rows, device = tree.node.shape[1], tokens.device
+        longest = int(tree.counts[part[0]])
+        first = torch.tensor(part).to(device) * rows
+        source = first.div(tokens.size(1), rounding_mode="floor")
+        depth = torch.from_numpy(tree.depth[part, :longest]).to(device)
+        row = first.unsqueeze(1) + torch.from_numpy(tree.row[part, :longest]).to(device)
+        inputs = previous.flatten()[row * previous.size(-1) + depth]
+        real = [i * longest + k for i, one in enumerate(part) for k in range(int(tree.counts[one]))]
+        nodes = torch.tensor(real).to(device)
+        with ExitStack() as stack:
+            seen = None
+            if rows > 1:
+                allowed = attention_mask(torch.from_numpy(tree.ancestors(part, longest)), 1, states)
+                seen = allowed.unsqueeze(1)
+                self._follow_tree(stack, depth, tokens.size(-1))
+            output = self._features(
+                encoder_outputs=(states.index_select(0, source),),
+                attention_mask=mask.index_select(0, source),
+                decoder_input_ids=inputs,
+                decoder_attention_mask=seen,
+                use_cache=False,
+            )
+        features = output.flatten(0, 1).index_select(0, nodes)
+        places, positions, starts = edges
+        targets = tokens.flatten()[torch.from_numpy(places).to(device)]
+        positions = torch.from_numpy(positions).to(device)
+        own, means = self._projected(features, targets, positions, starts)
+        return torch.stack([own, means.index_select(0, positions)], dim=-1)
+
+    def _features(self, **inputs: Any) -> Tensor:
+        """What goes into the output layer (K, nodes, D); the logits where that is not enough."""
+        if self.way == LOGITS:
+            return self.model(**inputs).logits
+        found: list[Tensor] = []
+
+        def keep(features: Tensor) -> Tensor:
+            found.append(features)
+            return features.new_zeros(*features.shape[:-1], 1)
+
+        with ExitStack() as stack:
+            stack.enter_context(replaced(self.head, "forward", keep))
+            if output_bias(self.model) is not None:  # has V numbers: added after all
+                none = torch.zeros(1, device=self.head.weight.device)
+                stack.enter_context(replaced(self.model, "final_logits_bias", none))
+            self.model(**inputs)
+        return found[0]
+
+    def _projected(
+        self, features: Tensor, targets: Tensor, positions: Tensor, starts: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """(E,) log-probability of each target, (K,) mean log-probability over the vocabulary."""
+        if self.way == LOGITS:
+            exact = torch.promote_types(features.dtype, torch.float32)
+            lprobs = torch.log_softmax(features, dim=-1, dtype=exact)
+            return lprobs[positions, targets], lprobs.mean(-1)
+        bias, extra = self.head.bias, output_bias(self.model)
+        if extra is not None:
+            bias = extra if bias is None else bias + extra
+        edges = (targets, positions, starts)
+        return token_lprobs(features, self.head.weight, bias, *edges, self.cap)
+
+    def _follow_tree(self, stack: ExitStack, depth: Tensor, width: int) -> None:
+        """Give nodes the positions of their prefixes.
+
+        Args:
+            depth: (S, L) of each node; ``width``: at least the depth of any, plus one.
+        """
+        for module, method in position_modules(self.model.get_decoder()):
+            own = getattr(module, method)
+
+            def absolute(*args: Any, own: Any = own, **kwargs: Any) -> Tensor:
+                first = [_first_row(value, width) for value in args]
+                line = own(*first, **{k: _first_row(v, width) for k, v in kwargs.items()})
+                line = line if line.dim() == 2 else line[0]  # the first tree has no padding
+                return nn.functional.embedding(depth, line)
+
+            def relative(*_: Any, own: Any = own, **__: Any) -> Tensor:
+                # of the last position to each one before it, by distance: (H, width)
+                by_distance = own(width, width)[0, :, -1].flip(-1)
+                distance = (depth.unsqueeze(2) - depth.unsqueeze(1)).clamp(min=0)
+                return by_distance[:, distance].transpose(0, 1)
+
+            seen = absolute if method == "forward" else relative
+            stack.enter_context(replaced(module, method, seen))
+
+
+def _first_row(value: Any, width: int) -> Any:
+    """An argument of a module of positions, cut to the first sequence and to `width` positions."""
+    if isinstance(value, tuple):  # a shape: batch, length
+        return (1, min(value[1], width), *value[2:])
+    if isinstance(value, Tensor):
+        return value[:width] if value.dim() == 1 else value[:1, :width]
+    return value
+
+
+def best_way(model: Any, special: SpecialTokens) -> str:
+    """The way with the least work that gives the probabilities of the model's own logits.
+
+    Tried on one source and four short rows, in evaluation mode.
+    """
+    head = model.get_output_embeddings()
+    ways = [LOGITS]
+    if type(head) is nn.Linear:  # not an adapter's, which adds something to it
+        ways.insert(0, ROWS)
+        if position_modules(model.get_decoder()):
+            ways.insert(0, TREES)
+    inputs, risk_set = _trial(model, special, head.weight.size(0))
+    with torch.no_grad(), evaluation_mode(model):
+        right, right_means = Scorer(model, special, LOGITS)(inputs, risk_set)
+        for way in ways:
+            found, means = Scorer(model, special, way)(inputs, risk_set)
+            far = torch.stack([(found - right).abs().max(), (means - right_means).abs().max()])
+            least = 0.02 if found.dtype == torch.float32 else 1e-6
+            half = model.dtype in (torch.float16, torch.bfloat16)
+            if float(far.max()) <= (0.5 if half else least):
+                break
+            logger.warning(f"{type(model).__name__} cannot be scored by {way}; what is slower can")
+    return way
+
+
+def _trial(
+    model: Any, special: SpecialTokens, vocabulary: int
+) -> tuple[dict[str, Tensor], RiskSet]:
+    some = [token for token in range(3, min(vocabulary, 40)) if token != special.pad]
+    a, b, c, d = (some[place % len(some)] for place in (2, 7, 11, 5))
+    rows = [[a, b, c, d], [a, b, d, PADDING], [a, c, b, d], [a, b, c, a]]
+    tokens = torch.tensor([rows], device=model.device)
+    inputs = {"input_ids": torch.tensor([[a, c, d, b, special.end]], device=model.device)}
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    return inputs, RiskSet(tokens, torch.ones(1, 4, dtype=torch.bool, device=model.device))
+
+
+def without_tag(lprobs: Tensor, risk_set: RiskSet, special: SpecialTokens) -> tuple[Tensor, Any]:
+    """Log-probabilities in which a forced first target counts nothing, and the mask of the others.
+
+    Returns:
+        (B, 1 + N, T) log-probabilities, (B, 1 + N, T) bool mask of the targets that are scored.
+    """
+    mask = risk_set.tokens.ne(PADDING)
+    if special.tag is not None:
+        mask = mask.clone()
+        mask[..., 0] &= risk_set.tokens[..., 0].ne(special.tag)
+    return torch.where(mask, lprobs, 0.0), mask

@@ -1,0 +1,73 @@
+"""What a run keeps between updates, and in its checkpoints: length control, watch, skips."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
+
+from simile_plugin.files import InputError
+from simile_plugin.risk import GamingWatch, LengthControl
+
+ADVICE = (
+    "lower --learning-rate or --risk-cost-scale, raise --mle-weight, set --max-grad-norm; with "
+    "--fp16 try --bf16"
+)
+WATCHED = ("cost", "length_ratio", "bleu", "repetition")
+
+
+class RiskState(TrainerCallback, ExportableState):
+    """Saved with the trainer's own state; taken up again by a run that is resumed.
+
+    Attributes:
+        control: what a candidate's length costs.
+        watch: ends a run whose reward is gamed.
+        nonfinite: updates in a row that were skipped.
+    """
+
+    def __init__(self, length_control: float, band: float, max_skipped: int) -> None:
+        self.length_control, self.band, self.max_skipped = length_control, band, max_skipped
+        self.control = LengthControl(length_control)
+        self.watch = GamingWatch()
+        self.nonfinite = 0
+
+    def state(self) -> dict[str, Any]:
+        """What transformers writes into trainer_state.json."""
+        kept = {"length_control": self.control.state(), "watch": self.watch.state()}
+        return {"args": {}, "attributes": kept}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin anew, or where the checkpoint ended."""
+        self.control, self.watch = LengthControl(self.length_control), GamingWatch()
+        self.nonfinite = 0
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self.control.restore(saved["attributes"]["length_control"])
+            self.watch.restore(saved["attributes"]["watch"])
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+    ) -> None:
+        """Judge a validation within a training; one that ends it is saved."""
+        seen = [metrics.get(f"eval_{name}") for name in WATCHED]
+        numbers = [value for value in seen if value is not None and math.isfinite(value)]
+        if len(numbers) < len(WATCHED):
+            return
+        self.watch.see(*numbers, self.band)
+        if self.watch.stop:
+            control.should_training_stop = control.should_save = True
+
+    def skip(self) -> None:
+        """Count an update with a NaN or infinite gradient.
+
+        Raises:
+            InputError: for more than ``--risk-max-skipped`` in a row, with advice.
+        """
+        self.nonfinite += 1
+        if self.nonfinite > self.max_skipped:
+            raise InputError(
+                f"the gradient was NaN or infinite {self.nonfinite} times in a row "
+                f"(--risk-max-skipped {self.max_skipped}): {ADVICE}"
+            )

@@ -1,0 +1,72 @@
+"""Ids of a tokenizer -> the plain strings that are scored; sentence pairs -> examples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from simile_plugin.files import InputError
+from simile_plugin.hugging_face.models import PADDING, silent_ids
+from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
+
+
+class Text:
+    """Ids -> text without special tokens; what is unknown stays visible.
+
+    Args:
+        tokenizer: of the translation model.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.unknown = tokenizer.unk_token
+        self.silent = {*silent_ids(tokenizer), PADDING} - {tokenizer.unk_token_id}
+
+    def strings(self, rows: Sequence[Sequence[int]], reference: bool = False) -> list[str]:
+        """Decode rows of ids.
+
+        Args:
+            reference: unknown tokens of a reference never match those of a hypothesis.
+        """
+        kept = [[token for token in row if token not in self.silent] for row in rows]
+        found = self.tokenizer.batch_decode(kept, skip_special_tokens=False)
+        mark = UNKNOWN_REF if reference else UNKNOWN_HYP
+        if self.unknown:
+            found = [text.replace(self.unknown, mark) for text in found]
+        return [text.strip() for text in found]
+
+    def lists(self, rows: Sequence[Sequence[Sequence[int]]]) -> list[list[str]]:
+        """Decode B lists of 1 + N rows, each with the reference first."""
+        refs = self.strings([row[0] for row in rows], reference=True)
+        hyps = iter(self.strings([hyp for row in rows for hyp in row[1:]]))
+        return [
+            [ref, *itertools.islice(hyps, len(row) - 1)]
+            for ref, row in zip(refs, rows, strict=True)
+        ]
+
+
+def examples(
+    tokenizer: Any, sources: Sequence[str], targets: Sequence[str], max_length: int, where: str = ""
+) -> list[dict[str, list[int]]]:
+    """Sentence pairs as input_ids, attention_mask and labels.
+
+    Args:
+        max_length: what is longer, in tokens of the model, is cut.
+        where: file of the targets, for messages.
+
+    Raises:
+        InputError: for an empty sentence.
+    """
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
+        if not source.strip() or not target.strip():
+            side = "target" if source.strip() else "source"
+            raise InputError(
+                f"{where}:{number}: the {side} sentence is empty; expected text on every line: "
+                "remove the pair"
+            )
+    found = tokenizer(
+        list(sources), text_target=list(targets), truncation=True, max_length=max_length
+    )
+    names = ("input_ids", "attention_mask", "labels")
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(found.get, names), strict=True)]

@@ -1,0 +1,279 @@
+"""Minimum risk training of Hugging Face encoder-decoders: one Seq2SeqTrainer, another loss."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
+
+from simile_plugin import risk
+from simile_plugin.encoder import load_encoder
+from simile_plugin.files import InputError
+from simile_plugin.hugging_face.arguments import SimileRiskArguments
+from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.metrics import Sums, metrics_of
+from simile_plugin.hugging_face.models import PADDING, base_of, special_tokens
+from simile_plugin.hugging_face.scoring import Scorer, best_way, without_tag
+from simile_plugin.hugging_face.state import RiskState
+from simile_plugin.hugging_face.text import Text
+from simile_plugin.reward import ListScores, Reward, score_lists, signature
+
+logger = logging.getLogger(__name__)
+
+
+class SimileRiskTrainer(Seq2SeqTrainer):
+    """L = gamma L_TokLS + (1 - gamma) L_Risk over n-best lists (Wieting et al. 2019, eq. 1).
+
+    Takes what Seq2SeqTrainer takes. Examples have input_ids, attention_mask and labels, as a
+    tokenizer makes them with ``text_target``. A sentence's loss does not depend on its batch, and
+    an update's gradient is the mean over its sentences, in however many batches and processes.
+
+    Args:
+        model: an encoder-decoder, also with peft's adapters.
+        args: the settings, see :class:`SimileRiskArguments`.
+        processing_class: its tokenizer, with the languages set if it has several.
+
+    Raises:
+        InputError: for a model, a tokenizer or a setting that cannot work.
+    """
+
+    args: SimileRiskArguments
+
+    def __init__(self, model: Any, args: SimileRiskArguments, **kwargs: Any) -> None:
+        tokenizer = kwargs.get("processing_class")
+        if tokenizer is None:
+            raise InputError("processing_class: not given; expected the tokenizer of the model")
+        base = base_of(model)
+        self.special = special_tokens(base, tokenizer)
+        check_parallel(args)
+        if kwargs.get("data_collator") is None:
+            kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
+        self.text = Text(tokenizer)
+        self.reward = Reward(args.reward)
+        self.reward_encoder = load_reward_encoder(args, self.reward)
+        self.risk_state = RiskState(
+            args.risk_length_control, args.risk_length_band, args.risk_max_skipped
+        )
+        super().__init__(model=model, args=args, **kwargs)
+        self.add_callback(self.risk_state)
+        self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
+        self.scorer = Scorer(base, self.special, best_way(base, self.special))
+        self.portions = risk.Portions(args.risk_max_tokens)
+        self.objective = risk.Objective(
+            args.mle_weight,
+            args.label_smoothing,
+            args.risk_cost_scale,
+            args.risk_alpha,
+            normalize=args.risk_score == "mean",
+        )
+        self.clock = risk.Stopwatch()
+        self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
+        self._describe()
+
+    def _describe(self) -> None:
+        encoder = self.reward_encoder
+        scored = signature(encoder, self.args.simile_alpha) if encoder else "no encoder"
+        logger.info(f"reward: {self.args.reward} ({scored}); scoring by {self.scorer.way}")
+        if encoder is None:
+            logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def risk_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> tuple[Tensor, Any]:
+        """Loss of a batch, summed over its sentences, ready for ``backward``, and its sums.
+
+        Args:
+            model: the model in its wrappers; called once.
+            inputs: input_ids, attention_mask and labels.
+        """
+        self.clock, training = risk.Stopwatch(), model.training
+        base = self.scorer.model
+        with self.clock.phase("generation"):
+            risk_set = risk_set_of(base, inputs, self.args, self.special)
+        with self.clock.phase("text"):  # waits for the device
+            rows = risk_set.tokens.tolist()
+        judge_once = functools.cache(lambda: self.judge(inputs, risk_set, rows, training))
+        real = risk_set.tokens[:, 0].ne(PADDING)
+        if self.special.tag is not None:
+            real = real & risk_set.tokens[:, 0].ne(self.special.tag)
+        lengths = real.sum(-1)
+
+        def portion_loss(_: nn.Module, portion: risk.Portion) -> tuple[Tensor, risk.Scored]:
+            part = {name: inputs[name][portion.rows] for name in ("input_ids", "attention_mask")}
+            part_set = risk_set.part(portion.rows)
+            lprobs, means = self.scorer(part, part_set, portion.max_tokens)
+            lprobs, mask = without_tag(lprobs, part_set, self.special)
+            means = torch.where(mask[:, 0], means, 0.0)
+            _, reward, length_cost, _ = judge_once()
+            divisors = lengths[portion.rows].clamp(min=1)
+            vocabulary = self.scorer.head.weight.size(0)
+            return self.objective.loss(
+                *(lprobs, means, mask, part_set.mask),
+                *(reward[portion.rows], length_cost[portion.rows], divisors, vocabulary),
+            )
+
+        # DDP and accelerate's wrappers see one call of the model, whatever it does within.
+        tokens = risk_set.sentence_tokens(PADDING)
+        with self.accelerator.autocast():
+            loss, found = self.portions(model, dict(inputs), tokens, portion_loss, self.clock.phase)
+        hyps, _, _, scores = judge_once()
+        sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, scores, lengths)
+        held = len(lengths) * self.risk_state.control.multiplier
+        similarity = float(scores.sim is not None)
+        return loss, sums | {"length_multiplier": held, "similarity": similarity}
+
+    def judge(
+        self, inputs: dict[str, Tensor], risk_set: risk.RiskSet, rows: Any, training: bool
+    ) -> tuple[list[list[str]], Tensor, Tensor, ListScores]:
+        """Strings, reward (B, 1 + N), what length adds to its cost (B, 1 + N), and all scores."""
+        args = self.args
+        with self.clock.phase("text"):
+            hyps = self.text.lists(rows)
+        with self.clock.phase("reward"):
+            refs = [row[0] for row in hyps]
+            encoder = self.reward_encoder
+            encoder = encoder.to(risk_set.tokens.device) if encoder is not None else None
+            wanted = self.reward.chrf_words, self.reward.learned
+            scores = score_lists(
+                hyps, refs, encoder, args.simile_alpha, args.risk_bleu_tokenize, *wanted
+            )
+            # Validation's loss is that of the reward alone, whatever length costs by then.
+            multiplier = self.risk_state.control.multiplier if training else 0.0
+            words = scores.bleu_stats.to(risk_set.tokens.device)
+            extra = multiplier * risk.relative_length(words[..., 0], words[:, 0, 1])
+            if self.reward.function is None:
+                return hyps, self.reward.from_scores(scores), extra, scores
+            srcs = self.text.strings(inputs["input_ids"].tolist())
+            first = 0 if args.risk_include_reference else 1
+            values = self.reward.from_function(
+                [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
+            )
+            return hyps, nn.functional.pad(values, (first, 0)), extra, scores
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Tensor:
+        """This batch's part of an update's loss; DDP divides gradients by the processes."""
+        loss, sums = self.risk_loss(model, inputs)
+        self.logged.add(sums)
+        self.update.add(sums)
+        sentences = len(inputs["labels"]) if num_items_in_batch is None else num_items_in_batch
+        processes = 1 if num_items_in_batch is None else self.accelerator.num_processes
+        return loss * (processes / sentences)
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], int]:
+        """The batches of an update, and its sentences over all processes."""
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        sentences = torch.tensor(sum(len(batch["labels"]) for batch in batches))
+        total = self.accelerator.reduce(sentences.to(self.accelerator.device), reduction="sum")
+        return batches, int(total)
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        """The norm that is logged; the last place before the optimizer's step.
+
+        A NaN or infinite gradient is dropped: without gradients an optimizer changes nothing. Under
+        --fp16 the loss scale decides. Gradients are summed over processes: all skip, or none.
+        """
+        norm = super()._get_grad_norm(model, grad_norm)
+        finite = bool(torch.isfinite(torch.as_tensor(norm)).all())
+        sums = {"updates": 1.0 / self.accelerator.num_processes}
+        total, self.update = self.update.total(self.accelerator), Sums()
+        if finite:
+            self.risk_state.nonfinite = 0
+            sums_of_lengths = (float(total[name]) for name in risk.LENGTH_SUMS)
+            self.risk_state.control.update(risk.LengthSums(*sums_of_lengths))
+        else:
+            sums["skipped"] = sums["updates"]
+            if self.accelerator.scaler is None:
+                self.risk_state.skip()
+                logger.warning(
+                    f"update {self.state.global_step + 1}: the gradient is NaN or infinite; the "
+                    f"update is skipped ({self.risk_state.nonfinite} in a row)"
+                )
+                model.zero_grad(set_to_none=True)
+                norm = 0.0
+        self.logged.add(sums)
+        return norm
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log a training interval's metrics beside its loss."""
+        if "loss" in logs:
+            found = metrics_of(self.logged.total(self.accelerator))
+            self.logged = Sums()
+            logs = {**found, **logs}
+        super().log(logs, *args, **kwargs)
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> tuple[None, None, None]:
+        """Sums of a validation batch, without what fills the last batches of all processes up."""
+        inputs = self._prepare_inputs(inputs)
+        state, size = self.accelerator.gradient_state, len(inputs["labels"])
+        if state.end_of_dataloader and state.remainder > 0:
+            before = self.accelerator.process_index * size
+            size = min(size, max(0, state.remainder - before))
+        if size:
+            inputs = {name: value[:size] for name, value in inputs.items()}
+            with torch.no_grad():
+                self.evaluated.add(self.risk_loss(risk.unwrap(model), inputs)[1])
+        return None, None, None
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Metrics of a validation, before they are logged."""
+        self.evaluated = Sums()
+        output = super().evaluation_loop(*args, **kwargs)
+        prefix = kwargs.get("metric_key_prefix", "eval")
+        found = metrics_of(self.evaluated.total(self.accelerator))
+        output.metrics.update({f"{prefix}_{name}": value for name, value in found.items()})
+        return output
+
+    def _evaluate(self, trial: Any, ignore_keys: Any, skip_scheduler: bool = False) -> Any:
+        """A run that is resumed has been validated at its start already."""
+        if skip_scheduler and self.state.global_step:
+            return {}
+        return super()._evaluate(trial, ignore_keys, skip_scheduler=skip_scheduler)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As ever; what the watch stops is saved, then an error.
+
+        Raises:
+            InputError: with what was found, and advice.
+        """
+        found = super().train(*args, **kwargs)
+        if stop := self.risk_state.watch.stop:
+            raise InputError(f"training stopped: {stop}")
+        return found
+
+
+def check_parallel(args: Any) -> None:
+    """Refuse what cuts a model's parameters up or copies it within a process.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    if args.n_gpu > 1:
+        raise InputError(f"{args.n_gpu} GPUs in one process; start one for each by torchrun")
+    for name in ("fsdp", "deepspeed"):
+        if getattr(args, name, None):
+            raise InputError(f"--{name}: not supported; expected one process a GPU (torchrun)")
+
+
+def load_reward_encoder(args: SimileRiskArguments, reward: Reward) -> Any:
+    """The encoder of ``--simile-encoder``, or None where the reward can do without."""
+    if args.simile_encoder:
+        encoder = load_encoder(args.simile_encoder)
+        if reward.learned is not None:
+            reward.learned.use(encoder)
+        return encoder
+    if reward.needs_encoder:
+        raise InputError(
+            f"--simile-encoder: not given, but --reward {args.reward} needs the folder of a reward "
+            "encoder; make one by simile train-encoder"
+        )
+    return None

@@ -1,0 +1,72 @@
+"""The reward as a function of TRL's trainers, for decoder-only translation models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from simile_plugin.encoder import RewardEncoder
+from simile_plugin.files import InputError
+from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.simile import SIMILE_ALPHA
+from simile_plugin.reward.spec import Reward
+
+RewardOfCompletions = Callable[..., list[float]]
+
+
+def as_reward_function(
+    spec: str = "simile",
+    encoder: RewardEncoder | None = None,
+    references: str = "reference",
+    sources: str | None = None,
+    alpha: float = SIMILE_ALPHA,
+    tokenize: str = "13a",
+) -> RewardOfCompletions:
+    """A reward as TRL's GRPO trainers call it: (prompts, completions, **columns) -> floats.
+
+    Args:
+        spec: what --reward names.
+        encoder: the reward encoder, or None where the reward can do without.
+        references: column of the data set with the reference translations.
+        sources: column with the source sentences, for a reward of your own; default: the prompts.
+        alpha: exponent of SIMILE's length penalty.
+        tokenize: sacreBLEU tokeniser of the BLEU statistics.
+
+    Returns:
+        a function whose values are higher-is-better, one a completion; NaN where a reward of your
+        own is not finite. Its name is that of the reward, for TRL's logs.
+
+    Raises:
+        InputError: for a bad spec or a missing encoder at once; for a missing column when called.
+    """
+    reward = Reward(spec)
+    if reward.needs_encoder and encoder is None:
+        raise InputError(f"encoder: not given, but the reward {spec} needs one; see load_encoder")
+    if reward.learned is not None and encoder is not None:
+        reward.learned.use(encoder)
+
+    def score(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
+        refs = columns.get(references)
+        if refs is None:
+            raise InputError(
+                f"references: the data set has no column '{references}'; it has "
+                f"{', '.join(sorted(columns)) or 'none'}"
+            )
+        hyps = [[_text(completion).strip()] for completion in completions]
+        if reward.function is not None:
+            srcs = [_text(source) for source in (columns[sources] if sources else prompts)]
+            mask = torch.ones(len(hyps), 1, dtype=torch.bool)
+            return reward.from_function(hyps, list(refs), srcs, mask)[:, 0].tolist()
+        wanted = reward.chrf_words, reward.learned
+        scores = score_lists(hyps, list(refs), encoder, alpha, tokenize, *wanted)
+        return reward.from_scores(scores)[:, 0].tolist()
+
+    score.__name__ = reward.spec
+    return score
+
+
+def _text(value: Any) -> str:
+    """A completion as text; of a conversation, what its last message says."""
+    return value if isinstance(value, str) else str(value[-1]["content"])

@@ -1,0 +1,224 @@
+"""What the settings of a risk training may be, whichever trainer they are given to."""
+
+# No "from __future__ import annotations": fairseq reads the settings' types at run time.
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+
+@dataclass
+class RiskSettings:
+    """What a risk training can be told, in the flags of every trainer."""
+
+    reward: str = field(
+        default="simile",
+        metadata={
+            "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
+            "(sentence BLEU, +1 on orders 2 to 4), chrf, chrf++ (sacreBLEU's), sim, half (the "
+            "paper's half/half), learned:DIR (made by simile fit-reward), a mix such as "
+            "simile:0.7,bleu:0.3 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
+            "called with hypotheses (B lists of N strings), references and sources, returning "
+            "B x N numbers"
+        },
+    )
+    simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)
+        default=None,
+        metadata={"help": "folder of the reward encoder (made by simile train-encoder)"},
+    )
+    simile_alpha: float = field(
+        default=0.25,
+        metadata={"help": "exponent of SIMILE's length penalty (paper: 0.25)"},
+    )
+    mle_weight: float = field(
+        default=0.3,
+        metadata={
+            "help": "gamma in L = gamma L_TokLS + (1 - gamma) L_Risk, from 0 (risk only) to 1 "
+            "(paper: 0.2, 0.3 or 0.4, chosen on validation); its meaning depends on "
+            "--risk-cost-scale"
+        },
+    )
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "label smoothing of L_TokLS (paper: 0.1)"}
+    )
+    risk_candidates: int = field(
+        default=8, metadata={"help": "N, candidates a sentence (paper: 8)"}
+    )
+    risk_search: str = field(
+        default="beam",
+        metadata={
+            "choices": ["beam", "sampling"],
+            "help": "candidates from beam search (paper) or by ancestral sampling",
+        },
+    )
+    risk_diverse_groups: int = field(
+        default=1,
+        metadata={
+            "help": "diverse beam search in so many groups, which must divide --risk-candidates "
+            "(1: plain beam search)"
+        },
+    )
+    risk_diverse_strength: float = field(
+        default=0.5,
+        metadata={"help": "what a token costs that an earlier group took, in nats"},
+    )
+    risk_generation_dtype: str = field(
+        default="model",
+        metadata={
+            "choices": ["model", "bf16", "fp16"],
+            "help": "make the candidates with a copy of the model in half precision: faster where "
+            "the hardware has it, and the lists may differ from the model's own; scoring, risk "
+            "and gradient stay as they are",
+        },
+    )
+    risk_sampling_topk: int = field(
+        default=-1, metadata={"help": "sample from the k likeliest tokens only (-1: all)"}
+    )
+    risk_sampling_topp: float = field(
+        default=-1.0,
+        metadata={"help": "sample from the smallest set with this probability mass (-1: all)"},
+    )
+    risk_temperature: float = field(
+        default=1.0, metadata={"help": "temperature of the generator's softmax"}
+    )
+    risk_lenpen: float = field(
+        default=1.0,
+        metadata={"help": "beam search's length penalty exponent (not SIMILE's length penalty)"},
+    )
+    risk_max_len_a: float = field(
+        default=1.5,
+        metadata={"help": "candidates have at most a * source length + b tokens: a (paper: 1.5)"},
+    )
+    risk_max_len_b: int = field(
+        default=10, metadata={"help": "b of the same bound, in tokens (paper: 5)"}
+    )
+    risk_include_reference: bool = field(
+        default=False,
+        metadata={"help": "put the reference into the risk set (paper: no)"},
+    )
+    risk_keep_duplicates: bool = field(
+        default=False,
+        metadata={"help": "keep candidates whose tokens repeat in a list (they count twice in Q)"},
+    )
+    risk_alpha: float = field(
+        default=1.0,
+        metadata={"help": "sharpness of Q = softmax(risk_alpha * score)"},
+    )
+    risk_score: str = field(
+        default="sum",
+        metadata={
+            "choices": ["sum", "mean"],
+            "help": "model score of a candidate inside Q: its log-probability, summed over the "
+            "tokens or divided by their number",
+        },
+    )
+    risk_cost_scale: float = field(
+        default=10.0,
+        metadata={
+            "help": "factor on the cost in [0, 1] inside the loss; logged costs stay in [0, 1]. "
+            "It and gamma balance risk and token loss together: at 1 the risk hardly moves the "
+            "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)"
+        },
+    )
+    risk_max_tokens: int = field(
+        default=0,
+        metadata={
+            "help": "score at most this many target tokens (candidates x longest candidate) at "
+            "once, with the gradient of as many sentences as fit in between: bounds memory, also "
+            "where --batch-size is large for the sake of the generation (0: all at once, less "
+            "after memory ran out)"
+        },
+    )
+    risk_bleu_tokenize: str = field(
+        default="13a",
+        metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
+    )
+    risk_max_skipped: int = field(
+        default=10,
+        metadata={
+            "help": "an update with a NaN or infinite gradient is skipped (counted as skipped); "
+            "more than this many in a row stop training (0: stop at the first, as fairseq does; "
+            "with --fp16 and --amp the loss scale decides)"
+        },
+    )
+    risk_length_control: float = field(
+        default=1.0,
+        metadata={
+            "help": "how firmly the expected length of the candidates is held where the MLE model "
+            "has it: factor on the cost of length, which is at most what the reward pays for "
+            "length within n-best lists and is adapted at each update (0: off, as in the paper)"
+        },
+    )
+    risk_length_band: float = field(
+        default=1.5,
+        metadata={
+            "help": "stop when two validations in a row have a lower cost than the first one, but "
+            "also a lower BLEU and a length ratio more than this factor above the larger, or below "
+            "the smaller, of 1 and the first one's: the reward is being gamed (0: never)"
+        },
+    )
+
+
+Range = tuple[Callable[[Any], bool], str]
+AT_LEAST_0: Range = (lambda x: x >= 0, "0 or more")
+ABOVE_0: Range = (lambda x: x > 0, "a number above 0")
+RANGES: dict[str, Range] = {
+    "simile_alpha": (lambda x: x >= 0, "a number from 0"),
+    "mle_weight": (lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+    "label_smoothing": (lambda x: 0 <= x < 1, "a number from 0 to below 1"),
+    "risk_candidates": (lambda x: x >= 1, "at least 1"),
+    "risk_diverse_strength": AT_LEAST_0,
+    "risk_sampling_topk": (lambda x: x == -1 or x >= 1, "-1 (all) or at least 1"),
+    "risk_sampling_topp": (lambda x: x == -1 or 0 < x <= 1, "-1 (all) or a mass above 0, up to 1"),
+    "risk_temperature": ABOVE_0,
+    "risk_lenpen": (lambda x: True, ""),
+    "risk_max_len_a": AT_LEAST_0,
+    "risk_alpha": ABOVE_0,
+    "risk_cost_scale": ABOVE_0,
+    "risk_max_tokens": AT_LEAST_0,
+    "risk_max_skipped": AT_LEAST_0,
+    "risk_length_control": AT_LEAST_0,
+    "risk_length_band": (lambda x: x == 0 or x > 1, "0 or a number above 1"),
+}
+
+
+def flag(name: str) -> str:
+    """risk_alpha -> --risk-alpha."""
+    return f"--{name.replace('_', '-')}"
+
+
+def problem(settings: Any) -> str:
+    """What cannot work in a configuration, naming the flag, its value and the range; "" if all can.
+
+    Args:
+        settings: an object with the attributes of ``RANGES``, and of the search.
+    """
+    for name, value in vars(settings).items():
+        if name in RANGES:
+            valid, expected = RANGES[name]
+            if isinstance(value, float) and not math.isfinite(value):
+                return f"{flag(name)}: got {value}, expected a finite number"
+            if not valid(value):
+                return f"{flag(name)}: got {value}, expected {expected}"
+    return _problem_of_search(settings)
+
+
+def _problem_of_search(settings: Any) -> str:
+    groups, sampling = settings.risk_diverse_groups, settings.risk_search == "sampling"
+    if groups < 1 or settings.risk_candidates % groups or (groups > 1 and sampling):
+        return (
+            f"--risk-diverse-groups: got {groups}, expected a divisor of --risk-candidates "
+            f"{settings.risk_candidates}, with --risk-search beam"
+        )
+    topk, topp = settings.risk_sampling_topk, settings.risk_sampling_topp
+    if (topk, topp) != (-1, -1.0) and not sampling:
+        return (
+            "--risk-sampling-topk, --risk-sampling-topp: given with --risk-search beam; expected "
+            "--risk-search sampling"
+        )
+    if topk > 0 and topp > 0:
+        return (
+            f"--risk-sampling-topk: got {topk} together with --risk-sampling-topp {topp}; expected "
+            "one of them"
+        )
+    return ""

@@ -1,0 +1,147 @@
+"""What an update logs: sums over its sentences, and the seconds of its phases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
+from simile_plugin.risk.guards import FiniteRows, cost_without_members
+from simile_plugin.risk.length_control import length_slope, relative_length
+
+SENTENCE_MEANS = (
+    "cost",
+    "cost_simile",
+    "cost_bleu",
+    "sim",
+    "simile",
+    "candidates",
+    "distinct",
+    "entropy_q",
+    "reward_std",
+    "zero_std",
+    "nonfinite",
+    "empty",
+)
+PHASES = ("generation", "text", "reward", "scoring", "backward")
+
+
+class Scores(Protocol):
+    """What is used of the reward room's ListScores: (B, 1 + N) each, statistics (B, 1 + N, 10)."""
+
+    bleu_stats: Tensor
+    bleu: Tensor
+    sim: Tensor | None
+    simile: Tensor | None
+
+
+class Stopwatch:
+    """Seconds of the phases of one update, by the host's clock; a phase within another counts
+    for itself alone.
+
+    A GPU works on while the host is ahead of it: what is still running is counted in the phase
+    that first waits for a result.
+    """
+
+    now: Callable[[], float] = staticmethod(time.perf_counter)
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a phase."""
+        start, others = self.now(), sum(self.seconds.values())
+        try:
+            yield
+        finally:
+            within = sum(self.seconds.values()) - others
+            self.seconds[name] += self.now() - start - within
+
+
+@dataclass(frozen=True)
+class Scored(FiniteRows):
+    """What was computed of some sentences, without gradient; B of them.
+
+    Attributes:
+        distribution: (B, 1 + N) Q.
+        risk: (B,) expected costs.
+        nll: (B,) negative log-likelihood of the references, in nats.
+        loss: (B,) of each sentence.
+    """
+
+    distribution: Tensor
+    risk: Tensor
+    nll: Tensor
+    loss: Tensor
+
+    @classmethod
+    def cat(cls, parts: list[Scored]) -> Scored:
+        """The sentences of several portions, in order."""
+        names = vars(parts[0])
+        return cls(**{name: torch.cat([vars(part)[name] for part in parts]) for name in names})
+
+
+def sums_over_sentences(
+    scored: Scored, hyps: list[list[str]], scores: Scores, lengths: Tensor
+) -> dict[str, Any]:
+    """The logging output of a batch but for its times; the same keys on every rank.
+
+    Args:
+        hyps: B lists of 1 + N strings, the reference first; ``scores``: theirs.
+        lengths: (B,) tokens of the references.
+    """
+    members, q, device = scored.members, scored.distribution, scored.loss.device
+    deviation = masked_std(scored.reward, members)
+    worst = cost_without_members(members).sum()
+    words = scores.bleu_stats.to(device)
+    relative = relative_length(words[..., 0], words[:, 0, 1])
+    covariance, variance = length_slope(q, 1 - scored.reward, relative.to(q))
+    sums = {
+        "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
+        "nonfinite": scored.dropped.sum(),
+        "unscored": (~scored.references).sum(),
+        "empty": (~members.any(-1)).sum(),
+        "nll_loss": scored.nll.sum(),
+        "ntokens": (lengths * scored.references).sum(),
+        "nsentences": len(lengths),
+        "sample_size": len(lengths),
+        "cost": scored.risk.sum(),
+        "distinct": distinct_share(hyps),
+        "entropy_q": entropy(q).sum(),
+        "reward_std": deviation.sum(),
+        "zero_std": (deviation <= 1e-6).sum(),
+        "candidates": members.sum(),
+        "cost_bleu": expected_cost(q, 1 - scores.bleu.to(device)).sum() + worst,
+        "bleu_stats": words[:, 1].sum(0),
+        "length_covariance": covariance.sum(),
+        "length_variance": variance.sum(),
+        "expected_words": expected_cost(q, words[..., 0].to(q)).sum(),
+        "words": (words[:, 0, 1] * members.any(-1)).sum(),
+        **repeated_bigrams(hyps),
+    }
+    if scores.simile is not None and scores.sim is not None:
+        simile, sim = scores.simile.to(device), scores.sim.to(device)
+        sums["cost_simile"] = expected_cost(q, 1 - simile).sum() + worst
+        sums["sim"], sums["simile"] = sim[:, 1].sum(), simile[:, 1].sum()
+    return sums
+
+
+def distinct_share(hyps: list[list[str]]) -> float:
+    """Sum over sentences of the share of distinct strings among the generated candidates."""
+    return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
+
+
+def repeated_bigrams(hyps: list[list[str]]) -> dict[str, float]:
+    """Bigrams of the best candidates, and those that their sentence has said before."""
+    words = [row[1].split() for row in hyps]
+    total = sum(max(0, len(sentence) - 1) for sentence in words)
+    distinct = sum(len(set(pairwise(sentence))) for sentence in words)
+    return {"bigrams": float(total), "repeated_bigrams": float(total - distinct)}

@@ -1,0 +1,45 @@
+"""One training by as many processes as started it; the first writes its parameters."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from tests.hugging_face_models import SOURCES, TARGETS, marian
+
+folder, encoder, batch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+torch.set_num_threads(1)
+args = SimileRiskArguments(
+    str(folder / f"out{batch}"),
+    simile_encoder=encoder,
+    use_cpu=True,
+    report_to="none",
+    disable_tqdm=True,
+    per_device_train_batch_size=batch,
+    per_device_eval_batch_size=batch,
+    max_steps=3,
+    learning_rate=0.01,
+    optim="sgd",
+    lr_scheduler_type="constant",
+    eval_strategy="steps",
+    eval_steps=3,
+    save_strategy="no",
+    logging_steps=1,
+    risk_candidates=3,
+    risk_max_len_a=0.0,  # a bound by the longest source depends on the batch
+    risk_max_len_b=8,
+)
+model, tokenizer = marian(folder / f"model{batch}")
+pairs = examples(tokenizer, SOURCES, TARGETS, 64)
+trainer = SimileRiskTrainer(
+    model, args, processing_class=tokenizer, train_dataset=pairs, eval_dataset=pairs[:3]
+)
+trainer.train()
+if trainer.is_world_process_zero():
+    names = ("eval_cost", "eval_bleu", "eval_loss", "eval_candidates", "cost", "loss")
+    logs = [{k: v for k, v in log.items() if k in names} for log in trainer.state.log_history]
+    values = torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).tolist()
+    found = {"logs": logs, "values": values, "processes": args.world_size}
+    (folder / f"found{batch}.json").write_text(json.dumps(found))

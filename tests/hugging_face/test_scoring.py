@@ -1,0 +1,110 @@
+"""Scoring of a risk set against the model's own logits, one row at a time; each architecture."""
+
+import pytest
+import torch
+
+from simile_plugin.hugging_face.candidates import generate, risk_set_of
+from simile_plugin.hugging_face.models import PADDING, special_tokens
+from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
+from simile_plugin.hugging_face.text import Text
+from simile_plugin.risk import RiskSettings, lists
+from tests.hugging_face_models import MAKERS, TARGETS, batch_of
+
+SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
+
+
+@pytest.fixture(params=MAKERS)
+def made(request, tmp_path):
+    model, tokenizer = MAKERS[request.param](tmp_path / "model")
+    return model, tokenizer, special_tokens(model, tokenizer)
+
+
+def slow_lprobs(model, inputs, risk_set, special):
+    """log p(u_t | u_<t, x) of each row by itself, unpadded, from full logits."""
+    found = torch.zeros(risk_set.tokens.shape)
+    for b, rows in enumerate(risk_set.tokens):
+        real = inputs["attention_mask"][b].bool()
+        source = inputs["input_ids"][b][real].unsqueeze(0)
+        for n, row in enumerate(rows):
+            row = row[row.ne(PADDING)]
+            if n and not risk_set.mask[b, n]:
+                continue
+            previous = torch.cat([torch.tensor([special.start]), row[:-1]]).unsqueeze(0)
+            logits = model(input_ids=source, decoder_input_ids=previous).logits[0]
+            lprobs = torch.log_softmax(logits, -1)
+            found[b, n, : len(row)] = torch.stack([lprobs[t, token] for t, token in enumerate(row)])
+    return found
+
+
+def test_the_least_work_is_found(made):
+    model, _, special = made
+    assert best_way(model, special) == TREES
+
+
+@pytest.mark.parametrize(("way", "max_tokens"), [(TREES, 0), (ROWS, 0), (ROWS, 30), (LOGITS, 0)])
+def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens, monkeypatch):
+    monkeypatch.setattr(lists, "PART_TOKENS", 4)
+    model, tokenizer, special = made
+    inputs = batch_of(tokenizer)
+    risk_set = risk_set_of(model, inputs, RiskSettings(**SHORT), special)
+    weights = torch.rand(risk_set.tokens.shape)
+    results = []
+    for score in (
+        lambda: Scorer(model, special, way)(inputs, risk_set, max_tokens)[0],
+        lambda: slow_lprobs(model, inputs, risk_set, special),
+    ):
+        model.zero_grad()
+        lprobs = score()
+        (lprobs * weights).sum().backward()
+        grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        results.append((lprobs.detach(), torch.cat(grads)))
+    assert torch.allclose(results[0][0], results[1][0], atol=1e-4)
+    assert torch.allclose(results[0][1], results[1][1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("flags", [{}, {"risk_search": "sampling"}, {"risk_diverse_groups": 2}])
+def test_candidates_end_once_and_have_no_special_token_as_text(made, flags):
+    model, tokenizer, special = made
+    risk_set = risk_set_of(model, batch_of(tokenizer), RiskSettings(**SHORT, **flags), special)
+    for row in risk_set.tokens.flatten(0, 1):
+        row = row[row.ne(PADDING)].tolist()
+        assert row.count(special.end) == 1 and row[-1] == special.end
+        assert special.tag is None or row[0] == special.tag
+        assert special.pad not in row
+    texts = Text(tokenizer).lists(risk_set.tokens.tolist())
+    assert [row[0] for row in texts] == TARGETS
+    assert not any(
+        mark in text for row in texts for text in row for mark in ("<pad>", "__", "</s>")
+    )
+
+
+def test_diverse_groups_avoid_what_earlier_ones_took(made):
+    model, tokenizer, special = made
+    inputs = {k: v for k, v in batch_of(tokenizer).items() if k != "labels"}
+    firsts = []
+    for strength in (0.0, 50.0):
+        settings = RiskSettings(**SHORT, risk_diverse_groups=4, risk_diverse_strength=strength)
+        found = generate(model, inputs, settings, special)
+        place = 0 if special.tag is None else 1
+        firsts.append([len(set(row[:, place].tolist())) for row in found])
+    assert firsts == [[1] * 4, [4] * 4]  # of 4 greedy groups each takes another first token
+
+
+def test_soft_cap_is_that_of_full_logits():
+    from simile_plugin.risk import token_lprobs
+
+    torch.manual_seed(1)
+    features, weight = torch.randn(5, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True)
+    targets = torch.tensor([1, 8, 0, 3, 3])
+    logits = 2.0 * torch.tanh(features @ weight.T / 2.0)
+    lprobs = torch.log_softmax(logits, -1)
+    expected = lprobs[torch.arange(5), targets], lprobs.mean(-1)
+    found = token_lprobs(features, weight, None, targets, soft_cap=2.0)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+    for one, other in zip(
+        torch.autograd.grad(found[0].sum(), [features, weight]),
+        torch.autograd.grad(expected[0].sum(), [features, weight]),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, atol=1e-5)

@@ -1,0 +1,227 @@
+"""SimileRiskTrainer: its loss by hand, resume, what is left out, what is refused."""
+
+import math
+import shutil
+
+import pytest
+import torch
+
+from simile_plugin.files import InputError
+from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.models import PADDING, special_tokens
+from simile_plugin.reward import score_lists
+from simile_plugin.risk import RiskSettings, settings
+from tests.hugging_face.test_scoring import slow_lprobs
+from tests.hugging_face_models import MAKERS, SOURCES, TARGETS, batch_of, marian, t5
+
+SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
+
+
+@pytest.fixture
+def make_trainer(tmp_path, encoder_folder):
+    def make(kind="marian", output="out", model=None, made=None, **flags):
+        built, tokenizer = made or MAKERS[kind](tmp_path / "model")
+        pairs = examples(tokenizer, SOURCES, TARGETS, 64)
+        given = {
+            **{"simile_encoder": str(encoder_folder), "use_cpu": True, "report_to": "none"},
+            **{"learning_rate": 1e-3, "per_device_train_batch_size": 2, "logging_steps": 1},
+            **{"disable_tqdm": True, "lr_scheduler_type": "constant", "save_strategy": "no"},
+        }
+        args = SimileRiskArguments(str(tmp_path / output), **SHORT | given | flags)
+        return SimileRiskTrainer(
+            model or built,
+            args,
+            processing_class=tokenizer,
+            train_dataset=pairs,
+            eval_dataset=pairs,
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
+    trainer = make_trainer(kind, mle_weight=0.4, label_smoothing=0.0, risk_cost_scale=7.0)
+    model, tokenizer, special = trainer.model, trainer.processing_class, trainer.special
+    inputs = batch_of(tokenizer)
+    risk_set = risk_set_of(model, inputs, trainer.args, special)
+    hyps = trainer.text.lists(risk_set.tokens.tolist())
+    lprobs = slow_lprobs(model, inputs, risk_set, special)
+    expected = torch.tensor(0.0)
+    for b, row in enumerate(hyps):
+        own = [
+            [
+                lprobs[b, n, t]
+                for t, token in enumerate(tokens.tolist())
+                if token not in (PADDING, special.tag)
+            ]
+            for n, tokens in enumerate(risk_set.tokens[b])
+        ]
+        q = torch.softmax(torch.stack([torch.stack(one).sum() for one in own[1:]]), 0)
+        simile = score_lists([row[1:]], [row[0]], encoder).simile[0]
+        risk = sum(q[n] * (1 - float(s)) for n, s in enumerate(simile))
+        expected = expected + 0.4 * -torch.stack(own[0]).mean() + 0.6 * 7.0 * risk
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    slow = torch.autograd.grad(expected, parameters, allow_unused=True)
+    model.train()
+    loss, sums = trainer.risk_loss(model, inputs)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    for parameter, grad in zip(parameters, slow, strict=True):
+        if grad is not None:
+            assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, float(grad.abs().max()))
+    assert sums["nsentences"] == 4
+
+
+def test_settings_are_those_of_the_criterion():
+    from simile_plugin.fairseq_training import SimileRiskConfig
+
+    for name, setting in RiskSettings.__dataclass_fields__.items():
+        assert SimileRiskConfig.__dataclass_fields__[name].default == setting.default
+        assert SimileRiskArguments.__dataclass_fields__[name].default == setting.default
+    assert settings.RANGES.keys() <= RiskSettings.__dataclass_fields__.keys()
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_portions_and_accumulation_do_not_change_an_update(make_trainer, accumulated, tmp_path):
+    found = []
+    for size, steps, tokens in ((4, 1, 0), (4 // accumulated, accumulated, 20)):
+        trainer = make_trainer(
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            risk_max_tokens=tokens,
+            max_steps=2,
+            optim="sgd",
+        )
+        trainer.train()
+        found.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    assert torch.allclose(*found, atol=1e-5)
+
+
+def test_metrics_are_logged_also_before_the_first_update(make_trainer):
+    trainer = make_trainer(max_steps=2, eval_strategy="steps", eval_steps=2)
+    trainer.train()
+    first, *others = trainer.state.log_history
+    assert first["step"] == 0
+    names = ("cost", "cost_simile", "cost_bleu", "bleu", "sim", "simile", "length_ratio")
+    names += ("distinct", "entropy_q", "reward_std", "zero_std", "nonfinite", "empty", "ppl")
+    assert all(math.isfinite(first[f"eval_{name}"]) for name in (*names, "repetition", "loss"))
+    assert first["eval_candidates"] == 4
+    assert first["eval_cost"] == pytest.approx(first["eval_cost_simile"], abs=1e-5)
+    updates = [log for log in others if "loss" in log]
+    assert len(updates) == 2 and all(log["skipped"] == 0 for log in updates)
+
+
+def test_a_resumed_run_ends_with_the_same_bits(make_trainer, tmp_path):
+    flags = {
+        **{"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps"},
+        **{"eval_steps": 3, "risk_search": "sampling", "risk_length_control": 5.0},
+    }
+    made = marian(tmp_path / "model", dropout=0.2)
+    whole = make_trainer(made=made, **flags)
+    whole.train()
+    shutil.rmtree(tmp_path / "out" / "checkpoint-6")
+    again = make_trainer(made=marian(tmp_path / "other", seed=9, dropout=0.2), **flags)
+    again.train(resume_from_checkpoint=True)
+    for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert whole.risk_state.state() == again.risk_state.state()
+    last = [[log for log in t.state.log_history if "eval_cost" in log] for t in (whole, again)]
+    assert len(last[0]) == len(last[1]) == 3
+    assert last[0][-1]["eval_cost"] == last[1][-1]["eval_cost"]
+
+
+def test_nan_rewards_are_left_out(make_trainer, tmp_path, monkeypatch):
+    (tmp_path / "hf_nan_reward.py").write_text(
+        "def score(hyps, refs, srcs):\n"
+        "    assert srcs[0]\n"
+        "    return [[float('nan')] + [0.5] * (len(row) - 1) for row in hyps]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    trainer = make_trainer(reward="hf_nan_reward:score")
+    loss, sums = trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
+    loss.backward()
+    assert torch.isfinite(loss) and int(sums["nonfinite"]) == 4 and int(sums["candidates"]) == 12
+    assert all(p.grad is None or p.grad.isfinite().all() for p in trainer.model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_and_ends_a_run(make_trainer):
+    trainer = make_trainer(max_steps=5, risk_max_skipped=2)
+    before = [p.detach().clone() for p in trainer.model.parameters()]
+    own = trainer.risk_loss
+    trainer.risk_loss = lambda *a: (own(*a)[0] * math.nan, own(*a)[1])
+    with pytest.raises(InputError, match="NaN or infinite 3 times in a row"):
+        trainer.train()
+    after = trainer.model.parameters()
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
+    trainer = make_trainer(max_steps=5, eval_strategy="steps", eval_steps=1)
+    seen = iter([(0.5, 1.0, 30.0), (0.4, 2.0, 20.0), (0.3, 2.0, 20.0)])
+
+    def metrics(_):
+        cost, ratio, bleu = next(seen)
+        return {"cost": cost, "length_ratio": ratio, "bleu": bleu, "repetition": 0.02}
+
+    monkeypatch.setattr("simile_plugin.hugging_face.trainer.metrics_of", metrics)
+    trainer.log = lambda *a: None
+    with pytest.raises(InputError, match="training stopped: cost fell from 0.5000 to 0.3000"):
+        trainer.train()
+    assert trainer.state.global_step == 2
+
+
+def test_bf16_trains(make_trainer):
+    trainer = make_trainer(max_steps=2, bf16=True)
+    trainer.train()
+    assert all(math.isfinite(log["loss"]) for log in trainer.state.log_history if "loss" in log)
+
+
+def test_half_precision_candidates(make_trainer):
+    trainer = make_trainer(max_steps=1, risk_generation_dtype="bf16")
+    trainer.train()
+    assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+
+
+def test_adapters_train_and_the_base_does_not(make_trainer, tmp_path):
+    peft = pytest.importorskip("peft")
+    model, tokenizer = marian(tmp_path / "model")
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    adapted = peft.get_peft_model(
+        model, peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["q_proj", "v_proj"])
+    )
+    trainer = make_trainer(made=(adapted, tokenizer), max_steps=2)
+    trainer.train()
+    after = dict(model.named_parameters())
+    for name, parameter in before.items():
+        now = after.get(name, after.get(name.replace("_proj.", "_proj.base_layer.")))
+        assert torch.equal(parameter, now)
+    changed = [p for name, p in after.items() if "lora_B" in name]
+    assert changed and any(p.abs().sum() > 0 for p in changed)
+
+
+def refused(match, make):
+    with pytest.raises(InputError, match=match):
+        make()
+
+
+def test_bad_input(make_trainer, tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model, tokenizer = t5()
+    tiny = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4, vocab_size=200))
+    refused("has no encoder", lambda: make_trainer(made=(tiny, tokenizer)))
+    other = marian(tmp_path / "model")[1]
+    refused("that the model was trained with", lambda: make_trainer(made=(model, other)))
+    lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
+    refused("--target-lang: not given", lambda: special_tokens(*lost))
+    tokenizer.pad_token = None
+    refused("no padding token", lambda: make_trainer(made=(model, tokenizer)))
+    refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
+    refused("--label-smoothing-factor", lambda: make_trainer(label_smoothing_factor=0.1))
+    refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
+    refused(
+        "tgt.txt:2: the target sentence is empty",
+        lambda: examples(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
+    )

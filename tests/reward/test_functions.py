@@ -1,0 +1,67 @@
+"""The reward as TRL calls it."""
+
+import pytest
+
+from simile_plugin.files import InputError
+from simile_plugin.reward import as_reward_function, score_lists
+from tests.conftest import SENTENCES
+
+HYPS, REFS = SENTENCES[:2], [SENTENCES[0], SENTENCES[2]]
+
+
+def test_values_are_those_of_the_scorer(encoder):
+    function = as_reward_function("half", encoder, references="english")
+    found = function(prompts=["eins", "zwei"], completions=HYPS, english=REFS, other=[1, 2])
+    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder)
+    expected = (scores.simile + scores.bleu)[:, 0] / 2
+    assert found == pytest.approx(expected.tolist()) and found[0] == pytest.approx(1)
+    assert function.__name__ == "half"
+
+
+def test_conversations_count_by_their_last_message():
+    function = as_reward_function("bleu")
+    said = [[{"role": "assistant", "content": REFS[0]}]]
+    assert function([[{"role": "user", "content": "eins"}]], said, reference=REFS[:1]) == [1.0]
+
+
+def test_what_is_missing_is_said(encoder):
+    with pytest.raises(InputError, match="encoder: not given, but the reward simile needs one"):
+        as_reward_function("simile")
+    with pytest.raises(InputError, match="no column 'reference'; it has english"):
+        as_reward_function("simile", encoder)(["eins"], HYPS[:1], english=REFS[:1])
+
+
+def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
+    import simile_plugin.hugging_face  # noqa: F401 (see its torchaudio.py)
+
+    trl = pytest.importorskip("trl")
+    from datasets import Dataset
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from tests.hugging_face_models import SOURCES, TARGETS, t5
+
+    tokenizer = t5()[1]
+    tokenizer.padding_side = "left"
+    special = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
+    sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "vocab_size": len(tokenizer)}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, **special))
+    trainer = trl.GRPOTrainer(
+        model=model,
+        reward_funcs=as_reward_function("simile", encoder),
+        args=trl.GRPOConfig(
+            str(tmp_path),
+            max_steps=2,
+            num_generations=2,
+            per_device_train_batch_size=2,
+            max_completion_length=6,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            logging_steps=1,
+        ),
+        train_dataset=Dataset.from_dict({"prompt": SOURCES, "reference": TARGETS}),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    logged = [log for log in trainer.state.log_history if "rewards/simile/mean" in log]
+    assert len(logged) == 2
