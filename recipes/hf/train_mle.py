@@ -78,10 +78,10 @@ def main() -> None:
             **{f"{side}_attention_heads": 4 for side in sides},
         )
     )
-    pairs = [
-        examples(tokenizer, *(read_lines(path, "file") for path in files), 128, files[1])
-        for files in (args.train, args.valid)
-    ]
+    pairs = []
+    for source, target in (args.train, args.valid):
+        lines = read_lines(source, "file"), read_lines(target, "file")
+        pairs.append(examples(tokenizer, lines[0], lines[1], 128, target))
     settings = Seq2SeqTrainingArguments(
         str(folder),
         per_device_train_batch_size=args.batch_size,

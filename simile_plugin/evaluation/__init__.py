@@ -36,6 +36,7 @@ from simile_plugin.evaluation.meteor import (
     missing_meteor,
 )
 from simile_plugin.evaluation.probe import (
+    Change,
     Probed,
     Scores,
     Texts,
@@ -57,6 +58,7 @@ __all__ = [
     "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
     "SYMMETRIC",
+    "Change",
     "Corpus",
     "DetectionSet",
     "Embed",

@@ -100,18 +100,18 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             real = real & risk_set.tokens[:, 0].ne(self.special.tag)
         lengths = real.sum(-1)
 
-        def portion_loss(_: nn.Module, portion: risk.Portion) -> tuple[Tensor, risk.Scored]:
+        def portion_loss(model: nn.Module, portion: risk.Portion) -> tuple[Tensor, risk.Scored]:
             part = {name: inputs[name][portion.rows] for name in ("input_ids", "attention_mask")}
             part_set = risk_set.part(portion.rows)
             lprobs, means = self.scorer(part, part_set, portion.max_tokens)
             lprobs, mask = without_tag(lprobs, part_set, self.special)
             means = torch.where(mask[:, 0], means, 0.0)
-            _, reward, length_cost, _ = judge_once()
+            judged = judge_once()
             divisors = lengths[portion.rows].clamp(min=1)
             vocabulary = self.scorer.head.weight.size(0)
             return self.objective.loss(
                 *(lprobs, means, mask, part_set.mask),
-                *(reward[portion.rows], length_cost[portion.rows], divisors, vocabulary),
+                *(judged[1][portion.rows], judged[2][portion.rows], divisors, vocabulary),
             )
 
         # DDP and accelerate's wrappers see one call of the model, whatever it does within.

@@ -117,8 +117,10 @@ def test_a_policy_keeps_its_lengths_and_still_improves(pay: float) -> None:
             (gradient,) = torch.autograd.grad(risk, weights)
             with torch.no_grad():
                 weights -= 0.02 * gradient
-            slope = (float(part.sum()) for part in length_slope(q.detach(), cost, lengths))
-            control.update(LengthSums(*slope, float((q * (1 + lengths)).sum()), 32.0))
+            covariance, variance = length_slope(q.detach(), cost, lengths)
+            expected = float((q * (1 + lengths)).sum())
+            seen = LengthSums(float(covariance.sum()), float(variance.sum()), expected, 32.0)
+            control.update(seen)
             found.append((float((q * lengths).sum() / 32), float((q * quality).sum() / 32)))
         length, quality = (sum(part[-50:]) / 50 for part in zip(*found, strict=True))
         return length, quality
