@@ -72,9 +72,9 @@ def test_hard_pairs_are_hard_for_word_overlap(untrained: list[Encoder]) -> None:
         part for year in (2012, 2013, 2014) for part in read_sts(DATA / f"sts/STS{year}-en-test")
     ]
     found = evaluate_hard({"random": untrained[0]}, sets, 0.25)
-    sim = {name: row["SIM"] for name, row in found.pearson.items()}
+    sim = {name: row["SIM"] for name, row in found.pearson.items() if "easy" not in name}
     everything = sim.pop(ALL)
-    assert len(sim) == 5
+    assert len(sim) == 7
     assert all(value < everything for value in sim.values()), (everything, sim)
 
 

@@ -11,33 +11,38 @@
 ((3,), True)
 """
 
-from simile_plugin.nbest.mbr import (
-    TIE,
-    WEIGHTS,
-    Utility,
-    choose,
-    expected_utilities,
-)
-from simile_plugin.nbest.readers import (
-    COSTS,
-    FORMATS,
-    NbestList,
-    read_lists,
-    read_nbest_lists,
-    references,
-    sources,
-    with_references,
-    with_sources,
-)
-from simile_plugin.nbest.rerank import (
-    choose_all,
-    cosine_feature,
-    mean_reward,
-    reward_feature,
-    score_feature,
-    tune_weights,
-    weighted,
-)
+from typing import TYPE_CHECKING
+
+from simile_plugin.files import imported_later
+
+if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
+    from simile_plugin.nbest.mbr import (
+        TIE,
+        WEIGHTS,
+        Utility,
+        choose,
+        expected_utilities,
+    )
+    from simile_plugin.nbest.readers import (
+        COSTS,
+        FORMATS,
+        NbestList,
+        read_lists,
+        read_nbest_lists,
+        references,
+        sources,
+        with_references,
+        with_sources,
+    )
+    from simile_plugin.nbest.rerank import (
+        choose_all,
+        cosine_feature,
+        mean_reward,
+        reward_feature,
+        score_feature,
+        tune_weights,
+        weighted,
+    )
 
 __all__ = [
     "COSTS",
@@ -62,3 +67,5 @@ __all__ = [
     "with_references",
     "with_sources",
 ]
+
+__getattr__ = imported_later(__name__, ("readers", "mbr", "rerank"), __all__)

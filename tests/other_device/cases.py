@@ -122,10 +122,12 @@ def test_waits_of_an_update(flags: str, encoder_folder: Path) -> None:
             loss, _, log = criterion(model, sample)
             loss.backward()
             criterion.reduce_metrics([log])
-    # However long the hypotheses are: the first decoder input, the lists, the sources, the log.
+            criterion.after_update([log])
+    # However long the hypotheses are: the first decoder input, the sources, the lists, the log, and
+    # of it what the length control sees.
     ours = [place for place in found.places.elements() if "/simile_plugin/" in place]
-    assert [place.split("/")[-1].split(":")[0] for place in sorted(ours)] == [
-        *("candidates.py", "candidates.py", "criterion.py", "metrics.py"),
+    assert sorted(place.split("/")[-1].split(":")[0] for place in ours) == [
+        *("candidates.py", "criterion.py", "lists.py", "metrics.py", "metrics.py"),
     ], found.places
     # fairseq's encoder asks in each layer whether there is padding: here one layer, in the search
     # and for each of the portions.

@@ -215,7 +215,7 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    asked = ["results", "curves", "nbest", "costs", "quality"]
+    asked = ["results", "curves", "nbest", "costs", "headroom", "quality"]
     assert list(json.loads(capsys.readouterr().out)) == asked
     sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
     assert main(sizes) == 0

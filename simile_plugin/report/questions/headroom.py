@@ -16,14 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import read_lines
-from simile_plugin.nbest import (
-    NbestList,
-    Utility,
-    choose_all,
-    expected_utilities,
-    read_nbest_lists,
-    references,
-)
+from simile_plugin.nbest import NbestList, read_nbest_lists, references
 from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table
 from simile_plugin.report.inputs.settings import PairedTest
 from simile_plugin.report.inputs.texts import Read
@@ -176,6 +169,7 @@ def analyse_headroom(
     Raises:
         InputError: for a file without lists or references.
     """
+    from simile_plugin.nbest import Utility, choose_all, expected_utilities
     from simile_plugin.reward import Reward, bleu_signature, chrf_signature, signature
 
     lists = read_nbest_lists(path, flag, read, refs)

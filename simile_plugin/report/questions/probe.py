@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simile_plugin.evaluation import Change, Meteor, Probed, Scores, Texts
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref",),)
+NEEDS = (("ref",), ("ref", "reward"))
 ASKED_BY = ("reward",)
 PICTURED = True
 
