@@ -1,7 +1,7 @@
 """Mutation testing: change one operator, number or statement of a module; do its tests notice?
 
     python recipes/reliability/mutants.py               # all modules; about half an hour
-    python recipes/reliability/mutants.py risk --list   # the mutants of one module
+    python recipes/reliability/mutants.py risk.distribution --list   # the mutants of one module
 
 Each mutant is compiled in memory and tested in a forked process; no file is changed. A mutant is
 killed if a test fails or takes ten times as long as without it. Survivors that no test can tell
@@ -29,15 +29,17 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 JUSTIFIED = Path(__file__).with_suffix(".justified")
 TESTS = {
-    "risk": ["tests/test_risk.py"],
-    "text": ["tests/test_text.py", "tests/encoder/test_segmenter.py"],
-    "encoder.mining": [
-        "tests/encoder/test_mining.py",
+    "risk.distribution": ["tests/risk/test_distribution.py"],
+    "risk.guards": ["tests/fairseq_training/test_degenerate.py"],
+    "risk.length_control": ["tests/risk/test_length_control.py"],
+    "encoder.segmenter": ["tests/encoder/test_segmenter.py"],
+    "encoder_training.negatives": [
+        "tests/encoder_training/test_negatives.py",
         "tests/other_device/cases.py::test_mining",
     ],
-    "reward": ["tests/test_reward.py"],
-    "bleu": ["tests/test_bleu.py", "tests/test_reward.py"],
-    "guards": ["tests/test_degenerate.py"],
+    "reward.spec": ["tests/reward/test_lists.py", "tests/reward/test_functions.py"],
+    "reward.lists": ["tests/reward/test_lists.py"],
+    "reward.bleu": ["tests/reward/test_bleu.py", "tests/reward/test_lists.py"],
 }
 COMPARED = {
     ast.Lt: (ast.LtE, ast.GtE),
