@@ -15,17 +15,24 @@ logged() {
     }
 }
 
+# generate LOG FAIRSEQ-GENERATE-ARGUMENTS...: all that fairseq-generate prints, into LOG.
+generate() {
+    local log=$1
+    shift
+    # By default fairseq leaves out the last batch where its size is no multiple of 8.
+    PYTHONWARNINGS=ignore fairseq-generate "$@" --required-batch-size-multiple 1 \
+        --user-dir "$ROOT/user_dir" >"$log" 2>&1 || {
+        tail -n 5 "$log" >&2
+        die "fairseq-generate failed, see above (all of it: $log)"
+    }
+}
+
 # translate OUT FAIRSEQ-GENERATE-ARGUMENTS...: plain translations in the order of the test set.
 # fairseq's own output stays beside them, as OUT.log.
 translate() {
     local out=$1
     shift
-    # By default fairseq leaves out the last batch where its size is no multiple of 8.
-    PYTHONWARNINGS=ignore fairseq-generate "$@" --required-batch-size-multiple 1 \
-        --user-dir "$ROOT/user_dir" >"$out.log" 2>&1 || {
-        tail -n 5 "$out.log" >&2
-        die "fairseq-generate failed, see above (all of it: $out.log)"
-    }
+    generate "$out.log" "$@"
     # D: hypothesis with the segmentation undone; lines come in the order of batches.
     grep -P '^D-\d+\t' "$out.log" | sed 's/^D-//' | sort -n -k1,1 | cut -f3 >"$out.new"
     mv "$out.new" "$out"

@@ -159,13 +159,9 @@ train_risk() { # REWARD SEED ENCODER-CONFIG
 translate_test() { # SYSTEM CHECKPOINT
     local subset
     for subset in valid test; do
-        PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t en \
-            --user-dir "$ROOT/user_dir" --path "$WORK/$1/$2" --gen-subset "$subset" --beam 5 \
-            --nbest 5 --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50 \
-            --required-batch-size-multiple 1 >"$WORK/out/$1.$subset.log" 2>&1 || {
-            tail -n 5 "$WORK/out/$1.$subset.log" >&2
-            die "fairseq-generate failed, see above (all of it: $WORK/out/$1.$subset.log)"
-        }
+        generate "$WORK/out/$1.$subset.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
+            --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
+            --remove-bpe sentencepiece --batch-size 50
     done
     python "$ROOT/recipes/lenpen.py" --valid "$WORK/out/$1.valid.log" \
         --test "$WORK/out/$1.test.log" --out "$WORK/out/$1.txt" --valid-out "$WORK/out/$1.valid.txt" |

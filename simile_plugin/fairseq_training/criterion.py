@@ -11,7 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import load_encoder, to_device
+from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -25,8 +25,13 @@ from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
-from simile_plugin.files import InputError
-from simile_plugin.reward import ListScores, Reward, score_lists, signature
+from simile_plugin.reward import (
+    ListScores,
+    Reward,
+    load_reward_encoder,
+    score_lists,
+    signature,
+)
 from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
 
 logger = logging.getLogger(__name__)
@@ -84,7 +89,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
-        self._encoder = _Holder(load_reward_encoder(cfg, self.reward))
+        self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens)
@@ -256,18 +261,3 @@ def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
     language = getattr(task.cfg, "target_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
     return TargetText(task.target_dictionary, cfg.risk_post_process, detokenize)
-
-
-def load_reward_encoder(cfg: SimileRiskConfig, reward: Reward) -> Any:
-    """The encoder of ``--simile-encoder``, or None where the reward can do without."""
-    if cfg.simile_encoder:
-        encoder = load_encoder(cfg.simile_encoder)
-        if reward.learned is not None:
-            reward.learned.use(encoder)
-        return encoder
-    if reward.needs_encoder:
-        raise InputError(
-            f"--simile-encoder: not given, but --reward {cfg.reward} needs the folder of a reward "
-            "encoder; make one by simile train-encoder"
-        )
-    return None

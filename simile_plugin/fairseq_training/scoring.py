@@ -21,6 +21,8 @@ from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.beam import without_padding
 from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.risk import (
+    TREE_MASK,
+    TREE_SHARE,
     PrefixTree,
     RiskSet,
     attention_mask,
@@ -32,10 +34,6 @@ from simile_plugin.risk import (
     trees_of_rows,
     unwrap,
 )
-
-# Rows share their prefixes where that leaves at most this share of their tokens, and where the
-# attention masks have at most so many entries.
-TREE_SHARE, TREE_MASK = 0.8, 2**26
 
 
 def copied(encoder_out: Any) -> Any:

@@ -23,6 +23,8 @@ from simile_plugin.hugging_face.models import (
     soft_cap,
 )
 from simile_plugin.risk import (
+    TREE_MASK,
+    TREE_SHARE,
     PrefixTree,
     RiskSet,
     attention_mask,
@@ -37,9 +39,6 @@ from simile_plugin.risk import (
 
 logger = logging.getLogger(__name__)
 
-# Rows share their prefixes where that leaves at most this share of their tokens, and where the
-# attention masks have at most so many entries.
-TREE_SHARE, TREE_MASK = 0.8, 2**26
 # From the least work to what every model can do: prefixes of a list decoded once; each row by
 # itself; each row with the model's own logits.
 TREES, ROWS, LOGITS = "prefix trees", "rows", "full logits"

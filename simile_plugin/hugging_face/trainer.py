@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
-from simile_plugin.encoder import load_encoder
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
@@ -20,7 +19,13 @@ from simile_plugin.hugging_face.models import PADDING, base_of, special_tokens
 from simile_plugin.hugging_face.scoring import Scorer, best_way, without_tag
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Text
-from simile_plugin.reward import ListScores, Reward, score_lists, signature
+from simile_plugin.reward import (
+    ListScores,
+    Reward,
+    load_reward_encoder,
+    score_lists,
+    signature,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +59,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
         self.text = Text(tokenizer)
         self.reward = Reward(args.reward)
-        self.reward_encoder = load_reward_encoder(args, self.reward)
+        self.reward_encoder = load_reward_encoder(args.simile_encoder, self.reward)
         self.risk_state = RiskState(
             args.risk_length_control, args.risk_length_band, args.risk_max_skipped
         )
@@ -93,7 +98,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         with self.clock.phase("generation"):
             risk_set = risk_set_of(base, inputs, self.args, self.special)
         with self.clock.phase("text"):  # waits for the device
-            rows = risk_set.tokens.tolist()
+            rows = risk_set.on_host[0].tolist()
         judge_once = functools.cache(lambda: self.judge(inputs, risk_set, rows, training))
         real = risk_set.tokens[:, 0].ne(PADDING)
         if self.special.tag is not None:
@@ -262,18 +267,3 @@ def check_parallel(args: Any) -> None:
     for name in ("fsdp", "deepspeed"):
         if getattr(args, name, None):
             raise InputError(f"--{name}: not supported; expected one process a GPU (torchrun)")
-
-
-def load_reward_encoder(args: SimileRiskArguments, reward: Reward) -> Any:
-    """The encoder of ``--simile-encoder``, or None where the reward can do without."""
-    if args.simile_encoder:
-        encoder = load_encoder(args.simile_encoder)
-        if reward.learned is not None:
-            reward.learned.use(encoder)
-        return encoder
-    if reward.needs_encoder:
-        raise InputError(
-            f"--simile-encoder: not given, but --reward {args.reward} needs the folder of a reward "
-            "encoder; make one by simile train-encoder"
-        )
-    return None

@@ -71,7 +71,7 @@ from simile_plugin.reward.lists import (
 )
 from simile_plugin.reward.pairs import pair_bleu, pair_chrf
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
-from simile_plugin.reward.spec import Reward
+from simile_plugin.reward.spec import Reward, load_reward_encoder
 
 __all__ = [
     "CHAR_ORDER",
@@ -99,6 +99,7 @@ __all__ = [
     "length_penalty",
     "list_chrf_statistics",
     "load_learned",
+    "load_reward_encoder",
     "make_lexicon",
     "pair_bleu",
     "pair_chrf",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder import RewardEncoder, load_encoder
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import LearnedReward, load_learned
@@ -223,3 +224,23 @@ class Reward:
                 logger.warning(f"{found}; it is left out, and counted as nonfinite")
                 self.warned = True
         return values.masked_fill(~mask, 0.0)
+
+
+def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | None:
+    """The encoder of ``--simile-encoder``, or None where the reward can do without.
+
+    Raises:
+        InputError: for a folder that cannot be read or is not the learned reward's, or none where
+            the reward needs one.
+    """
+    if folder:
+        encoder = load_encoder(folder)
+        if reward.learned is not None:
+            reward.learned.use(encoder)
+        return encoder
+    if reward.needs_encoder:
+        raise InputError(
+            f"--simile-encoder: not given, but --reward {reward.spec} needs the folder of a reward "
+            "encoder; make one by simile train-encoder"
+        )
+    return None

@@ -27,6 +27,8 @@ from simile_plugin.risk.modules import evaluation_mode, replaced, unwrap, weight
 from simile_plugin.risk.objective import Objective
 from simile_plugin.risk.portions import Portion, Portions
 from simile_plugin.risk.prefix_trees import (
+    TREE_MASK,
+    TREE_SHARE,
     PrefixTree,
     attention_mask,
     prefix_tree,
@@ -39,6 +41,8 @@ __all__ = [
     "LENGTH_SUMS",
     "PHASES",
     "SENTENCE_MEANS",
+    "TREE_MASK",
+    "TREE_SHARE",
     "FiniteRows",
     "GamingWatch",
     "LengthControl",

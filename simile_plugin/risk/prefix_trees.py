@@ -15,6 +15,10 @@ from torch import Tensor
 
 Ids = NDArray[np.int64]
 
+# Rows share their prefixes where that leaves at most this share of their tokens, and where the
+# attention masks have at most so many entries.
+TREE_SHARE, TREE_MASK = 0.8, 2**26
+
 
 @dataclass
 class PrefixTree:
