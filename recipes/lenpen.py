@@ -39,7 +39,8 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
                     texts.setdefault(sentence, []).append(rest.partition("\t")[2])
                 else:
                     scores.setdefault(sentence, []).append([float(x) for x in rest.split()])
-    if not texts or texts.keys() != scores.keys() or texts.keys() != refs.keys():
+    counts = [{sentence: len(own) for sentence, own in of.items()} for of in (texts, scores)]
+    if not texts or counts[0] != counts[1] or texts.keys() != refs.keys():
         sys.exit(
             f"lenpen.py: {path}: got D- lines of {len(texts)}, P- lines of {len(scores)} and "
             f"T- lines of {len(refs)} sentences; expected all that fairseq-generate --nbest prints"

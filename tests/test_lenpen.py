@@ -60,6 +60,11 @@ def test_the_command(files: Path) -> None:
     assert found.returncode == 1 and found.stderr.count("\n") == 1
     assert "test.log: got D- lines of 1, P- lines of 0" in found.stderr
     assert not (files / "new.txt").exists()
+    (files / "test.log").write_text(
+        VALID.partition("P-1\t-1.0")[0] + "T-0\tone\n", encoding="utf-8"
+    )
+    found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "new.txt")
+    assert found.returncode == 1 and found.stderr.count("\n") == 1  # cut short within a list
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.4, 2.0])
