@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import embedding, normalize, pad
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.reward.words import Words
@@ -48,7 +49,7 @@ NEARBY = 0.02  # what a match loses from one end of the sentence to the other: b
 ALMOST = 0.999  # likeness of different words at most: only equal words are 1
 ROUNDING = 1e-5  # float32 cosines of equal vectors differ from 1 by less
 MATCHED_WORDS = 512  # of a sentence; those beyond are counted, but not matched
-CELLS = 2**17  # pairs of words that are matched at once: they stay in the processor's cache
+CELLS = 2**15  # pairs of words that are matched at once: little padding, and it stays in the cache
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
 _ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
@@ -143,7 +144,7 @@ class WordTable:
             self.facts = np.concatenate([self.facts, np.zeros_like(self.facts)])
             self.characters = np.concatenate([self.characters, np.zeros_like(self.characters)])
         vectors = self.encoder.embed_text(new).cpu()
-        self.vectors[self.filled : end] = torch.nn.functional.normalize(vectors, eps=1e-9)
+        self.vectors[self.filled : end] = normalize(vectors, eps=1e-9)
         self.facts[self.filled : end] = [self._facts(word) for word in new]
         self.characters[self.filled : end] = [len(word) for word in new]
         self.filled = end
@@ -314,13 +315,14 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width, MATCHED_WORDS)
     ref = _padded(lists.ref, lists.ref_lengths, some, -1, MATCHED_WORDS)
     ref_ids = np.take_along_axis(kinds, np.maximum(ref, 0), 1)
-    cosines = torch.bmm(table.vectors[kinds], table.vectors[ref_ids].transpose(1, 2))
+    words, ref_words = (embedding(torch.from_numpy(i), table.vectors) for i in (kinds, ref_ids))
+    cosines = torch.bmm(words, ref_words.transpose(1, 2))
     cosines.clamp_(0, ALMOST)
     cosines.masked_fill_(torch.from_numpy(np.arange(width)[:, None] == ref[:, None]), 1.0)
     cosines.masked_fill_(torch.from_numpy(ref[:, None] < 0), -1.0)
-    cosines = torch.nn.functional.pad(cosines, (0, 0, 0, 1), value=-1.0)  # the row of padding
+    cosines = pad(cosines, (0, 0, 0, 1), value=-1.0)  # the row of padding
     places = hyp.reshape(size, -1) + np.arange(size)[:, None] * (width + 1)
-    s = cosines.flatten(0, 1)[torch.from_numpy(places.ravel())]
+    s = cosines.flatten(0, 1).index_select(0, torch.from_numpy(places.ravel()))
     # Hypotheses last: what is done for each pair of places is then done for all of them at once.
     s = s.view(*hyp.shape, ref.shape[1]).permute(1, 2, 0).contiguous()
     h = torch.from_numpy(np.minimum(lists.hyp_lengths[rows], MATCHED_WORDS))
@@ -335,17 +337,23 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
 def _match_faults(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
     """From likeness s (T, Q, S), below 0 at padding, and lengths h and r (S,): (S,) each."""
     best_h, best_r = s.amax(1), s.amax(0)
-    mutual = (s == best_h[:, None]) & (s == best_r) & (s > 0)
+    # Both are equalled, and above 0, where the larger of them is reached: one comparison, not three.
+    mutual = s >= torch.maximum(best_h[:, None], best_r).clamp_(min=torch.finfo(s.dtype).tiny)
     pairs = torch.minimum(s[:-1, :-1], s[1:, 1:])
     p, q = _unlike(best_h, h), _unlike(best_r, r)
     if pairs.numel():
         single = (h < 2) | (r < 2)
         p = torch.where(single, p, _unlike(pairs.amax(1), h - 1))
         q = torch.where(single, q, _unlike(pairs.amax(0), r - 1))
-    found = mutual.float().sum((0, 1))
-    kept = (mutual[:-1, :-1] & mutual[1:, 1:]).float().sum((0, 1))
+    found = _count(mutual)
+    kept = _count(mutual[:-1, :-1] & mutual[1:, 1:])
     breaks = torch.where(found > 1, 1 - kept / (found - 1).clamp(min=1), 0.0)
     return {"pairs_p": p.sqrt(), "pairs_r": q.sqrt(), "breaks": breaks}
+
+
+def _count(true: Tensor) -> Tensor:
+    """How many of the first two dimensions are true, (T, Q, S) -> (S,)."""
+    return true.sum(0, dtype=torch.int16).sum(0, dtype=torch.int32)  # narrow sums are fast ones
 
 
 def _unlike(best: Tensor, count: Tensor) -> Tensor:

@@ -176,6 +176,15 @@ def test_preprocessing_of_ascii_is_that_of_all_text(sentence: str) -> None:
     )
 
 
+@pytest.mark.parametrize("preprocessing", [Preprocessing(), Preprocessing(lowercase=False), RAW])
+@given(sentences=st.lists(st.text(st.characters(max_codepoint=255))))
+def test_many_sentences_are_prepared_as_each_alone(
+    preprocessing: Preprocessing, sentences: list[str]
+) -> None:
+    expected = [preprocessing.apply(sentence) for sentence in sentences]
+    assert preprocessing.apply_all(sentences) == expected
+
+
 def test_symbols_are_told_apart() -> None:
     model = read_piece_model(train(user_defined_symbols=["<sep>"]))
     assert model.types[model.pieces.index("<sep>")] == USER_DEFINED
