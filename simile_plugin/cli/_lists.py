@@ -62,8 +62,8 @@ def add_reward_flags(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
 
 
-def make_utility(args: argparse.Namespace, reward: Reward, flag: str) -> Utility:
-    """A reward with the encoder that it needs; flag: where the reward was named.
+def make_utility(args: argparse.Namespace, reward: Reward) -> Utility:
+    """A reward with the encoder that it needs.
 
     Raises:
         InputError: for a tokeniser, device or encoder that cannot be used.
@@ -73,11 +73,6 @@ def make_utility(args: argparse.Namespace, reward: Reward, flag: str) -> Utility
     from simile_plugin.reward import SIMILE_ALPHA, check_tokenizer
 
     check_tokenizer(args.tokenize, "--tokenize")
-    if reward.needs_encoder and args.encoder is None:
-        raise InputError(
-            f"{flag} {reward.spec}: needs --encoder DIR, a reward encoder "
-            "(make one by simile train-encoder)"
-        )
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
     alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
     return Utility(reward, encoder, alpha, args.tokenize)

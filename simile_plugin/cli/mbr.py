@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_pairs:
         sources(lists, f"--write-pairs: {args.lists}")
     pseudo = read_lists(args.pseudo_refs, "--pseudo-refs") if args.pseudo_refs else None
-    utility = make_utility(args, Reward(args.utility), "--utility")
+    utility = make_utility(args, Reward(args.utility, "--utility"))
     with Progress(len(lists), "list") as bar:
         found = expected_utilities(lists, utility, pseudo, args.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, found, strict=True)]

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     lists = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
-    utility = make_utility(args, Reward(args.reward), "--reward")
+    utility = make_utility(args, Reward(args.reward))
     source_encoder = None
     if "cosine" in args.by:
         source_encoder = load_encoder(args.source_encoder, usable_device(args.device))

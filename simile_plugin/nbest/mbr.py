@@ -50,7 +50,7 @@ class Utility:
     def __post_init__(self) -> None:
         if self.reward.needs_encoder and self.encoder is None:
             raise InputError(
-                f"--utility {self.reward.spec}: needs --encoder DIR, a reward encoder "
+                f"{self.reward.flag} {self.reward.spec}: needs --encoder DIR, a reward encoder "
                 "(make one by simile train-encoder)"
             )
         if self.reward.learned is not None and self.encoder is not None:

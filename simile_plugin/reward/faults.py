@@ -337,7 +337,7 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
 def _match_faults(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
     """From likeness s (T, Q, S), below 0 at padding, and lengths h and r (S,): (S,) each."""
     best_h, best_r = s.amax(1), s.amax(0)
-    # Both are equalled, and above 0, where the larger of them is reached: one comparison, not three.
+    # s equals both, above 0, where it reaches the larger of them: one comparison, not three.
     mutual = s >= torch.maximum(best_h[:, None], best_r).clamp_(min=torch.finfo(s.dtype).tiny)
     pairs = torch.minimum(s[:-1, :-1], s[1:, 1:])
     p, q = _unlike(best_h, h), _unlike(best_r, r)

@@ -25,11 +25,11 @@ NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, f"{LEARNED}DIR"))
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
 
 
-def parse_reward(spec: str) -> dict[str, float] | RewardFunction:
+def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | RewardFunction:
     """Read ``--reward``: a name, a weighted mix, or a user's ``module:function``.
 
     The name of a learned reward is ``learned:DIR``; what stands after the last colon is a weight
-    if it is a number. The folder cannot have a comma in its name.
+    if it is a number. The folder cannot have a comma in its name. Errors name the `flag`.
 
     Returns:
         Weights by component (summing to 1), or the imported function.
@@ -44,13 +44,13 @@ def parse_reward(spec: str) -> dict[str, float] | RewardFunction:
         return {spec: 1.0}
     terms = [term.strip().rpartition(":") for term in spec.split(",")]
     if all(_is_number(weight) for _, _, weight in terms):
-        return _parse_mix(spec, [(name, float(weight)) for name, _, weight in terms])
+        return _parse_mix(spec, [(name, float(weight)) for name, _, weight in terms], flag)
     if len(terms) == 1 and _is_learned(spec):
         return {spec: 1.0}
     if len(terms) == 1 and terms[0][0]:
-        return _import_function(*spec.split(":", 1))
+        return _import_function(*spec.split(":", 1), flag)
     raise InputError(
-        f"--reward: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
+        f"{flag}: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
         "a mix such as simile:0.7,bleu:0.3, or your own module:function"
     )
 
@@ -72,40 +72,40 @@ def _suggestion(name: str) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def _parse_mix(spec: str, terms: list[tuple[str, float]]) -> dict[str, float]:
+def _parse_mix(spec: str, terms: list[tuple[str, float]], flag: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for name, weight in terms:
         if name not in COMPONENTS and not _is_learned(name):
             raise InputError(
-                f"--reward: got component '{name}' in '{spec}'{_suggestion(name)}; "
+                f"{flag}: got component '{name}' in '{spec}'{_suggestion(name)}; "
                 f"expected {', '.join(COMPONENTS)}, {LEARNED}DIR"
             )
         if name in weights:
-            raise InputError(f"--reward: got component '{name}' twice in '{spec}'; add its weights")
+            raise InputError(f"{flag}: got component '{name}' twice in '{spec}'; add its weights")
         weights[name] = weight
     if sum(map(_is_learned, weights)) > 1:
-        raise InputError(f"--reward: got two learned rewards in '{spec}'; expected one")
+        raise InputError(f"{flag}: got two learned rewards in '{spec}'; expected one")
     total = sum(weights.values())
     if not all(weight > 0 for weight in weights.values()) or abs(total - 1) > 1e-6:
         raise InputError(
-            f"--reward: got weights {', '.join(f'{w:g}' for w in weights.values())} in '{spec}'; "
+            f"{flag}: got weights {', '.join(f'{w:g}' for w in weights.values())} in '{spec}'; "
             "expected positive weights that sum to 1"
         )
     return weights
 
 
-def _import_function(module_name: str, function_name: str) -> RewardFunction:
+def _import_function(module_name: str, function_name: str, flag: str) -> RewardFunction:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise InputError(
-            f"--reward: cannot import module '{module_name}' ({error}); expected "
+            f"{flag}: cannot import module '{module_name}' ({error}); expected "
             f"module:function with the module on PYTHONPATH, or one of {NAMES}"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise InputError(
-            f"--reward: module '{module_name}' has no function '{function_name}'; "
+            f"{flag}: module '{module_name}' has no function '{function_name}'; "
             "expected module:function"
         )
     return function
@@ -119,6 +119,7 @@ class Reward:
             receives ``hyps`` (B lists of N strings, short lists padded with ""), ``refs`` and
             ``srcs`` (B strings each) and returns B x N numbers; a candidate that gets no finite
             one is left out.
+        flag: where it comes from, for messages.
 
     Raises:
         InputError: for a bad spec, or a folder of a learned reward that cannot be read.
@@ -127,9 +128,9 @@ class Reward:
         learned: the learned reward, if it has a part in it; for `score_lists`.
     """
 
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-        parsed = parse_reward(spec)
+    def __init__(self, spec: str, flag: str = "--reward") -> None:
+        self.spec, self.flag = spec, flag
+        parsed = parse_reward(spec, flag)
         self.function = parsed if callable(parsed) else None
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
         self.learned: LearnedReward | None = None
@@ -137,7 +138,7 @@ class Reward:
         self.warned = False
         for name in filter(_is_learned, [*self.weights]):
             folder = name.removeprefix(LEARNED)
-            self.learned = load_learned(folder, "--reward")
+            self.learned = load_learned(folder, flag)
             self.weights = {
                 "learned" if part == name else part: weight for part, weight in self.weights.items()
             }
@@ -171,7 +172,7 @@ class Reward:
             component = components[name]
             if component is None and scores.sim is None and "chrf" not in name:
                 raise InputError(
-                    f"--reward {self.spec}: needs --simile-encoder DIR, a reward encoder "
+                    f"{self.flag} {self.spec}: needs --simile-encoder DIR, a reward encoder "
                     "(make one by simile train-encoder)"
                 )
             assert component is not None, "score_lists: no chrf_words, learned of reward"
@@ -196,26 +197,26 @@ class Reward:
         try:
             values = torch.as_tensor(self.function(hyps, refs, srcs))
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"--reward {self.spec}: the function failed: {error}") from error
+            raise InputError(f"{self.flag} {self.spec}: the function failed: {error}") from error
         dense = values.layout == torch.strided and not values.is_nested
         if values.is_complex() or values.is_meta or not dense:
             kind = "complex" if values.is_complex() else "meta" if values.is_meta else "sparse"
             raise InputError(
-                f"--reward {self.spec}: the function returned a {kind} tensor; expected a dense "
+                f"{self.flag} {self.spec}: the function returned a {kind} tensor; expected a dense "
                 "one of real numbers"
             )
         values = values.detach().to("cpu", torch.float32)
         mask = mask.cpu()
         if values.shape != mask.shape:
             raise InputError(
-                f"--reward {self.spec}: the function returned shape {tuple(values.shape)}; "
+                f"{self.flag} {self.spec}: the function returned shape {tuple(values.shape)}; "
                 f"expected {tuple(mask.shape)} (sentences x candidates)"
             )
         bad = ~torch.isfinite(values) & mask
         if bad.any():
             row, column = (int(i) for i in bad.nonzero()[0])
             found = (
-                f"--reward {self.spec}: the function returned {values[row, column].item()} for "
+                f"{self.flag} {self.spec}: the function returned {values[row, column].item()} for "
                 f"hypothesis {hyps[row][column]!r}; expected a finite number"
             )
             if bool((bad == mask).all()):

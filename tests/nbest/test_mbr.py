@@ -125,7 +125,7 @@ def test_ties_nan_and_nothing_to_choose() -> None:
 
 def test_an_encoder_is_asked_for() -> None:
     with pytest.raises(ValueError, match="--utility sim: needs --encoder DIR"):
-        Utility(Reward("sim"))
+        Utility(Reward("sim", "--utility"))
 
 
 # --- the command ---
@@ -177,6 +177,7 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
     ("flags", "message"),
     [
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
+        (["--utility", "chrff"], "--utility: got 'chrff' (did you mean 'chrf'?)"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
         (["--utility", "chrf", "--src", "-"], "--src: got - (standard input)"),
