@@ -38,6 +38,20 @@ translate() {
     mv "$out.new" "$out"
 }
 
+# translate_tuned OUT DATA-AND-MODEL-ARGUMENTS...: valid and test at the --lenpen that is best on
+# valid, to OUT.valid.txt and OUT.txt, and no longer than candidates of training may be: one
+# translation that loops would outweigh the repetition of all others.
+translate_tuned() {
+    local out=$1 subset
+    shift
+    for subset in valid test; do
+        generate "$out.$subset.log" "$@" --gen-subset "$subset" --beam 5 --nbest 5 \
+            --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50
+    done
+    python "$ROOT/recipes/lenpen.py" --valid "$out.valid.log" --test "$out.test.log" \
+        --out "$out.txt" --valid-out "$out.valid.txt" | sed "s/^/   ${out##*/}: /"
+}
+
 # Threads that spin while they wait for each other make a training on a busy machine many times
 # slower; threads that sleep cost a quiet one little.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

@@ -11,9 +11,11 @@
 #   SRC        de      source language (target: en)
 #   SENTENCES  6000    training sources that lists are made of: as many as MRT's 200 updates see
 #   N          64      candidates a source, by beam search
+#   UTILITY    half    of MBR decoding, as simile mbr takes it (learned:DIR of simile fit-reward)
 #   UPDATES    200     of MBR fine-tuning, of 30 sentences
-#   LR         1e-4    its learning rate (Adam, constant)
-#   SYSTEMS    the --sys of other systems; default: MRT=BASE/out/simile.*.txt, as far as there are any
+#   LR         2e-4    its learning rate (Adam, falling to 0), as in MRT
+#   SEEDS      "1 2 3"
+#   SYSTEMS    the --sys of other systems; default: MRT=BASE/out/simile.N.txt, as far as there are any
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -23,7 +25,10 @@ SRC=${SRC:-de}
 SENTENCES=${SENTENCES:-6000}
 N=${N:-64}
 UPDATES=${UPDATES:-200}
-LR=${LR:-1e-4}
+UTILITY=${UTILITY:-half}
+LR=${LR:-2e-4}
+SEEDS=${SEEDS:-1 2 3}
+NAME=${UTILITY%%:*} # of what depends on the utility
 
 no_arguments "$@"
 [ -f "$BASE/mle/checkpoint_best.pt" ] ||
@@ -46,46 +51,53 @@ list_candidates() { # SENTENCES N
         die "fairseq-interactive failed, see $WORK/lists.log"
 }
 
-choose() {
-    simile mbr "$WORK/train.nbest.gz" --utility simile --encoder "$ENCODER" \
-        --output "$WORK/train.mbr" --write-pairs "$WORK/train.pairs"
+choose() { # UTILITY
+    local work=$WORK/$NAME
+    mkdir -p "$work/bpe"
+    simile mbr "$WORK/train.nbest.gz" --utility "$1" --encoder "$ENCODER" \
+        --output "$work/train.mbr" --write-pairs "$work/train.pairs"
     python "$ROOT/recipes/bpe.py" encode --model "$BASE/bpe/nmt.model" \
-        <"$WORK/train.mbr" >"$WORK/bpe/train.en"
-    rm -rf "${WORK:?}/bin"
+        <"$work/train.mbr" >"$work/bpe/train.en"
+    cp "$WORK/bpe/train.$SRC" "$work/bpe"
+    rm -rf "${work:?}/bin"
     fairseq-preprocess -s "$SRC" -t en --joined-dictionary --srcdict "$BASE/bin/dict.$SRC.txt" \
-        --destdir "$WORK/bin" --trainpref "$WORK/bpe/train" --validpref "$BASE/bpe/valid" \
-        --testpref "$BASE/bpe/test" >"$WORK/preprocess.log"
+        --destdir "$work/bin" --trainpref "$work/bpe/train" --validpref "$BASE/bpe/valid" \
+        --testpref "$BASE/bpe/test" >"$work/preprocess.log"
 }
 
-finetune() { # UPDATES LR
-    local model
+finetune() { # SEED UPDATES LR
+    local model work=$WORK/$NAME
     mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$BASE/mle/checkpoint_best.pt")
-    logged "$WORK/train.log" fairseq-train "$WORK/bin" -s "$SRC" -t en \
+    logged "$work/train.$1.log" fairseq-train "$work/bin" -s "$SRC" -t en \
         --user-dir "$ROOT/user_dir" "${model[@]}" \
-        --finetune-from-model "$BASE/mle/checkpoint_best.pt" --save-dir "$WORK/mbr-ft" --seed 1 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-        --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$2" --lr-scheduler fixed --clip-norm 5 \
-        --batch-size 30 --required-batch-size-multiple 1 --max-update "$1" \
+        --finetune-from-model "$BASE/mle/checkpoint_best.pt" --save-dir "$work/mbr-ft.$1" \
+        --seed "$1" --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+        --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$3" --lr-scheduler polynomial_decay \
+        --total-num-update "$2" --max-update "$2" --clip-norm 5 \
+        --batch-size 30 --required-batch-size-multiple 1 \
         --no-epoch-checkpoints --log-format simple --log-interval 50
-    translate "$WORK/out/mbr-ft.txt" "$WORK/bin" -s "$SRC" -t en \
-        --path "$WORK/mbr-ft/checkpoint_last.pt" --gen-subset test --beam 5 \
-        --remove-bpe sentencepiece --batch-size 50
+    translate_tuned "$WORK/out/$NAME.$1" "$work/bin" -s "$SRC" -t en \
+        --path "$work/mbr-ft.$1/checkpoint_last.pt"
 }
 
 say "Lists of $N candidates of $SENTENCES training sources"
 once lists list_candidates "$SENTENCES" "$N"
-say "MBR choices become training data"
-AFTER=lists once choose choose
-say "MBR fine-tuning, $UPDATES updates"
-AFTER=choose once finetune finetune "$UPDATES" "$LR"
+say "MBR choices by $UTILITY become training data"
+AFTER=lists once "choose.$NAME" choose "$UTILITY"
+for seed in $SEEDS; do
+    say "MBR fine-tuning, $UPDATES updates, seed $seed"
+    AFTER=choose.$NAME once "finetune.$NAME.$seed" finetune "$seed" "$UPDATES" "$LR"
+done
 
 say "Test set: before, MBR fine-tuning, and what else there is"
 systems=()
 if [ -n "${SYSTEMS:-}" ]; then
     read -ra systems <<<"$SYSTEMS"
 else
-    files=$(compgen -G "$BASE/out/simile.*.txt" | paste -sd, || true)
+    files=$(compgen -G "$BASE/out/simile.[0-9].txt" | paste -sd, || true)
     [ -z "$files" ] || systems=(--sys "MRT=$files")
 fi
+files=''
+for seed in $SEEDS; do files+=,$WORK/out/$NAME.$seed.txt; done
 simile report --ref "$BASE/raw/test.en" --encoder "$ENCODER" --sys "MLE=$BASE/out/mle.txt" \
-    --sys "MBR-FT=$WORK/out/mbr-ft.txt" "${systems[@]}" --only results --out "$WORK/results.md"
+    --sys "MBR-FT=${files#,}" "${systems[@]}" --only results --out "$WORK/results.$NAME.md"

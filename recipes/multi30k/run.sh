@@ -154,18 +154,8 @@ train_risk() { # REWARD SEED ENCODER-CONFIG
     translate_test "$1.$2" checkpoint_last.pt
 }
 
-# Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
-# of training may be: one translation that loops would outweigh the repetition of all others.
 translate_test() { # SYSTEM CHECKPOINT
-    local subset
-    for subset in valid test; do
-        generate "$WORK/out/$1.$subset.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
-            --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
-            --remove-bpe sentencepiece --batch-size 50
-    done
-    python "$ROOT/recipes/lenpen.py" --valid "$WORK/out/$1.valid.log" \
-        --test "$WORK/out/$1.test.log" --out "$WORK/out/$1.txt" --valid-out "$WORK/out/$1.valid.txt" |
-        sed "s/^/   $1: /"
+    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2"
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
