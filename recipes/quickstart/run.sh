@@ -78,6 +78,11 @@ training=(--arch transformer --share-all-embeddings --dropout 0.2
     --no-epoch-checkpoints --validate-interval 9999 --save-interval 9999
     --keep-interval-updates 1 --num-workers 0 --log-format simple)
 
+train_encoder() { # SEED
+    simile train-encoder "$WORK/toy/paraphrases.tsv" --overwrite --output "$WORK/encoder" \
+        --vocab-size 1000 --seed "$1" 2>&1 | sed -u "s/^/   encoder: /"
+}
+
 # An interrupted training starts over: it is short, and its numbers stay those of one run.
 train_mle() { # UPDATES SEED
     rm -rf "$WORK/mle" "$WORK/logs/mle.log"
@@ -126,13 +131,13 @@ report() {
 say "1/7 Generating a bitext and paraphrases with known meaning, in $WORK"
 once toy python "$HERE/toy.py" generate --out "$WORK/toy" --seed "$SEED" --train "$TRAIN" \
     --valid "$VALID" --test "$TEST" --pairs "$PAIRS"
-say "2/7 Training the reward encoder on $PAIRS paraphrase pairs"
-AFTER=toy once encoder simile train-encoder "$WORK/toy/paraphrases.tsv" --overwrite \
-    --output "$WORK/encoder" --vocab-size 1000 --seed "$SEED"
+say "2/7 Training the reward encoder on $PAIRS paraphrase pairs, beside the next two steps"
+AFTER=toy in_background once encoder train_encoder "$SEED"
 say "3/7 Segmenting and binarising the bitext"
 AFTER=toy once bin segment 800
 say "4/7 Training the MLE model on $TRAIN sentences ($MLE_UPDATES updates)"
 AFTER=bin once mle train_mle "$MLE_UPDATES" "$SEED"
+wait_for_all
 say "5/7 Translating the test set with it"
 AFTER=mle once test-mle translate_test mle
 
