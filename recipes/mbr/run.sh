@@ -9,7 +9,7 @@
 #   WORK       work/mbr in the repository: everything that is made here
 #   ENCODER    the reward encoder that BASE has
 #   SRC        de      source language (target: en)
-#   SENTENCES  6000    training sources that lists are made of: as many as MRT's 200 updates see
+#   SENTENCES  3000    training sources that lists are made of; 200 updates see each twice
 #   N          64      candidates a source, by beam search
 #   UTILITY    half    of MBR decoding, as simile mbr takes it (learned:DIR of simile fit-reward)
 #   UPDATES    200     of MBR fine-tuning, of 30 sentences
@@ -22,7 +22,7 @@
 BASE=${BASE:-$ROOT/work/multi30k}
 WORK=${WORK:-$ROOT/work/mbr}
 SRC=${SRC:-de}
-SENTENCES=${SENTENCES:-6000}
+SENTENCES=${SENTENCES:-3000}
 N=${N:-64}
 UPDATES=${UPDATES:-200}
 UTILITY=${UTILITY:-half}
