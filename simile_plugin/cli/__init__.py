@@ -30,6 +30,7 @@ ORDER = (
     "probe",
     "detect",
     "mine-bitext",
+    "find",
     "convert-encoder",
     "fairseq-train",
     "finetune-hf",

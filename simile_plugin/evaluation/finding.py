@@ -1,0 +1,458 @@
+"""Finding a paraphrase of a query in a document, as a span of its words.
+
+Task and measures are those of paraphrase span detection (setup 1: it is always there, setup 2: it
+may be missing); the search is ours and needs no training data of the task. An averaging encoder's
+vector of words i to j points the way of P_j - P_i, where P are running sums over the document:
+the best of all spans of at most L words is exact, for O(n D) a document and O(n L) a query beside
+the products of neighbouring sums.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simile_plugin.encoder import Encoder, RewardEncoder
+from simile_plugin.files import InputError, read_bytes
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SEARCH_METHODS = ("span", "sentence", "tfidf")
+AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
+LONGEST_SPAN = 40  # words of a span at most
+STARTS = 256  # spans that begin at so many words are scored at once
+TIE = 1e-9  # scores of float64: differences below this are rounding
+WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
+# A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets.
+SENTENCE_END = re.compile(r"\n+|(?<=[.!?…。！？])[\"'”’»)\]]*\s+")
+NGRAMS, FEATURES = (2, 4), 300_000  # tf-idf over n-grams of characters within words, the paper's
+SQUAD_VERSION = "v2.0"
+LENGTHS = (5, 10, 15, 20)  # upper bounds of the classes of query length, in words
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, and the document it is looked for in.
+
+    Attributes:
+        answers: the right spans' texts; none: it is not in the document; None: not known.
+    """
+
+    id: str
+    query: str
+    document: str
+    answers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters `start` to `end` of a document, and how well they fit."""
+
+    start: int
+    end: int
+    score: float
+
+
+# --- search ---
+
+Search = Callable[[Sequence[str], str], list[Span]]  # queries, document -> the best of each
+
+
+def make_search(
+    method: str,
+    encoder: RewardEncoder,
+    documents: Sequence[str],
+    longest: int = LONGEST_SPAN,
+) -> Search:
+    """The search of a method in SEARCH_METHODS; each gives one span a query, (0, 0, -1) of no text.
+
+    Args:
+        documents: what the weights of tf-idf are counted on.
+        longest: words of a span at most.
+    """
+    if method == "tfidf":
+        return _tfidf(documents)
+    if method == "sentence":
+        return lambda queries, document: _best_of(
+            _cosines(encoder, queries, [document[i:j] for i, j in sentences(document)]),
+            sentences(document),
+        )
+    if isinstance(encoder, Encoder) and encoder.kind in AVERAGES:
+        return lambda queries, document: spans(encoder, queries, document, longest)
+    return lambda queries, document: _windows(encoder, queries, document, longest)
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    """Where each word of a text begins and ends; a mark between words is one of its own."""
+    return [match.span() for match in WORD.finditer(text)]
+
+
+def sentences(document: str) -> list[tuple[int, int]]:
+    """Where each sentence begins and ends, without white space."""
+    found, start = [], 0
+    for end in (*SENTENCE_END.finditer(document), None):
+        stop = end.end() if end else len(document)
+        text = document[start:stop]
+        if text.strip():
+            lead = len(text) - len(text.lstrip())
+            found.append((start + lead, start + len(text.rstrip())))
+        start = stop
+    return found
+
+
+def spans(
+    encoder: Encoder, queries: Sequence[str], document: str, longest: int = LONGEST_SPAN
+) -> list[Span]:
+    """The span of each query with the highest cosine; of equals the shortest, then the first.
+
+    A span's vector is the mean over the known tokens of its words, each segmented by itself; so
+    numerator and norm of the cosine are differences of running sums, in float64.
+    """
+    places = words(document)
+    if not places:
+        return [Span(0, 0, -1.0)] * len(queries)
+    found = encoder.embed_counted([document[i:j] for i, j in places])
+    counts = (found.tokens - found.unknown)[:, None]
+    vectors = (found.vectors.double().cpu() * counts).numpy()
+    query = encoder.embed_text(list(queries)).double().cpu()
+    unit = torch.nn.functional.normalize(query, eps=1e-30).numpy()
+    longest = min(longest, len(places))
+    best = np.full((len(queries), longest), -np.inf)  # of each width
+    start = np.zeros((len(queries), longest), dtype=np.int64)
+    for first in range(0, len(places), STARTS):
+        cosines = _block(unit, vectors[first : first + STARTS + longest - 1], longest)
+        place = _first_best(cosines, axis=1)
+        value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
+        better = value > best + TIE
+        best[better], start[better] = value[better], first + place[better]
+    width = _first_best(best, axis=1)
+    rows = np.arange(len(queries))
+    return [
+        Span(places[i][0], places[i + n][1], float(value))
+        for i, n, value in zip(start[rows, width], width, best[rows, width], strict=True)
+    ]
+
+
+def _block(unit: Floats, vectors: Floats, longest: int) -> Floats:
+    """Cosines (Q, S, L) of the spans that begin at the first S <= STARTS of some words.
+
+    -inf where a span would reach beyond the last word. Sums begin anew in each block, so that
+    their rounding does not grow with the document.
+    """
+    size = len(vectors)
+    sums = np.concatenate([np.zeros((1, vectors.shape[1])), vectors.cumsum(0)])
+    begin = np.arange(min(STARTS, size))[:, None]
+    end = begin + 1 + np.arange(longest)
+    inside = end <= size
+    end = np.minimum(end, size)
+    products = sums[: len(begin)] @ sums.T
+    square = (sums**2).sum(1)
+    norms = square[begin] + square[end] - 2 * products[begin, end]
+    along = unit @ sums.T
+    # A span of no known word has a norm of rounding: its cosine is 0, as an empty sentence's.
+    known = norms > TIE
+    cosines = (along[:, end] - along[:, begin]) / np.sqrt(np.where(known, norms, 1.0))
+    result: Floats = np.where(inside, np.where(known, cosines, 0.0), -np.inf)
+    return result
+
+
+def _first_best(scores: Floats, axis: int) -> Ints:
+    """Place of the highest along an axis; of equals, but for rounding, the first."""
+    place: Ints = np.argmax(scores >= scores.max(axis, keepdims=True) - TIE, axis=axis)
+    return place
+
+
+def _windows(
+    encoder: RewardEncoder, queries: Sequence[str], document: str, longest: int
+) -> list[Span]:
+    """The best window of each query, of encoders that have to read each: widths grow by a fifth."""
+    places = words(document)
+    widths, width = [1], 1
+    while (width := width + max(1, width // 5)) <= min(longest, len(places)):
+        widths.append(width)
+    windows = [
+        (places[i][0], places[i + n - 1][1])
+        for n in widths
+        for i in range(0, len(places) - n + 1, max(1, n // 10))
+    ]
+    return _best_of(_cosines(encoder, queries, [document[i:j] for i, j in windows]), windows)
+
+
+def _cosines(encoder: RewardEncoder, queries: Sequence[str], texts: Sequence[str]) -> Floats:
+    """(Q, T) cosines; 0 where a side has no known token."""
+    sides = (encoder.embed_text(list(side)).double().cpu() for side in (queries, texts))
+    left, right = (torch.nn.functional.normalize(side, eps=1e-30).numpy() for side in sides)
+    cosines: Floats = left @ right.T
+    return cosines
+
+
+def _best_of(scores: Floats, places: Sequence[tuple[int, int]]) -> list[Span]:
+    """The place with the highest score in each row of (Q, T); of equals the first."""
+    if not places:
+        return [Span(0, 0, -1.0)] * len(scores)
+    return [
+        Span(*places[i], float(row[i]))
+        for row, i in zip(scores, _first_best(scores, axis=1), strict=True)
+    ]
+
+
+def _tfidf(documents: Sequence[str]) -> Search:
+    """Sentences by the cosine of tf-idf vectors of character n-grams within words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=NGRAMS, max_features=FEATURES)
+    vectorizer.fit([document[i:j] for document in documents for i, j in sentences(document)])
+
+    def search(queries: Sequence[str], document: str) -> list[Span]:
+        places = sentences(document)
+        if not places:
+            return _best_of(np.zeros((len(queries), 0)), places)
+        texts = vectorizer.transform([document[i:j] for i, j in places])
+        return _best_of((vectorizer.transform(queries) @ texts.T).toarray(), places)
+
+    return search
+
+
+def find_spans(
+    questions: Sequence[Question],
+    search: Search,
+    progress: Callable[[int], object] | None = None,
+) -> list[Span]:
+    """The best span of each question; questions of one document are asked together.
+
+    Args:
+        progress: called with the number of questions just answered.
+    """
+    asked: dict[str, list[int]] = {}
+    for place, question in enumerate(questions):
+        asked.setdefault(question.document, []).append(place)
+    found: dict[int, Span] = {}
+    for document, places in asked.items():
+        found.update(
+            zip(places, search([questions[i].query for i in places], document), strict=True)
+        )
+        if progress is not None:
+            progress(len(places))
+    return [found[i] for i in range(len(questions))]
+
+
+# --- measures ---
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How well spans were found, in percent.
+
+    Attributes:
+        questions: how many there are.
+        missing: how many of them have no answer.
+        exact: share whose text is an answer's, or that are rightly said to be missing.
+        f1: mean overlap in words, marks and case aside; 100 where it is rightly said to be missing.
+        said_missing: share that were said to be missing.
+        oracle: exact and f1 of the best sentence: what retrieval of sentences can reach.
+    """
+
+    questions: int
+    missing: int
+    exact: float
+    f1: float
+    said_missing: float
+    oracle: tuple[float, float]
+
+
+def token_f1(prediction: str, answer: str) -> float:
+    """Harmonic mean of precision and recall over bags of words, marks and case aside, in [0, 1]."""
+    left, right = (
+        Counter(text[i:j].lower() for i, j in words(text) if text[i].isalnum())
+        for text in (prediction, answer)
+    )
+    common = (left & right).total()
+    if not left or not right:
+        return float(left == right)
+    return 2 * common / (left.total() + right.total())
+
+
+def quality(question: Question, text: str) -> tuple[float, float]:
+    """Exact match and F1 of a text, "" for missing, against the nearest answer: in [0, 1]."""
+    assert question.answers is not None
+    answers = question.answers or ("",)
+    same = any(text.split() == answer.split() for answer in answers)
+    return float(same), max(token_f1(text, answer) for answer in answers)
+
+
+def evaluate_finding(
+    questions: Sequence[Question], found: Sequence[Span], threshold: float = -np.inf
+) -> Finding:
+    """Measure answers: a span below the threshold says that the query is not in the document."""
+    texts = [
+        question.document[span.start : span.end] if span.score >= threshold else ""
+        for question, span in zip(questions, found, strict=True)
+    ]
+    own = np.array([quality(q, text) for q, text in zip(questions, texts, strict=True)])
+    best = np.array([_oracle(question) for question in questions])
+    return Finding(
+        questions=len(questions),
+        missing=sum(not question.answers for question in questions),
+        exact=100 * float(own[:, 0].mean()),
+        f1=100 * float(own[:, 1].mean()),
+        said_missing=100 * sum(not text for text in texts) / len(texts),
+        oracle=(100 * float(best[:, 0].mean()), 100 * float(best[:, 1].mean())),
+    )
+
+
+def _oracle(question: Question) -> tuple[float, float]:
+    """What the best choice among the sentences, or of none where none is right, gets."""
+    if not question.answers:
+        return 1.0, 1.0
+    texts = [question.document[i:j] for i, j in sentences(question.document)]
+    own = [quality(question, text) for text in texts]
+    return max((one for one, _ in own), default=0.0), max((f for _, f in own), default=0.0)
+
+
+def by_query_length(questions: Sequence[Question]) -> dict[str, list[int]]:
+    """Places of the questions by the words of their query, marks aside; no class is empty."""
+    found: dict[str, list[int]] = {}
+    bounds = (0, *LENGTHS)
+    names = [*(f"{a + 1}-{b}" for a, b in zip(bounds, LENGTHS, strict=False)), f">{LENGTHS[-1]}"]
+    for place, question in enumerate(questions):
+        count = sum(question.query[i].isalnum() for i, _ in words(question.query))
+        found.setdefault(names[int(np.searchsorted(LENGTHS, count))], []).append(place)
+    return {name: found[name] for name in names if name in found}
+
+
+def tune_missing(questions: Sequence[Question], found: Sequence[Span]) -> float:
+    """The threshold with the highest mean F1; of equals the lowest, which finds most."""
+    scores = np.array([span.score for span in found])
+    order = np.argsort(scores, kind="stable")
+    spans_f1, none_f1 = (
+        np.array([quality(q, text)[1] for q, text in zip(questions, texts, strict=True)])[order]
+        for texts in (
+            [q.document[s.start : s.end] for q, s in zip(questions, found, strict=True)],
+            [""] * len(questions),
+        )
+    )
+    # Below place k all are said to be missing.
+    total = np.concatenate([[0], np.cumsum(none_f1 - spans_f1)])
+    ranked = scores[order]
+    cuts = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # equal scores go together
+    place = int(np.argmax(np.where(cuts, total, -np.inf)))
+    if place == 0:
+        return float("-inf")
+    if place == len(ranked):
+        return float(np.nextafter(ranked[-1], np.inf))
+    return float((ranked[place - 1] + ranked[place]) / 2)
+
+
+# --- files ---
+
+
+def read_squad(path: str | Path, flag: str) -> list[Question]:
+    """Read questions in the layout of SQuAD 1.1 or 2.0.
+
+    A question without `answers` is one whose answer is not known; with `is_impossible`, or an
+    empty list of them, one whose query is not in its document.
+
+    Raises:
+        InputError: naming the file and the place in it, for another layout, an answer that does not
+            stand where it says, or ids that repeat.
+    """
+    where = f"{flag}: {path}"
+    try:
+        content = json.loads(read_bytes(path, flag))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: not valid JSON ({error})") from error
+    found: dict[str, Question] = {}
+    for name, context, qa in _squad_items(content, where):
+        question = _squad_question(context, qa, f"{where}: {name}")
+        if question.id in found:
+            raise InputError(f"{where}: {name}: id {question.id!r} is there twice")
+        found[question.id] = question
+    if not found:
+        raise InputError(f"{where}: no question; expected data[].paragraphs[].qas[]")
+    return [*found.values()]
+
+
+def _squad_items(content: Any, where: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Place in the file, document and question of each question."""
+    try:
+        return [
+            (f"data[{a}].paragraphs[{b}].qas[{c}]", paragraph["context"], qa)
+            for a, article in enumerate(content["data"])
+            for b, paragraph in enumerate(article["paragraphs"])
+            for c, qa in enumerate(paragraph["qas"])
+        ]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{where}: not in SQuAD's layout ({type(error).__name__}: {error}); expected "
+            "data[].paragraphs[] with context and qas[]"
+        ) from error
+
+
+def _squad_question(context: Any, qa: Any, where: str) -> Question:
+    if not isinstance(qa, dict) or not isinstance(context, str):
+        raise InputError(f"{where}: expected a context of text and a question with id and question")
+    name, query = qa.get("id"), qa.get("question")
+    if not isinstance(name, str | int) or not isinstance(query, str) or not query.strip():
+        raise InputError(
+            f"{where}: got id {name!r} and question {query!r}; expected an id and a text"
+        )
+    given = qa.get("answers")
+    if qa.get("is_impossible"):
+        given = []
+    if given is None:
+        return Question(str(name), query, context)
+    try:
+        answers = [(one["text"], int(one["answer_start"])) for one in given]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{where}: answers: expected text and answer_start in each") from error
+    for text, start in answers:
+        if not isinstance(text, str) or not text or context[start : start + len(text)] != text:
+            raise InputError(
+                f"{where}: answer {text!r} does not stand at character {start} of the context"
+            )
+    return Question(str(name), query, context, tuple(dict.fromkeys(text for text, _ in answers)))
+
+
+def squad(
+    questions: Sequence[Question],
+    found: Sequence[Span],
+    threshold: float,
+    titles: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What was found, in SQuAD's layout: `answers` are ours, with their score.
+
+    Args:
+        titles: of documents; default: their number.
+    """
+    articles: dict[str, list[dict[str, Any]]] = {}
+    for question, span in zip(questions, found, strict=True):
+        there = span.score >= threshold
+        text = question.document[span.start : span.end]
+        answers = [{"text": text, "answer_start": span.start}] if there else []
+        articles.setdefault(question.document, []).append(
+            {
+                "id": question.id,
+                "question": question.query,
+                "answers": answers,
+                "is_impossible": not there,
+                "score": span.score,
+            }
+        )
+    names = titles or {document: str(n) for n, document in enumerate(articles, start=1)}
+    data = [
+        {"title": names[document], "paragraphs": [{"context": document, "qas": qas}]}
+        for document, qas in articles.items()
+    ]
+    return {"version": SQUAD_VERSION, "data": data}

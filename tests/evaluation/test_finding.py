@@ -1,0 +1,272 @@
+"""Finding a paraphrase in a document: spans against a slow loop, measures by hand, the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.cli import main
+from simile_plugin.encoder import Encoder, cosine
+from simile_plugin.evaluation import (
+    Question,
+    Span,
+    by_query_length,
+    evaluate_finding,
+    find_spans,
+    make_search,
+    read_squad,
+    squad,
+    tune_missing,
+)
+from simile_plugin.evaluation.finding import sentences, spans, token_f1, words
+
+DOCUMENT = "The gate was shut. Two boys skip stones over the pond, and a dog barks.\nHe paid."
+QUERY = "a dog is barking"
+
+
+def slow_spans(encoder: Encoder, query: str, document: str, longest: int) -> Span:
+    """The mean over the tokens of each span's words, span by span; shortest, then first."""
+    places = words(document)
+    tokens = encoder.segmenter.encode([document[i:j] for i, j in places])
+    best = Span(0, 0, -math.inf)
+    for width in range(1, min(longest, len(places)) + 1):
+        for i in range(len(places) - width + 1):
+            start, end = places[i][0], places[i + width - 1][1]
+            pieces = [piece for row in tokens[i : i + width] for piece in row]
+            vector = encoder.embed([pieces])[0]
+            score = float(cosine(encoder.embed_text([query])[0].double(), vector.double()))
+            if score > best.score + 1e-6:
+                best = Span(start, end, score)
+    return best
+
+
+@pytest.mark.parametrize("query", [QUERY, "the pond", "qqq zzz", "he paid .", DOCUMENT])
+def test_the_best_span_is_that_of_all_spans_one_by_one(encoder: Encoder, query: str) -> None:
+    (found,) = spans(encoder, [query], DOCUMENT, 6)
+    expected = slow_spans(encoder, query, DOCUMENT, 6)
+    assert DOCUMENT[found.start : found.end] == DOCUMENT[expected.start : expected.end]
+    assert found.score == pytest.approx(expected.score, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(["gate", "dog", "pond", "qqq", "two", ",", "."]), max_size=12))
+def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) -> None:
+    document = " ".join(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simile_plugin.evaluation.finding.STARTS", 3)
+        one = spans(encoder, ["a dog", "the gate"], document, 4)
+    for query, span in zip(["a dog", "the gate"], one, strict=True):
+        if not found:
+            assert span == Span(0, 0, -1.0)
+            continue
+        expected = slow_spans(encoder, query, document, 4)
+        assert span.score == pytest.approx(expected.score, abs=1e-6)
+        assert (span.start, span.end) == (expected.start, expected.end)
+
+
+def test_words_and_sentences_are_places_in_the_text() -> None:
+    text = 'She said "don\'t go." Then  he left\n\nalone'
+    assert [text[i:j] for i, j in words(text)] == [
+        *("She", "said", '"', "don't", "go", ".", '"', "Then", "he", "left", "alone")
+    ]
+    assert [text[i:j] for i, j in sentences(text)] == [
+        'She said "don\'t go."',
+        "Then  he left",
+        "alone",
+    ]
+    assert sentences("  ") == []
+
+
+def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
+    question = Question("1", "two boys skipped stones", DOCUMENT)
+    for method in ("sentence", "tfidf"):
+        (found,) = find_spans([question], make_search(method, encoder, [DOCUMENT]))
+        text = DOCUMENT[found.start : found.end]
+        assert text == "Two boys skip stones over the pond, and a dog barks."
+    empty = Question("2", "boys", " ")
+    for method in ("span", "sentence", "tfidf"):
+        assert find_spans([empty], make_search(method, encoder, [DOCUMENT])) == [Span(0, 0, -1.0)]
+
+
+def test_other_encoders_read_windows(encoder: Encoder) -> None:
+    class Reader(torch.nn.Module):
+        """Any encoder whose vector is no average that is known of."""
+
+        def embed_text(self, texts: list[str]) -> torch.Tensor:
+            return encoder.embed_text(texts)
+
+    search = make_search("span", Reader(), [DOCUMENT], longest=3)  # type: ignore[arg-type]
+    (found,) = search(["a dog barks"], DOCUMENT)
+    assert DOCUMENT[found.start : found.end] == "a dog barks"
+    assert found.score == pytest.approx(1.0)
+
+
+def test_f1_is_over_words_without_marks_and_case() -> None:
+    assert token_f1("The dog barks.", "a dog barks") == pytest.approx(2 / 3)
+    assert token_f1("dog dog", "dog") == pytest.approx(2 / 3)
+    assert token_f1("", "") == token_f1("...", "") == 1
+    assert token_f1("dog", "") == token_f1("", "dog") == token_f1("cat", "dog") == 0
+
+
+def test_measures_by_hand() -> None:
+    document = "One two three. Four five."
+    asked = [
+        Question("a", "one two", document, ("two three",)),  # found: One two three.
+        Question("b", "four five six", document, ("Four five.",)),  # found as it is
+        Question("c", "x " * 12, document, ()),  # missing, and scored low
+        Question("d", "seven", document, ()),  # missing, but found
+    ]
+    found = [Span(0, 14, 0.9), Span(15, 25, 0.8), Span(0, 3, 0.1), Span(0, 3, 0.7)]
+    result = evaluate_finding(asked, found, threshold=0.5)
+    assert (result.questions, result.missing) == (4, 2)
+    assert result.exact == pytest.approx(50)  # b and c
+    assert result.f1 == pytest.approx(100 * (0.8 + 1 + 1 + 0) / 4)
+    assert result.said_missing == 25
+    # The best sentence of a is "One two three.", and what is missing can be said to be.
+    assert result.oracle == pytest.approx((75, 100 * (0.8 + 3) / 4))
+    assert by_query_length(asked) == {"1-5": [0, 1, 3], "11-15": [2]}
+
+
+def test_the_threshold_has_the_highest_f1_of_all() -> None:
+    rng = np.random.default_rng(1)
+    document = "alpha beta. gamma."
+    asked, found = [], []
+    for number in range(40):
+        there = number % 3 > 0
+        asked.append(Question(str(number), "q", document, ("alpha beta.",) if there else ()))
+        place = (0, 11) if rng.random() < 0.7 else (12, 18)
+        found.append(Span(*place, float(rng.integers(8)) / 8 + 0.3 * there))
+    tuned = tune_missing(asked, found)
+    best = evaluate_finding(asked, found, tuned).f1
+    values = sorted({span.score for span in found})
+    grid = [-math.inf, *values, math.inf]
+    assert best == pytest.approx(max(evaluate_finding(asked, found, t).f1 for t in grid))
+    missing = [Question("x", "q", document, ())]
+    assert evaluate_finding(missing, [Span(0, 5, 0.5)], tune_missing(missing, found[:1])).f1 == 100
+
+
+# --- files and the command ---
+
+
+def questions_file(folder: Path) -> Path:
+    """Two questions of a document, of which one is missing."""
+    text = "a dog barks"
+    content = {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": DOCUMENT,
+                        "qas": [
+                            {
+                                "id": "1",
+                                "question": QUERY,
+                                "answers": [{"text": text, "answer_start": DOCUMENT.index(text)}],
+                            },
+                            {"id": "2", "question": "qqq", "answers": [], "is_impossible": True},
+                        ],
+                    }
+                ]
+            }
+        ]
+    }
+    path = folder / "questions.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_squad_is_read_and_written(tmp_path: Path) -> None:
+    asked = read_squad(questions_file(tmp_path), "--squad")
+    assert [question.answers for question in asked] == [("a dog barks",), ()]
+    start = DOCUMENT.index("Two boys")
+    written = squad(asked, [Span(start, start + 8, 0.5), Span(0, 3, 0.1)], 0.2)
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(written))
+    assert [question.answers for question in read_squad(again, "--squad")] == [("Two boys",), ()]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: "{", "not valid JSON"),
+        (lambda c: "[1]", "not in SQuAD's layout"),
+        (lambda c: '{"data": []}', "no question; expected data"),
+        (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
+        (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
+        (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
+    ],
+)
+def test_other_layouts_are_refused(tmp_path: Path, change: object, message: str) -> None:
+    path = questions_file(tmp_path)
+    content = path.read_text()
+    if "dog barks" in message or message.startswith("does not"):
+        content = content.replace('"text": "a dog barks"', '"text": "a cat"')
+        path.write_text(content)
+    else:
+        path.write_text(change(content))  # type: ignore[operator]
+    with pytest.raises(ValueError, match=message):
+        read_squad(path, "--squad")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, encoder_folder: Path) -> Path:
+    (tmp_path / "encoder").symlink_to(encoder_folder)
+    questions_file(tmp_path)
+    (tmp_path / "queries.txt").write_text(f"{QUERY}\nqqq\n")
+    (tmp_path / "one.txt").write_text(DOCUMENT)
+    (tmp_path / "two.txt").write_text("They closed a gate.\n")
+    return tmp_path
+
+
+def run(folder: Path, *flags: object) -> int:
+    names = {"queries.txt", "one.txt", "two.txt", "questions.json", "encoder", "found.json"}
+    return main(["find", *(str(folder / flag) if flag in names else str(flag) for flag in flags)])
+
+
+def test_queries_are_looked_for_in_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("encoder", "--queries", "queries.txt", "--documents", "one.txt", "two.txt")
+    assert run(folder, *flags, "--threshold", 0.3) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == QUERY and "one.txt:" in lines[1] and "dog" in lines[1]
+    assert lines[-2:] == ["qqq", "  not found"]
+
+
+def test_questions_are_measured_and_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("encoder", "--squad", "questions.json", "--tune", "questions.json")
+    assert run(folder, *flags, "--method", "span", "tfidf", "--output", "found.json") == 0
+    out = capsys.readouterr().out
+    assert "1 queries are not in their document" in out and "oracle" in out
+    found = read_squad(folder / "found.json", "--squad")
+    assert found[1].answers == () and "dog" in (found[0].answers or ("",))[0]
+    assert run(folder, *flags, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["methods"]["span"]["all"]["questions"] == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "--queries: expected --queries FILE with --documents FILE"),
+        (("--queries", "queries.txt"), "--queries: expected --queries FILE with --documents"),
+        (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
+        (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
+        (("--squad", "one.txt"), "not valid JSON"),
+    ],
+)
+def test_what_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: tuple[object, ...], message: str
+) -> None:
+    assert run(folder, "encoder", *flags) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
