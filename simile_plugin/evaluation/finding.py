@@ -256,8 +256,9 @@ class Finding:
     Attributes:
         questions: how many there are.
         missing: how many of them have no answer.
-        exact: share whose text is an answer's, or that are rightly said to be missing.
-        f1: mean overlap in words, marks and case aside; 100 where it is rightly said to be missing.
+        exact: share of those that have an answer's words in their order, marks and case aside, or
+            are rightly said to be missing.
+        f1: mean overlap in words, likewise; 100 where it is rightly said to be missing.
         said_missing: share that were said to be missing.
         oracle: exact and f1 of the best sentence: what retrieval of sentences can reach.
     """
@@ -270,24 +271,25 @@ class Finding:
     oracle: tuple[float, float]
 
 
-def token_f1(prediction: str, answer: str) -> float:
-    """Harmonic mean of precision and recall over bags of words, marks and case aside, in [0, 1]."""
-    left, right = (
-        Counter(text[i:j].lower() for i, j in words(text) if text[i].isalnum())
-        for text in (prediction, answer)
-    )
-    common = (left & right).total()
-    if not left or not right:
-        return float(left == right)
-    return 2 * common / (left.total() + right.total())
+def plain_words(text: str) -> list[str]:
+    """Lowercased words without the marks between them: what the measures compare."""
+    return [text[i:j].lower() for i, j in words(text) if text[i].isalnum()]
+
+
+def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
+    """Harmonic mean of precision and recall over bags of words, in [0, 1]; 1 of two empty ones."""
+    if not prediction or not answer:
+        return float(prediction == answer)
+    common = (Counter(prediction) & Counter(answer)).total()
+    return 2 * common / (len(prediction) + len(answer))
 
 
 def quality(question: Question, text: str) -> tuple[float, float]:
     """Exact match and F1 of a text, "" for missing, against the nearest answer: in [0, 1]."""
     assert question.answers is not None
-    answers = question.answers or ("",)
-    same = any(text.split() == answer.split() for answer in answers)
-    return float(same), max(token_f1(text, answer) for answer in answers)
+    own = plain_words(text)
+    answers = [plain_words(answer) for answer in question.answers or ("",)]
+    return float(own in answers), max(token_f1(own, answer) for answer in answers)
 
 
 def evaluate_finding(
@@ -325,8 +327,8 @@ def by_query_length(questions: Sequence[Question]) -> dict[str, list[int]]:
     bounds = (0, *LENGTHS)
     names = [*(f"{a + 1}-{b}" for a, b in zip(bounds, LENGTHS, strict=False)), f">{LENGTHS[-1]}"]
     for place, question in enumerate(questions):
-        count = sum(question.query[i].isalnum() for i, _ in words(question.query))
-        found.setdefault(names[int(np.searchsorted(LENGTHS, count))], []).append(place)
+        count = int(np.searchsorted(LENGTHS, len(plain_words(question.query))))
+        found.setdefault(names[count], []).append(place)
     return {name: found[name] for name in names if name in found}
 
 
