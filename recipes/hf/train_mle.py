@@ -44,10 +44,11 @@ def main() -> None:
         parser.add_argument(name, nargs=2, required=True, metavar=("SRC", "TGT"))
     parser.add_argument("--output", required=True)
     for flag, default in (
-        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 12)),
-        *(("--batch-size", 64), ("--max-updates", -1), ("--seed", 1)),
+        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 5)),
+        *(("--batch-size", 32), ("--max-updates", -1), ("--seed", 1)),
     ):
         parser.add_argument(flag, type=int, default=default)
+    parser.add_argument("--bf16", action="store_true", help="mixed precision")
     args = parser.parse_args()
     from transformers import (
         DataCollatorForSeq2Seq,
@@ -88,7 +89,7 @@ def main() -> None:
         per_device_eval_batch_size=args.batch_size,
         learning_rate=1e-3,
         warmup_steps=600,
-        lr_scheduler_type="inverse_sqrt",
+        lr_scheduler_type="linear",
         label_smoothing_factor=0.1,
         max_grad_norm=5.0,
         num_train_epochs=args.epochs,
@@ -100,6 +101,7 @@ def main() -> None:
         load_best_model_at_end=True,
         logging_steps=50,
         seed=args.seed,
+        bf16=args.bf16,
         report_to="none",
     )
     trainer = Seq2SeqTrainer(
