@@ -11,7 +11,7 @@
 #   WORK          work/hf in the repository: everything that is made
 #   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR
 #   SEEDS         "1 2 3"
-#   MLE_EPOCHS    5         epochs of MLE training
+#   MLE_EPOCHS    4         epochs of MLE training
 #   MLE_FLAGS     --bf16    more flags of recipes/hf/train_mle.py
 #   RISK_UPDATES  100       updates of each risk training, of 30 sentences
 #   RISK_FLAGS    --bf16    more flags of every simile finetune-hf
@@ -22,7 +22,7 @@
 WORK=${WORK:-$ROOT/work/hf}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1 2 3}
-MLE_EPOCHS=${MLE_EPOCHS:-5}
+MLE_EPOCHS=${MLE_EPOCHS:-4}
 RISK_UPDATES=${RISK_UPDATES:-100}
 LINES=${LINES:-all}
 HERE=$ROOT/recipes/hf

@@ -1,4 +1,7 @@
-"""Trains a small Marian model from scratch by transformers' own Seq2SeqTrainer; saves a folder."""
+"""Trains a small Marian model from scratch by transformers' own Seq2SeqTrainer; saves a folder.
+
+A training that was killed goes on after its last epoch when the command is repeated.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 from pathlib import Path
 
 import sentencepiece
+import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.files import read_lines
@@ -44,7 +48,7 @@ def main() -> None:
         parser.add_argument(name, nargs=2, required=True, metavar=("SRC", "TGT"))
     parser.add_argument("--output", required=True)
     for flag, default in (
-        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 5)),
+        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 4)),
         *(("--batch-size", 32), ("--max-updates", -1), ("--seed", 1)),
     ):
         parser.add_argument(flag, type=int, default=default)
@@ -58,6 +62,7 @@ def main() -> None:
         Seq2SeqTrainingArguments,
         set_seed,
     )
+    from transformers.trainer_utils import get_last_checkpoint
 
     set_seed(args.seed)
     folder = Path(args.output)
@@ -102,6 +107,7 @@ def main() -> None:
         logging_steps=50,
         seed=args.seed,
         bf16=args.bf16,
+        use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
         report_to="none",
     )
     trainer = Seq2SeqTrainer(
@@ -112,7 +118,7 @@ def main() -> None:
         train_dataset=pairs[0],
         eval_dataset=pairs[1],
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
     trainer.save_model()
 
 
