@@ -255,14 +255,9 @@ def _trial(
     return inputs, RiskSet(tokens, torch.ones(1, 4, dtype=torch.bool, device=model.device))
 
 
-def without_tag(lprobs: Tensor, risk_set: RiskSet, special: SpecialTokens) -> tuple[Tensor, Any]:
-    """Log-probabilities in which a forced first target counts nothing, and the mask of the others.
-
-    Returns:
-        (B, 1 + N, T) log-probabilities, (B, 1 + N, T) bool mask of the targets that are scored.
-    """
-    mask = risk_set.tokens.ne(PADDING)
+def scored(tokens: Tensor, special: SpecialTokens) -> Tensor:
+    """(B, 1 + N, T) bool: targets that count, which padding and a forced first tag do not."""
+    mask = tokens.ne(PADDING)
     if special.tag is not None:
-        mask = mask.clone()
-        mask[..., 0] &= risk_set.tokens[..., 0].ne(special.tag)
-    return torch.where(mask, lprobs, 0.0), mask
+        mask[..., 0] &= tokens[..., 0].ne(special.tag)
+    return mask
