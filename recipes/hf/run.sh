@@ -11,10 +11,10 @@
 #   WORK          work/hf in the repository: everything that is made
 #   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR
 #   SEEDS         "1 2 3"
-#   MLE_EPOCHS    4         epochs of MLE training
-#   MLE_FLAGS     --bf16    more flags of recipes/hf/train_mle.py
+#   MLE_EPOCHS    5         epochs of MLE training
+#   MLE_FLAGS     more flags of recipes/hf/train_mle.py
 #   RISK_UPDATES  100       updates of each risk training, of 30 sentences
-#   RISK_FLAGS    --bf16    more flags of every simile finetune-hf
+#   RISK_FLAGS    more flags of every simile finetune-hf
 #   LINES         all       lines of training and test that are used (a number: the first so many)
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -22,7 +22,7 @@
 WORK=${WORK:-$ROOT/work/hf}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1 2 3}
-MLE_EPOCHS=${MLE_EPOCHS:-4}
+MLE_EPOCHS=${MLE_EPOCHS:-5}
 RISK_UPDATES=${RISK_UPDATES:-100}
 LINES=${LINES:-all}
 HERE=$ROOT/recipes/hf
@@ -30,8 +30,8 @@ HERE=$ROOT/recipes/hf
 no_arguments "$@"
 [ -d "${SIMILE_DATA:-}/multi30k/task1" ] || die "SIMILE_DATA: expected a folder with multi30k/task1"
 [ -d "${ENCODER:-}" ] || die "ENCODER: expected the folder of a reward encoder (recipes/encoder)"
-read -ra mle_flags <<<"${MLE_FLAGS---bf16}"
-read -ra risk_flags <<<"${RISK_FLAGS---bf16}"
+read -ra mle_flags <<<"${MLE_FLAGS:-}"
+read -ra risk_flags <<<"${RISK_FLAGS:-}"
 
 setup_venv hf
 mkdir -p "$WORK"/{raw,out}

@@ -48,8 +48,8 @@ def main() -> None:
         parser.add_argument(name, nargs=2, required=True, metavar=("SRC", "TGT"))
     parser.add_argument("--output", required=True)
     for flag, default in (
-        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 4)),
-        *(("--batch-size", 32), ("--max-updates", -1), ("--seed", 1)),
+        *(("--vocab-size", 3000), ("--layers", 2), ("--width", 128), ("--epochs", 5)),
+        *(("--batch-size", 64), ("--max-updates", -1), ("--seed", 1)),
     ):
         parser.add_argument(flag, type=int, default=default)
     parser.add_argument("--bf16", action="store_true", help="mixed precision")
@@ -92,8 +92,8 @@ def main() -> None:
         str(folder),
         per_device_train_batch_size=args.batch_size,
         per_device_eval_batch_size=args.batch_size,
-        learning_rate=1e-3,
-        warmup_steps=600,
+        learning_rate=2e-3,
+        warmup_steps=300,
         lr_scheduler_type="linear",
         label_smoothing_factor=0.1,
         max_grad_norm=5.0,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers.modeling_outputs import BaseModelOutput
 
 from simile_plugin.hugging_face.models import (
     PADDING,
@@ -139,7 +140,7 @@ class Scorer:
                 seen = allowed.unsqueeze(1)
                 self._follow_tree(stack, depth, tokens.size(-1))
             output = self._features(
-                encoder_outputs=(states.index_select(0, source),),
+                encoder_outputs=BaseModelOutput(states.index_select(0, source)),
                 attention_mask=mask.index_select(0, source),
                 decoder_input_ids=inputs,
                 decoder_attention_mask=seen,
