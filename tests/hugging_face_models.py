@@ -200,6 +200,6 @@ def batch_of(tokenizer, sources=SOURCES, targets=TARGETS):
     """Tensors of a batch, as the trainer's collator makes them."""
     from transformers import DataCollatorForSeq2Seq
 
-    from simile_plugin.hugging_face import examples
+    from simile_plugin.hugging_face import Pairs
 
-    return dict(DataCollatorForSeq2Seq(tokenizer)(examples(tokenizer, sources, targets, 64)))
+    return dict(DataCollatorForSeq2Seq(tokenizer)(Pairs(tokenizer, sources, targets, 64)))

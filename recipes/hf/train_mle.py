@@ -14,7 +14,7 @@ import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.files import read_lines
-from simile_plugin.hugging_face import examples
+from simile_plugin.hugging_face import Pairs
 
 
 def make_tokenizer(folder: Path, files: list[str], size: int) -> object:
@@ -87,7 +87,7 @@ def main() -> None:
     pairs = []
     for source, target in (args.train, args.valid):
         lines = read_lines(source, "file"), read_lines(target, "file")
-        pairs.append(examples(tokenizer, lines[0], lines[1], 128, target))
+        pairs.append([*Pairs(tokenizer, lines[0], lines[1], 128, target)])  # batches are by length
     settings = Seq2SeqTrainingArguments(
         str(folder),
         per_device_train_batch_size=args.batch_size,

@@ -1,9 +1,9 @@
 """The loss of the criterion simile_risk in a trainer of transformers.
 
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, Pairs
 
 args = SimileRiskArguments("output", simile_encoder="encoder", max_steps=200)
-pairs = examples(tokenizer, sources, targets, max_length=128)
+pairs = Pairs(tokenizer, sources, targets, max_length=128)
 SimileRiskTrainer(model, args, processing_class=tokenizer, train_dataset=pairs).train()
 """
 
@@ -17,7 +17,7 @@ from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune
 from simile_plugin.hugging_face.models import SpecialTokens
 from simile_plugin.hugging_face.scoring import Scorer
-from simile_plugin.hugging_face.text import examples
+from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "SimileRiskArguments",
     "SimileRiskTrainer",
     "SpecialTokens",
-    "examples",
     "finetune",
     "risk_set_of",
 ]

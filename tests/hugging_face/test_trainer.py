@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, Pairs
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.reward import score_lists
@@ -22,7 +22,7 @@ SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 def make_trainer(tmp_path, encoder_folder):
     def make(kind="marian", output="out", model=None, made=None, **flags):
         built, tokenizer = made or MAKERS[kind](tmp_path / "model")
-        pairs = examples(tokenizer, SOURCES, TARGETS, 64)
+        pairs = Pairs(tokenizer, SOURCES, TARGETS, 64)
         given = {
             **{"simile_encoder": str(encoder_folder), "use_cpu": True, "report_to": "none"},
             **{"learning_rate": 1e-3, "per_device_train_batch_size": 2, "logging_steps": 1},
@@ -223,5 +223,5 @@ def test_bad_input(make_trainer, tmp_path):
     refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
     refused(
         "tgt.txt:2: the target sentence is empty",
-        lambda: examples(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
+        lambda: Pairs(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
     )
