@@ -55,12 +55,18 @@ def load(job: Job) -> tuple[Any, Any]:
             f"MODEL: {job.model} has no encoder; expected an encoder-decoder (Marian, M2M-100, "
             "mBART, T5, ...)"
         )
+    if (job.source_lang is None) != (job.target_lang is None):
+        raise InputError("--source-lang, --target-lang: got one of them; expected both, or neither")
     languages = {"src_lang": job.source_lang, "tgt_lang": job.target_lang}
     given = {name: code for name, code in languages.items() if code is not None}
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model)
-    except (OSError, ValueError, KeyError) as error:
+    except KeyError as error:
+        raise InputError(
+            f"--source-lang, --target-lang: the tokenizer of {job.model} has no language {error}"
+        ) from error
+    except (OSError, ValueError) as error:
         raise InputError(f"MODEL: {job.model} cannot be loaded: {_line(error)}") from error
     special_tokens(model, tokenizer)
     return model, tokenizer

@@ -58,7 +58,7 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         lacking = "padding" if pad is None else "end-of-sentence"
         raise InputError(f"MODEL: its tokenizer has no {lacking} token; set one and save it again")
     _check_same(model, tokenizer)
-    _check_language(tokenizer)
+    _check_languages(tokenizer)
     target = tokenizer(text_target="a").input_ids
     start, tag = model.generation_config.decoder_start_token_id, target[0]
     start = model.generation_config.bos_token_id if start is None else start
@@ -94,12 +94,23 @@ def _check_same(model: Any, tokenizer: Any) -> None:
             )
 
 
-def _check_language(tokenizer: Any) -> None:
-    for side, flag in (("src_lang", "--source-lang"), ("tgt_lang", "--target-lang")):
-        if getattr(tokenizer, side, "") is None:
+def _check_languages(tokenizer: Any) -> None:
+    named = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    tags = silent_ids(tokenizer) - {getattr(tokenizer, f"{name}_token_id") for name in named}
+    for side, flag, argument in (
+        ("src_lang", "--source-lang", "text"),
+        ("tgt_lang", "--target-lang", "text_target"),
+    ):
+        code = getattr(tokenizer, side, "")
+        try:
+            tagged = bool(code) and not tags.isdisjoint(tokenizer(**{argument: "a"}).input_ids)
+        except KeyError:
+            tagged = False
+        if hasattr(tokenizer, side) and tags and not tagged:
+            found = f"got '{code}', which its tokenizer does not have" if code else "not given"
             raise InputError(
-                f"{flag}: not given, but the model translates between several languages; expected "
-                "a code of its tokenizer, such as en, en_XX or eng_Latn"
+                f"{flag}: {found}; the model translates between several languages, expected a code "
+                "of its tokenizer, such as en, en_XX or eng_Latn"
             )
 
 

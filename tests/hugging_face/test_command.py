@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 
 from simile_plugin.cli import main
-from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, nllb
+from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, nllb, t5
 
 
 @pytest.fixture
@@ -56,6 +56,16 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     line = refused(other(tmp_path / "empty"), capsys)
     assert "the folder" in line and "has no config.json" in line
+    model, tokenizer = t5()
+    model.save_pretrained(tmp_path / "t5")
+    marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
+    line = refused(other(tmp_path / "t5"), capsys)
+    assert line.endswith("expected the tokenizer that the model was trained with")
+    tokenizer.pad_token = None
+    for path in [*(tmp_path / "t5").glob("*token*"), *(tmp_path / "t5").glob("*.spm")]:
+        path.unlink()
+    tokenizer.save_pretrained(tmp_path / "t5")
+    assert "its tokenizer has no padding token" in refused(other(tmp_path / "t5"), capsys)
     assert "--risk-alpha: got 0.0" in refused([*command, "--risk-alpha", "0"], capsys)
     assert "--fp16: there is no GPU here" in refused([*command, "--fp16"], capsys)
     (tmp_path / "tgt").write_text("a\nb\n\nd\n")
@@ -72,7 +82,12 @@ def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys):
         line = refused([*command[:1], str(tmp_path / name), *command[2:]], capsys)
         assert "--target-lang: not given" in line
         given = [*command[:1], str(tmp_path / name), *command[2:], "--target-lang", "klingon"]
+        assert "got one of them; expected both" in refused(given, capsys)
+        given += ["--source-lang", tokenizer.src_lang]
         assert "--target-lang: got 'klingon'" in refused(given, capsys)
+        given += ["--source-lang", "klingon", "--target-lang", tokenizer.src_lang]
+        line = refused(given, capsys)
+        assert "--source-lang" in line and "'klingon'" in line
 
 
 def test_a_model_of_several_languages(command, tmp_path, capsys):
