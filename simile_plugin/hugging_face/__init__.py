@@ -1,10 +1,6 @@
 """The loss of the criterion simile_risk in a trainer of transformers.
 
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, Pairs
-
-args = SimileRiskArguments("output", simile_encoder="encoder", max_steps=200)
-pairs = Pairs(tokenizer, sources, targets, max_length=128)
-SimileRiskTrainer(model, args, processing_class=tokenizer, train_dataset=pairs).train()
+recipes/hf/README.md has an example of fifteen lines.
 """
 
 # ruff: noqa: E402
@@ -22,6 +18,7 @@ from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
     "Job",
+    "Pairs",
     "Scorer",
     "SimileRiskArguments",
     "SimileRiskTrainer",

@@ -73,19 +73,23 @@ def load(job: Job) -> tuple[Any, Any]:
 
 
 def _config(model: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    reason = ""
     try:
-        found: dict[str, Any] = PreTrainedConfig.get_config_dict(model)[0]
+        found = PreTrainedConfig.get_config_dict(model)[0]
     except (OSError, ValueError) as error:
-        if Path(model).is_dir():
-            raise InputError(
-                f"MODEL: the folder {model} has no config.json that can be read; expected a model "
-                "that save_pretrained wrote"
-            ) from error
+        reason = _line(error)
+    if not found and Path(model).is_dir():
+        raise InputError(
+            f"MODEL: the folder {model} has no config.json that can be read; expected a model that "
+            "save_pretrained wrote"
+        )
+    if not found:
         raise InputError(
             f"MODEL: there is no folder {model}, and no model of that name came from the hub "
-            f"({_line(error)}); expected the folder of a model, or a name on the hub such as "
+            f"({reason}); expected the folder of a model, or a name on the hub such as "
             "Helsinki-NLP/opus-mt-de-en"
-        ) from error
+        )
     return found
 
 
