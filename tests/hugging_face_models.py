@@ -137,7 +137,7 @@ def mbart(folder: Path | None = None, seed=1, target="en_XX", **config):
 
 
 def mbart50(folder: Path | None = None, seed=1, target="en_XX", **config):
-    """mBART-50: targets begin with the tag, after the end of sentence that the decoder starts from."""
+    """mBART-50: the decoder starts from the end of sentence, and targets begin with the tag."""
     special = [(word, 0.0) for word in ("<unk>", "<s>", "</s>")]
     languages = {"src_lang": "de_DE", "tgt_lang": target}
     tokenizer = MBart50Tokenizer(vocab=special + scored_pieces(), **languages)

@@ -38,8 +38,8 @@ def peak() -> int:
 
 def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.Tensor]]:
     """A model of random weights, and a batch."""
-    from transformers import M2M100Config, MarianConfig, T5Config
     from transformers import AutoModelForSeq2SeqLM as Model
+    from transformers import M2M100Config, MarianConfig, T5Config
 
     torch.manual_seed(1)
     sides, heads, pad = ("encoder", "decoder"), args.width // 64, 1

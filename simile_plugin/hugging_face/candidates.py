@@ -31,7 +31,7 @@ class _OtherTokens(LogitsProcessor):
         self.own: list[Tensor] = []
 
     def next_group(self, lists: Tensor) -> None:
-        """What the last group took counts from now on; it took its lists' (B, beams, T) ends, too."""
+        """What the last group took counts from now on, also the ends of its lists (B, beams, T)."""
         if lists.size(-1) > len(self.own):
             self.own.append(lists[..., len(self.own)])
         for step, tokens in enumerate(self.own):

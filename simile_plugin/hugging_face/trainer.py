@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from typing import Any
@@ -60,7 +61,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.reward = Reward(args.reward)
         self.reward_encoder = load_reward_encoder(args.simile_encoder, self.reward)
         self.risk_state = RiskState(
-            args.risk_length_control, args.risk_length_band, args.risk_max_skipped
+            *(args.risk_length_control, args.risk_length_band, args.risk_max_skipped),
+            self.objective_of_run(),
         )
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
@@ -77,6 +79,15 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
         self._describe()
+
+    def objective_of_run(self) -> dict[str, str]:
+        """What is optimised, by flag."""
+        names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
+        names.remove("risk_max_tokens")  # changes nothing but memory
+        found = {risk.flag(name): str(getattr(self.args, name)) for name in names}
+        encoder = self.reward_encoder
+        found["--simile-encoder"] = encoder.fingerprint if encoder is not None else "none"
+        return found | {"--reward": self.reward.identity}
 
     def _describe(self) -> None:
         encoder = self.reward_encoder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, Pairs
+from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from tests.hugging_face_models import SOURCES, TARGETS, marian
 
 folder, encoder, batch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -74,14 +74,12 @@ def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_pa
     monkeypatch.setattr(hugging_face_side, "risk_set_of", lambda *_: same)
     monkeypatch.setattr(hugging_face_side.Scorer, "__call__", table.of_rows)
     net_input = sample["net_input"]
-    inputs = {name: net_input["src_tokens"] for name in ("input_ids", "attention_mask")}
+    inputs = dict.fromkeys(("input_ids", "attention_mask"), net_input["src_tokens"])
     found, sums = trainer.risk_loss(table.train(), inputs)
 
     assert found.item() == pytest.approx(loss.item(), rel=1e-6)
     real = risk_set.tokens.ne(PAD)  # what stands elsewhere is constant
-    for one, other, mask in zip(
-        table.gradients(found), gradients, (real, real[:, 0]), strict=True
-    ):
+    for one, other, mask in zip(table.gradients(found), gradients, (real, real[:, 0]), strict=True):
         assert torch.allclose(one[mask], other[mask], rtol=1e-5, atol=1e-7)
     assert gradients[0][real].abs().sum() > 0
     theirs_summed, ours_summed = numbers(log), numbers(sums)

@@ -47,9 +47,7 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
         return [*command[:1], str(model), *command[2:]]
 
     GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4)).save_pretrained(tmp_path / "gpt")
-    assert "has no encoder; expected an encoder-decoder" in refused(
-        other(tmp_path / "gpt"), capsys
-    )
+    assert "has no encoder; expected an encoder-decoder" in refused(other(tmp_path / "gpt"), capsys)
     line = refused(other(tmp_path / "nowhere"), capsys)
     assert f"there is no folder {tmp_path / 'nowhere'}, and no model of that name came" in line
     assert "expected the folder of a model, or a name on the hub such as" in line

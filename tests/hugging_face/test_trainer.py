@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, Pairs
+from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.reward import score_lists
@@ -130,6 +130,16 @@ def test_a_resumed_run_ends_with_the_same_bits(make_trainer, tmp_path):
     last = [[log for log in t.state.log_history if "eval_cost" in log] for t in (whole, again)]
     assert len(last[0]) == len(last[1]) == 3
     assert last[0][-1]["eval_cost"] == last[1][-1]["eval_cost"]
+
+
+def test_a_run_that_goes_on_with_another_objective_says_so(make_trainer, caplog):
+    flags = {"save_strategy": "steps", "save_steps": 1, "risk_max_tokens": 50}
+    make_trainer(max_steps=1, **flags).train()
+    caplog.clear()
+    again = make_trainer(max_steps=2, **flags | {"risk_max_tokens": 0}, mle_weight=0.5)
+    again.train(resume_from_checkpoint=True)
+    said = [r.getMessage() for r in caplog.records if "it goes on with" in r.getMessage()]
+    assert said == ["--mle-weight: this run had 0.3, it goes on with 0.5"]
 
 
 def test_nan_rewards_are_left_out(make_trainer, tmp_path, monkeypatch):
