@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
+from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
@@ -62,7 +63,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.reward_encoder = load_reward_encoder(args.simile_encoder, self.reward)
         self.risk_state = RiskState(
             *(args.risk_length_control, args.risk_length_band, args.risk_max_skipped),
-            self.objective_of_run(),
+            objective_of(args, self.reward, self.reward_encoder),
         )
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
@@ -79,15 +80,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
         self._describe()
-
-    def objective_of_run(self) -> dict[str, str]:
-        """What is optimised, by flag."""
-        names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
-        names.remove("risk_max_tokens")  # changes nothing but memory
-        found = {risk.flag(name): str(getattr(self.args, name)) for name in names}
-        encoder = self.reward_encoder
-        found["--simile-encoder"] = encoder.fingerprint if encoder is not None else "none"
-        return found | {"--reward": self.reward.identity}
 
     def _describe(self) -> None:
         encoder = self.reward_encoder
@@ -249,6 +241,17 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
+
+
+def objective_of(
+    args: risk.RiskSettings, reward: Reward, encoder: RewardEncoder | None
+) -> dict[str, str]:
+    """What is optimised, by flag."""
+    names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
+    names.remove("risk_max_tokens")  # changes nothing but memory
+    found = {risk.flag(name): str(getattr(args, name)) for name in names}
+    known = encoder.fingerprint if encoder is not None else "none"
+    return found | {"--reward": reward.identity, "--simile-encoder": known}
 
 
 def check_parallel(args: Any) -> None:
