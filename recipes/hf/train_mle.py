@@ -87,7 +87,8 @@ def main() -> None:
     pairs = []
     for source, target in (args.train, args.valid):
         lines = read_lines(source, "file"), read_lines(target, "file")
-        pairs.append([*Pairs(tokenizer, lines[0], lines[1], 128, target)])  # batches are by length
+        found = Pairs(tokenizer, lines[0], lines[1], 128, target)
+        pairs.append([found[i] for i in range(len(found))])  # batches are by length
     settings = Seq2SeqTrainingArguments(
         str(folder),
         per_device_train_batch_size=args.batch_size,
