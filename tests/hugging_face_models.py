@@ -14,9 +14,17 @@ from transformers import (
     MarianConfig,
     MarianMTModel,
     MarianTokenizer,
+    MBart50Tokenizer,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    MBartTokenizer,
+    NllbTokenizer,
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
+    T5GemmaConfig,
+    T5GemmaForConditionalGeneration,
+    T5GemmaModuleConfig,
 )
 
 import simile_plugin.hugging_face  # noqa: F401 (before transformers: see its torchaudio.py)
@@ -80,7 +88,7 @@ def marian(folder: Path, seed=1, **config):
 
 
 def m2m100(folder: Path, seed=1, target="en", **config):
-    """M2M-100 (and NLLB): the decoder is forced to the tag of the target language."""
+    """M2M-100: the decoder is forced to the tag of the target language."""
     proto, pieces = sentencepieces()
     folder.mkdir(exist_ok=True)
     (folder / "spm.model").write_bytes(proto)
@@ -94,6 +102,67 @@ def m2m100(folder: Path, seed=1, target="en", **config):
     model = M2M100ForConditionalGeneration(
         M2M100Config(vocab_size=max(tokenizer.lang_token_to_id.values()) + 1, **LAYERS | config)
     )
+    return model.eval(), tokenizer
+
+
+def nllb(folder: Path | None = None, seed=1, target="eng_Latn", **config):
+    """NLLB: an M2M-100 whose sources, too, begin with the tag of their language."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES + SOURCES + TARGETS, trainer)
+    learned = json.loads(tokenizer.to_str())["model"]
+    merges = [tuple(merge) for merge in learned["merges"]]
+    languages = {"src_lang": "deu_Latn", "tgt_lang": target}
+    tokenizer = NllbTokenizer(vocab=learned["vocab"], merges=merges, **languages)
+    torch.manual_seed(seed)
+    config = M2M100Config(vocab_size=len(tokenizer), **LAYERS | config)
+    return M2M100ForConditionalGeneration(config).eval(), tokenizer
+
+
+def scored_pieces():
+    """Pieces with their log-probabilities, without the special ones."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=sentencepieces()[0])
+    every = range(3, processor.get_piece_size())
+    return [(processor.id_to_piece(i), processor.get_score(i)) for i in every]
+
+
+def mbart(folder: Path | None = None, seed=1, target="en_XX", **config):
+    """mBART cc25: targets end in the tag of their language, and the decoder starts from it."""
+    special = [(word, 0.0) for word in ("<s>", "<pad>", "</s>", "<unk>")]
+    languages = {"src_lang": "de_DE", "tgt_lang": target}
+    tokenizer = MBartTokenizer(vocab=special + scored_pieces(), **languages)
+    return _mbart(tokenizer, seed, config), tokenizer
+
+
+def mbart50(folder: Path | None = None, seed=1, target="en_XX", **config):
+    """mBART-50: the decoder starts from the end of sentence, and targets begin with the tag."""
+    special = [(word, 0.0) for word in ("<unk>", "<s>", "</s>")]
+    languages = {"src_lang": "de_DE", "tgt_lang": target}
+    tokenizer = MBart50Tokenizer(vocab=special + scored_pieces(), **languages)
+    return _mbart(tokenizer, seed, config), tokenizer
+
+
+def _mbart(tokenizer, seed, config):
+    torch.manual_seed(seed)
+    model = MBartForConditionalGeneration(MBartConfig(vocab_size=len(tokenizer), **LAYERS | config))
+    model.final_logits_bias.normal_()
+    return model.eval()
+
+
+def t5gemma(folder: Path | None = None, seed=1, **config):
+    """T5Gemma: rotary positions, and logits that are capped softly."""
+    tokenizer = t5()[1]
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "intermediate_size": 32}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes |= {"head_dim": 8, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
+    sizes |= {"final_logit_softcapping": 2.0, "dropout_rate": 0.0, "layer_types": None}
+    torch.manual_seed(seed)
+    sides = {side: T5GemmaModuleConfig(**sizes) for side in ("encoder", "decoder")}
+    config = T5GemmaConfig(**sides, vocab_size=len(tokenizer), decoder_start_token_id=1, **config)
+    model = T5GemmaForConditionalGeneration(config)
+    torch.nn.init.normal_(model.get_output_embeddings().weight)
     return model.eval(), tokenizer
 
 
@@ -121,13 +190,16 @@ def t5(folder: Path | None = None, seed=1, **config):
     return model.eval(), wrapped
 
 
-MAKERS = {"marian": marian, "m2m100": m2m100, "t5": t5}
+MAKERS = {
+    **{"marian": marian, "m2m100": m2m100, "nllb": nllb, "mbart": mbart, "mbart50": mbart50},
+    **{"t5": t5, "t5gemma": t5gemma},
+}
 
 
 def batch_of(tokenizer, sources=SOURCES, targets=TARGETS):
     """Tensors of a batch, as the trainer's collator makes them."""
     from transformers import DataCollatorForSeq2Seq
 
-    from simile_plugin.hugging_face import examples
+    from simile_plugin.hugging_face import Pairs
 
-    return dict(DataCollatorForSeq2Seq(tokenizer)(examples(tokenizer, sources, targets, 64)))
+    return dict(DataCollatorForSeq2Seq(tokenizer)(Pairs(tokenizer, sources, targets, 64)))

@@ -4,11 +4,13 @@ ours    simile_plugin.hugging_face: sources encoded once, shared prefixes decode
         logits
 plain   generate, then one forward pass over sources repeated N + 1 times, with full logits
 
-    python recipes/benchmarks/hf_update.py                  # one JSON line a way, then the ratios
+    python recipes/benchmarks/hf_update.py --model marian       # or m2m100, t5
 
-Random weights and random sentences; candidates are 8 beams, of up to 1.5 S + 10 tokens for S
-source tokens. Each way runs in a process of its own. Seconds are the best of some updates (CPU
-time); memory is the growth of the process's peak beyond the model and its gradients.
+Prints a JSON line of seconds and one of MB: median, least and most of --rounds rounds, in each of
+which both ways run, each in a process of its own; a ratio is of one round. Random weights and
+random sentences; candidates are 8 beams, of up to 1.5 S + 10 tokens for S source tokens. Seconds
+are the best of some updates (CPU time); memory is the growth of the process's peak beyond the model
+and its gradients.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 import torch
 
@@ -32,32 +36,32 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def make(args: argparse.Namespace) -> tuple[object, SpecialTokens, dict[str, torch.Tensor]]:
-    """A Marian model of random weights, and a batch."""
-    from transformers import MarianConfig, MarianMTModel
+def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.Tensor]]:
+    """A model of random weights, and a batch."""
+    from transformers import AutoModelForSeq2SeqLM as Model
+    from transformers import M2M100Config, MarianConfig, T5Config
 
     torch.manual_seed(1)
-    layers = {f"{side}_layers": args.layers for side in ("encoder", "decoder")}
-    widths = {f"{side}_ffn_dim": 4 * args.width for side in ("encoder", "decoder")}
-    heads = {f"{side}_attention_heads": args.width // 64 for side in ("encoder", "decoder")}
-    pad = args.vocabulary - 1
-    model = MarianMTModel(
-        MarianConfig(
-            vocab_size=args.vocabulary,
-            d_model=args.width,
-            pad_token_id=pad,
-            eos_token_id=0,
-            decoder_start_token_id=pad,
-            **{**layers, **widths, **heads},
-        )
-    )
-    length, batch = args.length, args.batch
-    ids = torch.randint(2, pad, (batch, length))
-    ids[:, -1] = 0
-    labels = torch.randint(2, pad, (batch, length))
-    labels[:, -1] = 0
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
-    return model.train(), SpecialTokens(pad, 0, pad, None), inputs
+    sides, heads, pad = ("encoder", "decoder"), args.width // 64, 1
+    ids = {"vocab_size": args.vocabulary, "pad_token_id": pad, "eos_token_id": 0}
+    ids["decoder_start_token_id"] = pad
+    if args.model == "t5":
+        sizes = {"d_model": args.width, "d_ff": 4 * args.width, "num_heads": heads}
+        config = T5Config(**ids, **sizes, num_layers=args.layers)
+    else:
+        sizes = {"d_model": args.width, "max_position_embeddings": 512}
+        sizes |= {f"{side}_layers": args.layers for side in sides}
+        sizes |= {f"{side}_ffn_dim": 4 * args.width for side in sides}
+        sizes |= {f"{side}_attention_heads": heads for side in sides}
+        config = (MarianConfig if args.model == "marian" else M2M100Config)(**ids, **sizes)
+    sentences = []
+    for _ in ("input_ids", "labels"):
+        rows = torch.randint(2, args.vocabulary, (args.batch, args.length))
+        rows[:, -1] = 0
+        sentences.append(rows)
+    inputs = {"input_ids": sentences[0], "attention_mask": torch.ones_like(sentences[0])}
+    inputs["labels"] = sentences[1]
+    return Model.from_config(config).train(), SpecialTokens(pad, 0, pad, None), inputs
 
 
 def update(way: str, model, special, inputs, settings) -> None:  # type: ignore[no-untyped-def]
@@ -85,46 +89,56 @@ def update(way: str, model, special, inputs, settings) -> None:  # type: ignore[
     lengths = tokens[:, 0].ne(-100).sum(-1)
     loss, _ = Objective(0.3, 0.1, 10.0).loss(
         *(lprobs, means, tokens.ne(-100), risk_set.mask, reward, torch.zeros_like(reward)),
-        *(lengths, special.pad + 1),
+        *(lengths, model.config.vocab_size),
     )
     loss.backward()
 
 
-def measure(way: str, args: argparse.Namespace) -> dict[str, float | str]:
+def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     """Seconds and bytes of one way, in this process."""
     model, special, inputs = make(args)
     settings = RiskSettings(risk_candidates=args.candidates)
-    for parameter in model.parameters():  # type: ignore[attr-defined]
+    for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     before, seconds = peak(), []
     for _ in range(args.updates):
         start = time.process_time()
         update(way, model, special, inputs, settings)
         seconds.append(time.process_time() - start)
-    return {"way": way, "seconds": min(seconds), "mb": (peak() - before) / 1e6}
+    return {"seconds": min(seconds), "mb": (peak() - before) / 1e6}
 
 
 def main() -> None:
-    """Run both ways and print them."""
+    """Run both ways in turns and print them, with what each needed at least and at most."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     for flag, default in (
         *(("--layers", 3), ("--width", 256), ("--vocabulary", 16000), ("--batch", 8)),
-        *(("--length", 16), ("--candidates", 8), ("--updates", 2)),
+        *(("--length", 16), ("--candidates", 8), ("--updates", 2), ("--rounds", 3)),
     ):
         parser.add_argument(flag, type=int, default=default)
+    parser.add_argument("--model", choices=["marian", "m2m100", "t5"], default="marian")
     parser.add_argument("--way", choices=["ours", "plain"])
     args = parser.parse_args()
     if args.way:
         print(json.dumps(measure(args.way, args)))
         return
-    found = []
-    for way in ("plain", "ours"):
-        command = [sys.executable, *sys.argv, "--way", way]
-        found.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
-        print(json.dumps(found[-1]))
-    plain, ours = found
-    ratios = {key: round(ours[key] / plain[key], 3) for key in ("seconds", "mb")}
-    print(json.dumps({"ours / plain": ratios}))
+    found: dict[str, list[dict[str, float]]] = {"plain": [], "ours": []}
+    for _ in range(args.rounds):
+        for way, measured in found.items():
+            command = [sys.executable, *sys.argv, "--way", way]
+            done = subprocess.run(command, check=True, capture_output=True)
+            measured.append(json.loads(done.stdout))
+    for key in ("seconds", "mb"):
+        line: dict[str, Any] = {"model": args.model, "measured": key}
+        for way, measured in found.items():
+            values = sorted(one[key] for one in measured)
+            line[way] = [round(v, 2) for v in (statistics.median(values), values[0], values[-1])]
+        ratios = [
+            ours[key] / plain[key]
+            for plain, ours in zip(found["plain"], found["ours"], strict=True)
+        ]
+        line["ours / plain"] = [round(f(ratios), 3) for f in (statistics.median, min, max)]
+        print(json.dumps(line))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@
 #   WORK          work/hf in the repository: everything that is made
 #   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR
 #   SEEDS         "1 2 3"
-#   MLE_EPOCHS    12        epochs of MLE training
+#   MLE_EPOCHS    5         epochs of MLE training
 #   MLE_FLAGS     more flags of recipes/hf/train_mle.py
-#   RISK_UPDATES  200       updates of each risk training, of 30 sentences
+#   RISK_UPDATES  100       updates of each risk training, of 30 sentences
 #   RISK_FLAGS    more flags of every simile finetune-hf
 #   LINES         all       lines of training and test that are used (a number: the first so many)
 # shellcheck source=recipes/common.sh
@@ -22,8 +22,8 @@
 WORK=${WORK:-$ROOT/work/hf}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1 2 3}
-MLE_EPOCHS=${MLE_EPOCHS:-12}
-RISK_UPDATES=${RISK_UPDATES:-200}
+MLE_EPOCHS=${MLE_EPOCHS:-5}
+RISK_UPDATES=${RISK_UPDATES:-100}
 LINES=${LINES:-all}
 HERE=$ROOT/recipes/hf
 
@@ -48,6 +48,9 @@ get_data() {
                     >"$WORK/raw/$name.$language"
         done
     done
+    for language in de en; do # enough to see a reward that is gamed
+        head -n 200 "$WORK/raw/valid.$language" >"$WORK/raw/watch.$language"
+    done
 }
 
 raw() { # NAME: source and target of a part
@@ -66,9 +69,9 @@ translate_test() { # SYSTEM
 
 train_risk() { # REWARD SEED SYSTEM
     # shellcheck disable=SC2046
-    simile finetune-hf "$WORK/mle" --train $(raw train) --valid $(raw valid) --reward "$1" \
+    simile finetune-hf "$WORK/mle" --train $(raw train) --valid $(raw watch) --reward "$1" \
         --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$RISK_UPDATES" \
-        --learning-rate 1e-4 "${risk_flags[@]}"
+        --learning-rate 2e-4 "${risk_flags[@]}"
     translate_test "$3"
 }
 

@@ -1,4 +1,7 @@
-"""Trains a small Marian model from scratch by transformers' own Seq2SeqTrainer; saves a folder."""
+"""Trains a small Marian model from scratch by transformers' own Seq2SeqTrainer; saves a folder.
+
+A training that was killed goes on after its last epoch when the command is repeated.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ import json
 from pathlib import Path
 
 import sentencepiece
+import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.files import read_lines
-from simile_plugin.hugging_face import examples
+from simile_plugin.hugging_face import Pairs
 
 
 def make_tokenizer(folder: Path, files: list[str], size: int) -> object:
@@ -44,10 +48,11 @@ def main() -> None:
         parser.add_argument(name, nargs=2, required=True, metavar=("SRC", "TGT"))
     parser.add_argument("--output", required=True)
     for flag, default in (
-        *(("--vocab-size", 5000), ("--layers", 2), ("--width", 256), ("--epochs", 12)),
+        *(("--vocab-size", 3000), ("--layers", 2), ("--width", 128), ("--epochs", 5)),
         *(("--batch-size", 64), ("--max-updates", -1), ("--seed", 1)),
     ):
         parser.add_argument(flag, type=int, default=default)
+    parser.add_argument("--bf16", action="store_true", help="mixed precision")
     args = parser.parse_args()
     from transformers import (
         DataCollatorForSeq2Seq,
@@ -57,6 +62,7 @@ def main() -> None:
         Seq2SeqTrainingArguments,
         set_seed,
     )
+    from transformers.trainer_utils import get_last_checkpoint
 
     set_seed(args.seed)
     folder = Path(args.output)
@@ -81,14 +87,15 @@ def main() -> None:
     pairs = []
     for source, target in (args.train, args.valid):
         lines = read_lines(source, "file"), read_lines(target, "file")
-        pairs.append(examples(tokenizer, lines[0], lines[1], 128, target))
+        found = Pairs(tokenizer, lines[0], lines[1], 128, target)
+        pairs.append([found[i] for i in range(len(found))])  # batches are by length
     settings = Seq2SeqTrainingArguments(
         str(folder),
         per_device_train_batch_size=args.batch_size,
         per_device_eval_batch_size=args.batch_size,
-        learning_rate=1e-3,
-        warmup_steps=600,
-        lr_scheduler_type="inverse_sqrt",
+        learning_rate=2e-3,
+        warmup_steps=300,
+        lr_scheduler_type="linear",
         label_smoothing_factor=0.1,
         max_grad_norm=5.0,
         num_train_epochs=args.epochs,
@@ -100,6 +107,8 @@ def main() -> None:
         load_best_model_at_end=True,
         logging_steps=50,
         seed=args.seed,
+        bf16=args.bf16,
+        use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
         report_to="none",
     )
     trainer = Seq2SeqTrainer(
@@ -110,7 +119,7 @@ def main() -> None:
         train_dataset=pairs[0],
         eval_dataset=pairs[1],
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
     trainer.save_model()
 
 

@@ -102,6 +102,8 @@ def _add_risk(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fine-tune, save, and say where; InputError for input that cannot work."""
+    import torch
+
     from simile_plugin.files import refuse_overwriting_input
     from simile_plugin.hugging_face import Job, SimileRiskArguments, finetune
     from simile_plugin.risk import RiskSettings
@@ -132,6 +134,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         bf16=args.bf16,
         fp16=args.fp16,
+        use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
         report_to="none",
     )
     print(finetune(job, settings))

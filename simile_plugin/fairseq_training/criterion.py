@@ -11,7 +11,6 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -29,7 +28,6 @@ from simile_plugin.reward import (
     ListScores,
     Reward,
     load_reward_encoder,
-    score_lists,
     signature,
 )
 from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
@@ -165,21 +163,15 @@ class SimileRiskCriterion(FairseqCriterion):
         with self.clock.phase("text"):
             hyps = self.target_text.lists(tokens.tolist(), risk_set.tags)
         with self.clock.phase("reward"):
-            refs, device = [row[0] for row in hyps], risk_set.tokens.device
-            encoder = self._encoder.to(device)
-            alpha, tokenize = self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize
-            wanted = self.reward.chrf_words, self.reward.learned
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
+            device = risk_set.tokens.device
+            reward, scores = self.reward.of_lists(
+                *(hyps, torch.from_numpy(mask), self._encoder.to(device)),
+                *(self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize),
+                *(lambda: self.source_text.strings(sources.tolist()), device),
+            )
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
-            if self.reward.function is None:
-                return Judgement(hyps, scores, self.reward.from_scores(scores), lengths)
-            srcs = self.source_text.strings(sources.tolist())
-            first = 0 if self.cfg.risk_include_reference else 1
-            members = torch.from_numpy(mask[:, first:])
-            values = self.reward.from_function([row[first:] for row in hyps], refs, srcs, members)
-            values = to_device(values, device)
-            return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), lengths)
+            return Judgement(hyps, scores, reward, lengths)
 
     def loss(
         self,

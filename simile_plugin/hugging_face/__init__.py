@@ -1,10 +1,6 @@
 """The loss of the criterion simile_risk in a trainer of transformers.
 
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
-
-args = SimileRiskArguments("output", simile_encoder="encoder", max_steps=200)
-pairs = examples(tokenizer, sources, targets, max_length=128)
-SimileRiskTrainer(model, args, processing_class=tokenizer, train_dataset=pairs).train()
+recipes/hf/README.md has an example of fifteen lines.
 """
 
 # ruff: noqa: E402
@@ -17,16 +13,16 @@ from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune
 from simile_plugin.hugging_face.models import SpecialTokens
 from simile_plugin.hugging_face.scoring import Scorer
-from simile_plugin.hugging_face.text import examples
+from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
     "Job",
+    "Pairs",
     "Scorer",
     "SimileRiskArguments",
     "SimileRiskTrainer",
     "SpecialTokens",
-    "examples",
     "finetune",
     "risk_set_of",
 ]

@@ -34,6 +34,13 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
                 f"--label-smoothing-factor: got {self.label_smoothing_factor}, expected 0; give "
                 "--label-smoothing instead"
             )
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            raise InputError(" ".join(str(error).split())) from error
+        if self.fp16 and self.device.type == "cpu":
+            raise InputError(
+                "--fp16: there is no GPU here, and a CPU cannot; expected --bf16, or neither"
+            )
         if self.eval_strategy == "no":
             self.eval_on_start = False

@@ -30,8 +30,10 @@ class _OtherTokens(LogitsProcessor):
         self.taken: list[list[Tensor]] = []  # by step, one (B, beams) of each earlier group
         self.own: list[Tensor] = []
 
-    def next_group(self) -> None:
-        """What the last group took counts from now on."""
+    def next_group(self, lists: Tensor) -> None:
+        """What the last group took counts from now on, also the ends of its lists (B, beams, T)."""
+        if lists.size(-1) > len(self.own):
+            self.own.append(lists[..., len(self.own)])
         for step, tokens in enumerate(self.own):
             if step == len(self.taken):
                 self.taken.append([])
@@ -104,7 +106,7 @@ def generate(
             )
             lists = lists[:, 1:].view(sources, config.num_return_sequences, -1)
             found.append(padded_after(lists, special.end))
-            other.next_group()
+            other.next_group(lists)
     longest = max(lists.size(-1) for lists in found)
     return torch.cat(
         [nn.functional.pad(lists, (0, longest - lists.size(-1)), value=PADDING) for lists in found],

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
-from transformers.trainer_utils import get_last_checkpoint
+from transformers.trainer import TRAINER_STATE_NAME
 
 from simile_plugin.files import InputError, read_lines
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.models import special_tokens
-from simile_plugin.hugging_face.text import examples
+from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,28 +50,56 @@ def load(job: Job) -> tuple[Any, Any]:
     Raises:
         InputError: where there is none, or it is no encoder-decoder.
     """
+    if not _config(job.model).get("is_encoder_decoder", False):
+        raise InputError(
+            f"MODEL: {job.model} has no encoder; expected an encoder-decoder (Marian, M2M-100, "
+            "mBART, T5, ...)"
+        )
+    if (job.source_lang is None) != (job.target_lang is None):
+        raise InputError("--source-lang, --target-lang: got one of them; expected both, or neither")
     languages = {"src_lang": job.source_lang, "tgt_lang": job.target_lang}
     given = {name: code for name, code in languages.items() if code is not None}
     try:
-        config, _ = PreTrainedConfig.get_config_dict(job.model)
-        if not config.get("is_encoder_decoder", False):
-            raise InputError(
-                f"MODEL: {job.model} has no encoder; expected an encoder-decoder (Marian, M2M-100, "
-                "mBART, T5, ...)"
-            )
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model)
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"MODEL: {job.model} cannot be loaded: {reason[:300]}") from error
+    except KeyError as error:
+        raise InputError(
+            f"--source-lang, --target-lang: the tokenizer of {job.model} has no language {error}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"MODEL: {job.model} cannot be loaded: {_line(error)}") from error
     special_tokens(model, tokenizer)
     return model, tokenizer
 
 
-def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], name: str) -> list[dict[str, Any]]:
-    """The examples of two parallel files.
+def _config(model: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    reason = ""
+    try:
+        found = PreTrainedConfig.get_config_dict(model)[0]
+    except (OSError, ValueError) as error:
+        reason = _line(error)
+    if not found and Path(model).is_dir():
+        raise InputError(
+            f"MODEL: the folder {model} has no config.json that can be read; expected a model that "
+            "save_pretrained wrote"
+        )
+    if not found:
+        raise InputError(
+            f"MODEL: there is no folder {model}, and no model of that name came from the hub "
+            f"({reason}); expected the folder of a model, or a name on the hub such as "
+            "Helsinki-NLP/opus-mt-de-en"
+        )
+    return found
+
+
+def _line(error: Exception) -> str:
+    """The first sentence of what transformers says."""
+    return " ".join(str(error).split()).partition(". ")[0][:300]
+
+
+def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], name: str) -> Pairs:
+    """The pairs of two parallel files.
 
     Raises:
         InputError: for files of different lengths, without a line, or with an empty line.
@@ -79,7 +111,20 @@ def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], name: str) -> lis
             "as many, and at least one"
         )
     sources = [job.prefix + source if source.strip() else source for source in sources]
-    return examples(tokenizer, sources, targets, job.max_length, files[1])
+    return Pairs(tokenizer, sources, targets, job.max_length, files[1])
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The last checkpoint that is whole: its trainer_state.json is what is written last."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    for path in reversed(found):
+        try:
+            json.loads((path / TRAINER_STATE_NAME).read_bytes())
+        except (OSError, ValueError):
+            logger.warning(f"{path} is not whole, as after a kill; it is passed over")
+        else:
+            return str(path)
+    return None
 
 
 def finetune(job: Job, args: SimileRiskArguments) -> Path:
@@ -105,8 +150,7 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     )
     assert args.output_dir is not None
     folder = Path(args.output_dir)
-    last = get_last_checkpoint(args.output_dir) if folder.is_dir() else None
-    trainer.train(resume_from_checkpoint=last)
+    trainer.train(resume_from_checkpoint=last_checkpoint(folder))
     trainer.save_model()
     trainer.save_state()
     return folder

@@ -30,8 +30,8 @@ class SpecialTokens:
         start: first decoder input.
         end: last target.
         pad: what embeddings are looked up for at padding.
-        tag: first target where the decoder is forced to it, the tag of a language; else None. It
-            is given to the model, so that it is neither scored nor text.
+        tag: first target of every row where the tokenizer puts one, the tag of a language; else
+            None. It is given to the model, so that it is neither scored nor text.
     """
 
     start: int
@@ -41,7 +41,7 @@ class SpecialTokens:
 
 
 def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
-    """Read them off the model's generation config; the tag off the tokenizer, if it has one.
+    """Read them off the model's generation config, and off a target as the tokenizer makes it.
 
     Raises:
         InputError: for a decoder-only model, the tokenizer of another model, no padding token, no
@@ -58,14 +58,17 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         lacking = "padding" if pad is None else "end-of-sentence"
         raise InputError(f"MODEL: its tokenizer has no {lacking} token; set one and save it again")
     _check_same(model, tokenizer)
-    config = model.generation_config
-    start = config.decoder_start_token_id
-    start = config.bos_token_id if start is None else start
+    _check_languages(tokenizer)
+    target = tokenizer(text_target="a").input_ids
+    start, tag = model.generation_config.decoder_start_token_id, target[0]
+    start = model.generation_config.bos_token_id if start is None else start
+    if model.config.model_type == "mbart":  # its decoder starts from what a target ends in
+        start = target[-1]
     if start is None:
         raise InputError(
             "MODEL: its generation config has no decoder_start_token_id; set it and save it again"
         )
-    return SpecialTokens(start, end, pad, _tag(config, tokenizer))
+    return SpecialTokens(start, end, pad, tag if tag in silent_ids(tokenizer) else None)
 
 
 def silent_ids(tokenizer: Any) -> set[int]:
@@ -91,18 +94,24 @@ def _check_same(model: Any, tokenizer: Any) -> None:
             )
 
 
-def _tag(config: Any, tokenizer: Any) -> int | None:
-    tag: int | None = config.forced_bos_token_id
-    if hasattr(tokenizer, "tgt_lang"):  # mBART cc25 starts from its tag and is not forced to it
-        language = tokenizer.tgt_lang
-        if language is None:
+def _check_languages(tokenizer: Any) -> None:
+    named = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    tags = silent_ids(tokenizer) - {getattr(tokenizer, f"{name}_token_id") for name in named}
+    for side, flag, argument in (
+        ("src_lang", "--source-lang", "text"),
+        ("tgt_lang", "--target-lang", "text_target"),
+    ):
+        code = getattr(tokenizer, side, "")
+        try:
+            tagged = bool(code) and not tags.isdisjoint(tokenizer(**{argument: "a"}).input_ids)
+        except KeyError:
+            tagged = False
+        if hasattr(tokenizer, side) and tags and not tagged:
+            found = f"got '{code}', which its tokenizer does not have" if code else "not given"
             raise InputError(
-                "--target-lang: not given, but the model translates into several languages; "
-                "expected a code of its tokenizer, such as en, en_XX or eng_Latn"
+                f"{flag}: {found}; the model translates between several languages, expected a code "
+                "of its tokenizer, such as en, en_XX or eng_Latn"
             )
-        first = tokenizer(text_target="a").input_ids[0]
-        tag = first if first in silent_ids(tokenizer) else tag
-    return tag
 
 
 def output_bias(model: Any) -> Tensor | None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers.modeling_outputs import BaseModelOutput
 
 from simile_plugin.hugging_face.models import (
     PADDING,
@@ -139,7 +140,7 @@ class Scorer:
                 seen = allowed.unsqueeze(1)
                 self._follow_tree(stack, depth, tokens.size(-1))
             output = self._features(
-                encoder_outputs=(states.index_select(0, source),),
+                encoder_outputs=BaseModelOutput(states.index_select(0, source)),
                 attention_mask=mask.index_select(0, source),
                 decoder_input_ids=inputs,
                 decoder_attention_mask=seen,
@@ -255,14 +256,9 @@ def _trial(
     return inputs, RiskSet(tokens, torch.ones(1, 4, dtype=torch.bool, device=model.device))
 
 
-def without_tag(lprobs: Tensor, risk_set: RiskSet, special: SpecialTokens) -> tuple[Tensor, Any]:
-    """Log-probabilities in which a forced first target counts nothing, and the mask of the others.
-
-    Returns:
-        (B, 1 + N, T) log-probabilities, (B, 1 + N, T) bool mask of the targets that are scored.
-    """
-    mask = risk_set.tokens.ne(PADDING)
+def scored(tokens: Tensor, special: SpecialTokens) -> Tensor:
+    """(B, 1 + N, T) bool: targets that count, which padding and a forced first tag do not."""
+    mask = tokens.ne(PADDING)
     if special.tag is not None:
-        mask = mask.clone()
-        mask[..., 0] &= risk_set.tokens[..., 0].ne(special.tag)
-    return torch.where(mask, lprobs, 0.0), mask
+        mask[..., 0] &= tokens[..., 0].ne(special.tag)
+    return mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -10,6 +11,8 @@ from transformers.trainer_callback import ExportableState
 
 from simile_plugin.files import InputError
 from simile_plugin.risk import GamingWatch, LengthControl
+
+logger = logging.getLogger(__name__)
 
 ADVICE = (
     "lower --learning-rate or --risk-cost-scale, raise --mle-weight, set --max-grad-norm; with "
@@ -21,13 +24,19 @@ WATCHED = ("cost", "length_ratio", "bleu", "repetition")
 class RiskState(TrainerCallback, ExportableState):
     """Saved with the trainer's own state; taken up again by a run that is resumed.
 
+    Args:
+        objective: what is optimised, by flag; a run that goes on with another one says so.
+
     Attributes:
         control: what a candidate's length costs.
         watch: ends a run whose reward is gamed.
         nonfinite: updates in a row that were skipped.
     """
 
-    def __init__(self, length_control: float, band: float, max_skipped: int) -> None:
+    def __init__(
+        self, length_control: float, band: float, max_skipped: int, objective: dict[str, str]
+    ) -> None:
+        self.objective = objective
         self.length_control, self.band, self.max_skipped = length_control, band, max_skipped
         self.control = LengthControl(length_control)
         self.watch = GamingWatch()
@@ -36,6 +45,7 @@ class RiskState(TrainerCallback, ExportableState):
     def state(self) -> dict[str, Any]:
         """What transformers writes into trainer_state.json."""
         kept = {"length_control": self.control.state(), "watch": self.watch.state()}
+        kept["objective"] = self.objective
         return {"args": {}, "attributes": kept}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -46,6 +56,9 @@ class RiskState(TrainerCallback, ExportableState):
         if state.global_step and saved:
             self.control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
+            for flag, before in saved["attributes"]["objective"].items():
+                if (now := self.objective.get(flag)) != before:
+                    logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any

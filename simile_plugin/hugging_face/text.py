@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from torch.utils.data import Dataset
+
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, silent_ids
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
@@ -46,10 +48,9 @@ class Text:
         ]
 
 
-def examples(
-    tokenizer: Any, sources: Sequence[str], targets: Sequence[str], max_length: int, where: str = ""
-) -> list[dict[str, list[int]]]:
-    """Sentence pairs as input_ids, attention_mask and labels.
+class Pairs(Dataset[dict[str, list[int]]]):
+    """Sentence pairs as input_ids, attention_mask and labels, made when a batch asks for them: a
+    fine-tuning sees few pairs of a large corpus.
 
     Args:
         max_length: what is longer, in tokens of the model, is cut.
@@ -58,15 +59,33 @@ def examples(
     Raises:
         InputError: for an empty sentence.
     """
-    for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
-        if not source.strip() or not target.strip():
-            side = "target" if source.strip() else "source"
-            raise InputError(
-                f"{where}:{number}: the {side} sentence is empty; expected text on every line: "
-                "remove the pair"
-            )
-    found = tokenizer(
-        list(sources), text_target=list(targets), truncation=True, max_length=max_length
-    )
-    names = ("input_ids", "attention_mask", "labels")
-    return [dict(zip(names, row, strict=True)) for row in zip(*map(found.get, names), strict=True)]
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        max_length: int,
+        where: str = "",
+    ) -> None:
+        self.tokenizer, self.sources, self.targets = tokenizer, sources, targets
+        self.max_length = max_length
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
+            if not source.strip() or not target.strip():
+                side = "target" if source.strip() else "source"
+                raise InputError(
+                    f"{where}:{number}: the {side} sentence is empty; expected text on every line: "
+                    "remove the pair"
+                )
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        found = self.tokenizer(
+            self.sources[index],
+            text_target=self.targets[index],
+            truncation=True,
+            max_length=self.max_length,
+        )
+        return {name: found[name] for name in ("input_ids", "attention_mask", "labels")}

@@ -1,18 +1,14 @@
-"""fairseq brings torchaudio along, of which transformers imports what it never uses for text."""
+"""transformers imports torchaudio, unasked, wherever it is installed."""
 
+import contextlib
 import importlib
 import sys
 
 
 def leave_out_if_broken() -> None:
-    """Let transformers do without a torchaudio that was built for another torch.
-
-    Its import fails with an OSError then (a CUDA build beside a CPU torch), and every model's with
-    it. A torchaudio that works stays as it is.
-    """
-    try:
-        importlib.import_module("torchaudio")
-    except OSError:
-        sys.modules["torchaudio"] = None  # type: ignore[assignment]
-    except ImportError:
-        pass
+    """Hide a torchaudio whose import fails, as every import of a model would with it."""
+    with contextlib.suppress(ImportError):  # there is none
+        try:
+            importlib.import_module("torchaudio")
+        except OSError:  # fairseq brings it along, and it was built for another torch (CUDA or not)
+            sys.modules["torchaudio"] = None  # type: ignore[assignment]

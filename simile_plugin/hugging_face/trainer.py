@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from typing import Any
@@ -11,19 +12,19 @@ from torch import Tensor, nn
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
+from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.models import PADDING, base_of, special_tokens
-from simile_plugin.hugging_face.scoring import Scorer, best_way, without_tag
+from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.reward import (
     ListScores,
     Reward,
     load_reward_encoder,
-    score_lists,
     signature,
 )
 
@@ -61,7 +62,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.reward = Reward(args.reward)
         self.reward_encoder = load_reward_encoder(args.simile_encoder, self.reward)
         self.risk_state = RiskState(
-            args.risk_length_control, args.risk_length_band, args.risk_max_skipped
+            *(args.risk_length_control, args.risk_length_band, args.risk_max_skipped),
+            objective_of(args, self.reward, self.reward_encoder),
         )
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
@@ -93,69 +95,54 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             model: the model in its wrappers; called once.
             inputs: input_ids, attention_mask and labels.
         """
-        self.clock, training = risk.Stopwatch(), model.training
-        base = self.scorer.model
+        self.clock = risk.Stopwatch()
+        # Validation's loss is that of the reward alone, whatever length costs by then.
+        multiplier = self.risk_state.control.multiplier if model.training else 0.0
         with self.clock.phase("generation"):
-            risk_set = risk_set_of(base, inputs, self.args, self.special)
-        with self.clock.phase("text"):  # waits for the device
-            rows = risk_set.on_host[0].tolist()
-        judge_once = functools.cache(lambda: self.judge(inputs, risk_set, rows, training))
-        real = risk_set.tokens[:, 0].ne(PADDING)
-        if self.special.tag is not None:
-            real = real & risk_set.tokens[:, 0].ne(self.special.tag)
-        lengths = real.sum(-1)
+            risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
+        judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
+        counted = scored(risk_set.tokens, self.special)
+        lengths = counted[:, 0].sum(-1)
 
         def portion_loss(model: nn.Module, portion: risk.Portion) -> tuple[Tensor, risk.Scored]:
             part = {name: inputs[name][portion.rows] for name in ("input_ids", "attention_mask")}
-            part_set = risk_set.part(portion.rows)
+            part_set, mask = risk_set.part(portion.rows), counted[portion.rows]
             lprobs, means = self.scorer(part, part_set, portion.max_tokens)
-            lprobs, mask = without_tag(lprobs, part_set, self.special)
-            means = torch.where(mask[:, 0], means, 0.0)
-            judged = judge_once()
-            divisors = lengths[portion.rows].clamp(min=1)
-            vocabulary = self.scorer.head.weight.size(0)
+            _, _, reward, words = judge_once()
             return self.objective.loss(
-                *(lprobs, means, mask, part_set.mask),
-                *(judged[1][portion.rows], judged[2][portion.rows], divisors, vocabulary),
+                *(torch.where(mask, lprobs, 0.0), torch.where(mask[:, 0], means, 0.0)),
+                *(mask, part_set.mask),
+                *(reward[portion.rows], multiplier * words[portion.rows]),
+                *(lengths[portion.rows].clamp(min=1), self.scorer.head.weight.size(0)),
             )
 
         # DDP and accelerate's wrappers see one call of the model, whatever it does within.
         tokens = risk_set.sentence_tokens(PADDING)
         with self.accelerator.autocast():
             loss, found = self.portions(model, dict(inputs), tokens, portion_loss, self.clock.phase)
-        hyps, _, _, scores = judge_once()
+        hyps, scores, _, _ = judge_once()
         sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, scores, lengths)
         held = len(lengths) * self.risk_state.control.multiplier
         similarity = float(scores.sim is not None)
         return loss, sums | {"length_multiplier": held, "similarity": similarity}
 
     def judge(
-        self, inputs: dict[str, Tensor], risk_set: risk.RiskSet, rows: Any, training: bool
-    ) -> tuple[list[list[str]], Tensor, Tensor, ListScores]:
-        """Strings, reward (B, 1 + N), what length adds to its cost (B, 1 + N), and all scores."""
-        args = self.args
+        self, inputs: dict[str, Tensor], risk_set: risk.RiskSet
+    ) -> tuple[list[list[str]], ListScores, Tensor, Tensor]:
+        """Strings, scores, reward (B, 1 + N) and risk.relative_length (B, 1 + N) of the lists."""
+        tokens, members = risk_set.on_host
         with self.clock.phase("text"):
-            hyps = self.text.lists(rows)
+            hyps = self.text.lists(tokens.tolist())
         with self.clock.phase("reward"):
-            refs = [row[0] for row in hyps]
-            encoder = self.reward_encoder
-            encoder = encoder.to(risk_set.tokens.device) if encoder is not None else None
-            wanted = self.reward.chrf_words, self.reward.learned
-            scores = score_lists(
-                hyps, refs, encoder, args.simile_alpha, args.risk_bleu_tokenize, *wanted
+            device, encoder = risk_set.tokens.device, self.reward_encoder
+            encoder = encoder.to(device) if encoder is not None else None
+            reward, scores = self.reward.of_lists(
+                *(hyps, torch.from_numpy(members), encoder),
+                *(self.args.simile_alpha, self.args.risk_bleu_tokenize),
+                *(lambda: self.text.strings(inputs["input_ids"].tolist()), device),
             )
-            # Validation's loss is that of the reward alone, whatever length costs by then.
-            multiplier = self.risk_state.control.multiplier if training else 0.0
-            words = scores.bleu_stats.to(risk_set.tokens.device)
-            extra = multiplier * risk.relative_length(words[..., 0], words[:, 0, 1])
-            if self.reward.function is None:
-                return hyps, self.reward.from_scores(scores), extra, scores
-            srcs = self.text.strings(inputs["input_ids"].tolist())
-            first = 0 if args.risk_include_reference else 1
-            values = self.reward.from_function(
-                [row[first:] for row in hyps], refs, srcs, risk_set.mask[:, first:]
-            )
-            return hyps, nn.functional.pad(values, (first, 0)), extra, scores
+            words = scores.bleu_stats
+            return hyps, scores, reward, risk.relative_length(words[..., 0], words[:, 0, 1])
 
     def compute_loss(
         self,
@@ -254,6 +241,17 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
+
+
+def objective_of(
+    args: risk.RiskSettings, reward: Reward, encoder: RewardEncoder | None
+) -> dict[str, str]:
+    """What is optimised, by flag."""
+    names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
+    names.remove("risk_max_tokens")  # changes nothing but memory
+    found = {risk.flag(name): str(getattr(args, name)) for name in names}
+    known = encoder.fingerprint if encoder is not None else "none"
+    return found | {"--reward": reward.identity, "--simile-encoder": known}
 
 
 def check_parallel(args: Any) -> None:

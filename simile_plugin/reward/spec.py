@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from simile_plugin.encoder import RewardEncoder, load_encoder
+from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import LearnedReward, load_learned
-from simile_plugin.reward.lists import ListScores
+from simile_plugin.reward.lists import ListScores, score_lists
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +178,38 @@ class Reward:
             assert component is not None, "score_lists: no chrf_words, learned of reward"
             total += weight * component.to(device)
         return total
+
+    def of_lists(
+        self,
+        hyps: list[list[str]],
+        members: Tensor,
+        encoder: RewardEncoder | None,
+        alpha: float,
+        tokenize: str,
+        sources: Callable[[], list[str]],
+        device: torch.device,
+    ) -> tuple[Tensor, ListScores]:
+        """What lists are worth, on a device without waiting for it.
+
+        Args:
+            hyps: B lists of 1 + N strings, the reference first.
+            members: (B, 1 + N) bool, on the CPU: what a user's function is asked about; it sees
+                the references as candidates where one is a member.
+            encoder, alpha, tokenize: see :func:`score_lists`.
+            sources: makes the B source sentences, which only a user's function asks for.
+
+        Returns:
+            (B, 1 + N) reward, and every score.
+        """
+        refs = [row[0] for row in hyps]
+        scores = score_lists(hyps, refs, encoder, alpha, tokenize, self.chrf_words, self.learned)
+        scores = scores.to(device)
+        if self.function is None:
+            return self.from_scores(scores), scores
+        first = 0 if members[:, 0].any() else 1
+        lists = [row[first:] for row in hyps]
+        values = self.from_function(lists, refs, sources(), members[:, first:])
+        return to_device(nn.functional.pad(values, (first, 0)), device), scores
 
     def from_function(
         self, hyps: list[list[str]], refs: list[str], srcs: list[str], mask: Tensor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from tests.hugging_face_models import SOURCES, TARGETS, marian
 
 folder, encoder, batch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -32,9 +32,9 @@ args = SimileRiskArguments(
     risk_max_len_b=8,
 )
 model, tokenizer = marian(folder / f"model{batch}")
-pairs = examples(tokenizer, SOURCES, TARGETS, 64)
+pairs, valid = (Pairs(tokenizer, SOURCES[:size], TARGETS[:size], 64) for size in (4, 3))
 trainer = SimileRiskTrainer(
-    model, args, processing_class=tokenizer, train_dataset=pairs, eval_dataset=pairs[:3]
+    model, args, processing_class=tokenizer, train_dataset=pairs, eval_dataset=valid
 )
 trainer.train()
 if trainer.is_world_process_zero():

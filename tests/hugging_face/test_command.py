@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 
 from simile_plugin.cli import main
-from tests.hugging_face_models import SOURCES, TARGETS, marian
+from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, nllb, t5
 
 
 @pytest.fixture
@@ -43,13 +43,56 @@ def refused(command, capsys):
 
 
 def test_bad_input_is_one_line(command, tmp_path, capsys):
+    def other(model):
+        return [*command[:1], str(model), *command[2:]]
+
     GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4)).save_pretrained(tmp_path / "gpt")
-    without = [*command[:1], str(tmp_path / "gpt"), *command[2:]]
-    assert "has no encoder; expected an encoder-decoder" in refused(without, capsys)
+    assert "has no encoder; expected an encoder-decoder" in refused(other(tmp_path / "gpt"), capsys)
+    line = refused(other(tmp_path / "nowhere"), capsys)
+    assert f"there is no folder {tmp_path / 'nowhere'}, and no model of that name came" in line
+    assert "expected the folder of a model, or a name on the hub such as" in line
+    (tmp_path / "empty").mkdir()
+    line = refused(other(tmp_path / "empty"), capsys)
+    assert "the folder" in line and "has no config.json" in line
+    model, tokenizer = t5()
+    model.save_pretrained(tmp_path / "t5")
+    marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
+    line = refused(other(tmp_path / "t5"), capsys)
+    assert line.endswith("expected the tokenizer that the model was trained with")
+    tokenizer.pad_token = None
+    for path in [*(tmp_path / "t5").glob("*token*"), *(tmp_path / "t5").glob("*.spm")]:
+        path.unlink()
+    tokenizer.save_pretrained(tmp_path / "t5")
+    assert "its tokenizer has no padding token" in refused(other(tmp_path / "t5"), capsys)
+    assert "--risk-alpha: got 0.0" in refused([*command, "--risk-alpha", "0"], capsys)
+    assert "--fp16: there is no GPU here" in refused([*command, "--fp16"], capsys)
     (tmp_path / "tgt").write_text("a\nb\n\nd\n")
     assert "tgt:3: the target sentence is empty" in refused(command, capsys)
     (tmp_path / "tgt").write_text("a\n")
     assert "src has 4 lines" in refused(command, capsys)
-    assert "--risk-alpha: got 0.0" in refused([*command, "--risk-alpha", "0"], capsys)
-    nowhere = [*command[:1], str(tmp_path / "nowhere"), *command[2:]]
-    assert "nowhere cannot be loaded" in refused(nowhere, capsys)
+
+
+def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys):
+    for name, maker in (("m2m", m2m100), ("nllb", nllb), ("mbart", mbart)):
+        model, tokenizer = maker(tmp_path / f"{name}.files", target=None)
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        line = refused([*command[:1], str(tmp_path / name), *command[2:]], capsys)
+        assert "--target-lang: not given" in line
+        given = [*command[:1], str(tmp_path / name), *command[2:], "--target-lang", "klingon"]
+        assert "got one of them; expected both" in refused(given, capsys)
+        given += ["--source-lang", tokenizer.src_lang]
+        assert "--target-lang: got 'klingon'" in refused(given, capsys)
+        given += ["--source-lang", "klingon", "--target-lang", tokenizer.src_lang]
+        line = refused(given, capsys)
+        assert "--source-lang" in line and "'klingon'" in line
+
+
+def test_a_model_of_several_languages(command, tmp_path, capsys):
+    model, tokenizer = nllb(target=None)
+    model.save_pretrained(tmp_path / "nllb")
+    tokenizer.save_pretrained(tmp_path / "nllb")
+    given = ["--source-lang", "deu_Latn", "--target-lang", "eng_Latn", "--bf16", "--lora", "2"]
+    assert main([*command[:1], str(tmp_path / "nllb"), *command[2:], *given]) == 0
+    history = json.loads((tmp_path / "tuned/trainer_state.json").read_text())["log_history"]
+    assert [log["step"] for log in history if "eval_cost" in log] == [0, 1, 2]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face import SimileRiskArguments, SimileRiskTrainer, examples
+from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.reward import score_lists
@@ -22,7 +22,7 @@ SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 def make_trainer(tmp_path, encoder_folder):
     def make(kind="marian", output="out", model=None, made=None, **flags):
         built, tokenizer = made or MAKERS[kind](tmp_path / "model")
-        pairs = examples(tokenizer, SOURCES, TARGETS, 64)
+        pairs = Pairs(tokenizer, SOURCES, TARGETS, 64)
         given = {
             **{"simile_encoder": str(encoder_folder), "use_cpu": True, "report_to": "none"},
             **{"learning_rate": 1e-3, "per_device_train_batch_size": 2, "logging_steps": 1},
@@ -132,6 +132,16 @@ def test_a_resumed_run_ends_with_the_same_bits(make_trainer, tmp_path):
     assert last[0][-1]["eval_cost"] == last[1][-1]["eval_cost"]
 
 
+def test_a_run_that_goes_on_with_another_objective_says_so(make_trainer, caplog):
+    flags = {"save_strategy": "steps", "save_steps": 1, "risk_max_tokens": 50}
+    make_trainer(max_steps=1, **flags).train()
+    caplog.clear()
+    again = make_trainer(max_steps=2, **flags | {"risk_max_tokens": 0}, mle_weight=0.5)
+    again.train(resume_from_checkpoint=True)
+    said = [r.getMessage() for r in caplog.records if "it goes on with" in r.getMessage()]
+    assert said == ["--mle-weight: this run had 0.3, it goes on with 0.5"]
+
+
 def test_nan_rewards_are_left_out(make_trainer, tmp_path, monkeypatch):
     (tmp_path / "hf_nan_reward.py").write_text(
         "def score(hyps, refs, srcs):\n"
@@ -223,5 +233,5 @@ def test_bad_input(make_trainer, tmp_path):
     refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
     refused(
         "tgt.txt:2: the target sentence is empty",
-        lambda: examples(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
+        lambda: Pairs(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
     )

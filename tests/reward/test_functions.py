@@ -32,11 +32,10 @@ def test_what_is_missing_is_said(encoder):
 
 
 def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
-    import simile_plugin.hugging_face  # noqa: F401 (see its torchaudio.py)
-
-    trl = pytest.importorskip("trl")
+    import simile_plugin.hugging_face  # noqa: F401, I001 (see its torchaudio.py)
     from datasets import Dataset
     from transformers import GPT2Config, GPT2LMHeadModel
+    from trl import GRPOConfig, GRPOTrainer
 
     from tests.hugging_face_models import SOURCES, TARGETS, t5
 
@@ -45,10 +44,10 @@ def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
     special = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
     sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "vocab_size": len(tokenizer)}
     model = GPT2LMHeadModel(GPT2Config(**sizes, **special))
-    trainer = trl.GRPOTrainer(
+    trainer = GRPOTrainer(
         model=model,
         reward_funcs=as_reward_function("simile", encoder),
-        args=trl.GRPOConfig(
+        args=GRPOConfig(
             str(tmp_path),
             max_steps=2,
             num_generations=2,
