@@ -17,12 +17,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
 from sacrebleu.dataset import DATASETS
 
 from recipes.wmt18 import archives, corpus, cost, results
 from simile_plugin.fairseq_training import architectures
+from simile_plugin.risk import candidate_distribution, expected_cost
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "wmt18"
@@ -232,6 +234,7 @@ def test_one_table_of_all_languages(tmp_path: Path) -> None:
     assert page.startswith("# A stand-in\n")
     assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in page
     assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in page
+    assert "| &nbsp;&nbsp;paper | 28.56 ‡† | 77.52 ‡† |  | 15.47 ‡† | 67.76 ‡† |  |" in page
     assert "| BLEU | 21.00 ‡ |" in page
     assert (
         "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in page
@@ -247,6 +250,18 @@ def test_one_table_of_all_languages(tmp_path: Path) -> None:
     assert page.index("after one epoch") < page.index("## Seeds")
     with pytest.raises(ValueError, match="run the step report first"):
         results.render("T", {"ru": tmp_path / "ru"})
+
+
+def test_the_papers_figures_are_whole() -> None:
+    """Each table has its cells, and the means of Table 70 are those of its four languages."""
+    sizes = {"68": 4 * 4 * 2, "69": 4 * 3, "70": 19 * 5, "7.5.1": 4, "7.5.2": 4}
+    found = {table: results.paper_figures(table) for table in sizes}
+    assert {table: len(cells) for table, cells in found.items()} == sizes
+    for (src, row, kind), mean in found["70"].items():
+        if src == "mean" and row != "1001+":  # printed as 0.08, of -0.2, 0.5, 0.4 and -0.0
+            four = [float(found["70"][src, row, kind]) for src in ("cs", "de", "ru", "tr")]
+            # printed to a tenth, the mean to a hundredth: of rounded figures up to 0.05 off
+            assert float(mean) == pytest.approx(sum(four) / 4, abs=0.051), row
 
 
 # --- cost.py
@@ -302,9 +317,10 @@ def test_the_papers_architecture() -> None:
     assert args.encoder_embed_dim == args.decoder_embed_dim == args.decoder_out_embed_dim == 256
 
 
+@pytest.mark.parametrize("name", ["fconv", "paper"])
 @pytest.mark.parametrize(("kind", "full"), [("mle", 200), ("risk", 10)])
-def test_the_papers_schedule(kind: str, full: int) -> None:
-    found = flags(RECIPE / f"config/fconv/{kind}.flags")
+def test_the_papers_schedule(name: str, kind: str, full: int) -> None:
+    found = flags(RECIPE / f"config/{name}/{kind}.flags")
     rate, smallest = float(found["--lr"]), float(found["--stop-min-lr"])
     scheduler = FixedLRSchedule.__new__(FixedLRSchedule)
     scheduler.cfg = SimpleNamespace(
@@ -316,6 +332,24 @@ def test_the_papers_schedule(kind: str, full: int) -> None:
         epoch += 1
     assert rates[:full] == [0.25] * full
     assert rates[full:] == pytest.approx([0.025, 0.0025, 0.00025])
+
+
+def test_the_objective_as_printed() -> None:
+    """Thesis, 7.3: Q = p / sum p, cost = 1 - reward, no factor, momentum 0.99, 8 candidates."""
+    own = flags(RECIPE / "config/paper/risk.flags")
+    assert "--risk-compat" not in own and "--risk-include-reference" not in own
+    printed = {
+        **{"--risk-score": "sum", "--risk-alpha": "1", "--risk-cost-scale": "1"},
+        **{"--risk-length-control": "0", "--risk-length-band": "0", "--risk-candidates": "8"},
+        **{"--optimizer": "nag", "--momentum": "0.99", "--clip-norm": "0.1", "--lr": "0.25"},
+    }
+    assert printed.items() <= own.items()
+    # two candidates of probability 0.06 and 0.02: Q is 3/4 and 1/4; their costs 0.2 and 0.6
+    scores, costs = torch.tensor([[0.06, 0.02]]).log(), torch.tensor([[0.2, 0.6]])
+    q = candidate_distribution(scores, torch.ones(1, 2, dtype=torch.bool), sharpness=1.0)
+    assert expected_cost(q, costs).item() == pytest.approx(0.75 * 0.2 + 0.25 * 0.6)
+    code = flags(RECIPE / "config/fconv/risk.flags")
+    assert (code["--risk-compat"], code["--momentum"]) == ("beyond-bleu", "0.9")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -331,7 +365,7 @@ def test_configurations_are_whole(name: str) -> None:
     names = re.findall(r"^([A-Z_]+)=", (folder / "settings.env").read_text(), re.M)
     assert names == [
         *("LINES", "WORDS", "RATIO", "VALID", "TEST", "PIECES", "SEGMENT"),
-        *("RISK_CHECKPOINT", "AFTER_EPOCH"),
+        *("RISK_CHECKPOINT", "AFTER_EPOCH", "RATED"),
     ]
     cost.planned_updates(str(folder / "mle.flags"), 100)
     cost.planned_updates(str(folder / "risk.flags"), 100)
@@ -343,7 +377,11 @@ def test_configurations_are_whole(name: str) -> None:
         (["train", "de"], {}, "got step 'train', see --help"),
         (["mle", "fr"], {}, "mle: got SRC 'fr', expected cs, de, ru or tr"),
         (["risk", "de", "bleu"], {}, "risk: got 2 arguments, expected 4"),
-        (["mle", "de"], {"ARCH": "rnn"}, "ARCH: got 'rnn', expected one of: cpu fconv modern tiny"),
+        (
+            ["mle", "de"],
+            {"ARCH": "rnn"},
+            "ARCH: got 'rnn', expected one of: cpu fconv modern paper tiny",
+        ),
         (["data", "de"], {"SIMILE_DATA": "/nowhere"}, "SIMILE_DATA: got '/nowhere', expected"),
     ],
 )
@@ -389,9 +427,10 @@ def test_every_step_of_the_grid_exists() -> None:
     rules = (RECIPE / "Snakefile").read_text()
     used = re.findall(r'\{STEP\} (\w+)((?: [^"]+)?)"', rules)
     assert {name for name, _ in used} == {
-        *("encoder", "data", "bin", "estimate", "mle", "risk", "report", "table")
+        *("encoder", "data", "bin", "estimate", "mle", "risk", "size", "report", "table")
     }
     for name, arguments in used:
         expected = {"encoder": 0, "data": 1, "bin": 1, "mle": 1, "table": 1, "risk": 4}
-        lists = 2 if name in ("estimate", "report") else expected[name]  # {LISTS} is three
+        # {LISTS} is three, {CHOICE} two
+        lists = {"estimate": 2, "report": 2, "size": 4}.get(name, expected.get(name))
         assert len(re.findall(r"\{+[^{}]+\}+", arguments)) == lists, name
