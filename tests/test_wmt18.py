@@ -22,8 +22,9 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
 from sacrebleu.dataset import DATASETS
 
-from recipes.wmt18 import archives, corpus, cost, results
+from recipes.wmt18 import archives, corpus, cost, page, results
 from simile_plugin.fairseq_training import architectures
+from simile_plugin.report import Answer, Table
 from simile_plugin.risk import candidate_distribution, expected_cost
 
 ROOT = Path(__file__).parents[1]
@@ -230,24 +231,24 @@ def write_report(folder: Path) -> None:
 def test_one_table_of_all_languages(tmp_path: Path) -> None:
     for src in ("de", "tr"):
         write_report(tmp_path / src)
-    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
-    assert page.startswith("# A stand-in\n")
-    assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in page
-    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in page
-    assert "| &nbsp;&nbsp;paper | 28.56 ‡† | 77.52 ‡† |  | 15.47 ‡† | 67.76 ‡† |  |" in page
-    assert "| BLEU | 21.00 ‡ |" in page
+    text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert text.startswith("# A stand-in\n")
+    assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in text
+    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in text
+    assert "| &nbsp;&nbsp;paper | 28.56 ‡† | 77.52 ‡† |  | 15.47 ‡† | 67.76 ‡† |  |" in text
+    assert "| BLEU | 21.00 ‡ |" in text
     assert (
-        "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in page
+        "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in text
     )
-    assert "after one epoch" not in page
+    assert "after one epoch" not in text
     for measure in results.MEASURES:
         for src in ("de", "tr"):
             folder = tmp_path / src / "results"
             (folder / f"first.{measure}.json").write_text(
                 (folder / f"test.{measure}.json").read_text()
             )
-    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
-    assert page.index("after one epoch") < page.index("## Seeds")
+    text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert text.index("after one epoch") < text.index("## Seeds")
     with pytest.raises(ValueError, match="run the step report first"):
         results.render("T", {"ru": tmp_path / "ru"})
 
@@ -262,6 +263,76 @@ def test_the_papers_figures_are_whole() -> None:
             four = [float(found["70"][src, row, kind]) for src in ("cs", "de", "ru", "tr")]
             # printed to a tenth, the mean to a hundredth: of rounded figures up to 0.05 off
             assert float(mean) == pytest.approx(sum(four) / 4, abs=0.051), row
+
+
+# --- page.py
+
+
+def texts_of(answer: Answer) -> list[list[list[str]]]:
+    """The grids of an answer's tables."""
+    return [part.grid() for part in answer.parts if isinstance(part, Table)]
+
+
+def test_counts_of_all_languages(tmp_path: Path) -> None:
+    for src, train in (("de", "84,329"), ("tr", "34")):
+        (tmp_path / src).mkdir()
+        (tmp_path / src / "counts.md").write_text(
+            f"A stand-in.\n\n| {src}-en | pairs here | pairs in the paper |\n"
+            f"| train | {train} | 284,286 |\n| valid | 500 | 7,147 |\n| test | 20 | 2,998 |\n"
+        )
+    answer = page.counts({src: tmp_path / src for src in ("de", "tr")})
+    (grid,) = texts_of(answer)
+    assert grid[1] == ["de-en", "84,329", "284,286", "500", "7,147", "20", "2,998"]
+    assert grid[2][:2] == ["tr-en", "34"] and answer.notes[0] == "de-en: A stand-in."
+
+
+def test_word_f1_is_averaged_over_the_languages() -> None:
+    def found(differences: dict[str, float]) -> dict[str, Any]:
+        rows = [
+            {"bucket": bucket, "cells": {"test": {"difference": difference}}}
+            for bucket, difference in differences.items()
+        ]
+        return {
+            **{"first_name": "BLEU", "second_name": "SIMILE", "notes": ["by a tagger"]},
+            "tables": {"frequency": rows, "pos": rows},
+            "html_folders": {"test": "compare-mt/index.html"},
+        }
+
+    data = {"de": {"lexical": found({"1": 2.0, "NUM": 1.0})}, "tr": {"lexical": found({"1": -1.0})}}
+    answer = page.lexical(data)
+    frequency, pos = texts_of(answer)
+    assert frequency[0][1:] == ["de-en", "tr-en", "mean", "de-en, paper", "tr-en, paper",
+                                "mean, paper"]  # fmt: skip
+    assert frequency[1] == ["1", "+2.00", "-1.00", "+0.50", "+0.8", "+0.1", "+0.30"]
+    assert pos[2] == ["NUM", "+1.00", "", "+1.00", "+2.2", "+1.3", "+1.48"]
+    assert "de-en: by a tagger" in answer.notes
+
+
+def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
+    costs = {
+        "cost_bleu": {"above_zero_share": 0.5, "mean_difference": 0.031},
+        "cost_simile": {"above_zero_share": 0.875, "mean_difference": 0.02},
+    }
+    rated = [{"name": "MLE", "mean": 2.0}, {"name": "SIMILE", "mean": 3.25}]
+    data = {
+        "de": {"costs": {"costs": costs}, "human": {"systems": rated}},
+        "tr": {"costs": {"costs": costs}},
+    }
+    (grid,) = texts_of(page.partial_credit(data))
+    assert grid[1] == ["de-en", "SIMILE", "87.5 %", "99.0 %", "2.0", "4.8"]
+    assert grid[2] == ["de-en", "BLEU", "50.0 %", "85.1 %", "3.1", "4.3"]
+    assert grid[3] == ["tr-en", "SIMILE", "87.5 %", "", "2.0", ""]  # the paper: German alone
+    answer = page.human({src: tmp_path / src for src in data}, data)
+    (grid,) = texts_of(answer)
+    assert grid[1] == ["de-en", "2.00", "", "3.25", "0.93", "0.85", "1.00"]
+    assert grid[2] == ["tr-en", "", "", "", "0.98", "1.03", "0.78"]
+    (note,) = answer.notes
+    assert note.startswith("tr-en: nobody has rated it; sheets for people are in ")
+
+
+def test_a_page_needs_reports(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"test.flags: not there; run the step report first"):
+        page.whole_page("T", {"de": tmp_path})
 
 
 # --- cost.py
@@ -292,11 +363,11 @@ def test_cost_of_the_paper(tmp_path: Path) -> None:
         risk_flags=str(RECIPE / "config/fconv/risk.flags"),
         trainings=18,
     )
-    page = cost.report(args)
+    text = cost.report(args)
     # 203,000 x 0.05 s = 2.8 h; 18 x 26,000 x 0.6 s = 78.0 h
-    assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in page
-    assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in page
-    assert "Together 80.8 h" in page
+    assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in text
+    assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in text
+    assert "Together 80.8 h" in text
 
 
 def test_cost_needs_a_log(tmp_path: Path) -> None:
