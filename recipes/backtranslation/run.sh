@@ -24,7 +24,7 @@
 #   FILTERS      flags of simile filter-pairs; the default are those of ParaNMT that need no encoder:
 #                "--max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates"
 #   ENCODER      an encoder for the paraphrase score (say, of recipes/encoder/bitext.sh): of ten folds
-#                of the pairs by it, only the TOP best are kept; default: none, and all folds
+#                by it of what the filters leave, only the TOP best are kept; default: none, and all folds
 #   TOP          2         folds, the paper's
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -104,24 +104,22 @@ translate_part() { # PART
     mv "$part.new" "$part.tsv"
 }
 
-# The lowest paraphrase score of the TOP best of ten folds of all pairs.
-lowest_score() {
-    simile filter-pairs "$WORK"/parts/*.tsv --max-overlap 1 --keep-duplicates --encoder "$ENCODER" \
-        --min-score -1 --deciles --json --output "$WORK/all.tsv" >"$WORK/folds.json"
-    rm "$WORK/all.tsv"
-    python -c 'import json, sys
-folds = json.load(open(sys.argv[1]))["deciles"]["score"]
-print(folds[-min(int(sys.argv[2]), len(folds))]["low"])' "$WORK/folds.json" "$TOP"
-}
-
 filter_all() {
-    local score=() lowest
-    if [ -n "${ENCODER:-}" ]; then
-        lowest=$(lowest_score)
-        say "The $TOP best of ten folds have a paraphrase score of $lowest and more"
-        score=(--encoder "$ENCODER" --min-score "$lowest")
+    if [ -z "${ENCODER:-}" ]; then
+        simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}"
+        return
     fi
-    simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}" "${score[@]}"
+    local all=$WORK/filtered.tsv again=(--max-overlap 1 --keep-duplicates --encoder "$ENCODER") lowest
+    simile filter-pairs "$WORK"/parts/*.tsv --output "$all" "${filters[@]}"
+    simile filter-pairs "$all" "${again[@]}" --min-score -1 --deciles --json --output "$all.scored" \
+        >"$WORK/folds.json"
+    rm "$all.scored"
+    # The lowest paraphrase score of the TOP best folds.
+    lowest=$(python -c 'import json, sys
+folds = json.load(open(sys.argv[1]))["deciles"]["score"]
+print(folds[-min(int(sys.argv[2]), len(folds))]["low"])' "$WORK/folds.json" "$TOP")
+    say "The $TOP best of ten folds: a paraphrase score of $lowest and more"
+    simile filter-pairs "$all" "${again[@]}" --min-score "$lowest" --output "$OUTPUT"
 }
 
 say "Back-translating $foreign in $WORK"
