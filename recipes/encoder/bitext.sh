@@ -37,11 +37,11 @@ data=${SIMILE_DATA:-}
 TEST=${TEST:-$data/newstest/$pair/newstest2018}
 shopt -s nullglob
 
-# side PREFIX LANGUAGE: the file of one side, plain or .gz.
+# side NAME PREFIX LANGUAGE: the file of one side, plain or .gz; NAME is the setting that names it.
 side() {
-    [ -e "$1.$2" ] && echo "$1.$2" && return
-    [ -e "$1.$2.gz" ] || die "PREFIX: neither $1.$2 nor $1.$2.gz is there"
-    echo "$1.$2.gz"
+    if [ -e "$2.$3" ]; then echo "$2.$3" && return; fi
+    [ -e "$2.$3.gz" ] || die "$1: neither $2.$3 nor $2.$3.gz is there"
+    echo "$2.$3.gz"
 }
 
 prefixes=("$@")
@@ -64,20 +64,23 @@ else
     read -ra judgements <<<"${JUDGEMENTS:-}"
 fi
 read -ra more <<<"${EXCLUDE:-}"
+test_src=$(side TEST "$TEST" "$SRC") test_tgt=$(side TEST "$TEST" "$TGT")
+for prefix in "${prefixes[@]}"; do
+    for language in "$SRC" "$TGT"; do side PREFIX "$prefix" "$language" >/dev/null; done
+done
 
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 if has_gpu; then DEVICE=${DEVICE:-cuda}; else DEVICE=${DEVICE:-cpu}; fi
 mkdir -p "$WORK"
-excluded=("${more[@]}" "${judgements[@]}" "$data"/sts/*/STS.input.*.txt
+excluded=("$test_src" "$test_tgt" "${more[@]}" "${judgements[@]}" "$data"/sts/*/STS.input.*.txt
     "$data"/newstest/"$pair"/newstest201[578].*.gz "$data/tatoeba-$pair"/test.*.gz)
-for language in "$SRC" "$TGT"; do excluded+=("$(side "$TEST" "$language")"); done
 
 collect() { # PREFIXES...
     local prefix
     for prefix in "$@"; do
-        paste <(zcat -f "$(side "$prefix" "$TGT")") <(zcat -f "$(side "$prefix" "$SRC")")
+        paste <(zcat -f "$(side PREFIX "$prefix" "$TGT")") <(zcat -f "$(side PREFIX "$prefix" "$SRC")")
     done >"$WORK/raw.tsv"
     # Two languages share few trigrams: what does share them was not translated.
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --exclude "${excluded[@]}" \
@@ -96,9 +99,8 @@ say "Bitext of $TGT and $SRC, in $WORK: ${#prefixes[@]} corpora"
 once collect collect "${prefixes[@]}"
 say "Training the encoder ($STEPS minibatches)"
 AFTER=collect once train train "$FLAGS_FILE" "$STEPS"
-say "Translations found among all of $(side "$TEST" "$TGT"), both ways"
-simile mine-bitext "$WORK/encoder" --source "$(side "$TEST" "$SRC")" \
-    --target "$(side "$TEST" "$TGT")" --aligned
+say "Translations found among all of $TEST, both ways"
+simile mine-bitext "$WORK/encoder" --source "$test_src" --target "$test_tgt" --aligned
 ask=()
 [ ${#sts[@]} = 0 ] || ask+=(--sts "${sts[@]}")
 [ ${#judgements[@]} = 0 ] || ask+=(--judgements "${judgements[@]}")
