@@ -46,6 +46,7 @@ setup(
         "compare-mt",
         "jinja2",  # the pages of simile report and human-eval; torch needs it too
         "six",  # compare-mt imports it and does not declare it
+        "textblob",  # parts of speech where spaCy has no model
     ],
     extras_require={
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18

@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {
         *("files", "encoder", "reward", "statistics", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),
-        *("tqdm", "jinja2"),
+        *("tqdm", "jinja2", "textblob"),
     },
     "fairseq_hooks": {"files", "risk", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {

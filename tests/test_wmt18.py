@@ -17,12 +17,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule
 from sacrebleu.dataset import DATASETS
 
-from recipes.wmt18 import archives, corpus, cost, results
+from recipes.wmt18 import archives, corpus, cost, page, results
 from simile_plugin.fairseq_training import architectures
+from simile_plugin.report import Answer, Table
+from simile_plugin.risk import candidate_distribution, expected_cost
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "wmt18"
@@ -228,25 +231,108 @@ def write_report(folder: Path) -> None:
 def test_one_table_of_all_languages(tmp_path: Path) -> None:
     for src in ("de", "tr"):
         write_report(tmp_path / src)
-    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
-    assert page.startswith("# A stand-in\n")
-    assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in page
-    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in page
-    assert "| BLEU | 21.00 ‡ |" in page
+    text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert text.startswith("# A stand-in\n")
+    assert "| Model | de-en BLEU | de-en SIM | de-en SIMILE | tr-en BLEU |" in text
+    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ |" in text
+    assert "| &nbsp;&nbsp;paper | 28.56 ‡† | 77.52 ‡† |  | 15.47 ‡† | 67.76 ‡† |  |" in text
+    assert "| BLEU | 21.00 ‡ |" in text
     assert (
-        "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in page
+        "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in text
     )
-    assert "after one epoch" not in page
+    assert "after one epoch" not in text
     for measure in results.MEASURES:
         for src in ("de", "tr"):
             folder = tmp_path / src / "results"
             (folder / f"first.{measure}.json").write_text(
                 (folder / f"test.{measure}.json").read_text()
             )
-    page = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
-    assert page.index("after one epoch") < page.index("## Seeds")
+    text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+    assert text.index("after one epoch") < text.index("## Seeds")
     with pytest.raises(ValueError, match="run the step report first"):
         results.render("T", {"ru": tmp_path / "ru"})
+
+
+def test_the_papers_figures_are_whole() -> None:
+    """Each table has its cells, and the means of Table 70 are those of its four languages."""
+    sizes = {"68": 4 * 4 * 2, "69": 4 * 3, "70": 19 * 5, "7.5.1": 4, "7.5.2": 4}
+    found = {table: results.paper_figures(table) for table in sizes}
+    assert {table: len(cells) for table, cells in found.items()} == sizes
+    for (src, row, kind), mean in found["70"].items():
+        if src == "mean" and row != "1001+":  # printed as 0.08, of -0.2, 0.5, 0.4 and -0.0
+            four = [float(found["70"][src, row, kind]) for src in ("cs", "de", "ru", "tr")]
+            # printed to a tenth, the mean to a hundredth: of rounded figures up to 0.05 off
+            assert float(mean) == pytest.approx(sum(four) / 4, abs=0.051), row
+
+
+# --- page.py
+
+
+def texts_of(answer: Answer) -> list[list[list[str]]]:
+    """The grids of an answer's tables."""
+    return [part.grid() for part in answer.parts if isinstance(part, Table)]
+
+
+def test_counts_of_all_languages(tmp_path: Path) -> None:
+    for src, train in (("de", "84,329"), ("tr", "34")):
+        (tmp_path / src).mkdir()
+        (tmp_path / src / "counts.md").write_text(
+            f"A stand-in.\n\n| {src}-en | pairs here | pairs in the paper |\n"
+            f"| train | {train} | 284,286 |\n| valid | 500 | 7,147 |\n| test | 20 | 2,998 |\n"
+        )
+    answer = page.counts({src: tmp_path / src for src in ("de", "tr")})
+    (grid,) = texts_of(answer)
+    assert grid[1] == ["de-en", "84,329", "284,286", "500", "7,147", "20", "2,998"]
+    assert grid[2][:2] == ["tr-en", "34"] and answer.notes[0] == "de-en: A stand-in."
+
+
+def test_word_f1_is_averaged_over_the_languages() -> None:
+    def found(differences: dict[str, float]) -> dict[str, Any]:
+        rows = [
+            {"bucket": bucket, "cells": {"test": {"difference": difference}}}
+            for bucket, difference in differences.items()
+        ]
+        return {
+            **{"first_name": "BLEU", "second_name": "SIMILE", "notes": ["by a tagger"]},
+            "tables": {"frequency": rows, "pos": rows},
+            "html_folders": {"test": "compare-mt/index.html"},
+        }
+
+    data = {"de": {"lexical": found({"1": 2.0, "NUM": 1.0})}, "tr": {"lexical": found({"1": -1.0})}}
+    answer = page.lexical(data)
+    frequency, pos = texts_of(answer)
+    assert frequency[0][1:] == ["de-en", "tr-en", "mean", "de-en, paper", "tr-en, paper",
+                                "mean, paper"]  # fmt: skip
+    assert frequency[1] == ["1", "+2.00", "-1.00", "+0.50", "+0.8", "+0.1", "+0.30"]
+    assert pos[2] == ["NUM", "+1.00", "", "+1.00", "+2.2", "+1.3", "+1.48"]
+    assert "de-en: by a tagger" in answer.notes
+
+
+def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
+    costs = {
+        "cost_bleu": {"above_zero_share": 0.5, "mean_difference": 0.031},
+        "cost_simile": {"above_zero_share": 0.875, "mean_difference": 0.02},
+    }
+    rated = [{"name": "MLE", "mean": 2.0}, {"name": "SIMILE", "mean": 3.25}]
+    data = {
+        "de": {"costs": {"costs": costs}, "human": {"systems": rated}},
+        "tr": {"costs": {"costs": costs}},
+    }
+    (grid,) = texts_of(page.partial_credit(data))
+    assert grid[1] == ["de-en", "SIMILE", "87.5 %", "99.0 %", "2.0", "4.8"]
+    assert grid[2] == ["de-en", "BLEU", "50.0 %", "85.1 %", "3.1", "4.3"]
+    assert grid[3] == ["tr-en", "SIMILE", "87.5 %", "", "2.0", ""]  # the paper: German alone
+    answer = page.human({src: tmp_path / src for src in data}, data)
+    (grid,) = texts_of(answer)
+    assert grid[1] == ["de-en", "2.00", "", "3.25", "0.93", "0.85", "1.00"]
+    assert grid[2] == ["tr-en", "", "", "", "0.98", "1.03", "0.78"]
+    (note,) = answer.notes
+    assert note.startswith("tr-en: nobody has rated it; sheets for people are in ")
+
+
+def test_a_page_needs_reports(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"test.flags: not there; run the step report first"):
+        page.whole_page("T", {"de": tmp_path})
 
 
 # --- cost.py
@@ -277,11 +363,11 @@ def test_cost_of_the_paper(tmp_path: Path) -> None:
         risk_flags=str(RECIPE / "config/fconv/risk.flags"),
         trainings=18,
     )
-    page = cost.report(args)
+    text = cost.report(args)
     # 203,000 x 0.05 s = 2.8 h; 18 x 26,000 x 0.6 s = 78.0 h
-    assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in page
-    assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in page
-    assert "Together 80.8 h" in page
+    assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in text
+    assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in text
+    assert "Together 80.8 h" in text
 
 
 def test_cost_needs_a_log(tmp_path: Path) -> None:
@@ -302,9 +388,10 @@ def test_the_papers_architecture() -> None:
     assert args.encoder_embed_dim == args.decoder_embed_dim == args.decoder_out_embed_dim == 256
 
 
+@pytest.mark.parametrize("name", ["fconv", "paper"])
 @pytest.mark.parametrize(("kind", "full"), [("mle", 200), ("risk", 10)])
-def test_the_papers_schedule(kind: str, full: int) -> None:
-    found = flags(RECIPE / f"config/fconv/{kind}.flags")
+def test_the_papers_schedule(name: str, kind: str, full: int) -> None:
+    found = flags(RECIPE / f"config/{name}/{kind}.flags")
     rate, smallest = float(found["--lr"]), float(found["--stop-min-lr"])
     scheduler = FixedLRSchedule.__new__(FixedLRSchedule)
     scheduler.cfg = SimpleNamespace(
@@ -316,6 +403,24 @@ def test_the_papers_schedule(kind: str, full: int) -> None:
         epoch += 1
     assert rates[:full] == [0.25] * full
     assert rates[full:] == pytest.approx([0.025, 0.0025, 0.00025])
+
+
+def test_the_objective_as_printed() -> None:
+    """Thesis, 7.3: Q = p / sum p, cost = 1 - reward, no factor, momentum 0.99, 8 candidates."""
+    own = flags(RECIPE / "config/paper/risk.flags")
+    assert "--risk-compat" not in own and "--risk-include-reference" not in own
+    printed = {
+        **{"--risk-score": "sum", "--risk-alpha": "1", "--risk-cost-scale": "1"},
+        **{"--risk-length-control": "0", "--risk-length-band": "0", "--risk-candidates": "8"},
+        **{"--optimizer": "nag", "--momentum": "0.99", "--clip-norm": "0.1", "--lr": "0.25"},
+    }
+    assert printed.items() <= own.items()
+    # two candidates of probability 0.06 and 0.02: Q is 3/4 and 1/4; their costs 0.2 and 0.6
+    scores, costs = torch.tensor([[0.06, 0.02]]).log(), torch.tensor([[0.2, 0.6]])
+    q = candidate_distribution(scores, torch.ones(1, 2, dtype=torch.bool), sharpness=1.0)
+    assert expected_cost(q, costs).item() == pytest.approx(0.75 * 0.2 + 0.25 * 0.6)
+    code = flags(RECIPE / "config/fconv/risk.flags")
+    assert (code["--risk-compat"], code["--momentum"]) == ("beyond-bleu", "0.9")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -331,7 +436,7 @@ def test_configurations_are_whole(name: str) -> None:
     names = re.findall(r"^([A-Z_]+)=", (folder / "settings.env").read_text(), re.M)
     assert names == [
         *("LINES", "WORDS", "RATIO", "VALID", "TEST", "PIECES", "SEGMENT"),
-        *("RISK_CHECKPOINT", "AFTER_EPOCH"),
+        *("RISK_CHECKPOINT", "AFTER_EPOCH", "RATED"),
     ]
     cost.planned_updates(str(folder / "mle.flags"), 100)
     cost.planned_updates(str(folder / "risk.flags"), 100)
@@ -343,7 +448,11 @@ def test_configurations_are_whole(name: str) -> None:
         (["train", "de"], {}, "got step 'train', see --help"),
         (["mle", "fr"], {}, "mle: got SRC 'fr', expected cs, de, ru or tr"),
         (["risk", "de", "bleu"], {}, "risk: got 2 arguments, expected 4"),
-        (["mle", "de"], {"ARCH": "rnn"}, "ARCH: got 'rnn', expected one of: cpu fconv modern tiny"),
+        (
+            ["mle", "de"],
+            {"ARCH": "rnn"},
+            "ARCH: got 'rnn', expected one of: cpu fconv modern paper tiny",
+        ),
         (["data", "de"], {"SIMILE_DATA": "/nowhere"}, "SIMILE_DATA: got '/nowhere', expected"),
     ],
 )
@@ -389,9 +498,10 @@ def test_every_step_of_the_grid_exists() -> None:
     rules = (RECIPE / "Snakefile").read_text()
     used = re.findall(r'\{STEP\} (\w+)((?: [^"]+)?)"', rules)
     assert {name for name, _ in used} == {
-        *("encoder", "data", "bin", "estimate", "mle", "risk", "report", "table")
+        *("encoder", "data", "bin", "estimate", "mle", "risk", "size", "report", "table")
     }
     for name, arguments in used:
         expected = {"encoder": 0, "data": 1, "bin": 1, "mle": 1, "table": 1, "risk": 4}
-        lists = 2 if name in ("estimate", "report") else expected[name]  # {LISTS} is three
+        # {LISTS} is three, {CHOICE} two
+        lists = {"estimate": 2, "report": 2, "size": 4}.get(name, expected.get(name))
         assert len(re.findall(r"\{+[^{}]+\}+", arguments)) == lists, name

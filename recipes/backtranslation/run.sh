@@ -15,14 +15,17 @@
 #
 # Settings (environment variables, with their defaults):
 #   WORK         work/backtranslation in the repository: everything that is made
-#   OUTPUT       $WORK/paraphrases.tsv: reference TAB translation
+#   OUTPUT       $WORK/paraphrases.tsv: reference TAB translation TAB its score by the model (mean
+#                log-probability of its tokens, base 2)
 #   PART         20000     sentences translated at a time
-#   BEAM         5
+#   BEAM         12        the paper's
 #   MAX_TOKENS   4000      of a batch
 #   REMOVE_BPE   sentencepiece; subword_nmt for models of subword-nmt
 #   FILTERS      flags of simile filter-pairs; the default are those of ParaNMT that need no encoder:
-#                "--max-overlap 0.2 --min-tokens 3 --max-tokens 50 --near-duplicates".
-#                With an encoder of ours also, say, "--encoder DIR --min-score 0.5"
+#                "--max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates"
+#   ENCODER      an encoder for the paraphrase score (say, of recipes/encoder/bitext.sh): of ten folds
+#                by it of what the filters leave, only the TOP best are kept; default: none, and all folds
+#   TOP          2         folds, the paper's
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -40,11 +43,14 @@ extra=("$@")
 WORK=${WORK:-$ROOT/work/backtranslation}
 OUTPUT=${OUTPUT:-$WORK/paraphrases.tsv}
 PART=${PART:-20000}
-BEAM=${BEAM:-5}
+BEAM=${BEAM:-12}
 MAX_TOKENS=${MAX_TOKENS:-4000}
 REMOVE_BPE=${REMOVE_BPE:-sentencepiece}
-FILTERS=${FILTERS---max-overlap 0.2 --min-tokens 3 --max-tokens 50 --near-duplicates}
+FILTERS=${FILTERS---max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates}
 read -ra filters <<<"$FILTERS"
+TOP=${TOP:-2}
+[[ $TOP =~ ^([1-9]|10)$ ]] || die "TOP: got '$TOP', expected 1 to 10 folds"
+[ -z "${ENCODER:-}" ] || [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -92,14 +98,28 @@ translate_part() { # PART
         die "fairseq-interactive failed, see above (all of it: $part.log)"
     }
     # D-12 TAB score TAB translation, where 12 is the line from 0; a sentence that is too long has none.
-    awk -F '\t' 'NR == FNR { if ($1 ~ /^D-[0-9]+$/) of[substr($1, 3)] = $3; next }
-        of[FNR - 1] != "" { print $0 "\t" of[FNR - 1] }' "$part.log" "$part.reference" >"$part.new"
+    awk -F '\t' 'NR == FNR { if ($1 ~ /^D-[0-9]+$/ && $3 != "") of[substr($1, 3)] = $3 "\t" $2; next }
+        FNR - 1 in of { print $0 "\t" of[FNR - 1] }' "$part.log" "$part.reference" >"$part.new"
     [ -s "$part.new" ] || die "no translation came out of $part.segmented (see $part.log)"
     mv "$part.new" "$part.tsv"
 }
 
 filter_all() {
-    simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}"
+    if [ -z "${ENCODER:-}" ]; then
+        simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}"
+        return
+    fi
+    local all=$WORK/filtered.tsv again=(--max-overlap 1 --keep-duplicates --encoder "$ENCODER") lowest
+    simile filter-pairs "$WORK"/parts/*.tsv --output "$all" "${filters[@]}"
+    simile filter-pairs "$all" "${again[@]}" --min-score -1 --deciles --json --output "$all.scored" \
+        >"$WORK/folds.json"
+    rm "$all.scored"
+    # The lowest paraphrase score of the TOP best folds.
+    lowest=$(python -c 'import json, sys
+folds = json.load(open(sys.argv[1]))["deciles"]["score"]
+print(folds[-min(int(sys.argv[2]), len(folds))]["low"])' "$WORK/folds.json" "$TOP")
+    say "The $TOP best of ten folds: a paraphrase score of $lowest and more"
+    simile filter-pairs "$all" "${again[@]}" --min-score "$lowest" --output "$OUTPUT"
 }
 
 say "Back-translating $foreign in $WORK"
@@ -112,6 +132,6 @@ for path in "${parts[@]}"; do
     steps=${steps:-}${steps:+ }part-${part##*/}
 done
 say "Filtering $(cat "$WORK"/parts/*.tsv | wc -l) pairs: $FILTERS"
-AFTER=$steps once filter filter_all "$OUTPUT" "${filters[@]}"
+AFTER=$steps once filter filter_all "$OUTPUT" "${ENCODER:-}" "$TOP" "${filters[@]}"
 say "Paraphrases: $OUTPUT ($(wc -l <"$OUTPUT") pairs)"
 say "An encoder of them: simile train-encoder $OUTPUT --output encoder"

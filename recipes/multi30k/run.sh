@@ -179,8 +179,11 @@ report() {
         done
         systems+=(--sys "${reward^^}=${files#,}") logs+=(--log "${reward^^}=${traces#,}")
     done
+    # Systems of other n-best sizes, if nbest.sh has trained any.
+    [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
+        --compare-mt "$WORK/compare-mt" \
         --svg "$WORK/curves.svg" --out "$WORK/results.md" \
         --html "$WORK/report.html" --title "Multi30k $SRC-en"
 }

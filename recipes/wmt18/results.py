@@ -1,11 +1,12 @@
-"""Choice of gamma on validation, and one table of all languages.
+"""Choice of gamma on validation, and one table of all languages, beside the paper's figures.
 
 results.py choose --measure bleu --scores out/valid --costs "bleu half" --gammas "0.2 0.3" --seeds 1
 results.py table --title "The paper's corpora" de=work/wmt18/fconv/de tr=work/wmt18/fconv/tr
 
 `choose` reads COST.GAMMA.SEED.json as simile score --json prints it, and prints COST=GAMMA for the
 gamma of the highest mean over the seeds. `table` reads results/{test,first}.{bleu,sim,simile}.json
-as simile report --json prints them: of each measure, the systems that were chosen by it.
+as simile report --json prints them: of each measure, the systems that were chosen by it; test is
+the test set, first the validation set after one epoch of risk training (thesis, 7.5.2).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+PAPER = Path(__file__).with_name("paper-tables.tsv")
+TABLES = {"test": "68", "first": "7.5.2"}
 MEASURES = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE"}
 SIGNIFICANT = 0.05
 WALL = re.compile(r"\bwall=([0-9.]+)")
@@ -69,6 +72,13 @@ def read_results(folder: Path, split: str, measure: str) -> dict[str, Any]:
     return results
 
 
+def paper_figures(table: str) -> dict[tuple[str, str, str], str]:
+    """(language, row, column) -> what a table of the paper says, as it is printed there."""
+    lines = PAPER.read_text("utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return {(src, row, column): value for name, src, row, column, value in rows if name == table}
+
+
 def daggers(against: list[dict[str, Any]]) -> str:
     """‡ where better than MLE, † where better than BLEU, p < 0.05, as the paper marks them."""
     better = {
@@ -101,20 +111,33 @@ def markdown(rows: list[list[str]]) -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in lines)
 
 
-def score_table(folders: dict[str, Path], split: str) -> str:
-    """Systems by language and measure, the paper's layout."""
+def score_groups(folders: dict[str, Path], split: str) -> tuple[list[str], list[list[list[str]]]]:
+    """Systems by language and measure, the paper's layout: headings, and for each system its row
+    and, where the paper has one, the paper's.
+    """
+    paper = paper_figures(TABLES[split])
     head, columns = ["Model"], []
     for language, folder in folders.items():
         for measure, name in MEASURES.items():
             head.append(f"{language}-en {name}")
-            columns.append((measure, read_results(folder, split, measure)["systems"]))
-    rows = [head]
-    for place, system in enumerate(columns[0][1]):
-        cells = [system["name"]]
-        for measure, systems in columns:
+            columns.append((language, measure, read_results(folder, split, measure)["systems"]))
+    groups = []
+    for place, system in enumerate(columns[0][2]):
+        ours, theirs = [system["name"]], ["paper"]
+        for language, measure, systems in columns:
             score = systems[place]["scores"][measure]
-            cells.append(f"{score['value']:.2f} {daggers(score['against'])}".strip())
-        rows.append(cells)
+            ours.append(f"{score['value']:.2f} {daggers(score['against'])}".strip())
+            theirs.append(paper.get((language, system["name"], measure), ""))
+        groups.append([ours, theirs] if any(theirs[1:]) else [ours])
+    return head, groups
+
+
+def score_table(folders: dict[str, Path], split: str) -> str:
+    """The same in markdown."""
+    head, groups = score_groups(folders, split)
+    rows = [head]
+    for ours, *theirs in groups:
+        rows += [ours, *(["&nbsp;&nbsp;paper", *row[1:]] for row in theirs)]
     return markdown(rows)
 
 
@@ -142,10 +165,13 @@ def render(title: str, folders: dict[str, Path]) -> str:
     results = read_results(next(iter(folders.values())), "test", "bleu")
     test, first = results["test"], list[str]()
     if all((folder / "results" / "first.bleu.json").exists() for folder in folders.values()):
-        first = ["\n## Test, after one epoch of risk training\n", score_table(folders, "first")]
+        first = [
+            "\n## Validation, after one epoch of risk training (7.5.2)\n",
+            score_table(folders, "first"),
+        ]
     parts = [
         f"# {title}\n",
-        "## Test, newstest2018\n",
+        "## Test, newstest2018 (Table 68)\n",
         score_table(folders, "test"),
         f"‡ better than MLE, † better than BLEU: p < {SIGNIFICANT}, paired {test['kind']}, "
         f"{test['resamples']:,} resamples. Where several gammas were trained, that of each "

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The experiment of "Beyond BLEU" for one language, from nothing to its table: data, reward encoder,
-# MLE model, risk-trained models for every cost, gamma and seed, report.
+# The experiment of "Beyond BLEU" for one language, from nothing to its tables and figures: data, reward
+# encoder, MLE model, risk-trained models for every cost, gamma and seed, and for several sizes of
+# n-best lists, and WORK/ARCH/report.html.
 # Run it again after an interruption: what is done is skipped, trainings resume.
 #
 #   recipes/wmt18/run.sh cs|de|ru|tr [--arch NAME]
 #
-#   --arch   fconv    the paper's model, optimiser and schedule (default)
+#   --arch   fconv    the paper's model, optimiser and schedule, the objective of its code (default)
+#            paper    the same with the objective as the paper prints it
 #            modern   a Transformer with Adam
 #            cpu      stand-in: the paper's model at a size for one core
 #            tiny     a minute, to see every step run
@@ -14,6 +16,8 @@
 #   COSTS         "bleu half simile"
 #   GAMMAS        "0.2 0.3 0.4"    one is chosen on validation, by each measure that is reported
 #   SEEDS         "1 2"            of each risk training
+#   SIZES         n-best sizes of Figure 13, for bleu and simile; default, as in the paper: of de
+#                 "2 4 8 16", of the others none
 #   WORK, SIMILE_DATA, ENCODER, SIM, FLAGS    see step.sh --help
 #
 # All languages at once, on several GPUs or by Slurm: the Snakefile beside this file.
@@ -31,6 +35,8 @@ esac
 COSTS=${COSTS:-bleu half simile}
 GAMMAS=${GAMMAS:-0.2 0.3 0.4}
 SEEDS=${SEEDS:-1 2}
+[ "$src" != de ] || SIZES=${SIZES-2 4 8 16}
+export SIZES=${SIZES:-}
 step=$ROOT/recipes/wmt18/step.sh
 
 say "WMT 2018 $src-en, ${ARCH:-fconv}: data"
@@ -48,6 +54,13 @@ for seed in $SEEDS; do
             say "Risk training: $cost, gamma $gamma, seed $seed"
             "$step" risk "$src" "$cost" "$gamma" "$seed"
         done
+    done
+done
+for size in $SIZES; do
+    for cost in bleu simile; do
+        case " $COSTS " in *" $cost "*) ;; *) continue ;; esac
+        say "Lists of $size candidates: $cost"
+        "$step" size "$src" "$cost" "$size" "$GAMMAS" "$SEEDS"
     done
 done
 say "Report"

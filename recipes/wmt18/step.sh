@@ -8,11 +8,13 @@
 #   recipes/wmt18/step.sh estimate SRC COSTS GAMMAS SEEDS what training would take, from 100 updates
 #   recipes/wmt18/step.sh mle SRC                         MLE model, and its translations
 #   recipes/wmt18/step.sh risk SRC COST GAMMA SEED        risk-trained model, and its translations
-#   recipes/wmt18/step.sh report SRC COSTS GAMMAS SEEDS   gamma chosen on validation, tables, page
-#   recipes/wmt18/step.sh table LANGUAGES                 one table of all languages (reports first)
+#   recipes/wmt18/step.sh size SRC COST N GAMMAS SEEDS    the same with lists of N candidates
+#   recipes/wmt18/step.sh report SRC COSTS GAMMAS SEEDS   gamma chosen on validation, scores, sheets
+#   recipes/wmt18/step.sh table LANGUAGES                 table.md and report.html (reports first)
 #
 # SRC is cs, de, ru or tr; COST bleu, half or simile. COSTS, GAMMAS, SEEDS and LANGUAGES are lists,
-# such as "bleu half simile" "0.2 0.3 0.4" "1 2".
+# such as "bleu half simile" "0.2 0.3 0.4" "1 2". size takes the gamma with the best validation BLEU,
+# and the first seed.
 #
 # Settings (environment variables, with their defaults):
 #   ARCH          fconv     a folder of config/: its files hold all sizes and hyper-parameters
@@ -22,6 +24,9 @@
 #                 SIMILE_DATA by recipes/encoder, else ParaNMT-50M's 16.77 million pairs as the paper
 #                 does; with SIM=published it converts the authors' own
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+#   SIZES         for estimate: the N of the trainings of step size, if there will be any
+#   SPACY_MODEL   parts of speech by this model; default: en_core_web_sm if it is installed, else
+#                 TextBlob's tagger
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -43,6 +48,7 @@ encoder) wanted 1 "$@" ;;
 table) wanted 2 "$@" ;;
 data | bin | mle) wanted 2 "$@" ;;
 risk | report | estimate) wanted 5 "$@" ;;
+size) wanted 6 "$@" ;;
 *) die "got step '$step', see --help" ;;
 esac
 case $step:$SRC in
@@ -70,7 +76,7 @@ encoder | table) WORK=$TOP ;;
 esac
 mkdir -p "$WORK"
 case $DEVICE:$step in
-cuda:encoder | cuda:estimate | cuda:mle | cuda:risk) one_gpu "$TOP" ;;
+cuda:encoder | cuda:estimate | cuda:mle | cuda:risk | cuda:size) one_gpu "$TOP" ;;
 esac
 
 # flags_of FILE: what a file of flags holds, one word a line.
@@ -203,19 +209,31 @@ train() {
 train_mle() { # FLAGS-FILE
     train mle "$1"
     translate_split mle test checkpoint_best.pt
+    translate_split mle valid checkpoint_best.pt
+    plain_text
+    # The lists of which the page shows the costs (Figure 11), before any risk training.
+    generate "$WORK/out/valid/mle.nbest.new" "$WORK/bin" -s "$SRC" -t en --gen-subset valid \
+        --path "$WORK/mle/checkpoint_best.pt" --beam 8 --nbest 8 --batch-size 50 "${plain[@]}"
+    mv "$WORK/out/valid/mle.nbest.new" "$WORK/out/valid/mle.nbest"
+}
+
+# train_from_mle SYSTEM FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG FLAGS...
+train_from_mle() {
+    local system=$1 own=()
+    [ "$SEGMENT" != moses ] || own=(--risk-detok moses)
+    # What another encoder trained is not gone on with.
+    cmp -s "$6" "$WORK/$system/encoder.json" || {
+        rm -rf "${WORK:?}/$system"
+        mkdir -p "$WORK/$system"
+        cp "$6" "$WORK/$system/encoder.json"
+    }
+    train "$system" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
+        --reward "$3" --mle-weight "$4" --seed "$5" --simile-encoder "$ENCODER" "${own[@]}" "${@:7}"
 }
 
 train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG
-    local system=$2.$3.$4 own=()
-    [ "$SEGMENT" != moses ] || own=(--risk-detok moses)
-    # What another encoder trained is not gone on with.
-    cmp -s "$5" "$WORK/$system/encoder.json" || {
-        rm -rf "${WORK:?}/$system"
-        mkdir -p "$WORK/$system"
-        cp "$5" "$WORK/$system/encoder.json"
-    }
-    first_epoch=$AFTER_EPOCH train "$system" "$1" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
-        --reward "$2" --mle-weight "$3" --seed "$4" --simile-encoder "$ENCODER" "${own[@]}"
+    local system=$2.$3.$4
+    first_epoch=$AFTER_EPOCH train_from_mle "$system" "$@"
     translate_split "$system" valid "$RISK_CHECKPOINT"
     translate_split "$system" test "$RISK_CHECKPOINT"
     if [ -n "$AFTER_EPOCH" ]; then
@@ -225,10 +243,34 @@ train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG
     [ "$RISK_CHECKPOINT" = checkpoint_last.pt ] || rm "$WORK/$system/checkpoint_last.pt"
 }
 
-translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: test, after one epoch
-    local out=$WORK/out/$2/$1 subset=$2 plain=(--remove-bpe sentencepiece)
+# Figure 13: a system of N candidates; that of the configuration's own N is there already.
+train_size() { # FLAGS-FILE COST N GAMMAS SEEDS ENCODER-CONFIG
+    local gamma seed=${5%% *} own system=$2.n$3 out=$WORK/sizes/${2^^}.n$3.${5%% *}.txt
+    gamma=$(python "$HERE/results.py" choose --measure bleu --scores "$WORK/out/valid" \
+        --costs "$2" --gammas "$4" --seeds "$5") || die "no gamma could be chosen, see above"
+    gamma=${gamma#*=}
+    own=$(flags_of "$1" | sed -n '/^--risk-candidates$/{n;p}')
+    mkdir -p "$WORK/sizes"
+    cp "$WORK/out/test/mle.txt" "$WORK/sizes/mle.txt"
+    if [ "$3" = "$own" ]; then
+        cp "$WORK/out/test/$2.$gamma.$seed.txt" "$out"
+        return
+    fi
+    train_from_mle "$system" "$1" "$2" "$gamma" "$seed" "$6" --risk-candidates "$3"
+    translate_split "$system" test "$RISK_CHECKPOINT"
+    mv "$WORK/out/test/$system.txt" "$out"
+    rm "$WORK/$system"/checkpoint_*.pt
+}
+
+plain_text() { # sets plain: flags of fairseq-generate that undo the segmentation
+    plain=(--remove-bpe sentencepiece)
     [ "$SEGMENT" != moses ] || plain=(--remove-bpe --tokenizer moses)
-    [ "$2" != first ] || subset="test"
+}
+
+translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: validation, after one epoch
+    local out=$WORK/out/$2/$1 subset=$2 plain
+    plain_text
+    [ "$2" != first ] || subset="valid"
     mkdir -p "$WORK/out/$2"
     translate "$out.txt" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$3" --gen-subset "$subset" \
         --beam 5 --batch-size 50 "${plain[@]}"
@@ -290,58 +332,108 @@ estimate() { # COSTS GAMMAS SEEDS
     rm -rf "$WORK"/estimate.{mle,risk}
     python "$HERE/cost.py" --mle "$WORK/logs/estimate.mle.log" --risk "$WORK/logs/estimate.risk.log" \
         --mle-flags "$CONFIG/mle.flags" --risk-flags "$CONFIG/risk.flags" \
-        --trainings $(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3"))) |
+        --trainings $(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3") +
+            2 * $(wc -w <<<"${SIZES:-}"))) |
         tee "$WORK/estimate.md"
 }
 
-# systems SPLIT MEASURE: the --sys and --log flags of the systems chosen by a measure.
-systems() { # SPLIT GAMMA-OF-COST... (as bleu=0.3)
-    local choice seed files logs
-    echo "--sys MLE=$WORK/out/test/mle.txt"
+# systems SPLIT GAMMA-OF-COST...: flags of simile report, a word a line, say bleu=0.3 as BLEU.
+systems() {
+    local choice seed files split=$1
+    [ "$split" != first ] || split=valid # after one epoch: compared with the MLE model on validation
+    printf '%s\n' --sys "MLE=$WORK/out/$split/mle.txt"
     for choice in "${@:2}"; do
-        files='' logs=''
-        for seed in $SEEDS; do
-            files+=,$WORK/out/$1/${choice/=/.}.$seed.txt
-            logs+=,$WORK/logs/${choice/=/.}.$seed.log
-        done
+        files=''
+        for seed in $SEEDS; do files+=,$WORK/out/$1/${choice/=/.}.$seed.txt; done
         choice=${choice%%=*}
-        echo "--sys ${choice^^}=${files#,} --log ${choice^^}=${logs#,}"
+        printf '%s\n' --sys "${choice^^}=${files#,}"
     done
 }
 
+logs() { # GAMMA-OF-COST...
+    local choice seed files
+    for choice in "$@"; do
+        files=''
+        for seed in $SEEDS; do files+=,$WORK/logs/${choice/=/.}.$seed.log; done
+        choice=${choice%%=*}
+        printf '%s\n' --log "${choice^^}=${files#,}"
+    done
+}
+
+# texts SPLIT: the references, sources and the encoder.
+texts() {
+    printf '%s\n' --ref "$WORK/raw/$1.en" --src "$WORK/raw/$1.$SRC" --encoder "$ENCODER"
+}
+
 report() { # COSTS GAMMAS SEEDS
-    local SEEDS=$3 measure split chosen known before='' flags splits=(test) results=$WORK/results
-    local common=(--ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER")
-    [ -z "$AFTER_EPOCH" ] || splits+=(first)
-    mkdir -p "$results"
+    local SEEDS=$3 measure split chosen flags by_bleu=() results=$WORK/results answers=()
+    local -A subset=([test]="test")
+    [ -z "$AFTER_EPOCH" ] || subset[first]="valid"
+    mkdir -p "$results" "$WORK/human/answers"
     for measure in bleu sim simile; do
         mapfile -t chosen < <(python "$HERE/results.py" choose --measure "$measure" \
             --scores "$WORK/out/valid" --costs "$1" --gammas "$2" --seeds "$3")
         [ "${#chosen[@]}" -gt 0 ] || die "no gamma could be chosen, see above"
         say "Chosen on validation by $measure: ${chosen[*]}"
-        for split in "${splits[@]}"; do
-            if [ "${chosen[*]}" = "$before" ]; then
-                cp "$results/$split.$known.json" "$results/$split.$measure.json"
-                continue
+        # The analysis is of the systems that BLEU chose, as in the paper (7.5.2, 7.7).
+        [ "$measure" != bleu ] || by_bleu=("${chosen[@]}")
+        for split in "${!subset[@]}"; do
+            mapfile -t flags < <(texts "${subset[$split]}" && systems "$split" "${chosen[@]}")
+            if [ "$measure" != bleu ] && [ "${chosen[*]}" = "${by_bleu[*]}" ]; then
+                cp "$results/$split.bleu.json" "$results/$split.$measure.json"
+            else
+                simile report "${flags[@]}" --only results --json >"$results/$split.$measure.json"
             fi
-            read -ra flags < <(systems "$split" "${chosen[@]}" | xargs)
-            simile report "${common[@]}" "${flags[@]}" --only results --json \
-                >"$results/$split.$measure.json"
         done
-        [ "${chosen[*]}" = "$before" ] || known=$measure before=${chosen[*]}
     done
-    read -ra flags < <(systems test "${chosen[@]}" | xargs)
-    simile report "${common[@]}" "${flags[@]}" --svg "$results/curves.svg" \
-        --out "$results/report.md" --html "$results/report.html" \
-        --title "WMT 2018 $SRC-en. $(about_data)"
+    case " $1 " in
+    *" bleu "*" simile "* | *" simile "*" bleu "*) rating_sheets "${by_bleu[@]}" ;;
+    *) say "No rating sheets: they compare MLE, bleu and simile" ;;
+    esac
+    mapfile -t answers < <(find "$WORK/human/answers" -name '*.tsv' -o -name '*.csv' | sort)
+    {
+        texts "test"
+        systems "test" "${by_bleu[@]}"
+        logs "${by_bleu[@]}"
+        printf '%s\n' --nbest-lists "$WORK/out/valid/mle.nbest" --compare-mt "$results/compare-mt"
+        [ ! -d "$WORK/sizes" ] || printf '%s\n' --nbest-folder "$WORK/sizes"
+        [ -z "${SPACY_MODEL:-}" ] || printf '%s\n' --spacy-model "$SPACY_MODEL"
+        [ ${#answers[@]} = 0 ] ||
+            printf '%s\n' --human "$WORK/human/key.json=$(IFS=, && echo "${answers[*]}")"
+    } >"$results/test.flags"
+    { texts valid && systems valid "${by_bleu[@]}" && printf '%s\n' --only examples; } \
+        >"$results/valid.flags"
+}
+
+# Table 69: blinded sheets of 200 sentences. They are drawn anew where the translations have changed,
+# but not once people have answered.
+rating_sheets() { # GAMMA-OF-COST...
+    local flags=() choice name human=$WORK/human seed=${SEEDS%% *}
+    for choice in "$@"; do
+        case $choice in
+        bleu=* | simile=*)
+            name=${choice%%=*}
+            flags+=(--sys "${name^^}=$WORK/out/test/${choice/=/.}.$seed.txt")
+            ;;
+        esac
+    done
+    [ -z "$(ls "$human/answers")" ] || return 0
+    rm -rf "$human/sheets" "$human/key.json"
+    simile human-eval sheet --ref "$WORK/raw/test.en" --sys "MLE=$WORK/out/test/mle.txt" \
+        "${flags[@]}" --differ BLEU,SIMILE --sentences "$RATED" --out "$human/sheets" \
+        --key "$human/key.json"
 }
 
 table() { # LANGUAGES
-    local language folders=()
-    for language in $1; do folders+=("$language=$TOP/$ARCH/$language"); done
-    python "$HERE/results.py" table --title "$(about_data)" "${folders[@]}" >"$TOP/$ARCH/table.md.new"
-    mv "$TOP/$ARCH/table.md.new" "$TOP/$ARCH/table.md"
-    cat "$TOP/$ARCH/table.md"
+    local language folders=() here=$TOP/$ARCH
+    for language in $1; do folders+=("$language=$here/$language"); done
+    python "$HERE/results.py" table --title "$(about_data)" "${folders[@]}" >"$here/table.md.new"
+    mv "$here/table.md.new" "$here/table.md"
+    cat "$here/table.md"
+    say "Every table and figure, for the browser"
+    PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m recipes.wmt18.page \
+        --title "$(about_data)" --output "$here/report.html" "${folders[@]}"
+    echo "$here/report.html"
 }
 
 case $step in
@@ -351,6 +443,10 @@ bin) AFTER=data once bin segment "$CONFIG/settings.env" "$SEGMENT" ;;
 estimate) AFTER=bin once estimate estimate "$3" "$4" "$5" ;;
 mle) AFTER=bin once mle train_mle "$CONFIG/mle.flags" ;;
 risk) AFTER=mle once "$3.$4.$5" train_risk "$CONFIG/risk.flags" "${@:3:3}" "$ENCODER/config.json" ;;
+size)
+    AFTER="mle $(for gamma in $5; do for seed in $6; do echo "$3.$gamma.$seed"; done; done)" \
+        once "size.$3.$4" train_size "$CONFIG/risk.flags" "${@:3:4}" "$ENCODER/config.json"
+    ;;
 report) report "$3" "$4" "$5" ;;
 table) table "$2" ;;
 esac

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import Preprocessing
+from simile_plugin.encoder_training.deciles import Decile, Tally, merge_tallies
 from simile_plugin.encoder_training.pairs import BadLines, no_pair, sentence_hash
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
 from simile_plugin.encoder_training.workers import ordered_map
@@ -43,6 +44,7 @@ class FilterOptions:
         language: ISO 639-1 code that both sides must be identified as.
         duplicates: remove a pair that came before, in either order.
         near_duplicates: also one that differs in nothing but case, digits, punctuation and spaces.
+        deciles: also count what each filter that looks at one pair alone would remove of all pairs.
     """
 
     columns: Columns = FIRST_TWO
@@ -56,6 +58,7 @@ class FilterOptions:
     language: str | None = None
     duplicates: bool = True
     near_duplicates: bool = False
+    deciles: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError naming the flag of a value that makes no sense."""
@@ -68,6 +71,12 @@ class FilterOptions:
         if scored and not bounded:
             flag = "--encoder" if self.score_column is None else "--score-column"
             raise InputError(f"{flag}: removes nothing without --min-score or --max-score")
+        lengths = self.min_tokens is not None or self.max_tokens is not None
+        if self.deciles and not (scored or lengths or self.max_overlap < 1):
+            raise InputError(
+                "--deciles: no filter with a score is on; give --score-column or --encoder, "
+                "--min-tokens, --max-tokens, or --max-overlap below 1"
+            )
         if not 0 <= self.max_overlap <= 1:
             raise InputError(f"--max-overlap: got {self.max_overlap}, expected 0 to 1")
         for low, high in (("min_score", "max_score"), ("min_tokens", "max_tokens")):
@@ -107,11 +116,13 @@ class FilterReport:
         read: pairs that were looked at.
         kept: pairs that were written.
         removed: pairs under the first filter that removed them.
+        deciles: score / length / overlap -> its tenths, if they were asked for.
     """
 
     read: int = 0
     kept: int = 0
     removed: dict[str, int] = field(default_factory=dict)
+    deciles: dict[str, list[Decile]] = field(default_factory=dict)
 
 
 def trigram_overlap(left: Sequence[str], right: Sequence[str]) -> float:
@@ -211,6 +222,7 @@ class FilteredBlock:
         read: pairs of the block.
         removed: pairs under the first filter that removed them.
         bad: (line number, reason) of the lines that gave no pair.
+        tallies: what each filter would remove of all pairs, by each score.
     """
 
     name: str
@@ -220,6 +232,7 @@ class FilteredBlock:
     read: int
     removed: Counter[str]
     bad: list[tuple[int, str]]
+    tallies: dict[str, Tally]
 
 
 @dataclass(frozen=True)
@@ -234,14 +247,16 @@ class BlockFilter:
         bad: list[tuple[int, str]] = []
         removed: Counter[str] = Counter()
         kept = candidates = self._candidates(block, bad)
+        tallies = self._tallies(candidates) if self.options.deciles else {}
         for name, passes in self._filters():
             before = len(kept)
             kept = [pair for pair in kept if passes(pair)]
             removed[name] += before - len(kept)
         if self.options.encoder is not None and kept:
-            sims = self._similarities(kept)
+            if not self.options.deciles:
+                self._add_similarities(kept)
             before = len(kept)
-            kept = [p for p, sim in zip(kept, sims, strict=True) if self._in_range(float(sim))]
+            kept = [pair for pair in kept if self._in_range(pair.score)]
             removed[SCORE] += before - len(kept)
         near = [tuple(map(letters_only, pair.prepared)) for pair in kept]
         return FilteredBlock(
@@ -252,7 +267,28 @@ class BlockFilter:
             read=len(candidates),
             removed=removed,
             bad=sorted(bad),
+            tallies=tallies,
         )
+
+    def _tallies(self, pairs: list[_Candidate]) -> dict[str, Tally]:
+        """Every filter asked about every pair, by each of the scores that filters look at."""
+        filters = dict(self._filters())
+        if self.options.encoder is not None:
+            if pairs:
+                self._add_similarities(pairs)
+            filters[SCORE] = lambda pair: self._in_range(pair.score)
+        scores: dict[str, Callable[[_Candidate], float]] = {
+            SCORE: lambda pair: pair.score,
+            LENGTH: lambda pair: max(side.count(" ") + 1 for side in pair.prepared),
+            OVERLAP: lambda pair: trigram_overlap(*(side.split(" ") for side in pair.prepared)),
+        }
+        tallies = {name: Tally() for name in scores if name in filters}
+        order = [name for name in self.options.active if name in filters]
+        for pair in pairs:
+            gone = [not filters[name](pair) for name in order]
+            for name, tally in tallies.items():
+                tally.add(scores[name](pair), gone)
+        return tallies
 
     def _candidates(self, block: Block, bad: list[tuple[int, str]]) -> list[_Candidate]:
         columns = self.options.columns
@@ -332,13 +368,16 @@ class BlockFilter:
             torch.set_num_threads(1)  # the workers share the cores out among themselves
         return load_encoder(self.options.encoder or "")
 
-    def _similarities(self, pairs: Sequence[_Candidate]) -> NDArray[np.float64]:
+    def _add_similarities(self, pairs: Sequence[_Candidate]) -> None:
+        """The encoder's cosine of the sides becomes the score of each pair."""
         from simile_plugin.encoder import RewardEncoder
         from simile_plugin.evaluation import similarities
 
         encoder = self._encoder
         assert isinstance(encoder, RewardEncoder)
-        return similarities(encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
+        sims = similarities(encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
+        for pair, sim in zip(pairs, sims.tolist(), strict=True):
+            pair.score = sim
 
 
 def language_classifier(language: str) -> Callable[[str], tuple[str, float]]:
@@ -417,6 +456,7 @@ def filter_pairs(
     if not exclusions:
         del report.removed[EXCLUDED]
     seen, seen_near = SeenKeys(), SeenKeys()
+    tallies: dict[str, Tally] = {}
     with _writer(output) as stream, PairsProgress("filtering", source) as progress:
         for block in ordered_map(job, source.blocks(), workers):
             for number, reason in block.bad:
@@ -424,6 +464,7 @@ def filter_pairs(
             report.read += block.read
             for name, count in block.removed.items():
                 report.removed[name] += count
+            merge_tallies(tallies, block.tallies)
             keep = np.ones(len(block.lines), dtype=bool)
             if options.duplicates:
                 keep &= seen.add(block.keys)
@@ -438,6 +479,8 @@ def filter_pairs(
             progress.add(block.read)
         if not report.read:
             raise no_pair(source.paths, bad)
+    alone = [name for name in report.removed if name not in (DUPLICATE, NEAR_DUPLICATE)]
+    report.deciles = {name: tally.deciles(alone) for name, tally in tallies.items()}
     return report
 
 

@@ -6,12 +6,13 @@ it: `render_text`, `render_markdown`, `render_tsv`, `report_page`. The last part
 people. Nothing here waits for torch before an answer needs it.
 """
 
-from simile_plugin.report.answer import Answer, make_table
+from simile_plugin.report.answer import Answer, Cell, Table, make_table
 from simile_plugin.report.human.ratings import analyse_ratings, read_answers
 from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
 from simile_plugin.report.inputs import Inputs
 from simile_plugin.report.inputs.folder import LAYOUT
+from simile_plugin.report.inputs.provenance import describe_report
 from simile_plugin.report.inputs.settings import PairedTest, choose_pair
 from simile_plugin.report.inputs.systems import (
     LINE_KINDS,
@@ -47,9 +48,11 @@ __all__ = [
     "NAMES",
     "PLAIN",
     "Answer",
+    "Cell",
     "DrawSettings",
     "Inputs",
     "PairedTest",
+    "Table",
     "analyse_probe",
     "analyse_quality",
     "analyse_ratings",
@@ -59,6 +62,7 @@ __all__ = [
     "ask_for_page",
     "choose_pair",
     "choose_questions",
+    "describe_report",
     "draw_study",
     "find_question",
     "format_quality",

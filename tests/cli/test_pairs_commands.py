@@ -167,6 +167,26 @@ def test_filter(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{tsv}:6: no second column; expected" in error_of(capsys, *command, "--strict")
 
 
+def test_deciles_of_the_published_columns(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reference, translation and score, as ParaNMT-50M has them; what is kept keeps its score."""
+    lines = [f"the {i} ships are here\tvessel {i} came\t{i / 20}\n" for i in range(20)]
+    tsv.write_text("".join(lines))
+    out = tmp_path / "kept.tsv"
+    command = ["filter-pairs", tsv, "--score-column", "3", "--min-score", "0.5", "--output", out]
+    assert run(*command, "--deciles", "--json") == 0
+    shown = capsys.readouterr()
+    assert out.read_text() == "".join(lines[10:])
+    table = [line.split() for line in shown.err.splitlines()]
+    start = table.index("what each filter alone would remove, by score:".split())
+    assert table[start + 1] == ["score", "pairs", "score", "overlap"]
+    assert table[start + 2] == ["1", "0", "to", "0.05", "2", "100.0", "%", "0.0", "%"]
+    assert table[start + 7] == ["6", "0.5", "to", "0.55", "2", "0.0", "%", "0.0", "%"]
+    folds = json.loads(shown.out)["deciles"]["score"]
+    assert [fold["removed"]["score"] for fold in folds] == [2] * 5 + [0] * 5
+
+
 def test_filter_of_clusters_from_standard_input(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

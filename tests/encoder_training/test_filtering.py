@@ -1,6 +1,7 @@
 """Filters of pairs: every removal by hand, the counts add up, and slow oracles beside fast code."""
 
 import gzip
+import itertools
 import os
 import random
 import sys
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder_training.deciles import Tally
 from simile_plugin.encoder_training.filtering import (
     FilterOptions,
     FilterReport,
@@ -260,6 +262,66 @@ def test_the_first_filter_counts(run: Run, tmp_path: Path) -> None:
         _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
     assert report.removed["excluded"] == 2
     assert run(text, **flags)[1].removed == {"duplicate": 1, "near-duplicate": 0}
+
+
+def test_deciles_by_hand(run: Run) -> None:
+    # Scores 0.00 to 0.19, ten folds of two; sides of one to twenty words that share no trigram.
+    lines = [
+        f"{' '.join(f'a{j}' for j in range(i + 1))}\t{' '.join(f'b{j}' for j in range(i + 1))}"
+        f"\t{i / 100}"
+        for i in range(20)
+    ]
+    options = {"score_column": 2, "min_score": 0.05, "max_tokens": 17, "max_overlap": 0.2}
+    kept, report, _ = run("\n".join(lines) + "\n", deciles=True, **options)
+    assert kept == lines[5:17]  # as without deciles
+    folds = report.deciles["score"]
+    assert [(fold.low, fold.high, fold.pairs) for fold in folds] == [
+        (2 * k / 100, (2 * k + 1) / 100, 2) for k in range(10)
+    ]
+    assert [fold.removed["score"] for fold in folds] == [2, 2, 1, 0, 0, 0, 0, 0, 0, 0]
+    # were it the only one: of 18, 19 and 20 words
+    assert [fold.removed["length"] for fold in folds] == [0, 0, 0, 0, 0, 0, 0, 0, 1, 2]
+    assert [fold.removed["overlap"] for fold in folds] == [0] * 10
+    # equal scores stay together: all overlaps are 0
+    (fold,) = report.deciles["overlap"]
+    assert (fold.low, fold.high, fold.pairs) == (0, 0, 20)
+    assert fold.removed == {"score": 5, "length": 3, "overlap": 0}
+    assert run("\n".join(lines) + "\n", **options)[1].deciles == {}
+
+
+def test_deciles_of_an_encoders_score(run: Run, encoder: Encoder, encoder_folder: Path) -> None:
+    sides = [("a red boat", f"the {word} boat of {i}") for i, word in enumerate(["red", "x"] * 9)]
+    text = "".join(f"{left}\t{right}\n" for left, right in sides)
+    sims = similarities(encoder, [one for one, _ in sides], [other for _, other in sides])
+    bound = float(np.median(sims))
+    options = {"encoder": str(encoder_folder), "min_score": bound}
+    kept, report, _ = run(text, deciles=True, **options)
+    assert kept == run(text, **options)[0]
+    folds = report.deciles["score"]
+    assert sum(fold.pairs for fold in folds) == len(sides)
+    assert sum(fold.removed["score"] for fold in folds) == sum(sims < bound)
+    assert folds[0].removed["score"] == folds[0].pairs and folds[-1].removed["score"] == 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 5))
+def test_tallies_of_blocks_are_those_of_all(scores: list[float], size: int) -> None:
+    whole, parts = Tally(), Tally()
+    for start in range(0, len(scores), size):
+        part = Tally()
+        for score in scores[start : start + size]:
+            part.add(score, [score < 0.5])
+            whole.add(score, [score < 0.5])
+        parts.merge(part)
+    folds = whole.deciles(["score"])
+    assert parts.deciles(["score"]) == folds
+    assert sum(fold.pairs for fold in folds) == len(scores) and len(folds) <= 10
+    assert sum(fold.removed["score"] for fold in folds) == sum(score < 0.5 for score in scores)
+    assert all(one.high < other.low for one, other in itertools.pairwise(folds))
+
+
+def test_deciles_need_a_filter_with_a_score() -> None:
+    with pytest.raises(ValueError, match=r"^--deciles: no filter with a score is on; give --score"):
+        FilterOptions(deciles=True, max_overlap=1)
 
 
 def test_output_does_not_depend_on_the_workers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

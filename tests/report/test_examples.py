@@ -88,3 +88,31 @@ def test_a_system_named_as_a_label_hides_nothing(encoder: Encoder) -> None:
     (passage,) = passages.kinds["BLEU differs more than SIM"]  # type: ignore[union-attr]
     labels = [label for label, _ in passage.lines]
     assert labels == ["source", "reference", "source", "reference"]
+
+
+def test_a_third_system_and_what_people_said(encoder: Encoder) -> None:
+    mle = system("MLE", noisy(0.4, 4))
+    different = [i for i, (a, b) in enumerate(zip(FIRST, SECOND, strict=True)) if a != b]
+    one, other, half = different[:3]
+    rated = {
+        (one + 1, FIRST[one]): 1.0,
+        (one + 1, SECOND[one]): 4.5,
+        (one + 1, mle.outputs[0][one]): 2.0,
+        (other + 1, FIRST[other]): 3.0,
+        (other + 1, SECOND[other]): 0.5,
+        (half + 1, SECOND[half]): 5.0,  # its rival was not rated: neither better nor worse
+    }
+    found = analyse_examples(
+        PAIR, REFS, ScoreSettings(encoder), number=2, others=[mle], ratings=rated
+    )
+    assert [e.line for e in found.better] == [one + 1]
+    assert [e.line for e in found.worse] == [other + 1]
+    assert found.better[0].ratings == {"BLEU": 1.0, "SIMILE": 4.5, "MLE": 2.0}
+    passages = answer_examples(found).parts[0]
+    kinds = passages.kinds  # type: ignore[union-attr]
+    (passage,) = kinds["people prefer SIMILE"]
+    labels = [label for label, _ in passage.lines]
+    assert labels == ["reference", "MLE (2.0)", "BLEU (1.0)", "SIMILE (4.5)"]
+    assert [label for label, _ in kinds["people prefer BLEU"][0].lines][1:] == [
+        *("MLE", "BLEU (3.0)", "SIMILE (0.5)"),
+    ]

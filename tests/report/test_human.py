@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from simile_plugin.report.human.ratings import (
     agreement,
     analyse_ratings,
+    mean_ratings,
     read_answers,
 )
 from simile_plugin.report.human.sheets import render_form, render_tsv, write_sheets
@@ -177,6 +178,18 @@ def test_means_by_hand(tmp_path: Path) -> None:
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
     json.dumps(answer.data, allow_nan=False)
+
+
+def test_mean_rating_of_every_item(tmp_path: Path) -> None:
+    study = study_of(2)
+    paths = []
+    for annotator in (1, 2):
+        ratings = {n: (n + annotator) % 6 for n in range(1, len(study.items) + 1)}
+        paths.append(write(tmp_path / f"{annotator}.tsv", fill(study, annotator, ratings)))
+    found = mean_ratings(study, [read_answers(path, study) for path in paths])
+    assert len(found) == len(study.items)
+    for n, item in enumerate(study.items, start=1):
+        assert found[item.line, item.translation] == ((n + 1) % 6 + (n + 2) % 6) / 2
 
 
 def test_equal_items_count_for_every_system(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from simile_plugin.report.inputs.lexical import PairFiles, choose_tags, parse_pairs, read_pair
+from simile_plugin.report.inputs.lexical import (
+    PairFiles,
+    choose_tags,
+    parse_pairs,
+    read_pair,
+    universal,
+)
 
 
 class Document:
@@ -97,8 +103,31 @@ def test_spacy_tags_the_tokens_as_they_are(files: PairFiles, spacy: dict[str, An
         read_pair(files, tag)
 
 
+def test_textblob_tags_where_spacy_has_no_model(files: PairFiles, spacy: dict[str, Any]) -> None:
+    del spacy["en_core_web_sm"]
+    tag, note = choose_tags(None, None)
+    assert note.startswith("parts of speech: TextBlob 0.") and note.endswith("'s (English)")
+    pair = read_pair(files, tag)
+    assert pair.tags is not None
+    assert pair.tags[0] == [["DET", "NOUN", "PUNCT", "VERB", "PUNCT"], ["DET", "NOUN"]]
+    assert pair.tags[3] == [[], ["DET", "NOUN"]]
+
+
+@pytest.mark.parametrize(
+    ("word", "penn", "tag"),
+    [
+        *(("ships", "NNS", "NOUN"), ("Kiel", "NNP-LOC", "PROPN"), ("sank", "VBD", "VERB")),
+        *(("whose", "WP$", "PRON"), ("$", "NN", "SYM"), ("...", "NN", "PUNCT")),
+        *(("12", "CD", "NUM"), ("could", "MD", "VERB"), ("fr", "FW", "X")),
+    ],
+)
+def test_penn_tags_as_universal_ones(word: str, penn: str, tag: str) -> None:
+    assert universal(word, penn) == tag
+
+
 def test_without_spacy_and_files_the_reader_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
+    monkeypatch.setitem(sys.modules, "textblob.en", None)
     tag, note = choose_tags(None, None)
     assert tag is None
     assert note.startswith("no parts of speech: give --tags SUFFIX") and "\n" not in note

@@ -59,10 +59,24 @@ def test_every_step_of_a_language(tmp_path: Path, encoder_folder: Path) -> None:
     assert "done before, skipped" in step("risk", "tr", "simile", "0.3", "1")
     for place in ("test/mle", "test/simile.0.3.1", "first/simile.0.3.1", "valid/simile.0.3.1"):
         assert len((work / "out" / f"{place}.txt").read_text().split("\n")) == 20 + 1, place
+    assert len((work / "out/valid/mle.nbest").read_text().split("\nD-")) == 8 * 20 + 1
+    step("size", "tr", "simile", "2", "0.3", "1")
+    assert len((work / "sizes/SIMILE.n2.1.txt").read_text().split("\n")) == 20 + 1
     said = step("report", "tr", "simile", "0.3", "1")
     assert "Chosen on validation by bleu: simile=0.3" in said
+    assert "No rating sheets: they compare MLE, bleu and simile" in said
     table = step("table", "tr")
     assert "| Model | tr-en BLEU | tr-en SIM | tr-en SIMILE |" in table
+    assert "| &nbsp;&nbsp;paper | 15.47 ‡† | 67.76 ‡† |  |" in table
     assert "Stand-in data, not the paper's; sizes of config/tiny" in table
     assert "after one epoch" in table
-    assert (work / "results" / "report.html").stat().st_size > 10_000
+    page = (tmp_path / "work" / "tiny" / "report.html").read_text()
+    for title in (
+        *("Translation quality (Table 68)", "Data (Table 67)", "People (Table 69)"),
+        *("Partial credit (7.5.1)", "After one epoch (7.5.2)"),
+        *("Which words are translated better (Table 70)", "tr-en: Examples (Table 71)"),
+        *("tr-en: Examples, validation (Table 72)", "partial credit (Figure 11)"),
+        *("(Figure 12)", "tr-en: Size of the n-best list (Figure 13)"),
+    ):
+        assert title in page, title
+    assert (work / "results/compare-mt/test/index.html").exists()

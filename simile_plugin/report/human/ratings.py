@@ -225,6 +225,14 @@ def analyse_ratings(
     )
 
 
+def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, str], float]:
+    """(line from 1, translation) -> mean rating over the annotators, of every rated item."""
+    return {
+        (item.line, item.translation): sum(own.ratings[n] for own in answers) / len(answers)
+        for n, item in enumerate(study.items, start=1)
+    }
+
+
 def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     """Ratings of each system: (annotators, sentences), sentences in the order of their lines."""
     lines = sorted({item.line for item in study.items})

@@ -136,7 +136,7 @@ def draw_study(
         i
         for i, ref in enumerate(refs)
         if settings.shortest <= len(ref.split()) <= settings.longest
-        and _normalised(first[i]) != _normalised(second[i])
+        and normalised(first[i]) != normalised(second[i])
     ]
     if len(eligible) < settings.sentences:
         raise InputError(
@@ -161,14 +161,14 @@ def _items(
 ) -> list[Item]:
     by_text: dict[str, list[str]] = {}
     for name, lines in outputs.items():
-        by_text.setdefault(_normalised(lines[index]), []).append(name)
+        by_text.setdefault(normalised(lines[index]), []).append(name)
     return [
-        Item(index + 1, tuple(names), text, _normalised(ref), source and _normalised(source))
+        Item(index + 1, tuple(names), text, normalised(ref), source and normalised(source))
         for text, names in by_text.items()
     ]
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
     """One line with single spaces: what annotators can see of a string."""
     return " ".join(text.split())
 

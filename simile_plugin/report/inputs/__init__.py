@@ -13,6 +13,8 @@ from simile_plugin.report.inputs.settings import PairedTest, choose_baselines, c
 from simile_plugin.report.inputs.texts import Texts
 
 if TYPE_CHECKING:
+    from simile_plugin.report.human.ratings import Answers
+    from simile_plugin.report.human.study import Study
     from simile_plugin.report.inputs.scores import ScoreSettings
     from simile_plugin.reward import ListScores
 
@@ -124,6 +126,16 @@ class Inputs:
     def runs(self) -> Runs:
         """Validations of every training."""
         return read_runs(self.named_logs, self.args.valid_subset, read=self.texts.lines)
+
+    @cached_property
+    def human(self) -> tuple[Study, list[Answers]]:
+        """The key and the answers of people."""
+        from simile_plugin.report.human.ratings import read_answers
+        from simile_plugin.report.human.study import read_key
+
+        ((key, paths),) = systems.parse_named_files("--human", [self.args.human]).items()
+        study = read_key(key, "--human")
+        return study, [read_answers(path, study, "--human") for path in paths]
 
     @property
     def baselines(self) -> tuple[str, ...]:

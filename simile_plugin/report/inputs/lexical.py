@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from simile_plugin.files import InputError, read_lines
@@ -15,8 +16,16 @@ DEFAULT_MODEL = "en_core_web_sm"
 HOW = (
     "give --tags SUFFIX, files beside the texts with a coarse tag for each 13a token, separated by "
     f"spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or another model "
-    "by --spacy-model)"
+    "by --spacy-model); or pip install textblob, which brings its own English tagger"
 )
+# Penn tags by how they begin, as the universal tags that spaCy gives; auxiliaries are verbs here.
+UNIVERSAL = {
+    **{"IN": "ADP", "TO": "PART", "CC": "CCONJ", "CD": "NUM", "EX": "PRON", "UH": "INTJ"},
+    **{"DT": "DET", "PDT": "DET", "WDT": "PRON", "WRB": "ADV", "WP": "PRON", "PRP": "PRON"},
+    **{"JJ": "ADJ", "RB": "ADV", "NNP": "PROPN", "NN": "NOUN", "MD": "VERB", "VB": "VERB"},
+    **{"RP": "ADP", "POS": "PART", "SYM": "SYM"},
+}
+SYMBOLS = frozenset("$%€£+=<>&#@^|~°§")
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,8 @@ def choose_tags(
 ) -> tuple[Tag | None, str]:
     """How words get their part of speech, and that in words for the reader.
 
-    Files named by their suffix come first, then spaCy; without either there are no tags.
+    Files named by their suffix come first, then spaCy, then TextBlob, which takes English for
+    granted and needs no model to be fetched; without any there are no tags.
 
     Raises:
         InputError: if a spaCy model that was asked for cannot be loaded, or both are asked for.
@@ -111,10 +121,41 @@ def choose_tags(
         )
     tagger = load_tagger(model)
     if tagger is None:
-        return None, f"no parts of speech: {HOW}"
+        return _textblob()
     meta = tagger.meta
     name = f"{meta['lang']}_{meta['name']} {meta['version']}"
     return lambda path, tokens: spacy_tags(tagger, tokens), f"parts of speech: spaCy's {name}"
+
+
+def _textblob() -> tuple[Tag | None, str]:
+    """TextBlob's tagger for English, the one that pip installs with its lexicon and rules."""
+    try:
+        from textblob.en import parser
+    except ImportError:
+        return None, f"no parts of speech: {HOW}"
+    note = f"parts of speech: TextBlob {version('textblob')}'s (English)"
+    return lambda path, tokens: textblob_tags(parser.find_tags, tokens), note
+
+
+def textblob_tags(
+    find_tags: Callable[[Sequence[str]], Sequence[Sequence[str]]], tokens: Sentences
+) -> list[list[str]]:
+    """Universal parts of speech from the Penn tags of each sentence's tokens.
+
+    A token without letter or digit is SYM or PUNCT, whatever the tagger says.
+    """
+    return [
+        [universal(word, tag) for word, (_, tag) in zip(words, find_tags(words), strict=True)]
+        for words in map(list, tokens)
+    ]
+
+
+def universal(word: str, penn: str) -> str:
+    """The coarse part of speech of a word by its Penn tag: NOUN of NNS, X of what is unknown."""
+    if not any(map(str.isalnum, word)):
+        return "SYM" if SYMBOLS.intersection(word) else "PUNCT"
+    tag = penn.partition("-")[0].rstrip("$")
+    return next((UNIVERSAL[tag[:n]] for n in (3, 2) if tag[:n] in UNIVERSAL), "X")
 
 
 def read_tags(

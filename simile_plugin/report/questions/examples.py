@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import Answer, Passage, Passages
+from simile_plugin.report.human.ratings import mean_ratings
+from simile_plugin.report.human.study import normalised
 from simile_plugin.report.inputs.systems import System
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Example:
 
     Attributes:
         line: of the files, from 1.
+        others: outputs of the systems that are not compared, by name.
+        ratings: mean rating by people, 0 to 5, of the outputs they saw, by the system's name.
         bleu, sim: sentence scores of the first and the second system, in percent.
         delta_bleu, delta_sim: second minus first.
         contrast: |delta_bleu| - |delta_sim|.
@@ -44,16 +48,19 @@ class Example:
     delta_bleu: float
     delta_sim: float
     contrast: float
+    others: dict[str, str]
+    ratings: dict[str, float]
 
 
 @dataclass(frozen=True)
 class ExamplesResult:
-    """Both ends of the ranking by contrast.
+    """Both ends of the ranking by contrast, and of that by people's ratings.
 
     Attributes:
         sentences: how many there are; different: on how many the outputs differ.
         by_bleu: BLEU differs most and SIM least, the largest contrast first.
         by_sim: SIM differs most and BLEU least, the smallest contrast first.
+        better, worse: where people rate the second system most above and below the first.
     """
 
     first_name: str
@@ -62,6 +69,8 @@ class ExamplesResult:
     different: int
     by_bleu: tuple[Example, ...]
     by_sim: tuple[Example, ...]
+    better: tuple[Example, ...]
+    worse: tuple[Example, ...]
     signatures: dict[str, str]
     notes: tuple[str, ...]
 
@@ -73,6 +82,8 @@ def analyse_examples(
     sources: Sequence[str] | None = None,
     number: int = 10,
     scores: ListScores | None = None,
+    others: Sequence[System] = (),
+    ratings: Mapping[tuple[int, str], float] | None = None,
 ) -> ExamplesResult:
     """Rank the sentences by |dBLEU| - |dSIM| and keep `number` at either end.
 
@@ -80,6 +91,8 @@ def analyse_examples(
 
     Args:
         scores: (N, 2) of the pair's first seeds, where they are known already.
+        others: systems to show beside the pair.
+        ratings: (line from 1, output with single spaces) -> mean rating, see `mean_ratings`.
 
     Raises:
         InputError: without an encoder, or for a number below 1.
@@ -99,6 +112,16 @@ def analyse_examples(
     contrast = np.abs(bleu[:, 1] - bleu[:, 0]) - np.abs(sim[:, 1] - sim[:, 0])
     different = [i for i in range(len(refs)) if outputs[0][i] != outputs[1][i]]
     ranked = sorted(different, key=lambda i: (-contrast[i], i))
+    given = ratings or {}
+    rated = {i: _ratings(given, i, [*pair, *others]) for i in different}
+    # Ties keep the order of the file; sentences of which one side was not rated are left out.
+    gain = {
+        i: own[pair[1].name] - own[pair[0].name]
+        for i, own in rated.items()
+        if pair[0].name in own and pair[1].name in own
+    }
+    best = sorted(gain, key=lambda i: -gain[i])[:number]
+    worst = sorted(gain, key=lambda i: gain[i])[:number]
     found = {
         i: Example(
             i + 1,
@@ -111,10 +134,12 @@ def analyse_examples(
             float(bleu[i, 1] - bleu[i, 0]),
             float(sim[i, 1] - sim[i, 0]),
             float(contrast[i]),
+            {system.name: system.outputs[0][i] for system in others},
+            rated[i],
         )
-        for i in {*ranked[:number], *ranked[-number:]}
+        for i in {*ranked[:number], *ranked[-number:], *best, *worst}
     }
-    several = [system.name for system in pair if len(system.outputs) > 1]
+    several = [system.name for system in (*others, *pair) if len(system.outputs) > 1]
     return ExamplesResult(
         pair[0].name,
         pair[1].name,
@@ -122,12 +147,22 @@ def analyse_examples(
         len(different),
         tuple(found[i] for i in ranked[:number] if contrast[i] > 0),
         tuple(found[i] for i in ranked[::-1][:number] if contrast[i] < 0),
+        tuple(found[i] for i in best if gain[i] > 0),
+        tuple(found[i] for i in worst if gain[i] < 0),
         {
             "BLEU": f"sentence, +1 on orders 2 to 4; {bleu_signature(settings.tokenize)}",
             "SIM": signature(settings.encoder, settings.alpha),
         },
         tuple(f"{name}: the first seed" for name in several),
     )
+
+
+def _ratings(
+    given: Mapping[tuple[int, str], float], place: int, systems: Sequence[System]
+) -> dict[str, float]:
+    """What people said of the outputs of one sentence, as far as they saw them."""
+    seen = {system.name: (place + 1, normalised(system.outputs[0][place])) for system in systems}
+    return {name: given[key] for name, key in seen.items() if key in given}
 
 
 # --- the answer ---
@@ -139,7 +174,7 @@ def on_page(inputs: Inputs) -> bool:
 
 
 def ask(inputs: Inputs) -> Answer:
-    """Examples of the two systems that are compared."""
+    """Examples of the two systems that are compared, the others and people's ratings beside."""
     from simile_plugin.reward import ListScores
 
     pair = inputs.pair
@@ -154,6 +189,8 @@ def ask(inputs: Inputs) -> Answer:
         inputs.sources,
         inputs.args.examples,
         ListScores(known.bleu_stats[:, columns], known.bleu[:, columns], sim),
+        [system for place, system in enumerate(systems) if place not in pair],
+        mean_ratings(*inputs.human) if inputs.args.human else None,
     )
     return answer_examples(found)
 
@@ -165,6 +202,9 @@ def answer_examples(result: ExamplesResult) -> Answer:
         "BLEU differs more than SIM": [_passage(result, one) for one in result.by_bleu],
         "SIM differs more than BLEU": [_passage(result, one) for one in result.by_sim],
     }
+    for name, found in ((result.second_name, result.better), (result.first_name, result.worse)):
+        if found:
+            kinds[f"people prefer {name}"] = [_passage(result, one) for one in found]
     return Answer(
         "examples",
         "Examples",
@@ -187,8 +227,15 @@ def _passage(result: ExamplesResult, example: Example) -> Passage:
     )
     source = [] if example.source is None else [("source", [(example.source, "")])]
     first, second = marked(example.first, example.second)
-    outputs = [(result.first_name, first), (result.second_name, second)]
-    return Passage(scores, [*source, ("reference", [(example.ref, "")]), *outputs])
+    others = [(name, [(text, "")]) for name, text in example.others.items()]
+    outputs = [*others, (result.first_name, first), (result.second_name, second)]
+    shown = [(_rated(name, example.ratings), runs) for name, runs in outputs]
+    return Passage(scores, [*source, ("reference", [(example.ref, "")]), *shown])
+
+
+def _rated(name: str, ratings: dict[str, float]) -> str:
+    """A system's name, with people's mean rating of this output where there is one."""
+    return f"{name} ({ratings[name]:.1f})" if name in ratings else name
 
 
 Runs = list[tuple[str, str]]

@@ -6,10 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import Answer, Figure, Part, count, make_table
-from simile_plugin.report.human.ratings import HumanResult, analyse_ratings, read_answers
-from simile_plugin.report.human.study import read_key
+from simile_plugin.report.human.ratings import HumanResult, analyse_ratings
 from simile_plugin.report.inputs.settings import LEVEL
-from simile_plugin.report.inputs.systems import parse_named_files
 from simile_plugin.statistics import Bar, interval_chart
 
 if TYPE_CHECKING:
@@ -22,10 +20,8 @@ PICTURED = False
 
 def ask(inputs: Inputs) -> Answer:
     """The answers, unblinded."""
-    ((key, paths),) = parse_named_files("--human", [inputs.args.human]).items()
-    study = read_key(key, "--human")
-    answers = [read_answers(path, study, "--human") for path in paths]
-    return answer_ratings(analyse_ratings(study, answers, inputs.test.resamples, inputs.test.seed))
+    found = analyse_ratings(*inputs.human, inputs.test.resamples, inputs.test.seed)
+    return answer_ratings(found)
 
 
 def answer_ratings(result: HumanResult) -> Answer:
