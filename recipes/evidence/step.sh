@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# One step of the evidence: what five rewards do on three corpora, by judges that nobody trained on.
+# The Snakefile runs all of them. A step that is done is skipped, a training that was stopped goes on.
+#
+#   recipes/evidence/step.sh rewards                        encoders of reward and judge, learned reward
+#   recipes/evidence/step.sh data CORPUS                    text of each split, BPE, binarised
+#   recipes/evidence/step.sh estimate CORPUS REWARDS SEEDS  hours of the trainings, from 120 updates
+#   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
+#   recipes/evidence/step.sh risk CORPUS REWARD SEED        risk-trained model, and its translations
+#   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
+#   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
+#
+# CORPUS is one of corpora.tsv; REWARD is what --reward takes, or learned. REWARDS, SEEDS and CORPORA
+# are lists, such as "bleu chrf half simile learned" "1 2 3".
+#
+# Settings (environment variables, with their defaults):
+#   SIMILE_DATA   folder of the corpora of corpora.tsv
+#   SIZE          cpu       a folder of config/: its files hold all sizes and hyper-parameters
+#   WORK          work/evidence in the repository: everything that is made
+#   GIVEN         an MLE model: a folder with mle/checkpoint_best.pt, bpe/nmt.model and
+#                 bin/dict.en.txt in it, as recipes/multi30k/run.sh makes; default: `mle` trains one
+#   ENCODER       reward encoder; default: recipes/encoder/run.sh makes one
+#   LEARNED       learned reward, fitted with ENCODER; default: recipes/reward/run.sh fits one
+#   JUDGE         encoder whose SIM judges; default: one of Multi30k's English captions, which the
+#                 default reward encoder has not seen
+#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+HERE=$ROOT/recipes/evidence
+show_help "${@:---help}"
+step=$1 CORPUS=${2:-}
+SIZE=${SIZE:-cpu}
+TOP=${WORK:-$ROOT/work/evidence}
+CONFIG=$HERE/config/$SIZE
+[ -d "$CONFIG" ] || die "SIZE: got '$SIZE', expected one of: $(cd "$HERE/config" && echo *)"
+[ -d "${SIMILE_DATA:-}" ] ||
+    die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected the folder of the corpora of corpora.tsv"
+# wanted N WORDS...: the step's own arguments
+wanted() {
+    [ $(($# - 1)) = "$1" ] || die "$step: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
+}
+case $step in
+rewards) wanted 1 "$@" ;;
+data | mle | table) wanted 2 "$@" ;;
+risk | report | estimate) wanted 4 "$@" ;;
+*) die "got step '$step', see --help" ;;
+esac
+# rows: split, text and lines of this corpus in corpora.tsv.
+rows() {
+    awk -F '\t' -v OFS='\t' -v corpus="$CORPUS" '$1 == corpus { print $3, $4, $5 }' "$HERE/corpora.tsv"
+}
+case $step in
+rewards | table) WORK=$TOP ;;
+*)
+    [ -n "$(rows)" ] || die "$step: got CORPUS '$CORPUS', expected one of:" \
+        "$(tail -n +2 "$HERE/corpora.tsv" | cut -f1 | uniq | xargs)"
+    SRC=$(awk -F '\t' -v corpus="$CORPUS" '$1 == corpus { print $2; exit }' "$HERE/corpora.tsv")
+    WORK=$TOP/$SIZE/$CORPUS
+    ;;
+esac
+# shellcheck source=recipes/evidence/config/cpu/settings.env
+. "$CONFIG/settings.env"
+MLE_FLAGS=$CONFIG/mle.${CORPUS%%-*}.flags RISK_FLAGS=$CONFIG/risk.${CORPUS%%-*}.flags
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+if has_gpu; then FLAGS=${FLAGS---fp16} DEVICE=cuda; else FLAGS=${FLAGS-} DEVICE=cpu; fi
+# shellcheck disable=SC2034 # training.sh reads it
+read -ra more_flags <<<"$FLAGS"
+OWN_ENCODER=$TOP/paraphrases/encoder.1 OWN_LEARNED=$TOP/learned/reward OWN_JUDGE=$TOP/judge
+ENCODER=${ENCODER:-$OWN_ENCODER} LEARNED=${LEARNED:-$OWN_LEARNED} JUDGE=${JUDGE:-$OWN_JUDGE}
+SPLITS=(valid test heldout)
+mkdir -p "$WORK"
+case $DEVICE:$step in
+cuda:rewards | cuda:estimate | cuda:mle | cuda:risk) one_gpu "$TOP" ;;
+esac
+
+caption_judge() {
+    mkdir -p "$TOP/captions"
+    cp "$SIMILE_DATA"/multi30k/task2/train.?.en.gz "$TOP/captions"
+    python "$ROOT/recipes/multi30k/caption_pairs.py" --captions "$TOP/captions" >"$TOP/captions.tsv"
+    simile train-encoder "$TOP/captions.tsv" --vocab-size 8000 --steps "$JUDGE_STEPS" \
+        --device "$DEVICE" --overwrite --output "$OWN_JUDGE"
+}
+
+make_rewards() {
+    if [ "$ENCODER" = "$OWN_ENCODER" ]; then
+        WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
+    fi
+    if [ "$LEARNED" = "$OWN_LEARNED" ]; then
+        OUTPUT=$TOP/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh"
+    fi
+    [ "$JUDGE" != "$OWN_JUDGE" ] || once judge caption_judge
+}
+
+get_data() { # corpora.tsv SETTINGS SIMILE_DATA GIVEN: what decides the result
+    local split text lines language last=\$ raw=$WORK/raw given=$4
+    mkdir -p "$raw" "$WORK/bpe"
+    while IFS=$'\t' read -r split text lines; do
+        [ "$LINES" = 0 ] || last=$LINES
+        [ "$split" = train ] || [ "$LINES" = 0 ] || last=24
+        for language in "$SRC" en; do
+            gzip -dc "$SIMILE_DATA/$text.$language.gz" | sed -n "${lines}p" | sed -n "1,${last}p" \
+                >"$raw/$split.$language" ||
+                die "SIMILE_DATA: cannot read $SIMILE_DATA/$text.$language.gz"
+        done
+    done < <(rows)
+    if [ -n "$given" ]; then
+        cp "$given/bpe/nmt.model" "$WORK/bpe/nmt.model"
+    else
+        python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size "$PIECES" \
+            "$raw/train.$SRC" "$raw/train.en"
+    fi
+    for split in train "${SPLITS[@]}"; do
+        for language in "$SRC" en; do
+            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
+                <"$raw/$split.$language" >"$WORK/bpe/$split.$language"
+        done
+    done
+    rm -rf "${WORK:?}/bin"
+    logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en --joined-dictionary \
+        --destdir "$WORK/bin" --workers "$(cores)" --trainpref "$WORK/bpe/train" \
+        --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test,$WORK/bpe/heldout" \
+        ${given:+--srcdict "$given/bin/dict.en.txt"}
+}
+
+train_mle() { # FLAGS-FILE GIVEN
+    if [ -n "$2" ]; then
+        mkdir -p "$WORK/mle"
+        cp "$2/mle/checkpoint_best.pt" "$WORK/mle/checkpoint_best.pt"
+    else
+        train mle "$1"
+    fi
+    translate_splits mle checkpoint_best.pt
+}
+
+train_risk() { # FLAGS-FILE REWARD SEED ENCODER-CONFIG
+    local reward=$2
+    [ "$2" != learned ] || reward=learned:$LEARNED
+    # What another encoder trained is not gone on with.
+    cmp -s "$4" "$WORK/$2.$3/encoder.json" || {
+        rm -rf "${WORK:?}/$2.$3"
+        mkdir -p "$WORK/$2.$3"
+        cp "$4" "$WORK/$2.$3/encoder.json"
+    }
+    train "$2.$3" "$1" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
+        --reward "$reward" --simile-encoder "$ENCODER"
+    translate_splits "$2.$3" checkpoint_last.pt
+}
+
+# Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
+# of training may be: one translation that loops would outweigh the repetition of all others.
+translate_splits() { # SYSTEM CHECKPOINT
+    local split subset out=$WORK/out
+    mkdir -p "$out"/{valid,test,heldout}
+    for split in "${SPLITS[@]}"; do
+        subset=${split/heldout/test1} # fairseq's name of the second test set
+        generate "$out/$split/$1.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
+            --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
+            --remove-bpe sentencepiece --batch-size 50
+    done
+    for split in "${SPLITS[@]}"; do
+        python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" --test "$out/$split/$1.log" \
+            --out "$out/$split/$1.txt" >"$out/$1.lenpen"
+    done
+    sed "s/^/   $1: /" "$out/$1.lenpen"
+}
+
+systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them
+    local out=$WORK/out/$1 reward seed files meteor meteor_here
+    meteor_here=$(compgen -G "$out/*.meteor" || true)
+    echo "--sys MLE=$out/mle.txt ${meteor_here:+--sentence-scores METEOR:MLE=$out/mle.meteor}"
+    for reward in $2; do
+        files='' meteor=''
+        for seed in $3; do
+            files+=,$out/$reward.$seed.txt meteor+=,$out/$reward.$seed.meteor
+        done
+        echo "--sys ${reward^^}=${files#,}"
+        [ -z "$meteor_here" ] || echo "--sentence-scores METEOR:${reward^^}=${meteor#,}"
+    done
+}
+
+report() { # REWARDS SEEDS
+    local split reward seed flags logs='' results=$WORK/results
+    mkdir -p "$results"
+    python "$HERE/meteor.py" "${SPLITS[@]/#/$WORK/raw/}" "${SPLITS[@]/#/$WORK/out/}"
+    for reward in $1; do
+        logs+=" --log ${reward^^}="
+        for seed in $2; do logs+=$WORK/logs/$reward.$seed.log,; done
+        logs=${logs%,}
+    done
+    for split in "${SPLITS[@]}"; do
+        read -ra flags < <(systems "$split" "$1" "$2" | xargs)
+        simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
+            "${flags[@]}" --only results,gaming --json >"$results/$split.json"
+    done
+    read -ra flags < <(echo "$(systems test "$1" "$2")$logs" | xargs)
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
+        "${flags[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
+}
+
+table() { # CORPORA
+    local corpus folders=()
+    for corpus in $1; do folders+=("$corpus=$TOP/$SIZE/$corpus"); done
+    python "$HERE/results.py" "${folders[@]}" >"$TOP/$SIZE/table.new"
+    mv "$TOP/$SIZE/table.new" "$TOP/$SIZE/table.md"
+    cat "$TOP/$SIZE/table.md"
+}
+
+GIVEN=${GIVEN:-}
+case $step in
+rewards) make_rewards ;;
+data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
+estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
+mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
+risk) AFTER=mle once "$3.$4" train_risk "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" ;;
+report) report "$3" "$4" ;;
+table) table "$2" ;;
+esac
