@@ -183,9 +183,10 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags logs='' results=$WORK/results
+    local split reward seed flags logs='' folders=() results=$WORK/results
     mkdir -p "$results"
-    python "$HERE/meteor.py" "${SPLITS[@]/#/$WORK/raw/}" "${SPLITS[@]/#/$WORK/out/}"
+    for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
+    python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
         logs+=" --log ${reward^^}="
         for seed in $2; do logs+=$WORK/logs/$reward.$seed.log,; done
