@@ -2,7 +2,7 @@
 
 results.py multi30k-de=work/evidence/cpu/multi30k-de tatoeba-de=work/evidence/cpu/tatoeba-de
 
-Reads results/{valid,test,heldout}.json of each folder, as simile report --only results,gaming --json
+Reads results/{valid,test,heldout}.json of each folder, as simile report --json
 prints them. Goals are of the rewards that see meaning, each for itself; the one with the best
 validation scores by the judges (the mean of chrF, METEOR and SIM) is marked.
 """

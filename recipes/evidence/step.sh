@@ -161,10 +161,8 @@ translate_splits() { # SYSTEM CHECKPOINT
             --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
             --remove-bpe sentencepiece --batch-size 50
     done
-    for split in "${SPLITS[@]}"; do
-        python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" --test "$out/$split/$1.log" \
-            --out "$out/$split/$1.txt" >"$out/$1.lenpen"
-    done
+    python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" --valid-out "$out/valid/$1.txt" \
+        --test "$out"/{test,heldout}/"$1.log" --out "$out"/{test,heldout}/"$1.txt" >"$out/$1.lenpen"
     sed "s/^/   $1: /" "$out/$1.lenpen"
 }
 

@@ -85,6 +85,7 @@ class SimileRiskCriterion(FairseqCriterion):
             cfg.risk_alpha,
             normalize=self.compat or cfg.risk_score == "mean",
             beyond_bleu=self.compat,
+            standardised=cfg.risk_standardised,
         )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
         self.target_text = target_text(cfg, task)

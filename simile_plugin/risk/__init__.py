@@ -11,6 +11,7 @@ from simile_plugin.risk.distribution import (
     entropy,
     expected_cost,
     masked_std,
+    standardised,
 )
 from simile_plugin.risk.gaming import GamingWatch
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
@@ -75,6 +76,7 @@ __all__ = [
     "relative_length",
     "repeats",
     "replaced",
+    "standardised",
     "sums_over_sentences",
     "teacher_forcing_input",
     "token_lprobs",

@@ -11,6 +11,7 @@ from simile_plugin.risk.distribution import (
     candidate_distribution,
     candidate_scores,
     expected_cost,
+    standardised,
 )
 from simile_plugin.risk.guards import cost_without_members, finite_rows
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
@@ -28,6 +29,7 @@ class Objective:
         sharpness: a of Q(u|x) = p(u|x)^a / sum_u' p(u'|x)^a.
         normalize: log p(u|x) is divided by the tokens of u.
         beyond_bleu: Q of the code released with the paper.
+        standardised: costs in standard deviations of their list, see :func:`standardised`.
     """
 
     mle_weight: float
@@ -36,6 +38,7 @@ class Objective:
     sharpness: float = 1.0
     normalize: bool = False
     beyond_bleu: bool = False
+    standardised: bool = False
 
     def distribution(self, token_lprobs: Tensor, token_mask: Tensor, members: Tensor) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it.
@@ -75,7 +78,11 @@ class Objective:
         expected = expected_cost(q, 1.0 - rows.reward) + cost_without_members(rows.members)
         reference = rows.token_lprobs[:, 0], rows.mean_lprobs
         token_loss, nll = label_smoothed_nll(*reference, self.label_smoothing, vocabulary)
-        held = expected + expected_cost(q, length_cost.to(q))
+        if self.standardised:
+            cost = 1.0 - rows.reward + length_cost.to(q)
+            held = expected_cost(q, standardised(cost, rows.members))
+        else:
+            held = expected + expected_cost(q, length_cost.to(q))
         gamma = self.mle_weight
         loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}

@@ -18,6 +18,7 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
+from simile_plugin.risk.distribution import LEAST_STD
 from simile_plugin.risk.length_control import SHARE
 from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
@@ -86,6 +87,26 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
         valid = criterion(model, sample)[0]
         criterion.length_control.strength = 0.0
         assert torch.equal(criterion(model, sample)[0], valid)
+
+
+def test_costs_in_standard_deviations_of_their_list(make_criterion, task):
+    sample = make_sample(task)
+    flags = {"mle_weight": 0.4, "label_smoothing": 0.0, "risk_cost_scale": 1.0}
+    criterion = make_criterion(**flags, risk_standardised=True)
+    model, loss, _, log = forward(criterion, sample)
+    risk_set = criterion.generator(model, sample)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    q = criterion.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask)
+    cost = 1 - criterion.judge(sample["net_input"]["src_tokens"], risk_set).reward[:, 1:]
+    expected = 0.0
+    for b in range(3):
+        spread = max(float(cost[b].std(correction=0)), LEAST_STD)
+        expected += 0.6 * float((q[b, 1:] * (cost[b] - cost[b].mean())).sum()) / spread
+        length = int(sample["target"][b].ne(PAD).sum())
+        expected += 0.4 * -float(lprobs[b, 0, :length].sum()) / length
+    assert risk_set.mask[:, 1:].all() and loss.item() == pytest.approx(expected, rel=1e-4)
+    plain = make_criterion(**flags)(model, sample)[2]
+    assert log["cost"].item() == pytest.approx(plain["cost"].item())  # as it is, for the log
 
 
 def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):
