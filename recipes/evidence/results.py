@@ -144,7 +144,7 @@ def goal_table(folders: dict[str, Path]) -> str:
             for name in SEMANTIC:
                 if name in systems and "BLEU" in systems:
                     goals = goals_of(systems, name)
-                    mark = " *" if name == chosen else ""
+                    mark = " (best)" if name == chosen else ""
                     rows = rows or [["Corpus", "Set", "Reward", *goals]]
                     rows.append([corpus, split, name + mark, *goals.values()])
     return markdown_table(rows) if rows else "None: no semantic reward beside BLEU.\n"
@@ -171,7 +171,7 @@ def render(folders: dict[str, Path]) -> str:
         *signatures,
         "\n## Goals\n",
         goal_table(folders),
-        f"\np < {SIGNIFICANT} is needed for a yes. \\* the best on validation.",
+        f"\np < {SIGNIFICANT} is needed for a yes; (best) is on validation.",
     ]) + "\n"  # fmt: skip
 
 
