@@ -25,12 +25,15 @@ from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
+from simile_plugin.files import InputError
 from simile_plugin.reward import (
     ListScores,
     Reward,
+    check_words_add_up,
     load_reward_encoder,
     score_lists,
     signature,
+    word_credit,
 )
 from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
 
@@ -49,12 +52,14 @@ class Judgement:
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on.
         lengths: (B, 1 + N), see risk.relative_length.
+        credit: (B, 1 + N, T) of --risk-credit token, or None.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
     lengths: Tensor
+    credit: Tensor | None = None
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -91,6 +96,8 @@ class SimileRiskCriterion(FairseqCriterion):
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
         self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
+        if cfg.risk_credit == "token":
+            check_credit(self.reward, self._encoder.module)
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens)
@@ -139,7 +146,8 @@ class SimileRiskCriterion(FairseqCriterion):
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
             judged = judge_once()
             reward, lengths = judged.reward[portion.rows], judged.lengths[portion.rows]
-            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows])
+            credit = None if judged.credit is None else judged.credit[portion.rows]
+            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows], credit)
 
         loss, found = self.portions(
             model,
@@ -174,13 +182,32 @@ class SimileRiskCriterion(FairseqCriterion):
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
             if self.reward.function is None:
-                return Judgement(hyps, scores, self.reward.from_scores(scores), lengths)
+                reward = self.reward.from_scores(scores)
+                credit = self.token_credit(tokens.tolist(), risk_set, scores, encoder)
+                return Judgement(hyps, scores, reward, lengths, credit)
             srcs = self.source_text.strings(sources.tolist())
             first = 0 if self.cfg.risk_include_reference else 1
             members = torch.from_numpy(mask[:, first:])
             values = self.reward.from_function([row[first:] for row in hyps], refs, srcs, members)
             values = to_device(values, device)
             return Judgement(hyps, scores, nn.functional.pad(values, (first, 0)), lengths)
+
+    def token_credit(
+        self, rows: list[list[list[int]]], risk_set: RiskSet, scores: ListScores, encoder: Any
+    ) -> Tensor | None:
+        """Each token's share in the reward of its row, see reward.word_credit: (B, 1 + N, T).
+
+        A token has the credit of its word; what belongs to none, as eos, has 0.
+        """
+        if self.cfg.risk_credit != "token":
+            return None
+        found = [[self.target_text.words(row, risk_set.tags) for row in list_] for list_ in rows]
+        credit = word_credit([[words for words, _ in list_] for list_ in found], encoder)
+        credit = nn.functional.pad(credit, (0, 1))  # a last word of no credit, for place -1
+        places = torch.tensor([[places for _, places in list_] for list_ in found])
+        places = to_device(places % credit.size(-1), credit.device)
+        weight = self.reward.similarity_weight(scores, self.cfg.simile_alpha)
+        return weight.to(credit).unsqueeze(-1) * credit.gather(-1, places)
 
     def loss(
         self,
@@ -190,11 +217,12 @@ class SimileRiskCriterion(FairseqCriterion):
         reward: Tensor,
         lengths: Tensor,
         divisors: Tensor,
+        credit: Tensor | None = None,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it; see risk.Objective.loss.
 
         Args:
-            lengths: (B, 1 + N), see Judgement.
+            lengths, credit: see Judgement.
         """
         # Validation's loss is that of the reward alone, whatever length costs by then.
         length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
@@ -202,7 +230,7 @@ class SimileRiskCriterion(FairseqCriterion):
         vocabulary = len(self.target_text.symbols)
         return self.objective_of_lists.loss(
             *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
-            *(reward, length_cost, divisors, vocabulary),
+            *(reward, length_cost, divisors, vocabulary, credit),
         )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
@@ -255,6 +283,20 @@ class _Holder:
 
     def to(self, device: torch.device) -> Any:
         return self.module.to(device) if self.module is not None else None
+
+
+def check_credit(reward: Reward, encoder: Any) -> None:
+    """Refuse --risk-credit token where no part of the reward is a sum over words.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    if not reward.weights.keys() & {"simile", "sim"}:
+        raise InputError(
+            f"--risk-credit token: got --reward {reward.spec}; expected simile, sim, or a mix with "
+            "one of them"
+        )
+    check_words_add_up(encoder)
 
 
 def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:

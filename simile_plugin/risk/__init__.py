@@ -10,6 +10,7 @@ from simile_plugin.risk.distribution import (
     candidate_scores,
     entropy,
     expected_cost,
+    list_deviation,
     masked_std,
     standardised,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "label_smoothed_nll",
     "layout",
     "length_slope",
+    "list_deviation",
     "masked_std",
     "plan_parts",
     "prefix_tree",
