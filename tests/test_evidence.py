@@ -14,6 +14,7 @@ import pytest
 
 from recipes.evidence import meteor, results
 from recipes.wmt18 import cost
+from simile_plugin.risk import RiskSettings, flag
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "evidence"
@@ -137,8 +138,8 @@ def test_configurations_are_whole(name: str) -> None:
             assert flags[kind]["--total-num-update"] == flags[kind]["--max-update"]
             # fairseq leaves out the last batch where its size is no multiple of this
             assert flags[kind]["--required-batch-size-multiple"] == "1"
-        for flag in ("--arch", "--dropout", "--encoder-layers", "--decoder-embed-dim"):
-            assert flags["mle"][flag] == flags["risk"][flag]
+        for same in ("--arch", "--dropout", "--encoder-layers", "--decoder-embed-dim"):
+            assert flags["mle"][same] == flags["risk"][same]
     assert set(re.findall(r"\b([A-Z_]+)=", (folder / "settings.env").read_text())) == {
         *("LINES", "PIECES", "JUDGE_STEPS")
     }
@@ -151,6 +152,7 @@ def test_configurations_are_whole(name: str) -> None:
         (["mle", "fr"], {}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoe"),
         (["risk", "tatoeba-de"], {}, "risk: got 1 arguments, expected 3"),
         (["mle", "tatoeba-de"], {"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu tiny"),
+        (["study", "tatoeba-de", "bleu"], {}, "study: got 2 arguments, expected 4"),
         (["data", "tatoeba-de"], {"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the"),
     ],
 )
@@ -167,6 +169,16 @@ def test_wrong_steps_are_one_line(
     assert done.stderr.startswith("step.sh: error: ") and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
     assert not (tmp_path / "w").exists()
+
+
+def test_the_studys_flags_are_flags_of_the_criterion() -> None:
+    rows = [line.split("\t") for line in (RECIPE / "study.tsv").read_text().splitlines()][1:]
+    assert rows[0] == ["default", ""] and len({row[0] for row in rows}) == len(rows)
+    known = {flag(name) for name in RiskSettings.__dataclass_fields__} | {
+        *("--risk-credit", "--lr", "--max-update", "--total-num-update")
+    }
+    for _, flags in rows:
+        assert {word for word in flags.split() if word.startswith("--")} <= known
 
 
 def test_every_step_of_the_grid_exists() -> None:

@@ -10,6 +10,11 @@
 #   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
 #   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
 #
+# and, beside the workflow, the study of settings on validation:
+#
+#   recipes/evidence/step.sh study CORPUS REWARD VARIANT SEED   a risk training with flags of study.tsv
+#   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
+#
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, or learned. REWARDS, SEEDS and CORPORA
 # are lists, such as "bleu chrf half simile learned" "1 2 3".
 #
@@ -43,7 +48,8 @@ wanted() {
 case $step in
 rewards) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;
-risk | report | estimate) wanted 4 "$@" ;;
+risk | report | estimate | study-table) wanted 4 "$@" ;;
+study) wanted 5 "$@" ;;
 *) die "got step '$step', see --help" ;;
 esac
 # rows: split, text and lines of this corpus in corpora.tsv.
@@ -74,7 +80,7 @@ ENCODER=${ENCODER:-$OWN_ENCODER} LEARNED=${LEARNED:-$OWN_LEARNED} JUDGE=${JUDGE:
 SPLITS=(valid test heldout)
 mkdir -p "$WORK"
 case $DEVICE:$step in
-cuda:rewards | cuda:estimate | cuda:mle | cuda:risk) one_gpu "$TOP" ;;
+cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
 esac
 
 caption_judge() {
@@ -136,34 +142,57 @@ train_mle() { # FLAGS-FILE GIVEN
     translate_splits mle checkpoint_best.pt
 }
 
-train_risk() { # FLAGS-FILE REWARD SEED ENCODER-CONFIG
-    local reward=$2
-    [ "$2" != learned ] || reward=learned:$LEARNED
+train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG MORE-FLAGS...
+    local reward=$3
+    [ "$3" != learned ] || reward=learned:$LEARNED
     # What another encoder trained is not gone on with.
-    cmp -s "$4" "$WORK/$2.$3/encoder.json" || {
-        rm -rf "${WORK:?}/$2.$3"
-        mkdir -p "$WORK/$2.$3"
-        cp "$4" "$WORK/$2.$3/encoder.json"
+    cmp -s "$5" "$WORK/$1/encoder.json" || {
+        rm -rf "${WORK:?}/$1"
+        mkdir -p "$WORK/$1"
+        cp "$5" "$WORK/$1/encoder.json"
     }
-    train "$2.$3" "$1" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
-        --reward "$reward" --simile-encoder "$ENCODER"
-    translate_splits "$2.$3" checkpoint_last.pt
+    train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
+        --reward "$reward" --simile-encoder "$ENCODER" "${@:6}"
+    translate_splits "$1" checkpoint_last.pt
+}
+
+train_variant() { # REWARD VARIANT SEED
+    local flags
+    read -ra flags < <(awk -F '\t' -v name="$2" '$1 == name { print $2 }' "$HERE/study.tsv")
+    SPLITS=(valid)
+    train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" "${flags[@]}"
+}
+
+study_table() { # REWARD SEEDS
+    local variant seed files systems=(--sys "MLE=$WORK/out/valid/mle.txt")
+    while read -r variant; do
+        files=''
+        for seed in $2; do
+            [ -e "$WORK/out/valid/study/$1.$variant.$seed.txt" ] || continue 2
+            files+=,$WORK/out/valid/study/$1.$variant.$seed.txt
+        done
+        systems+=(--sys "$variant=${files#,}")
+    done < <(tail -n +2 "$HERE/study.tsv" | cut -f1)
+    mkdir -p "$WORK/results"
+    simile report --ref "$WORK/raw/valid.en" --src "$WORK/raw/valid.$SRC" --encoder "$JUDGE" \
+        "${systems[@]}" --baseline MLE,default --only results,gaming --out "$WORK/results/study.md"
 }
 
 # Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
 # of training may be: one translation that loops would outweigh the repetition of all others.
 translate_splits() { # SYSTEM CHECKPOINT
-    local split subset out=$WORK/out
-    mkdir -p "$out"/{valid,test,heldout}
+    local split subset out=$WORK/out lists=() texts=()
     for split in "${SPLITS[@]}"; do
         subset=${split/heldout/test1} # fairseq's name of the second test set
+        mkdir -p "$(dirname "$out/$split/$1")"
         generate "$out/$split/$1.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
             --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
             --remove-bpe sentencepiece --batch-size 50
+        lists+=("$out/$split/$1.log") texts+=("$out/$split/$1.txt")
     done
-    python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" --valid-out "$out/valid/$1.txt" \
-        --test "$out"/{test,heldout}/"$1.log" --out "$out"/{test,heldout}/"$1.txt" >"$out/$1.lenpen"
-    sed "s/^/   $1: /" "$out/$1.lenpen"
+    python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" \
+        --test "${lists[@]}" --out "${texts[@]}" >"$out/valid/$1.lenpen"
+    sed "s|^|   $1: |" "$out/valid/$1.lenpen"
 }
 
 systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them
@@ -215,7 +244,12 @@ rewards) make_rewards ;;
 data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
 mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
-risk) AFTER=mle once "$3.$4" train_risk "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" ;;
+risk) AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" ;;
+study)
+    grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"
+    AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5"
+    ;;
+study-table) study_table "$3" "$4" ;;
 report) report "$3" "$4" ;;
 table) table "$2" ;;
 esac
