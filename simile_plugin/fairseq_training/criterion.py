@@ -230,7 +230,9 @@ class SimileRiskCriterion(FairseqCriterion):
         vocabulary = len(self.target_text.symbols)
         return self.objective_of_lists.loss(
             *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
-            *(reward, length_cost, divisors, vocabulary, credit),
+            *(reward, length_cost, divisors),
+            vocabulary,
+            credit,
         )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ def similarity(encoder: Encoder, ref: str, words: list[str], weights: list[float
     for word, weight in zip(words, weights, strict=True):
         for piece in encoder.segmenter.encode([word])[0]:
             total += weight * encoder.weight[piece].double()
-    right = sum(encoder.weight[piece].double() for piece in encoder.segmenter.encode([ref])[0])
+    right = encoder.weight[encoder.segmenter.encode([ref])[0]].double().sum(0)
     return float(total @ right / (total.norm() * right.norm()))
 
 

@@ -9,7 +9,7 @@ from tests.installed import this_environment
 from tests.system.test_wmt18_recipe import WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Lines of the text files: the recipe takes 24 lines of each set, every twelfth of test for validation.
+# Lines of the text files; tiny takes 24 of each set, validation every twelfth line of test.
 LINES = {"train": 120, "test": 300}
 
 
