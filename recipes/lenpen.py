@@ -75,14 +75,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     text = "what fairseq-generate --beam 5 --nbest 5 printed for "
     parser.add_argument("--valid", required=True, metavar="FILE", help=f"{text}the validation set")
-    parser.add_argument("--test", required=True, metavar="FILE", help=f"{text}the test set")
-    parser.add_argument("--out", required=True, metavar="FILE", help="translations of the test set")
+    parser.add_argument(
+        "--test", required=True, nargs="+", metavar="FILE", help=f"{text}the test sets"
+    )
+    parser.add_argument(
+        "--out", required=True, nargs="+", metavar="FILE", help="translations of each test set"
+    )
     parser.add_argument("--valid-out", metavar="FILE", help="and of the validation set")
     args = parser.parse_args()
     lists, refs = read_lists(args.valid)
-    test, _ = read_lists(args.test)
+    if len(args.test) != len(args.out):
+        sys.exit(
+            f"lenpen.py: got {len(args.test)} --test and {len(args.out)} --out; expected pairs"
+        )
+    tests = [read_lists(path)[0] for path in args.test]
     lenpen, bleu = tune(lists, refs)
-    outputs = {args.out: choose(test, lenpen)}
+    outputs = {out: choose(test, lenpen) for out, test in zip(args.out, tests, strict=True)}
     if args.valid_out:
         outputs[args.valid_out] = choose(lists, lenpen)
     for path, lines in outputs.items():

@@ -52,6 +52,52 @@ translate_tuned() {
         --out "$out.txt" --valid-out "$out.valid.txt" | sed "s/^/   ${out##*/}: /"
 }
 
+# flags_of FILE: what a file of flags holds, one word a line.
+flags_of() {
+    sed 's/^#.*//' "$1" | xargs printf '%s\n'
+}
+
+# train RUN FLAGS-FILE FLAGS...: fairseq-train on WORK/bin into WORK/RUN, which goes on where it
+# stopped; the whole command line is kept in WORK/RUN/command. Reads SRC, the array more_flags, and
+# first_epoch: not empty, the model after one epoch is kept.
+train() {
+    local run=$WORK/$1 log=$WORK/logs/$1.log command
+    mapfile -t command < <(flags_of "$2")
+    # shellcheck disable=SC2154 # the recipe's array
+    command=(fairseq-train "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
+        --save-dir "$run" --log-format simple "${command[@]}" "${@:3}" "${more_flags[@]}")
+    mkdir -p "$run"
+    printf '%q ' "${command[@]}" >"$run/command.new"
+    [ ! -e "$run/checkpoint_last.pt" ] || cmp -s "$run/command" "$run/command.new" ||
+        die "$run was begun with other flags (command.new); remove the folder to start it over"
+    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
+    mv "$run/command.new" "$run/command"
+    threads_for 1
+    [ -e "$run/checkpoint_first.pt" ] || [ -z "${first_epoch:-}" ] || {
+        logged "$log" "${command[@]}" --max-epoch 1
+        cp "$run/checkpoint_last.pt" "$run/checkpoint_first.new"
+        mv "$run/checkpoint_first.new" "$run/checkpoint_first.pt"
+    }
+    logged "$log" "${command[@]}"
+}
+
+# estimate_trainings MLE-FLAGS-FILE RISK-FLAGS-FILE RUNS: hours of one MLE training and as many of
+# risk training, from a hundred updates of each kind, in WORK/estimate.md. A model after so few
+# writes to the length limit, so that the time of risk training is an upper bound until there is an
+# MLE model.
+estimate_trainings() {
+    local start=$WORK/mle/checkpoint_best.pt
+    rm -rf "$WORK"/estimate.{mle,risk}
+    train estimate.mle "$1" --max-update 100 --log-interval 5 --disable-validation
+    [ -e "$start" ] || start=$WORK/estimate.mle/checkpoint_last.pt
+    train estimate.risk "$2" --max-update 20 --log-interval 1 --disable-validation \
+        --finetune-from-model "$start" --reward simile --simile-encoder "$ENCODER"
+    rm -rf "$WORK"/estimate.{mle,risk}
+    python "$ROOT/recipes/wmt18/cost.py" --mle "$WORK/logs/estimate.mle.log" --mle-flags "$1" \
+        --risk "$WORK/logs/estimate.risk.log" --risk-flags "$2" --trainings "$3" |
+        tee "$WORK/estimate.md"
+}
+
 # Threads that spin while they wait for each other make a training on a busy machine many times
 # slower; threads that sleep cost a quiet one little.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

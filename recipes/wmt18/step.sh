@@ -79,11 +79,6 @@ case $DEVICE:$step in
 cuda:encoder | cuda:estimate | cuda:mle | cuda:risk | cuda:size) one_gpu "$TOP" ;;
 esac
 
-# flags_of FILE: what a file of flags holds, one word a line.
-flags_of() {
-    sed 's/^#.*//' "$1" | xargs printf '%s\n'
-}
-
 # rows FROM SRC SPLIT: name, where, member and checksum of corpora in sources.tsv.
 rows() {
     awk -F '\t' -v OFS='\t' -v from="$1" -v src="$2" -v split_="$3" \
@@ -183,27 +178,6 @@ segment() { # SETTINGS SEGMENT
     logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en --joined-dictionary \
         --destdir "$WORK/bin" --workers "$(cores)" --trainpref "$WORK/bpe/train" \
         --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
-}
-
-# train RUN FLAGS-FILE FLAGS...: the whole command line is kept in WORK/RUN/command.
-train() {
-    local run=$WORK/$1 log=$WORK/logs/$1.log command
-    mapfile -t command < <(flags_of "$2")
-    command=(fairseq-train "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
-        --save-dir "$run" --log-format simple "${command[@]}" "${@:3}" "${more_flags[@]}")
-    mkdir -p "$run"
-    printf '%q ' "${command[@]}" >"$run/command.new"
-    [ ! -e "$run/checkpoint_last.pt" ] || cmp -s "$run/command" "$run/command.new" ||
-        die "$run was begun with other flags (command.new); remove the folder to start it over"
-    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
-    mv "$run/command.new" "$run/command"
-    threads_for 1
-    [ -e "$run/checkpoint_first.pt" ] || [ -z "${first_epoch:-}" ] || {
-        logged "$log" "${command[@]}" --max-epoch 1
-        cp "$run/checkpoint_last.pt" "$run/checkpoint_first.new"
-        mv "$run/checkpoint_first.new" "$run/checkpoint_first.pt"
-    }
-    logged "$log" "${command[@]}"
 }
 
 train_mle() { # FLAGS-FILE
@@ -320,21 +294,9 @@ make_encoder() {
     fi
 }
 
-# A hundred updates of each kind; a model after so few writes to the length limit, so that the time
-# of risk training is an upper bound until there is an MLE model.
 estimate() { # COSTS GAMMAS SEEDS
-    local start=$WORK/mle/checkpoint_best.pt
-    rm -rf "$WORK"/estimate.{mle,risk}
-    train estimate.mle "$CONFIG/mle.flags" --max-update 100 --log-interval 5 --disable-validation
-    [ -e "$start" ] || start=$WORK/estimate.mle/checkpoint_last.pt
-    train estimate.risk "$CONFIG/risk.flags" --max-update 20 --log-interval 1 --disable-validation \
-        --finetune-from-model "$start" --reward simile --simile-encoder "$ENCODER"
-    rm -rf "$WORK"/estimate.{mle,risk}
-    python "$HERE/cost.py" --mle "$WORK/logs/estimate.mle.log" --risk "$WORK/logs/estimate.risk.log" \
-        --mle-flags "$CONFIG/mle.flags" --risk-flags "$CONFIG/risk.flags" \
-        --trainings $(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3") +
-            2 * $(wc -w <<<"${SIZES:-}"))) |
-        tee "$WORK/estimate.md"
+    estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" \
+        $(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3") + 2 * $(wc -w <<<"${SIZES:-}")))
 }
 
 # systems SPLIT GAMMA-OF-COST...: flags of simile report, a word a line, say bleu=0.3 as BLEU.

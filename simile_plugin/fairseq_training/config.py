@@ -52,6 +52,14 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
         default="none",
         metadata={"help": "moses: undo Moses tokenisation before scoring (needs sacremoses)"},
     )
+    risk_credit: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
+        default="sentence",
+        metadata={
+            "help": "sentence: every token of a candidate has its cost (the paper); token: words "
+            "that raise its cosine with the reference cost less than those that lower it, by the "
+            "cosine's derivative (rewards simile, sim and mixes with them)"
+        },
+    )
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
@@ -72,6 +80,10 @@ def read_config(given: Any) -> SimileRiskConfig:
     cfg = SimileRiskConfig(**values)
     if found := problem(cfg):
         raise InputError(found)
+    if cfg.risk_credit == "token" and (cfg.risk_compat == BEYOND_BLEU or cfg.risk_detok != "none"):
+        raise InputError(
+            "--risk-credit token: given with --risk-compat or --risk-detok; expected neither"
+        )
     check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
     if cfg.risk_compat == BEYOND_BLEU:
         _warn_of_compat(cfg)

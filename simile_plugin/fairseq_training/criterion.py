@@ -11,6 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
+from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -24,11 +25,14 @@ from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
+from simile_plugin.files import InputError
 from simile_plugin.reward import (
     ListScores,
     Reward,
+    check_words_add_up,
     load_reward_encoder,
     signature,
+    word_credit,
 )
 from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
 
@@ -47,12 +51,14 @@ class Judgement:
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on.
         lengths: (B, 1 + N), see risk.relative_length.
+        credit: (B, 1 + N, T) of --risk-credit token, or None.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
     lengths: Tensor
+    credit: Tensor | None = None
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -83,11 +89,14 @@ class SimileRiskCriterion(FairseqCriterion):
             cfg.risk_alpha,
             normalize=self.compat or cfg.risk_score == "mean",
             beyond_bleu=self.compat,
+            standardised=cfg.risk_standardised,
         )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
         self.target_text = target_text(cfg, task)
         self.source_text = TargetText(task.source_dictionary)
         self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
+        if cfg.risk_credit == "token":
+            check_credit(self.reward, self._encoder.module)
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens)
@@ -136,7 +145,8 @@ class SimileRiskCriterion(FairseqCriterion):
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
             judged = judge_once()
             reward, lengths = judged.reward[portion.rows], judged.lengths[portion.rows]
-            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows])
+            credit = None if judged.credit is None else judged.credit[portion.rows]
+            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows], credit)
 
         loss, found = self.portions(
             model,
@@ -171,7 +181,26 @@ class SimileRiskCriterion(FairseqCriterion):
             )
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
-            return Judgement(hyps, scores, reward, lengths)
+            credit = self.token_credit(tokens.tolist(), risk_set, scores)
+            return Judgement(hyps, scores, reward, lengths, credit)
+
+    def token_credit(
+        self, rows: list[list[list[int]]], risk_set: RiskSet, scores: ListScores
+    ) -> Tensor | None:
+        """Each token's share in the reward of its row, see reward.word_credit: (B, 1 + N, T).
+
+        A token has the credit of its word; what belongs to none, as eos, has 0.
+        """
+        if self.cfg.risk_credit != "token":
+            return None
+        encoder = self._encoder.to(risk_set.tokens.device)
+        found = [[self.target_text.words(row, risk_set.tags) for row in list_] for list_ in rows]
+        credit = word_credit([[words for words, _ in list_] for list_ in found], encoder)
+        credit = nn.functional.pad(credit, (0, 1))  # a last word of no credit, for place -1
+        places = torch.tensor([[places for _, places in list_] for list_ in found])
+        places = to_device(places % credit.size(-1), credit.device)
+        weight = self.reward.similarity_weight(scores, self.cfg.simile_alpha)
+        return weight.to(credit).unsqueeze(-1) * credit.gather(-1, places)
 
     def loss(
         self,
@@ -181,11 +210,12 @@ class SimileRiskCriterion(FairseqCriterion):
         reward: Tensor,
         lengths: Tensor,
         divisors: Tensor,
+        credit: Tensor | None = None,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it; see risk.Objective.loss.
 
         Args:
-            lengths: (B, 1 + N), see Judgement.
+            lengths, credit: see Judgement.
         """
         # Validation's loss is that of the reward alone, whatever length costs by then.
         length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
@@ -193,7 +223,9 @@ class SimileRiskCriterion(FairseqCriterion):
         vocabulary = len(self.target_text.symbols)
         return self.objective_of_lists.loss(
             *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
-            *(reward, length_cost, divisors, vocabulary),
+            *(reward, length_cost, divisors),
+            vocabulary,
+            credit,
         )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
@@ -246,6 +278,20 @@ class _Holder:
 
     def to(self, device: torch.device) -> Any:
         return self.module.to(device) if self.module is not None else None
+
+
+def check_credit(reward: Reward, encoder: Any) -> None:
+    """Refuse --risk-credit token where no part of the reward is a sum over words.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    if not reward.weights.keys() & {"simile", "sim"}:
+        raise InputError(
+            f"--risk-credit token: got --reward {reward.spec}; expected simile, sim, or a mix with "
+            "one of them"
+        )
+    check_words_add_up(encoder)
 
 
 def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:

@@ -76,6 +76,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             args.risk_cost_scale,
             args.risk_alpha,
             normalize=args.risk_score == "mean",
+            standardised=args.risk_standardised,
         )
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()

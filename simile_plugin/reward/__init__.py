@@ -44,6 +44,7 @@ from simile_plugin.reward.chrf import (
     corpus_chrf,
     list_chrf_statistics,
 )
+from simile_plugin.reward.credit import check_words_add_up, word_credit
 from simile_plugin.reward.faults import (
     FAULTS,
     Lexicon,
@@ -91,6 +92,7 @@ __all__ = [
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",
+    "check_words_add_up",
     "chrf_signature",
     "chrf_statistics",
     "corpus_bleu",
@@ -109,5 +111,6 @@ __all__ = [
     "score_outputs",
     "sentence_bleu",
     "signature",
+    "word_credit",
     "words_of",
 ]

@@ -10,7 +10,9 @@ from simile_plugin.risk.distribution import (
     candidate_scores,
     entropy,
     expected_cost,
+    list_deviation,
     masked_std,
+    standardised,
 )
 from simile_plugin.risk.gaming import GamingWatch
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
@@ -68,6 +70,7 @@ __all__ = [
     "label_smoothed_nll",
     "layout",
     "length_slope",
+    "list_deviation",
     "masked_std",
     "plan_parts",
     "prefix_tree",
@@ -75,6 +78,7 @@ __all__ = [
     "relative_length",
     "repeats",
     "replaced",
+    "standardised",
     "sums_over_sentences",
     "teacher_forcing_input",
     "token_lprobs",

@@ -120,6 +120,14 @@ class RiskSettings:
             "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)"
         },
     )
+    risk_standardised: bool = field(
+        default=False,
+        metadata={
+            "help": "count each list's costs in standard deviations of the list, so that lists "
+            "whose candidates hardly differ count as much as others (off in the paper); "
+            "--risk-cost-scale is then to be about 1"
+        },
+    )
     risk_max_tokens: int = field(
         default=0,
         metadata={

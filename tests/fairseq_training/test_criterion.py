@@ -15,9 +15,10 @@ from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
-from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
+from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned, word_credit
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
+from simile_plugin.risk.distribution import LEAST_STD
 from simile_plugin.risk.length_control import SHARE
 from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
@@ -86,6 +87,64 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
         valid = criterion(model, sample)[0]
         criterion.length_control.strength = 0.0
         assert torch.equal(criterion(model, sample)[0], valid)
+
+
+def test_costs_in_standard_deviations_of_their_list(make_criterion, task):
+    sample = make_sample(task)
+    flags = {"mle_weight": 0.4, "label_smoothing": 0.0, "risk_cost_scale": 1.0}
+    criterion = make_criterion(**flags, risk_standardised=True)
+    model, loss, _, log = forward(criterion, sample)
+    risk_set = criterion.generator(model, sample)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    q = criterion.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask)
+    cost = 1 - criterion.judge(sample["net_input"]["src_tokens"], risk_set).reward[:, 1:]
+    expected = 0.0
+    for b in range(3):
+        spread = max(float(cost[b].std(correction=0)), LEAST_STD)
+        expected += 0.6 * float((q[b, 1:] * (cost[b] - cost[b].mean())).sum()) / spread
+        length = int(sample["target"][b].ne(PAD).sum())
+        expected += 0.4 * -float(lprobs[b, 0, :length].sum()) / length
+    assert risk_set.mask[:, 1:].all() and loss.item() == pytest.approx(expected, rel=1e-4)
+    plain = make_criterion(**flags)(model, sample)[2]
+    assert log["cost"].item() == pytest.approx(plain["cost"].item())  # as it is, for the log
+
+
+def test_credit_by_token(make_criterion, task, encoder):
+    sample = make_sample(task)
+    flags = {"mle_weight": 0.0, "risk_cost_scale": 1.0, "reward": "simile", "risk_alpha": 0.5}
+    plain, own = make_criterion(**flags), make_criterion(**flags, risk_credit="token")
+    found = []
+    for criterion in (plain, own):
+        model, loss, _, _ = forward(criterion, sample)
+        loss.backward()
+        found.append((loss.item(), [p.grad.clone() for p in model.parameters()]))
+        model.zero_grad()
+    assert found[0][0] == found[1][0]  # it moves the gradient, not the value
+    risk_set = own.generator(model, sample)
+    judged = own.judge(sample["net_input"]["src_tokens"], risk_set)
+    lprobs, _ = score_rows(model, sample, risk_set, PAD)
+    q = own.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask).detach()
+    weight = (judged.scores.length_penalty**0.25).tolist()
+    more = torch.zeros(())
+    for b in range(3):
+        for n in range(1, 5):
+            words, places = own.target_text.words(risk_set.tokens[b, n].tolist())
+            credit = word_credit([[judged.hyps[b][0].split(), words]], encoder)[0, 1].tolist()
+            for t, place in enumerate(places):
+                if place >= 0:
+                    more = more + q[b, n] * 0.5 * weight[b][n] * credit[place] * lprobs[b, n, t]
+    gradients = torch.autograd.grad(more, list(model.parameters()), allow_unused=True)
+    assert sum(float(g.abs().sum()) for g in gradients if g is not None) > 0
+    for by_sentence, by_token, change in zip(found[0][1], found[1][1], gradients, strict=True):
+        expected = by_sentence if change is None else by_sentence - change
+        torch.testing.assert_close(by_token, expected, atol=1e-6, rtol=1e-4)
+
+
+def test_credit_by_token_needs_a_similarity(make_criterion):
+    with pytest.raises(InputError, match="--risk-credit token: got --reward bleu; expected simile"):
+        make_criterion(reward="bleu", risk_credit="token")
+    with pytest.raises(InputError, match="--risk-credit token: given with --risk-compat"):
+        make_criterion(risk_compat="beyond-bleu", risk_credit="token")
 
 
 def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):

@@ -1,0 +1,193 @@
+"""One table of all corpora and test sets, and whether it reaches the goals.
+
+results.py multi30k-de=work/evidence/cpu/multi30k-de tatoeba-de=work/evidence/cpu/tatoeba-de
+
+Reads results/{valid,test,heldout}.json of each folder, as simile report --json
+prints them. Goals are of the rewards that see meaning, each for itself; the one with the best
+validation scores by the judges (the mean of chrF, METEOR and SIM) is marked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from simile_plugin.files import InputError
+from simile_plugin.statistics import markdown_table
+
+TEST_SETS = ("test", "heldout")
+SEMANTIC = ("HALF", "SIMILE", "LEARNED")
+JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
+OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no system was trained on
+SIGNIFICANT = 0.01
+MORE_THAN_MLE = 1.5  # BLEU
+LENGTH = 0.02
+
+System = dict[str, Any]
+
+
+def read_systems(folder: Path, split: str) -> dict[str, System]:
+    """What the report says of each system, with the signs of gaming beside the scores.
+
+    Raises:
+        InputError: where the step `report` has not been run.
+    """
+    path = folder / "results" / f"{split}.json"
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        signs = {system["name"]: system for system in found["gaming"]["systems"]}
+        systems = found["results"]["systems"]
+        return {system["name"]: system | {"signs": signs[system["name"]]} for system in systems}
+    except (OSError, json.JSONDecodeError, KeyError) as error:
+        raise InputError(f"{path}: cannot be read; run the step report first") from error
+
+
+def judges(systems: dict[str, System]) -> dict[str, str]:
+    """The judges that all systems have, METEOR only where it ran."""
+    present = next(iter(systems.values()))["scores"]
+    return {key: name for key, name in JUDGES.items() if key in present}
+
+
+def against(system: System, judge: str, baseline: str) -> tuple[float, float]:
+    """Difference and p-value of a system over a baseline; no difference to itself."""
+    for test in system["scores"][judge]["against"]:
+        if test["baseline"] == baseline:
+            return test["difference"], test["p_value"]
+    return 0.0, 1.0
+
+
+def above(system: System, judge: str) -> bool:
+    """Better than what was trained on BLEU, at the p-value of the goals."""
+    difference, p_value = against(system, judge, "BLEU")
+    return difference > 0 and p_value < SIGNIFICANT
+
+
+def best_on_validation(systems: dict[str, System]) -> str:
+    """The semantic reward with the highest mean of the other judges on validation."""
+    names = [name for name in SEMANTIC if name in systems]
+    keys = [key for key in OTHER_JUDGES if key in judges(systems)]
+    return max(
+        names,
+        key=lambda name: sum(systems[name]["scores"][key]["value"] for key in keys),
+        default="",
+    )
+
+
+def score_table(systems: dict[str, System]) -> str:
+    """Scores of one test set, their seeds, and what may have been paid for them."""
+    columns = judges(systems)
+    rows = [["System", *columns.values(), "length", "repeated", "copied"]]
+    for name, system in systems.items():
+        cells = []
+        for key in columns:
+            score = system["scores"][key]
+            seeds = ", ".join(f"{value:.1f}" for value in score["seeds"])
+            cells.append(
+                f"{score['value']:.2f}" + (f" ({seeds})" if len(score["seeds"]) > 1 else "")
+            )
+        signs = system["signs"]
+        copied = "" if signs["copied"] is None else f"{100 * signs['copied']:.2f} %"
+        length, repeated = f"{signs['length_ratio']:.3f}", f"{100 * signs['repeated']:.2f} %"
+        rows.append([name, *cells, length, repeated, copied])
+    return markdown_table(rows)
+
+
+def difference_table(systems: dict[str, System]) -> str:
+    """Every system against MLE and against what was trained on BLEU."""
+    columns = judges(systems)
+    rows = [["Difference", *columns.values()]]
+    for baseline in ("MLE", "BLEU"):
+        for name, system in systems.items():
+            if name in ("MLE", baseline) or baseline not in systems:
+                continue
+            tests = (against(system, key, baseline) for key in columns)
+            cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
+            rows.append([f"{name} - {baseline}", *cells])
+    return markdown_table(rows)
+
+
+def goals_of(systems: dict[str, System], name: str) -> dict[str, str]:
+    """What a semantic reward reaches of the goals on one test set, yes or no and the figure."""
+    system, start = systems[name], systems["MLE"]
+    signs = system["signs"]
+    found = {}
+    for key, judge in judges(systems).items():
+        difference, p_value = against(system, key, "BLEU")
+        found[f"{judge} above BLEU-trained"] = verdict(
+            above(system, key), f"{difference:+.2f}, p {p_value:.3f}"
+        )
+    gain, _ = against(system, "bleu", "MLE")
+    length, repeated = signs["length_ratio"], signs["repeated"]
+    found[f"BLEU over MLE >= {MORE_THAN_MLE}"] = verdict(gain >= MORE_THAN_MLE, f"{gain:+.2f}")
+    found[f"length within {LENGTH} of 1"] = verdict(abs(length - 1) <= LENGTH, f"{length:.3f}")
+    before = start["signs"]["repeated"]
+    found["repetition <= MLE's"] = verdict(
+        repeated <= before, f"{100 * repeated:.2f} % after {100 * before:.2f} %"
+    )
+    return found
+
+
+def verdict(reached: bool, figure: str) -> str:
+    """A cell of the goals."""
+    return f"{'yes' if reached else 'no'}: {figure}"
+
+
+def goal_table(folders: dict[str, Path]) -> str:
+    """Goals of all semantic rewards, by corpus and test set."""
+    rows: list[list[str]] = []
+    for corpus, folder in folders.items():
+        chosen = best_on_validation(read_systems(folder, "valid"))
+        for split in TEST_SETS:
+            systems = read_systems(folder, split)
+            for name in SEMANTIC:
+                if name in systems and "BLEU" in systems:
+                    goals = goals_of(systems, name)
+                    mark = " (best)" if name == chosen else ""
+                    rows = rows or [["Corpus", "Set", "Reward", *goals]]
+                    rows.append([corpus, split, name + mark, *goals.values()])
+    return markdown_table(rows) if rows else "None: no semantic reward beside BLEU.\n"
+
+
+def render(folders: dict[str, Path]) -> str:
+    """The whole page."""
+    parts = ["# What the rewards do, by judges that none was trained on\n"]
+    for corpus, folder in folders.items():
+        for split in (*TEST_SETS, "valid"):
+            note = ": --lenpen and checkpoints were chosen on it" if split == "valid" else ""
+            systems = read_systems(folder, split)
+            parts += [f"## {corpus}, {split}{note}\n", score_table(systems), ""]
+            parts += [difference_table(systems), ""]
+    path = next(iter(folders.values())) / "results" / "test.json"
+    results = json.loads(path.read_text("utf-8"))["results"]
+    signatures = (f"{name}: `{text}`" for name, text in results["signatures"].items())
+    test = results["test"]
+    return "\n".join([
+        *parts,
+        "Scores are means of the seeds, which stand in brackets. p: one-sided paired "
+        f"{test['kind']} over the sentences, {test['resamples']:,} resamples, of the seeds' mean "
+        "scores. METEOR is the mean of the sentences'.\n",
+        *signatures,
+        "\n## Goals\n",
+        goal_table(folders),
+        f"\np < {SIGNIFICANT} is needed for a yes; (best) is on validation.",
+    ]) + "\n"  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page; exit status 2 and one line for bad input."""
+    if not arguments or not all("=" in word for word in arguments):
+        print("results.py: error: expected CORPUS=FOLDER...", file=sys.stderr)
+        return 2
+    try:
+        print(render({name: Path(path) for name, _, path in (a.partition("=") for a in arguments)}),
+              end="")  # fmt: skip
+    except InputError as error:
+        print(f"results.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,255 @@
+#!/usr/bin/env bash
+# One step of the evidence: what five rewards do on three corpora, by judges that nobody trained on.
+# The Snakefile runs all of them. A step that is done is skipped, a training that was stopped goes on.
+#
+#   recipes/evidence/step.sh rewards                        encoders of reward and judge, learned reward
+#   recipes/evidence/step.sh data CORPUS                    text of each split, BPE, binarised
+#   recipes/evidence/step.sh estimate CORPUS REWARDS SEEDS  hours of the trainings, from 120 updates
+#   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
+#   recipes/evidence/step.sh risk CORPUS REWARD SEED        risk-trained model, and its translations
+#   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
+#   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
+#
+# and, beside the workflow, the study of settings on validation:
+#
+#   recipes/evidence/step.sh study CORPUS REWARD VARIANT SEED   a risk training with flags of study.tsv
+#   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
+#
+# CORPUS is one of corpora.tsv; REWARD is what --reward takes, or learned. REWARDS, SEEDS and CORPORA
+# are lists, such as "bleu chrf half simile learned" "1 2 3".
+#
+# Settings (environment variables, with their defaults):
+#   SIMILE_DATA   folder of the corpora of corpora.tsv
+#   SIZE          cpu       a folder of config/: its files hold all sizes and hyper-parameters
+#   WORK          work/evidence in the repository: everything that is made
+#   GIVEN         an MLE model: a folder with mle/checkpoint_best.pt, bpe/nmt.model and
+#                 bin/dict.en.txt in it, as recipes/multi30k/run.sh makes; default: `mle` trains one
+#   ENCODER       reward encoder; default: recipes/encoder/run.sh makes one
+#   LEARNED       learned reward, fitted with ENCODER; default: recipes/reward/run.sh fits one
+#   JUDGE         encoder whose SIM judges; default: one of Multi30k's English captions, which the
+#                 default reward encoder has not seen
+#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+HERE=$ROOT/recipes/evidence
+show_help "${@:---help}"
+step=$1 CORPUS=${2:-}
+SIZE=${SIZE:-cpu}
+TOP=${WORK:-$ROOT/work/evidence}
+CONFIG=$HERE/config/$SIZE
+[ -d "$CONFIG" ] || die "SIZE: got '$SIZE', expected one of: $(cd "$HERE/config" && echo *)"
+[ -d "${SIMILE_DATA:-}" ] ||
+    die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected the folder of the corpora of corpora.tsv"
+# wanted N WORDS...: the step's own arguments
+wanted() {
+    [ $(($# - 1)) = "$1" ] || die "$step: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
+}
+case $step in
+rewards) wanted 1 "$@" ;;
+data | mle | table) wanted 2 "$@" ;;
+risk | report | estimate | study-table) wanted 4 "$@" ;;
+study) wanted 5 "$@" ;;
+*) die "got step '$step', see --help" ;;
+esac
+# rows: split, text and lines of this corpus in corpora.tsv.
+rows() {
+    awk -F '\t' -v OFS='\t' -v corpus="$CORPUS" '$1 == corpus { print $3, $4, $5 }' "$HERE/corpora.tsv"
+}
+case $step in
+rewards | table) WORK=$TOP ;;
+*)
+    [ -n "$(rows)" ] || die "$step: got CORPUS '$CORPUS', expected one of:" \
+        "$(tail -n +2 "$HERE/corpora.tsv" | cut -f1 | uniq | xargs)"
+    SRC=$(awk -F '\t' -v corpus="$CORPUS" '$1 == corpus { print $2; exit }' "$HERE/corpora.tsv")
+    WORK=$TOP/$SIZE/$CORPUS
+    ;;
+esac
+# shellcheck source=recipes/evidence/config/cpu/settings.env
+. "$CONFIG/settings.env"
+MLE_FLAGS=$CONFIG/mle.${CORPUS%%-*}.flags RISK_FLAGS=$CONFIG/risk.${CORPUS%%-*}.flags
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+if has_gpu; then FLAGS=${FLAGS---fp16} DEVICE=cuda; else FLAGS=${FLAGS-} DEVICE=cpu; fi
+# shellcheck disable=SC2034 # training.sh reads it
+read -ra more_flags <<<"$FLAGS"
+OWN_ENCODER=$TOP/paraphrases/encoder.1 OWN_LEARNED=$TOP/learned/reward OWN_JUDGE=$TOP/judge
+ENCODER=${ENCODER:-$OWN_ENCODER} LEARNED=${LEARNED:-$OWN_LEARNED} JUDGE=${JUDGE:-$OWN_JUDGE}
+SPLITS=(valid test heldout)
+mkdir -p "$WORK"
+case $DEVICE:$step in
+cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
+esac
+
+caption_judge() {
+    mkdir -p "$TOP/captions"
+    cp "$SIMILE_DATA"/multi30k/task2/train.?.en.gz "$TOP/captions"
+    python "$ROOT/recipes/multi30k/caption_pairs.py" --captions "$TOP/captions" >"$TOP/captions.tsv"
+    simile train-encoder "$TOP/captions.tsv" --vocab-size 8000 --steps "$JUDGE_STEPS" \
+        --device "$DEVICE" --overwrite --output "$OWN_JUDGE"
+}
+
+make_rewards() {
+    if [ "$ENCODER" = "$OWN_ENCODER" ]; then
+        WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
+    fi
+    if [ "$LEARNED" = "$OWN_LEARNED" ]; then
+        OUTPUT=$TOP/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh"
+    fi
+    [ "$JUDGE" != "$OWN_JUDGE" ] || once judge caption_judge
+}
+
+get_data() { # corpora.tsv SETTINGS SIMILE_DATA GIVEN: what decides the result
+    local split text lines language last=\$ raw=$WORK/raw given=$4
+    mkdir -p "$raw" "$WORK/bpe"
+    while IFS=$'\t' read -r split text lines; do
+        [ "$LINES" = 0 ] || last=$LINES
+        [ "$split" = train ] || [ "$LINES" = 0 ] || last=24
+        for language in "$SRC" en; do
+            gzip -dc "$SIMILE_DATA/$text.$language.gz" | sed -n "${lines}p" | sed -n "1,${last}p" \
+                >"$raw/$split.$language" ||
+                die "SIMILE_DATA: cannot read $SIMILE_DATA/$text.$language.gz"
+        done
+    done < <(rows)
+    if [ -n "$given" ]; then
+        cp "$given/bpe/nmt.model" "$WORK/bpe/nmt.model"
+    else
+        python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size "$PIECES" \
+            "$raw/train.$SRC" "$raw/train.en"
+    fi
+    for split in train "${SPLITS[@]}"; do
+        for language in "$SRC" en; do
+            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
+                <"$raw/$split.$language" >"$WORK/bpe/$split.$language"
+        done
+    done
+    rm -rf "${WORK:?}/bin"
+    logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en --joined-dictionary \
+        --destdir "$WORK/bin" --workers "$(cores)" --trainpref "$WORK/bpe/train" \
+        --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test,$WORK/bpe/heldout" \
+        ${given:+--srcdict "$given/bin/dict.en.txt"}
+}
+
+train_mle() { # FLAGS-FILE GIVEN
+    if [ -n "$2" ]; then
+        mkdir -p "$WORK/mle"
+        cp "$2/mle/checkpoint_best.pt" "$WORK/mle/checkpoint_best.pt"
+    else
+        train mle "$1"
+    fi
+    translate_splits mle checkpoint_best.pt
+}
+
+train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG MORE-FLAGS...
+    local reward=$3
+    [ "$3" != learned ] || reward=learned:$LEARNED
+    # What another encoder trained is not gone on with.
+    cmp -s "$5" "$WORK/$1/encoder.json" || {
+        rm -rf "${WORK:?}/$1"
+        mkdir -p "$WORK/$1"
+        cp "$5" "$WORK/$1/encoder.json"
+    }
+    train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
+        --reward "$reward" --simile-encoder "$ENCODER" "${@:6}"
+    translate_splits "$1" checkpoint_last.pt
+}
+
+train_variant() { # REWARD VARIANT SEED
+    local flags
+    read -ra flags < <(awk -F '\t' -v name="$2" '$1 == name { print $2 }' "$HERE/study.tsv")
+    SPLITS=(valid)
+    train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" "${flags[@]}"
+}
+
+study_table() { # REWARD SEEDS
+    local variant seed files systems=(--sys "MLE=$WORK/out/valid/mle.txt")
+    while read -r variant; do
+        files=''
+        for seed in $2; do
+            [ -e "$WORK/out/valid/study/$1.$variant.$seed.txt" ] || continue 2
+            files+=,$WORK/out/valid/study/$1.$variant.$seed.txt
+        done
+        systems+=(--sys "$variant=${files#,}")
+    done < <(tail -n +2 "$HERE/study.tsv" | cut -f1)
+    mkdir -p "$WORK/results"
+    simile report --ref "$WORK/raw/valid.en" --src "$WORK/raw/valid.$SRC" --encoder "$JUDGE" \
+        "${systems[@]}" --baseline MLE,default --only results,gaming --out "$WORK/results/study.md"
+}
+
+# Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
+# of training may be: one translation that loops would outweigh the repetition of all others.
+translate_splits() { # SYSTEM CHECKPOINT
+    local split subset out=$WORK/out lists=() texts=()
+    for split in "${SPLITS[@]}"; do
+        subset=${split/heldout/test1} # fairseq's name of the second test set
+        mkdir -p "$(dirname "$out/$split/$1")"
+        generate "$out/$split/$1.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
+            --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
+            --remove-bpe sentencepiece --batch-size 50
+        lists+=("$out/$split/$1.log") texts+=("$out/$split/$1.txt")
+    done
+    python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" \
+        --test "${lists[@]}" --out "${texts[@]}" >"$out/valid/$1.lenpen"
+    sed "s|^|   $1: |" "$out/valid/$1.lenpen"
+}
+
+systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them
+    local out=$WORK/out/$1 reward seed files meteor meteor_here
+    meteor_here=$(compgen -G "$out/*.meteor" || true)
+    echo "--sys MLE=$out/mle.txt ${meteor_here:+--sentence-scores METEOR:MLE=$out/mle.meteor}"
+    for reward in $2; do
+        files='' meteor=''
+        for seed in $3; do
+            files+=,$out/$reward.$seed.txt meteor+=,$out/$reward.$seed.meteor
+        done
+        echo "--sys ${reward^^}=${files#,}"
+        [ -z "$meteor_here" ] || echo "--sentence-scores METEOR:${reward^^}=${meteor#,}"
+    done
+}
+
+report() { # REWARDS SEEDS
+    local split reward seed flags logs='' folders=() results=$WORK/results
+    mkdir -p "$results"
+    for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
+    python "$HERE/meteor.py" "${folders[@]}"
+    for reward in $1; do
+        logs+=" --log ${reward^^}="
+        for seed in $2; do logs+=$WORK/logs/$reward.$seed.log,; done
+        logs=${logs%,}
+    done
+    for split in "${SPLITS[@]}"; do
+        read -ra flags < <(systems "$split" "$1" "$2" | xargs)
+        simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
+            "${flags[@]}" --only results,gaming --json >"$results/$split.json"
+    done
+    read -ra flags < <(echo "$(systems test "$1" "$2")$logs" | xargs)
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
+        "${flags[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
+}
+
+table() { # CORPORA
+    local corpus folders=()
+    for corpus in $1; do folders+=("$corpus=$TOP/$SIZE/$corpus"); done
+    python "$HERE/results.py" "${folders[@]}" >"$TOP/$SIZE/table.new"
+    mv "$TOP/$SIZE/table.new" "$TOP/$SIZE/table.md"
+    cat "$TOP/$SIZE/table.md"
+}
+
+GIVEN=${GIVEN:-}
+case $step in
+rewards) make_rewards ;;
+data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
+estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
+mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
+risk) AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" ;;
+study)
+    grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"
+    AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5"
+    ;;
+study-table) study_table "$3" "$4" ;;
+report) report "$3" "$4" ;;
+table) table "$2" ;;
+esac

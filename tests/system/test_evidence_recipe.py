@@ -1,0 +1,77 @@
+"""recipes/evidence from raw text to its table, on generated text, by its own command line."""
+
+import gzip
+import random
+import subprocess
+from pathlib import Path
+
+from tests.installed import this_environment
+from tests.system.test_wmt18_recipe import WORDS
+
+ROOT = Path(__file__).resolve().parents[2]
+# Lines of the text files; tiny takes 24 of each set, validation every twelfth line of test.
+LINES = {"train": 120, "test": 300}
+
+
+def write_tatoeba(folder: Path) -> None:
+    """Word-by-word bitext where the recipe looks for Tatoeba."""
+    generator = random.Random(1)
+    (folder / "tatoeba-de-en").mkdir(parents=True)
+    for split, count in LINES.items():
+        lines = [generator.choices(list(WORDS), k=generator.randint(3, 8)) for _ in range(count)]
+        sides = {"de": lines, "en": [[WORDS[word] for word in line] for line in lines]}
+        for language, text in sides.items():
+            path = folder / "tatoeba-de-en" / f"{split}.{language}.gz"
+            with gzip.open(path, "wt", encoding="utf-8") as stream:
+                stream.writelines(" ".join(line) + ".\n" for line in text)
+
+
+def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
+    write_tatoeba(tmp_path / "data")
+    variables = {
+        **this_environment(tmp_path),
+        "SIMILE_DATA": str(tmp_path / "data"),
+        "WORK": str(tmp_path / "work"),
+        "SIZE": "tiny",
+        **dict.fromkeys(("ENCODER", "LEARNED", "JUDGE"), str(encoder_folder)),
+    }
+    work = tmp_path / "work" / "tiny" / "tatoeba-de"
+
+    def step(*words: str) -> str:
+        done = subprocess.run(
+            ["bash", ROOT / "recipes/evidence/step.sh", *words],
+            env=variables, cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    step("rewards")  # all are given
+    step("data", "tatoeba-de")
+    lines = [len((work / "raw" / f"{split}.en").read_text().splitlines())
+             for split in ("train", "valid", "test", "heldout")]  # fmt: skip
+    assert lines == [120, 24, 24, 24]
+    step("estimate", "tatoeba-de", "bleu simile", "1 2")
+    assert "| risk | 4 | 4 |" in (work / "estimate.md").read_text()
+    step("mle", "tatoeba-de")
+    for reward in ("bleu", "simile"):
+        step("risk", "tatoeba-de", reward, "1")
+    assert "--reward simile" in (work / "simile.1" / "command").read_text()
+    assert "done before, skipped" in step("risk", "tatoeba-de", "simile", "1")
+    step("report", "tatoeba-de", "bleu simile", "1")
+    table = step("table", "tatoeba-de")
+    for split in ("test", "heldout", "valid"):
+        assert f"## tatoeba-de, {split}" in table
+    assert "| SIMILE - BLEU |" in table and "SIMILE (best)" in table
+    assert (work / "results" / "report.html").stat().st_size > 10_000
+    # an MLE model that is there already, and a variant of the study
+    given = tmp_path / "given"
+    for part in ("mle/checkpoint_best.pt", "bpe/nmt.model", "bin/dict.en.txt"):
+        (given / part).parent.mkdir(parents=True)
+        (given / part).write_bytes((work / part).read_bytes())
+    variables |= {"GIVEN": str(given), "WORK": str(tmp_path / "other")}
+    step("data", "tatoeba-de")
+    step("mle", "tatoeba-de")
+    assert not (tmp_path / "other/tiny/tatoeba-de/logs/mle.log").exists()
+    step("study", "tatoeba-de", "simile", "token", "1")
+    step("study-table", "tatoeba-de", "simile", "1")
+    assert "| token |" in (tmp_path / "other/tiny/tatoeba-de/results/study.md").read_text()
