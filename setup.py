@@ -38,6 +38,7 @@ setup(
         "torch>=2.6",
         "numpy",
         "scipy>=1.14",  # correlations over an axis
+        "scikit-learn",  # tf-idf; fairseq brings it along
         "sentencepiece",
         "sacrebleu",
         "safetensors",

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "statistics"),
-        *("torch", "numpy", "scipy", "sacrebleu"),
+        *("torch", "numpy", "scipy", "sacrebleu", "sklearn"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
