@@ -62,12 +62,13 @@ def report_answers(flags: Path) -> tuple[list[Answer], Answer]:
 
 
 def of_language(answer: Answer, src: str, number: str = "", name: str = "") -> Answer:
-    """A section of one language: name, title and sentences say which, and the paper's number."""
+    """A section of one language: name, title and first sentence say which; the paper's number."""
     return replace(
         answer,
         name=f"{name or answer.name}-{src}",
         title=f"{src}-en: {answer.title}" + (f" ({number})" if number else ""),
-        sentences=[f"{src}-en: {text}" for text in answer.sentences],
+        # The page opens with what is best, and what people say, of each language.
+        sentences=[f"{src}-en: {text}" for text in answer.sentences[: bool(number)]],
         warnings=[f"{src}-en: {text}" for text in answer.warnings],
     )
 

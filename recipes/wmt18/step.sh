@@ -348,10 +348,11 @@ report() { # COSTS GAMMAS SEEDS
             fi
         done
     done
-    case " $1 " in
-    *" bleu "*" simile "* | *" simile "*" bleu "*) rating_sheets "${by_bleu[@]}" ;;
-    *) say "No rating sheets: they compare MLE, bleu and simile" ;;
-    esac
+    if [[ " $1 " = *" bleu "* && " $1 " = *" simile "* ]]; then
+        rating_sheets "${by_bleu[@]}"
+    else
+        say "No rating sheets: they compare MLE, bleu and simile"
+    fi
     mapfile -t answers < <(find "$WORK/human/answers" -name '*.tsv' -o -name '*.csv' | sort)
     {
         texts "test"
