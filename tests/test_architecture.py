@@ -159,7 +159,8 @@ def test_commands_know_nothing_of_fairseq_training() -> None:
 
 
 def test_nothing_imports_the_commands() -> None:
-    assert importers_of("cli") <= {"cli", "__main__"}
+    # A recipe may read a command's flags: it stands where a user stands.
+    assert importers_of("cli") <= {"cli", "__main__", "recipes"}
 
 
 def test_every_package_that_is_imported_is_declared() -> None:
