@@ -62,12 +62,11 @@ def load(job: Job) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model)
-    except KeyError as error:
+    except (OSError, ValueError, KeyError) as error:
+        asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
         raise InputError(
-            f"--source-lang, --target-lang: the tokenizer of {job.model} has no language {error}"
+            f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
         ) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"MODEL: {job.model} cannot be loaded: {_line(error)}") from error
     special_tokens(model, tokenizer)
     return model, tokenizer
 
