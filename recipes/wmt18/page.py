@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from recipes.wmt18 import results
-from simile_plugin.cli import report
+from simile_plugin.cli import load_command
 from simile_plugin.files import atomic_write
 from simile_plugin.report import (
     Answer,
@@ -53,7 +53,7 @@ def report_answers(flags: Path) -> tuple[list[Answer], Answer]:
         raise ValueError(f"{flags}: not there; run the step report first")
     words = flags.read_text("utf-8").splitlines()
     parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
+    load_command("report").add_arguments(parser)
     args = parser.parse_args(words)
     args.command_line = shlex.join(["simile", "report", *words])
     inputs = Inputs(args)
