@@ -159,7 +159,8 @@ def test_commands_know_nothing_of_fairseq_training() -> None:
 
 
 def test_nothing_imports_the_commands() -> None:
-    assert importers_of("cli") <= {"cli", "__main__"}
+    # recipes/wmt18/page.py reads files of a command's flags.
+    assert importers_of("cli") <= {"cli", "__main__", "recipes"}
 
 
 def test_every_package_that_is_imported_is_declared() -> None:
