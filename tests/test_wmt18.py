@@ -314,7 +314,7 @@ def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
         "cost_simile": {"above_zero_share": 0.875, "mean_difference": 0.02},
     }
     rated = [{"name": "MLE", "mean": 2.0}, {"name": "SIMILE", "mean": 3.25}]
-    data = {
+    data: dict[str, dict[str, Any]] = {
         "de": {"costs": {"costs": costs}, "human": {"systems": rated}},
         "tr": {"costs": {"costs": costs}},
     }
