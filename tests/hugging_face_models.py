@@ -154,8 +154,9 @@ def _mbart(tokenizer, seed, config):
 def t5gemma(folder: Path | None = None, seed=1, **config):
     """T5Gemma: rotary positions, and logits that are capped softly."""
     tokenizer = t5()[1]
-    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "intermediate_size": 32}
-    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes: dict[str, object] = {"vocab_size": len(tokenizer), "hidden_size": 16}
+    sizes |= {"intermediate_size": 32, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
     sizes |= {"head_dim": 8, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
     sizes |= {"final_logit_softcapping": 2.0, "dropout_rate": 0.0, "layer_types": None}
     torch.manual_seed(seed)

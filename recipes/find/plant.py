@@ -91,12 +91,16 @@ def write(path: str, questions: Sequence[Question]) -> None:
     """The questions as SQuAD has them."""
     paragraphs = []
     for question in questions:
-        answers = [
+        answers: list[dict[str, object]] = [
             {"text": text, "answer_start": question.document.index(text)}
             for text in question.answers or ()
         ]
-        asked = {"id": question.id, "question": question.query, "answers": answers}
-        asked["is_impossible"] = not answers
+        asked: dict[str, object] = {
+            "id": question.id,
+            "question": question.query,
+            "answers": answers,
+        }
+        asked |= {"is_impossible": not answers}
         paragraphs.append({"context": question.document, "qas": [asked]})
     with atomic_write(path) as stream:
         json.dump({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}, stream, indent=1)

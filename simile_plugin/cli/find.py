@@ -113,7 +113,7 @@ def _texts(args: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:
     queries = [line for line in read_lines(args.queries, "--queries") if line.strip()]
     if not queries:
         raise InputError(f"--queries: {args.queries}: has no text; expected a query a line")
-    documents = {}
+    documents: dict[str, str] = {}
     for path in args.documents:
         text = "\n".join(read_lines(path, "--documents"))
         if not text.strip():

@@ -201,7 +201,7 @@ def _best_of(scores: Floats, places: Sequence[tuple[int, int]]) -> list[Span]:
     if not places:
         return [Span(0, 0, -1.0)] * len(scores)
     return [
-        Span(*places[i], float(row[i]))
+        Span(places[i][0], places[i][1], float(row[i]))
         for row, i in zip(scores, _first_best(scores, axis=1), strict=True)
     ]
 

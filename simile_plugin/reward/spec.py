@@ -48,7 +48,8 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
     if len(terms) == 1 and _is_learned(spec):
         return {spec: 1.0}
     if len(terms) == 1 and terms[0][0]:
-        return _import_function(*spec.split(":", 1), flag)
+        module, _, function = spec.partition(":")
+        return _import_function(module, function, flag)
     raise InputError(
         f"{flag}: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
         "a mix such as simile:0.7,bleu:0.3, or your own module:function"
