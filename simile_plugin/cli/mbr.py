@@ -31,9 +31,10 @@ DESCRIPTION = f"""\
 Minimum Bayes risk decoding: of each list, the candidate that is best on average against the others
 (or against a second list), taken as pseudo-references:
   expected utility of h = sum over r of w(r) utility(h, r)
-Samples make better pseudo-references than n-best lists: give 64 to 256 of them, drawn from the
-model (fairseq-generate --sampling --beam 64 --nbest 64), and choose among them, or among an n-best
-list with --pseudo-refs SAMPLES. SIM and SIMILE are exact in time that grows with N, not N x N.
+Give the first 8 to 32 of a wide beam (fairseq-generate --beam 64 --nbest 32), or 256 samples
+(--sampling --sampling-topk 10 --beam 256 --nbest 256); --pseudo-refs takes the one beside the
+other. recipes/mbr/README.md has what each gained. SIM and SIMILE are exact in time that grows with
+N, not N x N.
 
 {LISTS}"""
 
@@ -62,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_list_flags(parser, "the sources, for --write-pairs, where LISTS has none")
     text = (
-        "simile (default), sim, bleu, chrf, chrf++, half, learned:DIR, a mix such as "
-        "simile:0.7,bleu:0.3, or your own module:function, as --reward in training"
+        "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, another "
+        "mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward in training"
     )
-    parser.add_argument("--utility", default="simile", metavar="SPEC", help=text)
+    parser.add_argument("--utility", default="half", metavar="SPEC", help=text)
     add_reward_flags(parser)
     text = "a second file of lists, of the same sentences: the pseudo-references (default: LISTS)"
     parser.add_argument("--pseudo-refs", type=file_name, metavar="FILE", help=text)
