@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_list_flags(parser, "the sources, for --write-pairs, where LISTS has none")
     text = (
-        "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, another "
-        "mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward in training"
+        "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, "
+        "another mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward"
     )
     parser.add_argument("--utility", default="half", metavar="SPEC", help=text)
     add_reward_flags(parser)
