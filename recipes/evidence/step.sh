@@ -164,7 +164,7 @@ train_variant() { # REWARD VARIANT SEED
 }
 
 study_table() { # REWARD SEEDS
-    local variant seed files systems=(--sys "MLE=$WORK/out/valid/mle.txt")
+    local variant seed files baseline=MLE systems=(--sys "MLE=$WORK/out/valid/mle.txt")
     while read -r variant; do
         files=''
         for seed in $2; do
@@ -172,10 +172,11 @@ study_table() { # REWARD SEEDS
             files+=,$WORK/out/valid/study/$1.$variant.$seed.txt
         done
         systems+=(--sys "$variant=${files#,}")
+        [ "$variant" != default ] || baseline=MLE,default
     done < <(tail -n +2 "$HERE/study.tsv" | cut -f1)
     mkdir -p "$WORK/results"
     simile report --ref "$WORK/raw/valid.en" --src "$WORK/raw/valid.$SRC" --encoder "$JUDGE" \
-        "${systems[@]}" --baseline MLE,default --only results,gaming --out "$WORK/results/study.md"
+        "${systems[@]}" --baseline "$baseline" --only results,gaming --out "$WORK/results/study.md"
 }
 
 # Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates

@@ -94,7 +94,7 @@ systems=()
 if [ -n "${SYSTEMS:-}" ]; then
     read -ra systems <<<"$SYSTEMS"
 else
-    files=$(compgen -G "$BASE/out/simile.[0-9].txt" | paste -sd, || true)
+    files=$(compgen -G "$BASE/out/simile.[0-9].txt" | sort | paste -sd, || true)
     [ -z "$files" ] || systems=(--sys "MRT=$files")
 fi
 files=''

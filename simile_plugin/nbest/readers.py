@@ -248,14 +248,20 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
             "version reads; update simile-plugin"
         )
     try:
-        hyps = _strings(content["hyps"])
-        texts = {key: _strings([content[key]])[0] for key in ("ref", "src") if key in content}
+        hyps = _strings(content["hyps"], f"{where}: hyps")
+        texts = {
+            key: _strings([content[key]], f"{where}: {key}")[0]
+            for key in ("ref", "src")
+            if key in content
+        }
         columns = {
             key: tuple(float(number) for number in content[key])
             for key in ("scores", *COSTS)
             if key in content
         }
         sentence = int(content.get("id", line))
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{where}: expected hyps, and perhaps id, ref, src, scores, cost_bleu, cost_simile "
@@ -273,10 +279,12 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
     return NbestList(sentence, texts.get("ref"), hyps, scores, columns, texts.get("src"))
 
 
-def _strings(values: Any) -> tuple[str, ...]:
+def _strings(values: Any, where: str) -> tuple[str, ...]:
     """Sentences; half a surrogate pair, which JSON can hold, is no text."""
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise InputError(f"got {str(values)[:80]!r} for sentences")
+    if not isinstance(values, list):
+        raise InputError(f"{where}: got {str(values)[:80]!r}; expected a list of strings")
     for value in values:
+        if not isinstance(value, str):
+            raise InputError(f"{where}: got {str(value)[:80]!r}; expected text in quotes")
         value.encode()
     return tuple(values)

@@ -17,8 +17,8 @@ def similarity(encoder: Encoder, ref: str, words: list[str], weights: list[float
     total = torch.zeros(encoder.dim, dtype=torch.float64)
     for word, weight in zip(words, weights, strict=True):
         for piece in encoder.segmenter.encode([word])[0]:
-            total += weight * encoder.weight[piece].double()
-    right = encoder.weight[encoder.segmenter.encode([ref])[0]].double().sum(0)
+            total += weight * encoder.weight[piece].detach().double()
+    right = encoder.weight[encoder.segmenter.encode([ref])[0]].detach().double().sum(0)
     return float(total @ right / (total.norm() * right.norm()))
 
 
