@@ -163,7 +163,7 @@ def test_references_of_another_file(tmp_path: Path) -> None:
         ([TSV[0], "x\tone\t1"], r"lists:2: got 'x\\tone\\t1'; expected id TAB text"),
         ([TSV[0], "1\tone", TSV[2]], "lists:2: got .* as in all lines"),
         (['{"id": -1, "hyps": ["one"]}'], "lists:1: got id -1; expected a line of the source"),
-        (['{"id": 0, "hyps": [["on", "e"]]}'], r"lists:1: hyps: got \"\['on', 'e'\]\"; expected text in quotes"),
+        (['{"id": 0, "hyps": [["on", "e"]]}'], "lists:1: hyps: .* expected text in quotes"),
         (['{"id": 0, "hyps": "one"}'], "lists:1: hyps: got 'one'; expected a list of strings"),
     ],
 )
