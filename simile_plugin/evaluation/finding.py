@@ -46,12 +46,14 @@ class Question:
 
     Attributes:
         answers: the right spans' texts; none: it is not in the document; None: not known.
+        start: character of the document at which the first of them begins, if that is known.
     """
 
     id: str
     query: str
     document: str
     answers: tuple[str, ...] | None = None
+    start: int | None = None
 
 
 @dataclass(frozen=True)
@@ -424,7 +426,8 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
             raise InputError(
                 f"{where}: answer {text!r} does not stand at character {start} of the context"
             )
-    return Question(str(name), query, context, tuple(dict.fromkeys(text for text, _ in answers)))
+    texts = tuple(dict.fromkeys(text for text, _ in answers))
+    return Question(str(name), query, context, texts, answers[0][1] if answers else None)
 
 
 def squad(
