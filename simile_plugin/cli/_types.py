@@ -71,3 +71,14 @@ def add_device(parser: argparse.ArgumentParser, default: str | None = "cpu") -> 
         metavar="DEV",
         help="where the encoder runs: cpu, cuda, cuda:1 (default cpu)",
     )
+
+
+def add_resamples(parser: argparse.ArgumentParser) -> None:
+    """Declare --resamples, of the intervals."""
+    parser.add_argument(
+        "--resamples",
+        type=RESAMPLES,
+        default=1000,
+        metavar="N",
+        help="bootstrap resamples of the intervals (default %(default)s)",
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from simile_plugin.cli._types import (
-    RESAMPLES,
     SEED,
     add_device,
+    add_resamples,
     file_name,
     real_number,
     whole_number,
@@ -93,13 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GRADE",
         help="highest grade of a pair that is none (default %(default)s)",
     )
-    parser.add_argument(
-        "--resamples",
-        type=RESAMPLES,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the intervals (default %(default)s)",
-    )
+    add_resamples(parser)
     add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import ALPHA, RESAMPLES, SEED, add_device
+from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
@@ -97,13 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="exponent of SIMILE's length penalty (default and paper: 0.25)",
     )
-    parser.add_argument(
-        "--resamples",
-        type=RESAMPLES,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the intervals (default %(default)s)",
-    )
+    add_resamples(parser)
     parser.add_argument(
         "--seed", type=SEED, default=12345, metavar="N", help="their seed (default %(default)s)"
     )

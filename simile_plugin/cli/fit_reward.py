@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name
+from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
 
@@ -75,13 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the harm, the folds and the bootstrap (default %(default)s)",
     )
-    parser.add_argument(
-        "--resamples",
-        type=RESAMPLES,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the intervals (default %(default)s)",
-    )
+    add_resamples(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_device(parser)
 

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from simile_plugin.cli._types import RESAMPLES, SEED, add_device, file_name, whole_number
+from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name, whole_number
 from simile_plugin.files import InputError
 
 HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
@@ -82,13 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the harm and the bootstrap (default %(default)s)",
     )
-    parser.add_argument(
-        "--resamples",
-        type=RESAMPLES,
-        default=1000,
-        metavar="N",
-        help="bootstrap resamples of the intervals (default %(default)s)",
-    )
+    add_resamples(parser)
     add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
