@@ -5,7 +5,8 @@ its pairs, a line each). A pair is counted under the first filter that removes i
 
   score           --min-score, --max-score: of --score-column (of --encoder: after language)
   length          --min-tokens, --max-tokens
-  overlap         --max-overlap: word trigrams in common / trigrams of the shorter side
+  overlap         --min-overlap, --max-overlap: word trigrams in common / trigrams of the shorter
+                  side
   excluded        --exclude: a side stands in a file that the encoder will be evaluated on
   language        --language: a side is in another one
   duplicate       the same pair came before, in either order
@@ -92,6 +93,14 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         "--min-tokens", type=int, metavar="N", help="fewest words of a side, punctuation counted"
     )
     group.add_argument("--max-tokens", type=int, metavar="N", help="most words of a side")
+    group.add_argument(
+        "--min-overlap",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="smallest trigram overlap: sides that share too little may be no paraphrases (default "
+        "0: all pairs). Above 0.2 it needs --max-overlap too",
+    )
     group.add_argument(
         "--max-overlap",
         type=float,
@@ -196,6 +205,7 @@ _OPTION_FLAGS = (
     "max_score",
     "min_tokens",
     "max_tokens",
+    "min_overlap",
     "max_overlap",
     "language",
     "near_duplicates",

@@ -207,6 +207,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
         (["--max-overlap", "2"], "--max-overlap: got 2.0, expected 0 to 1"),
         (["--max-overlap", "nan"], "--max-overlap: got nan, expected 0 to 1"),
+        (["--min-overlap", "0.3"], "--min-overlap 0.3 is above --max-overlap 0.2"),
         (["--min-tokens", "-1"], "--min-tokens: got -1, expected 0 or more"),
         (["--score-column", "3", "--min-score", "inf"], "--min-score: got inf, expected a number"),
     ]
