@@ -67,6 +67,11 @@ class FilterOptions:
         bounded = self.min_score is not None or self.max_score is not None
         if self.score_column is not None and self.encoder is not None:
             raise InputError("--score-column and --encoder: give one of them, not both")
+        if self.score_column is not None and self.columns.ppdb:
+            raise InputError(
+                f"--score-column: got {self.score_column + 1}, but PPDB's lines have no columns "
+                "between TABs; leave it out, or let --encoder score the pairs"
+            )
         if bounded and not scored:
             raise InputError("--min-score, --max-score: need --score-column or --encoder")
         if scored and not bounded:
@@ -313,7 +318,7 @@ class BlockFilter:
             for raw in pairs:
                 prepared = COMPARED.apply(raw[0]), COMPARED.apply(raw[1])
                 if all(prepared):
-                    text = "\t".join(raw) if columns.is_cluster else line
+                    text = "\t".join(raw) if columns.is_cluster or columns.ppdb else line
                     found.append(_Candidate(text, raw, prepared, score))
                 else:
                     bad.append((number, "empty side"))
