@@ -49,6 +49,16 @@ from simile_plugin.evaluation.meteor import (
     meteor_scores,
     missing_meteor,
 )
+from simile_plugin.evaluation.neighbours import (
+    Neighbour,
+    Pool,
+    nearest_texts,
+    text_key,
+    text_pool,
+    token_key,
+    token_pool,
+    word_pool,
+)
 from simile_plugin.evaluation.probe import (
     Change,
     Probed,
@@ -87,8 +97,10 @@ __all__ = [
     "Judgements",
     "Material",
     "Meteor",
+    "Neighbour",
     "Neighbours",
     "PerceptronConfig",
+    "Pool",
     "Probed",
     "Quality",
     "Question",
@@ -121,6 +133,7 @@ __all__ = [
     "meteor_scores",
     "missing_meteor",
     "nearest",
+    "nearest_texts",
     "probe_reward",
     "probe_steps",
     "propose",
@@ -136,6 +149,11 @@ __all__ = [
     "similarities",
     "squad",
     "steps",
+    "text_key",
+    "text_pool",
+    "token_key",
+    "token_pool",
     "tune_missing",
     "tune_threshold",
+    "word_pool",
 ]
