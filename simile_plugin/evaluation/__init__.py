@@ -73,6 +73,7 @@ from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, form
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
 from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
+from simile_plugin.evaluation.sts_bins import StsBin, evaluate_bins, format_bins
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
 from simile_plugin.statistics import KINDS, Estimate
 
@@ -106,6 +107,7 @@ __all__ = [
     "Question",
     "Scores",
     "Span",
+    "StsBin",
     "StsFolder",
     "StsQuality",
     "StsScores",
@@ -114,6 +116,7 @@ __all__ = [
     "by_query_length",
     "check_fit",
     "embed_all",
+    "evaluate_bins",
     "evaluate_detection",
     "evaluate_finding",
     "evaluate_hard",
@@ -123,6 +126,7 @@ __all__ = [
     "evaluate_sts_metrics",
     "find_spans",
     "fit_reward",
+    "format_bins",
     "format_fit",
     "format_hard",
     "group_folds",
