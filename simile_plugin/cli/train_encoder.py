@@ -243,8 +243,13 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--lr",
         type=float,
-        help="Adam's learning rate (default 0.005; 0.003 for lstm and blstm, 0.001 for "
-        "charagram and gran; papers: 0.001)",
+        help="learning rate (default 0.005; 0.003 for lstm and blstm, 0.001 for "
+        "charagram and gran; papers: 0.001; PARAGRAM-PHRASE with adagrad: 0.05)",
+    )
+    group.add_argument(
+        "--optimizer",
+        choices=("adam", "adagrad"),
+        help="adam (default; most papers) or adagrad (PARAGRAM-PHRASE XXL)",
     )
     group.add_argument(
         "--lr-schedule",
