@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from itertools import cycle, islice
+from typing import Any
 
 import torch
 
@@ -67,7 +68,7 @@ def measure(kind: str, text: TextPairs, args: argparse.Namespace) -> list[str]:
     trainer = Trainer(config, pairs, tokenizer.sizes)
     trainer.step = args.megabatch  # M has grown
     # Past the first steps, which touch every row of the table.
-    adam = trainer.learner.adam
+    adam: Any = trainer.learner.optimizer
     adam.count = DENSE_STEPS
     adam.moments_at[:] = adam.weight_at[:] = DENSE_STEPS
     trained = training_speed(trainer, args.seconds)

@@ -31,6 +31,7 @@ ORDER = (
     "detect",
     "mine-bitext",
     "find",
+    "neighbours",
     "convert-encoder",
     "fairseq-train",
     "finetune-hf",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 
+from simile_plugin.cli._pair_files import add_columns, add_format, columns_of
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
 from simile_plugin.files import InputError, refuse_overwriting_input
 
@@ -27,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pairs",
         nargs="+",
         metavar="PAIRS",
-        help="TSV files of sentence TAB paraphrase, further columns ignored; plain, .gz, .zst or -",
+        help="files of sentence TAB paraphrase, further columns ignored, or of --format; plain, "
+        ".gz, .zst or -",
     )
     data.add_argument("--output", required=True, metavar="DIR", help="folder to write")
     data.add_argument(
@@ -36,14 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
     )
-    data.add_argument(
-        "--columns",
-        default="1,2",
-        metavar="LIST",
-        help="columns that hold sentences, from 1: 1,2 or 2-7 or 1- (all). More than two are a "
-        "cluster of sentences that mean the same, and give all its pairs (default %(default)s)",
-    )
-    data.add_argument("--header", action="store_true", help="leave out the first line of each file")
+    add_format(data)
+    add_columns(data)
     data.add_argument(
         "--workers",
         type=int,
@@ -96,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder_training import (
         BadLines,
         BinarizeOptions,
-        Columns,
         TsvInput,
         binarize_pairs,
         choose_workers,
@@ -131,11 +126,11 @@ def run(args: argparse.Namespace) -> int:
         sentencepiece=args.sentencepiece,
         vocab_size=args.vocab_size or 0,
         sample_sentences=args.sample_sentences,
-        columns=Columns.parse(args.columns),
+        columns=columns_of(args),
         header=args.header,
         workers=choose_workers(args.workers, TsvInput(args.pairs).total),
     )
-    bad = BadLines(args.strict, options.columns.unit)
+    bad = BadLines.of(options.columns, args.strict)
     started = time.perf_counter()
     manifest = binarize_pairs(options, bad)
     seconds = time.perf_counter() - started

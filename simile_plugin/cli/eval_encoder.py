@@ -32,6 +32,11 @@ within each set). The second sentence is the reference; sym. is the mean of both
 --hard adds the pairs of all these sets that words decide worst: those with a negation on one side;
 Hard STS, of the 20% that share most words (by symmetric word error rate) those of gold 0 to 1, of
 the 20% that share fewest those of gold 4 to 5; more such subsets, and two easy ones.
+--by length adds Pearson of SIM in bins of all these pairs by the words of the longer sentence
+(tokeniser 13a, punctuation counted); --by unknown by how many tokens of a pair, and which share of
+them, the encoder does not know: words that a word encoder's vocabulary lacks, unknown pieces or
+n-grams of the others. Bins are those of Wieting's thesis, tables 7, 20 and 21; those of shares are
+ours. Pairs are resampled within each bin.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
@@ -51,7 +56,7 @@ examples:
   simile eval-encoder ENCODER --judgements wmt15.*-en.tsv --json
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
   simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
-  simile eval-encoder ENCODER --sts sts/201[2-6] --hard
+  simile eval-encoder ENCODER --sts sts/201[2-6] --hard --by length unknown
   simile eval-encoder ENCODER --learned REWARD --judgements my.tsv
   simile eval-encoder ENCODER --speed sentences.txt
 """
@@ -73,6 +78,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hard", action="store_true", help="also the hard pairs and those with a negation"
+    )
+    parser.add_argument(
+        "--by",
+        nargs="+",
+        choices=("length", "unknown"),
+        default=[],
+        metavar="WHAT",
+        help="also the pairs in bins: by length, by unknown tokens",
     )
     parser.add_argument(
         "--judgements", nargs="+", metavar="FILE", help="judged segments, one TSV a language pair"
@@ -111,7 +124,14 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import evaluate_hard, format_hard, read_judgements, read_sts
+    from simile_plugin.evaluation import (
+        evaluate_bins,
+        evaluate_hard,
+        format_bins,
+        format_hard,
+        read_judgements,
+        read_sts,
+    )
     from simile_plugin.files import read_lines
     from simile_plugin.report import analyse_quality, format_quality
     from simile_plugin.statistics import without_nan
@@ -134,11 +154,16 @@ def run(args: argparse.Namespace) -> int:
     hard = None
     if args.hard:
         hard = evaluate_hard(encoders, sets, args.simile_alpha)
+    bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}
     speed = _speeds(encoders, lines) if args.speed else {}
     if args.json:
         report = found.as_json()
         if hard is not None:
             report["hard"] = without_nan(asdict(hard))
+        if bins:
+            report["bins"] = without_nan(
+                {by: [asdict(one) for one in found] for by, found in bins.items()}
+            )
         if speed:
             report["speed"] = {
                 name: {**asdict(part), "per_second": part.per_second}
@@ -152,6 +177,8 @@ def run(args: argparse.Namespace) -> int:
         print(format_quality(found, sets=True), end="")
     if hard is not None:
         print(f"\n{format_hard(hard)}")
+    if bins:
+        print(f"\n{format_bins(bins)}")
     for name, part in speed.items():
         print(
             f"{name}: {part.per_second:,.0f} sentences a second ({part.sentences:,} in batches of "
@@ -222,6 +249,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if args.hard and not args.sts:
         raise InputError("--hard: there is no --sts DIR it could take pairs from")
+    if args.by and not args.sts:
+        raise InputError("--by: there is no --sts DIR whose pairs it could sort into bins")
     if args.learned and not args.judgements:
         raise InputError("--learned: there is no --judgements FILE it could be judged by")
     if args.judgement_columns and not args.judgements:

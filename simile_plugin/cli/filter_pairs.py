@@ -1,11 +1,13 @@
 """Keep the paraphrase pairs that are worth training on.
 
-Reads TSV files and writes the lines that pass, unchanged (of a cluster of more than two columns:
-its pairs, a line each). A pair is counted under the first filter that removes it, in this order:
+Reads TSV files and writes the lines that pass, unchanged (of a cluster of more than two columns,
+and of --format ppdb: its pairs, a line each). A pair is counted under the first filter that removes
+it, in this order:
 
   score           --min-score, --max-score: of --score-column (of --encoder: after language)
   length          --min-tokens, --max-tokens
-  overlap         --max-overlap: word trigrams in common / trigrams of the shorter side
+  overlap         --min-overlap, --max-overlap: word trigrams in common / trigrams of the shorter
+                  side
   excluded        --exclude: a side stands in a file that the encoder will be evaluated on
   language        --language: a side is in another one
   duplicate       the same pair came before, in either order
@@ -31,6 +33,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._pair_files import add_columns, add_format, columns_of
 from simile_plugin.files import InputError, refuse_overwriting_input
 
 if TYPE_CHECKING:
@@ -45,19 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     data = parser.add_argument_group("data")
     data.add_argument(
-        "pairs", nargs="+", metavar="PAIRS", help="TSV files: plain, .gz, .zst, or - (stdin)"
+        "pairs",
+        nargs="+",
+        metavar="PAIRS",
+        help="TSV files, or those of --format: plain, .gz, .zst, or -",
     )
     data.add_argument(
         "--output", metavar="FILE", help="file to write, .gz by its name (default: standard output)"
     )
-    data.add_argument(
-        "--columns",
-        default="1,2",
-        metavar="LIST",
-        help="columns that hold sentences, from 1: 1,2 or 2-7 or 1- (all). More than two are a "
-        "cluster of sentences that mean the same, and give all its pairs (default %(default)s)",
-    )
-    data.add_argument("--header", action="store_true", help="leave out the first line of each file")
+    add_format(data)
+    add_columns(data)
     data.add_argument(
         "--strict", action="store_true", help="stop at the first bad line instead of skipping it"
     )
@@ -93,6 +93,14 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--max-tokens", type=int, metavar="N", help="most words of a side")
     group.add_argument(
+        "--min-overlap",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="smallest trigram overlap: sides that share too little may be no paraphrases (default "
+        "0: all pairs). Above 0.2 it needs --max-overlap too",
+    )
+    group.add_argument(
         "--max-overlap",
         type=float,
         default=0.2,
@@ -125,7 +133,6 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder_training import (
         BadLines,
-        Columns,
         FilterOptions,
         TsvInput,
         choose_workers,
@@ -143,13 +150,13 @@ def run(args: argparse.Namespace) -> int:
     if args.score_column is not None and args.score_column < 1:
         raise InputError(f"--score-column: got {args.score_column}, expected 1 or more")
     options = FilterOptions(
-        columns=Columns.parse(args.columns),
+        columns=columns_of(args),
         score_column=None if args.score_column is None else args.score_column - 1,
         duplicates=not args.keep_duplicates,
         **{name: getattr(args, name) for name in _OPTION_FLAGS},
     )
     source = TsvInput(args.pairs, args.header)
-    bad = BadLines(args.strict, options.columns.unit)
+    bad = BadLines.of(options.columns, args.strict)
     workers = choose_workers(args.workers, source.total)
     exclusions = read_exclusions(args.exclude)
     report = filter_pairs(source, args.output, options, exclusions, bad, workers)
@@ -196,6 +203,7 @@ _OPTION_FLAGS = (
     "max_score",
     "min_tokens",
     "max_tokens",
+    "min_overlap",
     "max_overlap",
     "language",
     "near_duplicates",

@@ -19,6 +19,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from simile_plugin.cli._pair_files import add_format, columns_of
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
 from simile_plugin.files import InputError, read_lines
 
@@ -44,9 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pairs",
         nargs="+",
         metavar="PAIRS",
-        help="TSV files of sentence TAB paraphrase, further columns ignored (plain, .gz, .zst or "
-        "-); or one folder of simile binarize-pairs, which millions of pairs need",
+        help="files of sentence TAB paraphrase, further columns ignored, or of --format (plain, "
+        ".gz, .zst or -); or one folder of simile binarize-pairs, which millions of pairs need",
     )
+    add_format(data)
     data.add_argument("--output", required=True, metavar="DIR", help="encoder folder to write")
     data.add_argument(
         "--overwrite", action="store_true", help="replace the encoder that is in --output"
@@ -241,8 +243,13 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--lr",
         type=float,
-        help="Adam's learning rate (default 0.005; 0.003 for lstm and blstm, 0.001 for "
-        "charagram and gran; papers: 0.001)",
+        help="learning rate (default 0.005; 0.003 for lstm and blstm, 0.001 for "
+        "charagram and gran; papers: 0.001; PARAGRAM-PHRASE with adagrad: 0.05)",
+    )
+    group.add_argument(
+        "--optimizer",
+        choices=("adam", "adagrad"),
+        help="adam (default; most papers) or adagrad (PARAGRAM-PHRASE XXL)",
     )
     group.add_argument(
         "--lr-schedule",
@@ -352,6 +359,10 @@ def _check_flags(args: argparse.Namespace, tokens: str, binarized: bool) -> None
     from simile_plugin.encoder import MIX
 
     if binarized:
+        if args.format != "tsv":
+            raise InputError(
+                f"--format: got {args.format}, but {args.pairs[0]} is binarized; leave the flag out"
+            )
         own = ("vocab_size", "keep_case", "no_nfkc", "no_split_punctuation")
         for name in own:
             if getattr(args, name):
@@ -413,6 +424,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         tensorboard=args.tensorboard_logdir,
         initial=args.init_embeddings,
+        columns=columns_of(args),
     )
     keep_freed_memory()
     encoder = train_encoder(options, config)

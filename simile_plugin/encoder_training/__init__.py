@@ -31,7 +31,7 @@ from simile_plugin.encoder_training.pairs import (
     train_sentencepiece,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.tsv import Columns, TsvInput
+from simile_plugin.encoder_training.tsv import PPDB, Columns, TsvInput
 from simile_plugin.encoder_training.workers import choose_workers
 from simile_plugin.files import imported_later
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DENSE_STEPS",
+    "PPDB",
     "BadLines",
     "BinarizeOptions",
     "Columns",

@@ -274,7 +274,7 @@ def sample_sentences(
     """
     kept: dict[int, str] = {}
     limit = 1 << 64
-    bad = BadLines(strict)
+    bad = BadLines.of(columns, strict)
     with PairsProgress("sampling", source) as progress:
         for block in source.blocks():
             count = 0

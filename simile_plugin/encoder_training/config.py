@@ -12,6 +12,7 @@ from simile_plugin.files import InputError
 POOLS = ("other", "all")
 SCHEDULES = ("linear", "constant")
 OBJECTIVES = ("margin", "mnr", "contrastive")
+OPTIMIZERS = ("adam", "adagrad")
 NEGATIVES = ("max", "mix", "rand")
 LARGEST_SEED = 2**32 - 1
 EVALUATIONS = 20  # of a run, unless eval_every says otherwise
@@ -29,13 +30,14 @@ class TrainingConfig:
 
     Attributes:
         dim: length of a sentence vector.
-        steps: minibatches, one Adam step each; 0 leaves the initial embeddings.
+        steps: minibatches, one step of the optimizer each; 0 leaves the initial embeddings.
         batch_size: pairs of a minibatch.
         margin: delta of the loss, a difference of cosines.
         megabatch: final M: negatives come from M minibatches of pairs.
         megabatch_anneal: M grows by 1 every so many minibatches, from 1.
         pool: "other" side or "all" sentences of the mega-batch as negatives.
-        lr: Adam's, at the first step.
+        optimizer: "adam" or "adagrad" (thesis, chapter 3).
+        lr: the optimizer's learning rate, at the first step.
         lr_schedule: "linear" to 0 at the last step, or "constant".
         init_std: standard deviation of the initial embeddings; the loss sees only cosines, so
             lr / init_std is what decides how fast they turn.
@@ -68,6 +70,7 @@ class TrainingConfig:
     pool: str = "other"
     lr: float = 5e-3
     lr_schedule: str = "linear"
+    optimizer: str = "adam"
     init_std: float = 1.0
     dropout: float = 0.0
     kind: str = "sp"
@@ -101,6 +104,7 @@ class TrainingConfig:
         for name, choices in (
             ("pool", POOLS),
             ("lr_schedule", SCHEDULES),
+            ("optimizer", OPTIMIZERS),
             ("objective", OBJECTIVES),
             ("negatives", NEGATIVES),
             ("combine", COMBINE),
@@ -165,7 +169,7 @@ class TrainingConfig:
         return settings if self.kind in RECURRENT else {}
 
     def lr_at(self, step: int) -> float:
-        """Adam's learning rate at a step, counted from 0."""
+        """Learning rate at a step, counted from 0."""
         return self.lr if self.lr_schedule == "constant" else self.lr * (1 - step / self.steps)
 
 

@@ -32,7 +32,7 @@ EXCLUDED, DUPLICATE, NEAR_DUPLICATE = "excluded", "duplicate", "near-duplicate"
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """What must hold of a pair; None or 1.0 or False switch a filter off.
+    """What must hold of a pair; None, False, or an overlap from 0 to 1 switch a filter off.
 
     Attributes:
         columns: that hold the sentences.
@@ -40,7 +40,7 @@ class FilterOptions:
         encoder: folder of an encoder whose cosine is the score instead.
         min_score, max_score: bounds of the score, inclusive.
         min_tokens, max_tokens: bounds of the words of each side, inclusive; punctuation counts.
-        max_overlap: largest trigram_overlap.
+        min_overlap, max_overlap: bounds of trigram_overlap, inclusive.
         language: ISO 639-1 code that both sides must be identified as.
         duplicates: remove a pair that came before, in either order.
         near_duplicates: also one that differs in nothing but case, digits, punctuation and spaces.
@@ -54,6 +54,7 @@ class FilterOptions:
     max_score: float | None = None
     min_tokens: int | None = None
     max_tokens: int | None = None
+    min_overlap: float = 0.0
     max_overlap: float = 1.0
     language: str | None = None
     duplicates: bool = True
@@ -66,20 +67,28 @@ class FilterOptions:
         bounded = self.min_score is not None or self.max_score is not None
         if self.score_column is not None and self.encoder is not None:
             raise InputError("--score-column and --encoder: give one of them, not both")
+        if self.score_column is not None and self.columns.ppdb:
+            raise InputError(
+                f"--score-column: got {self.score_column + 1}, but PPDB's lines have no columns "
+                "between TABs; leave it out, or let --encoder score the pairs"
+            )
         if bounded and not scored:
             raise InputError("--min-score, --max-score: need --score-column or --encoder")
         if scored and not bounded:
             flag = "--encoder" if self.score_column is None else "--score-column"
             raise InputError(f"{flag}: removes nothing without --min-score or --max-score")
         lengths = self.min_tokens is not None or self.max_tokens is not None
-        if self.deciles and not (scored or lengths or self.max_overlap < 1):
+        if self.deciles and not (scored or lengths or self._bounds_overlap):
             raise InputError(
                 "--deciles: no filter with a score is on; give --score-column or --encoder, "
-                "--min-tokens, --max-tokens, or --max-overlap below 1"
+                "--min-tokens, --max-tokens, --min-overlap above 0, or --max-overlap below 1"
             )
-        if not 0 <= self.max_overlap <= 1:
-            raise InputError(f"--max-overlap: got {self.max_overlap}, expected 0 to 1")
-        for low, high in (("min_score", "max_score"), ("min_tokens", "max_tokens")):
+        for name in ("min_overlap", "max_overlap"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise InputError(f"--{name.replace('_', '-')}: got {value}, expected 0 to 1")
+        for what in ("score", "tokens", "overlap"):
+            low, high = f"min_{what}", f"max_{what}"
             lowest, highest = getattr(self, low), getattr(self, high)
             for name, value in ((low, lowest), (high, highest)):
                 if value is not None and not math.isfinite(value):
@@ -91,6 +100,10 @@ class FilterOptions:
                 raise InputError(f"{flags}: no pair could stay")
 
     @property
+    def _bounds_overlap(self) -> bool:
+        return self.min_overlap > 0 or self.max_overlap < 1
+
+    @property
     def active(self) -> list[str]:
         """Names of the filters that are on, in the order they are applied.
 
@@ -99,7 +112,7 @@ class FilterOptions:
         on = {
             SCORE: self.score_column is not None or self.encoder is not None,
             LENGTH: self.min_tokens is not None or self.max_tokens is not None,
-            OVERLAP: self.max_overlap < 1,
+            OVERLAP: self._bounds_overlap,
             EXCLUDED: True,
             LANGUAGE: self.language is not None,
             DUPLICATE: self.duplicates,
@@ -305,7 +318,7 @@ class BlockFilter:
             for raw in pairs:
                 prepared = COMPARED.apply(raw[0]), COMPARED.apply(raw[1])
                 if all(prepared):
-                    text = "\t".join(raw) if columns.is_cluster else line
+                    text = "\t".join(raw) if columns.is_cluster or columns.ppdb else line
                     found.append(_Candidate(text, raw, prepared, score))
                 else:
                     bad.append((number, "empty side"))
@@ -333,7 +346,7 @@ class BlockFilter:
             high = math.inf if options.max_tokens is None else options.max_tokens
             yield LENGTH, lambda p: all(low <= s.count(" ") + 1 <= high for s in p.prepared)
         if OVERLAP in options.active:
-            yield OVERLAP, self._overlaps_little
+            yield OVERLAP, self._overlap_in_range
         if self.exclusions:
             yield EXCLUDED, self._is_not_excluded
         if options.language is not None:
@@ -343,9 +356,10 @@ class BlockFilter:
         low, high = self.options.min_score, self.options.max_score
         return (low is None or score >= low) and (high is None or score <= high)
 
-    def _overlaps_little(self, pair: _Candidate) -> bool:
+    def _overlap_in_range(self, pair: _Candidate) -> bool:
         left, right = pair.prepared
-        return trigram_overlap(left.split(" "), right.split(" ")) <= self.options.max_overlap
+        overlap = trigram_overlap(left.split(" "), right.split(" "))
+        return self.options.min_overlap <= overlap <= self.options.max_overlap
 
     def _is_not_excluded(self, pair: _Candidate) -> bool:
         keys = (sentence_hash(without_punctuation(side)) for side in pair.prepared)

@@ -1,4 +1,4 @@
-"""The trained parameters of an encoder: vectors of training sentences, gradients, Adam.
+"""The trained parameters of an encoder: vectors of training sentences, gradients, optimizer.
 
 What averages embeddings has its gradient written out, which is several times faster than autograd;
 recurrent layers go through autograd. The embeddings of either have RowAdam, which touches the rows
@@ -26,6 +26,7 @@ from simile_plugin.encoder import (
     SequenceComposer,
     make_composer,
 )
+from simile_plugin.encoder_training.adagrad import RowAdagrad
 from simile_plugin.encoder_training.adam import RowAdam
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.initial import random_embeddings
@@ -159,21 +160,27 @@ class Learner:
         table = table.to(device)
         self.initial = table.clone() if config.l2_initial > 0 else None
         # A graphics card moves the whole table faster than it gathers rows.
-        self.adam = RowAdam(table, config.lr_at, config.steps, device.type != "cpu")
+        self.optimizer = self._make_optimizer(table, device.type != "cpu")
         self.composer: Composer = make_composer(config.kind, config.dim, config.composer, sizes)
         self.composer.reset(torch.Generator().manual_seed(config.seed + 1))
         self.composer.to(device)
         self.parameters = list(self.composer.parameters())
-        self.adams = {
-            name: RowAdam(part.data, config.lr_at, config.steps, dense=True)
+        self.optimizers = {
+            name: self._make_optimizer(part.data, dense=True)
             for name, part in self.composer.named_parameters()
         }
         self.dropout_generator = torch.Generator(device)
 
+    def _make_optimizer(self, table: Tensor, dense: bool) -> RowAdam | RowAdagrad:
+        """Of a table; dense: Adam touches all rows at every step."""
+        if self.config.optimizer == "adagrad":
+            return RowAdagrad(table, self.config.lr_at)
+        return RowAdam(table, self.config.lr_at, self.config.steps, dense)
+
     def tensors(self) -> dict[str, Tensor]:
         """All parameters after the last step, as Encoder.tensors names them."""
-        named = {COMPOSER + name: part.weight for name, part in self.adams.items()}
-        return {EMBEDDINGS: self.adam.read(), **named}
+        named = {COMPOSER + name: part.weight for name, part in self.optimizers.items()}
+        return {EMBEDDINGS: self.optimizer.read(), **named}
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -186,12 +193,12 @@ class Learner:
         """Vectors (U, D) of training sentences, as the finished encoder will give them."""
         if isinstance(self.composer, BagComposer):
             bags = self._bags(sentences)
-            return self._over_means(bags, bags.means(self.adam.read(bags.rows)))
+            return self._over_means(bags, bags.means(self.optimizer.read(bags.rows)))
         parts = []
         for start in range(0, len(sentences), AT_ONCE):
             bags = self._bags(sentences[start : start + AT_ONCE])
             rows = self._row_numbers(bags)
-            table = self.adam.read(bags.rows)[rows]
+            table = self.optimizer.read(bags.rows)[rows]
             parts.append(self.composer(table, torch.searchsorted(rows, bags.ids), bags.starts))
         return torch.cat(parts)
 
@@ -203,7 +210,7 @@ class Learner:
             draw: seed of this step and process.
         """
         bags = self._bags(sentences)
-        table = self.adam.read(bags.rows)
+        table = self.optimizer.read(bags.rows)
         if isinstance(self.composer, SequenceComposer):
             return self._over_tokens(bags, table, draw)
         if self.config.dropout > 0:
@@ -303,22 +310,23 @@ class Learner:
         return Gradient(*nothing, [torch.zeros_like(part) for part in self.parameters])
 
     def step(self, gradient: Gradient) -> None:
-        """Adam of all parameters."""
-        self.adam.read(gradient.rows)  # of several processes there are rows of the others
+        """One step of the optimizer of all parameters."""
+        self.optimizer.read(gradient.rows)  # of several processes there are rows of the others
         if self.initial is None:
-            self.adam.step(gradient.rows, gradient.of_rows)
+            self.optimizer.step(gradient.rows, gradient.of_rows)
         else:
-            full = (self.adam.read() - self.initial) * self.config.l2_initial
+            full = (self.optimizer.read() - self.initial) * self.config.l2_initial
             full[torch.from_numpy(gradient.rows).to(self.device)] += gradient.of_rows
-            self.adam.dense_step(full)
-        for adam, part in zip(self.adams.values(), gradient.of_composer, strict=True):
-            adam.dense_step(part)
+            self.optimizer.dense_step(full)
+        for optimizer, part in zip(self.optimizers.values(), gradient.of_composer, strict=True):
+            optimizer.dense_step(part)
 
     def state(self) -> dict[str, Tensor]:
         """Tensors from which load_state goes on bit for bit."""
-        tensors = {f"adam.{name}": value for name, value in self.adam.state().items()}
-        for part, adam in self.adams.items():
-            tensors |= {f"{COMPOSER}{part}/{name}": v for name, v in adam.state().items()}
+        # The key of states that were written before there was another optimizer.
+        tensors = {f"adam.{name}": value for name, value in self.optimizer.state().items()}
+        for part, optimizer in self.optimizers.items():
+            tensors |= {f"{COMPOSER}{part}/{name}": v for name, v in optimizer.state().items()}
         if self.initial is not None:
             tensors["initial"] = self.initial
         return tensors
@@ -333,9 +341,9 @@ class Learner:
                 if name.startswith(prefix)
             }
 
-        self.adam.load_state(below("adam."))
-        for part, adam in self.adams.items():
-            adam.load_state(below(f"{COMPOSER}{part}/"))
+        self.optimizer.load_state(below("adam."))
+        for part, optimizer in self.optimizers.items():
+            optimizer.load_state(below(f"{COMPOSER}{part}/"))
         if self.initial is not None:
             self.initial.copy_(tensors["initial"])
 

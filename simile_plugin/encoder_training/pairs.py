@@ -41,20 +41,27 @@ class BadLines:
     Attributes:
         strict: the first one raises.
         unit: what is counted; a line of a cluster can lose one pair and keep others.
+        layout: what a line should be.
         counts: of each reason.
         examples: the first few.
     """
 
     strict: bool = False
     unit: str = "lines"
+    layout: str = FIRST_TWO.layout
     counts: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, columns: Columns, strict: bool = False) -> BadLines:
+        """Of lines with such columns."""
+        return cls(strict, columns.unit, columns.layout)
 
     def add(self, name: str, line: int, reason: str) -> None:
         """Count one; with ``strict`` raise ValueError instead."""
         message = f"{name}:{line}: {reason}"
         if self.strict:
-            raise InputError(f"{message}; expected sentence TAB paraphrase (--strict)")
+            raise InputError(f"{message}; expected {self.layout} (--strict)")
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if len(self.examples) < SHOWN:
             self.examples.append(message)
@@ -203,24 +210,28 @@ def read_block(
 
 
 def read_pairs(
-    paths: Sequence[str], preprocessing: Preprocessing, bad: BadLines | None = None
+    paths: Sequence[str],
+    preprocessing: Preprocessing,
+    bad: BadLines | None = None,
+    columns: Columns = FIRST_TWO,
 ) -> TextPairs:
-    """Read TSV files (plain, .gz, .zst, "-") whole: two columns, more are ignored.
+    """Read TSV or PPDB files (plain, .gz, .zst, "-") whole; further columns are ignored.
 
     Args:
         paths: files, read in order as one.
         preprocessing: decides which sentences are equal, and which are empty.
         bad: collects the lines that are skipped.
+        columns: that hold the sentences.
 
     Raises:
         InputError: for a damaged file, files without a pair, or the first bad line if
             ``bad.strict``.
         OSError: if a file cannot be read.
     """
-    bad = BadLines() if bad is None else bad
+    bad = BadLines.of(columns) if bad is None else bad
     blocks, digest = [], hashlib.sha256()
     for block in TsvInput(paths).blocks():
-        blocks.append(read_block(block, FIRST_TWO, preprocessing, partial(bad.add, block.name)))
+        blocks.append(read_block(block, columns, preprocessing, partial(bad.add, block.name)))
         digest.update(blocks[-1].accepted)
     text = TextPairs(blocks, digest.hexdigest()[:16], bad.total)
     if not len(text):
@@ -231,7 +242,7 @@ def read_pairs(
 def no_pair(paths: Sequence[str], bad: BadLines) -> InputError:
     """What is wrong with input that gave no pair."""
     return InputError(
-        f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase"
+        f"{', '.join(paths)}: no pair found, expected lines of {bad.layout}"
         + (f"; {bad.summary()}" if bad.total else "")
     )
 

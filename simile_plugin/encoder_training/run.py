@@ -43,6 +43,7 @@ from simile_plugin.encoder_training.pairs import (
 from simile_plugin.encoder_training.run_folder import RunFolder
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.encoder_training.training_run import TrainingRun, finished_encoder
+from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns
 from simile_plugin.evaluation import read_sts
 from simile_plugin.files import InputError, check_replaceable, refuse_overwriting_input
 
@@ -68,6 +69,7 @@ class RunOptions:
         tensorboard: folder for TensorBoard, or None.
         tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
         initial: file or encoder folder of embeddings to begin with, or None for random ones.
+        columns: of the files, that hold the sentences.
     """
 
     pairs: tuple[str, ...]
@@ -84,6 +86,7 @@ class RunOptions:
     tensorboard: str | None = None
     tokens: str = "sp"
     initial: str | None = None
+    columns: Columns = FIRST_TWO
 
     @property
     def binarized(self) -> bool:
@@ -225,8 +228,8 @@ def _read_text(options: RunOptions) -> TextPairs:
             f"{options.pairs[0]}: several processes need binarized pairs, expected one folder; "
             "make it with simile binarize-pairs"
         )
-    bad = BadLines(options.strict)
-    text = read_pairs(options.pairs, options.preprocessing, bad)
+    bad = BadLines.of(options.columns, options.strict)
+    text = read_pairs(options.pairs, options.preprocessing, bad, options.columns)
     if bad.total:
         say(f"warning: {bad.summary()}")
     say(f"{len(text)} pairs of {len(text.sentences)} distinct sentences")

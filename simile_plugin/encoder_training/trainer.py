@@ -181,7 +181,7 @@ def embeddings_collapsed(positive: float, random: float) -> bool:
 
 
 class Trainer:
-    """State of a training run: weights, Adam, place in the data, mined negatives.
+    """State of a training run: weights, optimizer, place in the data, mined negatives.
 
     With several processes (torch.distributed) each one computes its share of every minibatch, and
     all of them make the same step.
@@ -244,11 +244,11 @@ class Trainer:
 
     @property
     def lr(self) -> float:
-        """Adam's learning rate at this step."""
+        """Learning rate at this step."""
         return self.config.lr_at(self.step)
 
     def train_step(self) -> Tensor:
-        """One minibatch: mine if nothing is left, loss, gradient, Adam.
+        """One minibatch: mine if nothing is left, loss, gradient, a step.
 
         Returns:
             the values of StepStats, (5,), on the device.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
 BOM = b"\xef\xbb\xbf"
 STDIN = "<stdin>"
+NONTERMINAL = re.compile(r"\[[^\s\[\]]+,\d+\]")  # a gap of a PPDB rule, as [NN,1]
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold sentences.
+    """Which columns of a line hold sentences.
 
     Attributes:
         chosen: columns from 0; None for all from ``first`` on.
         first: used if ``chosen`` is None.
+        ppdb: columns are not between TABs, the line is one of the Paraphrase Database.
     """
 
     chosen: tuple[int, ...] | None = (0, 1)
     first: int = 0
+    ppdb: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Columns:
@@ -106,6 +110,13 @@ class Columns:
         """What a bad line costs: itself, or some of its pairs."""
         return "lines or pairs of clusters" if self.is_cluster else "lines"
 
+    @property
+    def layout(self) -> str:
+        """What a line should be, for messages."""
+        if self.ppdb:
+            return "[X] ||| phrase ||| paraphrase ||| features ||| alignment ||| entailment"
+        return "sentence TAB paraphrase"
+
     def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
         """The pairs of a line, or none and the reason.
 
@@ -114,7 +125,12 @@ class Columns:
         """
         if self.chosen == (0, 1):
             cells = line.split("\t", 2)
-            return ([], "no second column") if len(cells) < 2 else ([(cells[0], cells[1])], None)
+            if len(cells) < 2:
+                hint = " (||| without TAB: --format ppdb?)" if "|||" in line else ""
+                return [], f"no second column{hint}"
+            return [(cells[0], cells[1])], None
+        if self.ppdb:
+            return _ppdb_pair(line)
         cells = line.split("\t")
         if self.chosen is not None and not self.is_cluster:
             if max(self.chosen) >= len(cells):
@@ -126,12 +142,31 @@ class Columns:
         return list(combinations(there, 2)), None if len(there) > 1 else "fewer than two sentences"
 
     def __str__(self) -> str:
+        if self.ppdb:
+            return "ppdb"
         if self.chosen is None:
             return f"{self.first + 1}-"
         return ",".join(str(column + 1) for column in self.chosen)
 
 
+def _ppdb_pair(line: str) -> tuple[list[tuple[str, str]], str | None]:
+    """Phrase and paraphrase of a PPDB line, or none and the reason.
+
+    Six fields in PPDB 2.0 (Pavlick et al. 2015), five in 1.0 (Ganitkevitch et al. 2013), which has
+    no entailment; the first is a syntactic label in brackets. Rules with gaps are no phrases.
+    """
+    cells = [" ".join(cell.split()) for cell in line.split("|||")]
+    if len(cells) not in (5, 6):
+        return [], "not 5 or 6 fields between |||"
+    if not (cells[0].startswith("[") and cells[0].endswith("]")):
+        return [], "no [label] before the first |||"
+    if any(NONTERMINAL.search(cell) for cell in cells[1:3]):
+        return [], "gap in a phrase"
+    return [(cells[1], cells[2])], None
+
+
 FIRST_TWO = Columns()
+PPDB = Columns((1, 2), ppdb=True)
 
 
 class TsvInput:

@@ -49,6 +49,16 @@ from simile_plugin.evaluation.meteor import (
     meteor_scores,
     missing_meteor,
 )
+from simile_plugin.evaluation.neighbours import (
+    Neighbour,
+    Pool,
+    nearest_texts,
+    text_key,
+    text_pool,
+    token_key,
+    token_pool,
+    word_pool,
+)
 from simile_plugin.evaluation.probe import (
     Change,
     Probed,
@@ -63,6 +73,7 @@ from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, form
 from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
 from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
+from simile_plugin.evaluation.sts_bins import StsBin, evaluate_bins, format_bins
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
 from simile_plugin.statistics import KINDS, Estimate
 
@@ -87,13 +98,16 @@ __all__ = [
     "Judgements",
     "Material",
     "Meteor",
+    "Neighbour",
     "Neighbours",
     "PerceptronConfig",
+    "Pool",
     "Probed",
     "Quality",
     "Question",
     "Scores",
     "Span",
+    "StsBin",
     "StsFolder",
     "StsQuality",
     "StsScores",
@@ -102,6 +116,7 @@ __all__ = [
     "by_query_length",
     "check_fit",
     "embed_all",
+    "evaluate_bins",
     "evaluate_detection",
     "evaluate_finding",
     "evaluate_hard",
@@ -111,6 +126,7 @@ __all__ = [
     "evaluate_sts_metrics",
     "find_spans",
     "fit_reward",
+    "format_bins",
     "format_fit",
     "format_hard",
     "group_folds",
@@ -121,6 +137,7 @@ __all__ = [
     "meteor_scores",
     "missing_meteor",
     "nearest",
+    "nearest_texts",
     "probe_reward",
     "probe_steps",
     "propose",
@@ -136,6 +153,11 @@ __all__ = [
     "similarities",
     "squad",
     "steps",
+    "text_key",
+    "text_pool",
+    "token_key",
+    "token_pool",
     "tune_missing",
     "tune_threshold",
+    "word_pool",
 ]

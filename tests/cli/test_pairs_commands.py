@@ -207,6 +207,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
         (["--max-overlap", "2"], "--max-overlap: got 2.0, expected 0 to 1"),
         (["--max-overlap", "nan"], "--max-overlap: got nan, expected 0 to 1"),
+        (["--min-overlap", "0.3"], "--min-overlap 0.3 is above --max-overlap 0.2"),
         (["--min-tokens", "-1"], "--min-tokens: got -1, expected 0 or more"),
         (["--score-column", "3", "--min-score", "inf"], "--min-score: got inf, expected a number"),
     ]
@@ -264,3 +265,63 @@ def test_torch_is_not_imported(tsv: Path, model: Path, tmp_path: Path) -> None:
     binarizing = ["binarize-pairs", str(tsv), "--sentencepiece", str(model), "--output", out]
     for command in (binarizing, ["filter-pairs", str(tsv), "--near-duplicates"]):
         subprocess.run([sys.executable, "-c", NO_TORCH, *command], check=True, capture_output=True)
+
+
+PPDB_TEXT = "".join(
+    f"[X] ||| {left.lower()} ||| {right.lower()} ||| Score={i} ||| 0-0 ||| Equivalence\n"
+    for i, (left, right) in enumerate(PAIRS)
+)
+
+
+def test_phrases_of_ppdb_give_what_their_tsv_gives(
+    tsv: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ppdb, out = tmp_path / "ppdb-2.0-s-all", tmp_path / "out"
+    ppdb.write_text(PPDB_TEXT + "[NP] ||| the [NN,1] ||| this [NN,1] ||| Score=1 ||| 0-0 ||| x\n")
+    tsv.write_text(TEXT.lower())
+    binarizing = ["--sentencepiece", model, "--output", out, "--overwrite"]
+    assert run("binarize-pairs", tsv, *binarizing) == 0
+    expected = read_manifest(out)
+    assert run("binarize-pairs", ppdb, "--format", "ppdb", *binarizing) == 0
+    found = read_manifest(out)
+    assert (found["digest"], found["files"]) == (expected["digest"], expected["files"])
+    assert (found["columns"], found["skipped_lines"]) == ("ppdb", {"gap in a phrase": 1})
+    assert f"1 lines skipped (1 gap in a phrase): {ppdb}:5: gap in" in capsys.readouterr().err
+    kept = tmp_path / "kept.tsv"
+    assert run("filter-pairs", ppdb, "--format", "ppdb", "--output", kept) == 0
+    assert kept.read_text() == TEXT.lower()
+    trained = ["train-encoder", "--output", tmp_path / "enc", "--steps", 2, "--dim", 4]
+    trained += ["--sentencepiece", model, "--json"]
+    digests = []
+    for files in ([tsv], [ppdb, "--format", "ppdb"]):
+        capsys.readouterr()
+        assert run(*trained, *files, "--overwrite") == 0
+        digests.append(json.loads(capsys.readouterr().out)["training"]["data"])
+    assert digests == [expected["digest"]] * 2
+
+
+def test_what_is_no_ppdb(
+    tsv: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run("binarize-pairs", tsv, "--output", out, "--sentencepiece", model) == 0
+    training = ["train-encoder", "--output", tmp_path / "enc", "--format", "ppdb"]
+    wanted = "[X] ||| phrase ||| paraphrase ||| features ||| alignment ||| entailment"
+    wrong: list[tuple[list[object], str]] = [
+        (
+            [*training, tsv, "--strict"],
+            f"{tsv}:1: not 5 or 6 fields between |||; expected {wanted}",
+        ),
+        ([*training, tsv], f"no pair found, expected lines of {wanted}; 4 lines skipped"),
+        ([*training, out], f"--format: got ppdb, but {out} is binarized; leave the flag out"),
+        (
+            ["filter-pairs", tsv, "--format", "ppdb", "--columns", "2,3"],
+            "--columns: got 2,3 with --format ppdb",
+        ),
+        (
+            ["filter-pairs", tsv, "--format", "ppdb", "--score-column", 3, "--min-score", 1],
+            "--score-column: got 3, but PPDB's lines have no columns",
+        ),
+    ]
+    for arguments, message in wrong:
+        assert message in error_of(capsys, *arguments)

@@ -155,6 +155,11 @@ def test_overlap(run: Run) -> None:
     lines, report, _ = run(text, max_overlap=0.4)
     assert lines == ["a b c d e\tx b c d y", "a b c d\te f g h"]
     assert report.removed == {"overlap": 1, "duplicate": 0}
+    # Overlaps 1/3, 0 and 1; both bounds are inclusive.
+    assert run(text, min_overlap=1 / 3)[0] == ["a b c d e\tx b c d y", "The end.\tthe end ."]
+    lines, report, _ = run(text, min_overlap=0.3, max_overlap=0.4)
+    assert lines == ["a b c d e\tx b c d y"]
+    assert report.removed == {"overlap": 2, "duplicate": 0}
 
 
 def test_score_column(run: Run) -> None:
@@ -369,6 +374,8 @@ def test_errors_leave_the_old_output(tmp_path: Path) -> None:
         ({"encoder": "e", "score_column": 2, "min_score": 0}, "give one of them, not both"),
         ({"max_overlap": 1.5}, "--max-overlap: got 1.5, expected 0 to 1"),
         ({"max_overlap": float("nan")}, "--max-overlap: got nan"),
+        ({"min_overlap": -0.1}, "--min-overlap: got -0.1, expected 0 to 1"),
+        ({"min_overlap": 0.3, "max_overlap": 0.2}, "--min-overlap 0.3 is above --max-overlap 0.2"),
         ({"min_tokens": 5, "max_tokens": 4}, "--min-tokens 5 is above --max-tokens 4"),
         ({"score_column": 2, "min_score": float("nan")}, "--min-score: got nan"),
     ],

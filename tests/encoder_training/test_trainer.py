@@ -407,9 +407,24 @@ def test_l2_by_hand(make_pairs: Callable[..., Pairs]) -> None:
     trainer = Trainer(
         config(l2_initial=0.5, lr_schedule="constant"), make_pairs(1, VOCAB, 1, 2), VOCAB
     )
-    trainer.learner.adam.weight += 1
+    trainer.learner.optimizer.weight += 1
     trainer.train_step()
     torch.testing.assert_close(trainer.weight, before + 1 - 5e-3)
+
+
+def test_adagrad_trains_and_is_resumed(pairs: Pairs) -> None:
+    flags: dict[str, Any] = {"optimizer": "adagrad", "lr_schedule": "constant", "megabatch": 1}
+    setup = config(60, lr=0.05, l2_initial=1e-6, **flags)
+    whole = Trainer(setup, pairs, VOCAB)
+    losses = [float(whole.train_step()[0]) for _ in range(setup.steps)]
+    assert np.mean(losses[-20:]) < 0.8 * np.mean(losses[:20])
+    first, second = Trainer(setup, pairs, VOCAB), Trainer(setup, pairs, VOCAB)
+    for _ in range(5):
+        first.train_step()
+    second.load_state(*first.state())
+    for _ in range(setup.steps - 5):
+        second.train_step()
+    assert torch.equal(whole.weight, second.weight)
 
 
 @pytest.mark.parametrize("negatives", ["max", "mix", "rand"])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.encoder_training import tsv
-from simile_plugin.encoder_training.tsv import Block, Columns, PairsProgress, TsvInput
+from simile_plugin.encoder_training.tsv import PPDB, Block, Columns, PairsProgress, TsvInput
 
 needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is missing")
 
@@ -226,3 +226,30 @@ def test_progress_without_a_terminal(
     said = capsys.readouterr().err
     assert said.startswith("reading: 100 %, 7 pairs, ")
     assert said.endswith(" pairs/s\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        # PPDB 2.0, and 1.0 without the last field
+        ("[VP] ||| cross  over ||| get across ||| Score=4.1 Abstract=0 ||| 0-0 ||| Equivalence", 0),
+        ("[X] ||| cross over ||| get across ||| p(f|e)=0.3 ||| 0-0 1-1", 0),
+        ("[X] ||| cross over ||| get across ||| ||| ", 0),
+        ("cross over\tget across", "not 5 or 6 fields between |||"),
+        ("[X] ||| cross over ||| get across ||| 0-0", "not 5 or 6 fields between |||"),
+        ("", "not 5 or 6 fields between |||"),
+        ("X ||| cross over ||| get across ||| a=1 ||| 0-0", "no [label] before the first |||"),
+        ("[VP] ||| cross [NP,1] ||| get over [NP,1] ||| a=1 ||| 0-0 ||| x", "gap in a phrase"),
+        ("[VP] ||| cross [VP\\NN,2] ||| walk ||| a=1 ||| 0-0 ||| x", "gap in a phrase"),
+        # brackets and digits alone are no gap
+        ("[X] ||| cross over ||| get across ||| see [1,000] ||| 0-0", 0),
+    ],
+)
+def test_lines_of_ppdb(line: str, pair: int | str) -> None:
+    pairs, reason = PPDB.pairs(line)
+    assert pairs == ([("cross over", "get across")] if pair == 0 else [])
+    assert reason == (None if pair == 0 else pair)
+    assert str(PPDB) == "ppdb" and not PPDB.is_cluster
+    if pair == 0:
+        hint = "no second column (||| without TAB: --format ppdb?)"
+        assert Columns().pairs(line) == ([], hint)
