@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._lists import check_outputs, one_line
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
 from simile_plugin.files import InputError
 
@@ -194,7 +195,8 @@ def _write(args: argparse.Namespace, texts: Set, found: Found, report: dict[str,
             if score < threshold:
                 break
             ids = f"{source.ids[i]}\t{target.ids[j]}"
-            stream.write(f"{score:.6f}\t{ids}\t{source.sentences[i]}\t{target.sentences[j]}\n")
+            both = source.sentences[i], target.sentences[j]
+            stream.write("\t".join([f"{score:.6f}", ids, *map(one_line, both)]) + "\n")
             written += 1
     return written
 
@@ -247,8 +249,6 @@ def _print(args: argparse.Namespace, sets: list[Set], report: dict[str, Any]) ->
 
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
-    from simile_plugin.files import refuse_overwriting_input
-
     if len(set(args.margin)) < len(args.margin):
         raise InputError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
     if args.threshold is not None:
@@ -256,10 +256,9 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError("--threshold: needs --output FILE for the mined pairs")
         if len(args.margin) > 1:
             raise InputError("--threshold: is of one margin; give --margin one name")
-    if args.output:
-        files = [args.source, args.target, args.gold]
-        files += [args.test_source, args.test_target, args.test_gold]
-        refuse_overwriting_input(args.output, filter(None, files), "--output")
+    files = [args.encoder, args.source, args.target, args.gold]
+    files += [args.test_source, args.test_target, args.test_gold]
+    check_outputs({"--output": args.output}, files)
     given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
     if given and (len(given) < 3 or not args.gold):
         raise InputError(

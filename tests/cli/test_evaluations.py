@@ -214,6 +214,7 @@ def test_mining_refuses_what_cannot_be_meant(
         (["--gold", gold, "--device", "banana"], "--device: got 'banana', which cannot be used"),
         (["--gold", gold, "--output", ""], "--output: got '', expected the name of a file"),
         (["--gold", gold, "--output", gold], f"--output: {gold} is an input of this command"),
+        (["--gold", gold, "--output", "no/where"], "--output: no folder for no/where"),
     ):
         assert message in fails(capsys, *start, *flags)
     assert gold.read_text() == "source-0\ttarget-0\n"
