@@ -252,28 +252,26 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
             f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
             "version reads; update simile-plugin"
         )
-    try:
-        hyps = _strings(content["hyps"], f"{where}: hyps")
-        texts = {
-            key: _strings([content[key]], f"{where}: {key}")[0]
-            for key in ("ref", "src")
-            if key in content
-        }
-        columns = {
-            key: tuple(float(number) for number in content[key])
-            for key in ("scores", *COSTS)
-            if key in content
-        }
-        sentence = int(content.get("id", line))
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    if not isinstance(content, dict) or "hyps" not in content:
         raise InputError(
-            f"{where}: expected hyps, and perhaps id, ref, src, scores, cost_bleu, cost_simile "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    if not 0 <= sentence < 10**18:
-        raise InputError(f"{where}: got id {sentence}; expected a line of the source, from 0")
+            f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores, cost_bleu, "
+            "cost_simile"
+        )
+    hyps = _strings(content["hyps"], f"{where}: hyps")
+    texts = {
+        key: _strings([content[key]], f"{where}: {key}")[0]
+        for key in ("ref", "src")
+        if key in content
+    }
+    columns = {
+        key: _numbers(content[key], f"{where}: {key}")
+        for key in ("scores", *COSTS)
+        if key in content
+    }
+    (number,) = _numbers([content.get("id", line)], f"{where}: id")
+    if not (0 <= number < 10**18 and number.is_integer()):
+        raise InputError(f"{where}: got id {number:g}; expected a line of the source, from 0")
+    sentence = int(content.get("id", line))
     for key, numbers in columns.items():
         if len(numbers) != len(hyps) or not all(map(math.isfinite, numbers)):
             raise InputError(
@@ -291,5 +289,15 @@ def _strings(values: Any, where: str) -> tuple[str, ...]:
     for value in values:
         if not isinstance(value, str):
             raise InputError(f"{where}: got {str(value)[:80]!r}; expected text in quotes")
-        value.encode()
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{where}: got {value[:80]!r}; that is no text") from error
     return tuple(values)
+
+
+def _numbers(values: Any, where: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(value) for value in values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{where}: got {str(values)[:80]!r}; expected numbers") from error
