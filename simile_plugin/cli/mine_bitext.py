@@ -113,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
         "strategy": args.strategy,
     }
     pairs = [
-        _search(args, encoder.embed_text, one.sentences, other.sentences) for one, other, _ in sets
+        _search(args, encoder.embed_text, one.sentences, other.sentences, prefix)
+        for (one, other, _), prefix in zip(sets, ("", "test_"), strict=False)
     ]
     if args.gold:
         report |= _evaluate(args, sets, pairs)
@@ -144,19 +145,21 @@ def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list
     return sets
 
 
-def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: list[str]) -> Found:
-    """Embed both texts and find the nearest neighbours both ways."""
+def _search(
+    args: argparse.Namespace, embed: Embed, source: list[str], target: list[str], prefix: str = ""
+) -> Found:
+    """Embed both texts and find the nearest neighbours both ways; prefix: of their flags."""
     from simile_plugin.evaluation import embed_all, nearest
     from simile_plugin.files import Progress
 
     with Progress(len(source) + len(target), " sentences") as bar:
         x = embed_all(embed, source, bar.update)
         y = embed_all(embed, target, bar.update)
-    for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
+    for vectors, name in ((x, f"{prefix}source"), (y, f"{prefix}target")):
         if not bool(vectors.any()):
             raise InputError(
-                f"{flag}: {path}: the encoder knows no piece of any sentence; was it trained on "
-                "this language and script?"
+                f"--{name.replace('_', '-')}: {getattr(args, name)}: the encoder knows no piece of "
+                "any sentence; was it trained on this language and script?"
             )
     with Progress(len(x) * len(y), " pairs", scale=True) as bar:
         return nearest(x, y, args.neighbours, device=args.device, progress=bar.update)

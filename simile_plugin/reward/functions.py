@@ -63,7 +63,7 @@ def as_reward_function(
     return score
 
 
-def _column(columns: dict[str, Any], name: str, what: str) -> Sequence[Any]:
+def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
     found = columns.get(name)
     if found is None:
         raise InputError(

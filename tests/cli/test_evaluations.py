@@ -208,6 +208,10 @@ def test_mining_refuses_what_cannot_be_meant(
     )
     assert "the encoder knows no piece of any sentence" in error
     assert not (tmp_path / "o").exists()
+    (tmp_path / "test.gold").write_text("a\ttarget-0\n")
+    test = ["--test-source", foreign, "--test-target", tmp_path / "target"]
+    error = fails(capsys, *start, "--gold", gold, *test, "--test-gold", tmp_path / "test.gold")
+    assert f"--test-source: {foreign}: the encoder knows no piece" in error
     for flags, message in (
         (["--threshold", "nan", "--output", "o"], "--threshold: got nan, expected a finite number"),
         (["--gold", gold, "-k", 0], "--neighbours: got 0, expected a whole number of at least 1"),
