@@ -87,7 +87,7 @@ def main() -> None:
     pairs = []
     for source, target in (args.train, args.valid):
         lines = read_lines(source, "file"), read_lines(target, "file")
-        found = Pairs(tokenizer, lines[0], lines[1], 128, target)
+        found = Pairs(tokenizer, lines[0], lines[1], 128, (source, target))
         pairs.append([found[i] for i in range(len(found))])  # batches are by length
     settings = Seq2SeqTrainingArguments(
         str(folder),

@@ -82,23 +82,28 @@ def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) 
     """Find out before the work whether files can be written: flag -> path."""
     from simile_plugin.files import refuse_overwriting_input
 
+    written: dict[str, str] = {}
     for flag, path in outputs.items():
+        if path and (other := written.setdefault(os.path.realpath(path), flag)) != flag:
+            raise InputError(f"{flag}: {path} is what {other} writes; name another place")
         if path and not os.path.isdir(os.path.dirname(path) or "."):
             raise InputError(f"{flag}: no folder for {path}; make it first")
         if path:
             refuse_overwriting_input(path, [name for name in inputs if name], flag)
 
 
-def read_candidates(path: str, flag: str, src: str | None, cut: int | None) -> list[NbestList]:
+def read_candidates(
+    path: str, flag: str, src: str | None, cut: int | None, src_flag: str = "--src"
+) -> list[NbestList]:
     """The lists with their sources, each cut to `cut` candidates."""
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import read_lists, with_sources
 
     lists = read_lists(path, flag)
     if src == "-":  # it is read again for the number of lines
-        raise InputError("--src: got - (standard input), which is for LISTS; name a file")
+        raise InputError(f"{src_flag}: got - (standard input), which is for LISTS; name a file")
     if src:
-        lists = with_sources(lists, read_lines(src, "--src"), f"{flag}: {path}")
+        lists = with_sources(lists, read_lines(src, src_flag), f"{flag}: {path}")
     return [found.cut(cut) for found in lists] if cut else lists
 
 
@@ -149,7 +154,9 @@ def one_line(text: str) -> str:
 
 
 def _dumps(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False)
+    from simile_plugin.statistics import without_nan
+
+    return json.dumps(without_nan(record), ensure_ascii=False)
 
 
 @contextmanager

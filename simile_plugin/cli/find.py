@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._lists import check_outputs
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
 from simile_plugin.files import InputError
 
@@ -103,6 +104,8 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.tune and args.threshold is not None:
         raise InputError("--tune: chooses the threshold; leave out --threshold")
+    inputs = [args.encoder, args.squad, args.queries, args.tune, *(args.documents or [])]
+    check_outputs({"--output": args.output}, inputs)
 
 
 def _texts(args: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:

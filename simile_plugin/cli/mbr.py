@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -102,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         found = expected_utilities(lists, utility, pseudo, args.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, found, strict=True)]
     numbers = [
-        {"utility": _number(values[place]), "utility_of_first": _number(values[one.first])}
+        {"utility": float(values[place]), "utility_of_first": float(values[one.first])}
         if place is not None
         else {}
         for one, values, place in zip(lists, found, choices, strict=True)
@@ -112,10 +111,6 @@ def run(args: argparse.Namespace) -> int:
     if args.write_pairs:
         _write_pairs(args.write_pairs, lists, found, choices)
     return 0
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._lists import check_outputs, one_line
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
 from simile_plugin.files import InputError
 
@@ -112,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
         "strategy": args.strategy,
     }
     pairs = [
-        _search(args, encoder.embed_text, one.sentences, other.sentences) for one, other, _ in sets
+        _search(args, encoder.embed_text, one.sentences, other.sentences, prefix)
+        for (one, other, _), prefix in zip(sets, ("", "test_"), strict=False)
     ]
     if args.gold:
         report |= _evaluate(args, sets, pairs)
@@ -143,19 +145,21 @@ def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list
     return sets
 
 
-def _search(args: argparse.Namespace, embed: Embed, source: list[str], target: list[str]) -> Found:
-    """Embed both texts and find the nearest neighbours both ways."""
+def _search(
+    args: argparse.Namespace, embed: Embed, source: list[str], target: list[str], prefix: str = ""
+) -> Found:
+    """Embed both texts and find the nearest neighbours both ways; prefix: of their flags."""
     from simile_plugin.evaluation import embed_all, nearest
     from simile_plugin.files import Progress
 
     with Progress(len(source) + len(target), " sentences") as bar:
         x = embed_all(embed, source, bar.update)
         y = embed_all(embed, target, bar.update)
-    for vectors, flag, path in ((x, "--source", args.source), (y, "--target", args.target)):
+    for vectors, name in ((x, f"{prefix}source"), (y, f"{prefix}target")):
         if not bool(vectors.any()):
             raise InputError(
-                f"{flag}: {path}: the encoder knows no piece of any sentence; was it trained on "
-                "this language and script?"
+                f"--{name.replace('_', '-')}: {getattr(args, name)}: the encoder knows no piece of "
+                "any sentence; was it trained on this language and script?"
             )
     with Progress(len(x) * len(y), " pairs", scale=True) as bar:
         return nearest(x, y, args.neighbours, device=args.device, progress=bar.update)
@@ -194,7 +198,8 @@ def _write(args: argparse.Namespace, texts: Set, found: Found, report: dict[str,
             if score < threshold:
                 break
             ids = f"{source.ids[i]}\t{target.ids[j]}"
-            stream.write(f"{score:.6f}\t{ids}\t{source.sentences[i]}\t{target.sentences[j]}\n")
+            both = source.sentences[i], target.sentences[j]
+            stream.write("\t".join([f"{score:.6f}", ids, *map(one_line, both)]) + "\n")
             written += 1
     return written
 
@@ -247,8 +252,6 @@ def _print(args: argparse.Namespace, sets: list[Set], report: dict[str, Any]) ->
 
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
-    from simile_plugin.files import refuse_overwriting_input
-
     if len(set(args.margin)) < len(args.margin):
         raise InputError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
     if args.threshold is not None:
@@ -256,10 +259,9 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError("--threshold: needs --output FILE for the mined pairs")
         if len(args.margin) > 1:
             raise InputError("--threshold: is of one margin; give --margin one name")
-    if args.output:
-        files = [args.source, args.target, args.gold]
-        files += [args.test_source, args.test_target, args.test_gold]
-        refuse_overwriting_input(args.output, filter(None, files), "--output")
+    files = [args.encoder, args.source, args.target, args.gold]
+    files += [args.test_source, args.test_target, args.test_gold]
+    check_outputs({"--output": args.output}, files)
     given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
     if given and (len(given) < 3 or not args.gold):
         raise InputError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
+from simile_plugin.cli._lists import check_outputs
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name, whole_number
 from simile_plugin.files import InputError
 
@@ -117,16 +117,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_picture(args: argparse.Namespace) -> None:
     """Find out before the work whether the picture can be written."""
-    from simile_plugin.files import refuse_overwriting_input
-
-    if not args.svg:
-        return
-    if not args.svg.lower().endswith((".svg", ".png")):
+    if args.svg and not args.svg.lower().endswith((".svg", ".png")):
         raise InputError(f"--svg: got {args.svg}; expected a name that ends in .svg or .png")
-    if not os.path.isdir(os.path.dirname(args.svg) or "."):
-        raise InputError(f"--svg: no folder for {args.svg}; make it first")
     names = (args.ref, args.hyp, args.src, args.other_ref, args.synonyms, args.nbest, args.encoder)
-    refuse_overwriting_input(args.svg, [name for name in names if name], "--svg")
+    check_outputs({"--svg": args.svg}, names)
 
 
 def _read_texts(args: argparse.Namespace) -> Any:
@@ -138,7 +132,7 @@ def _read_texts(args: argparse.Namespace) -> Any:
     given = {name: path for name, path in flags.items() if path}
     lines = read_parallel([(path, f"--{name.replace('_', '-')}") for name, path in given.items()])
     named = dict(zip(given, lines, strict=True))
-    lists = read_nbest_lists(args.nbest, "--nbest") if args.nbest else []
+    lists = read_nbest_lists(args.nbest, "--nbest", ref_flag="") if args.nbest else []
     return Texts(
         named["ref"],
         named.get("hyp", ()),

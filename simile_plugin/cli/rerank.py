@@ -88,13 +88,15 @@ def run(args: argparse.Namespace) -> int:
         source_encoder = load_encoder(args.source_encoder, usable_device(args.device))
     weights: Sequence[float] = args.weights or [1.0] * len(args.by)
     if args.tune:
-        dev = _read(args.tune, "--tune", args.tune_src, args.tune_ref, args.candidates)
-        features = _features(args, dev, f"--tune: {args.tune}", utility, source_encoder)
-        weights = tune_weights(dev, features, _rewards(dev, f"--tune: {args.tune}", utility))
+        own = args.tune_src, args.tune_ref, args.candidates
+        dev = _read(args.tune, "--tune", *own, prefix="--tune-")
+        where = f"--tune: {args.tune}", "--tune-"
+        features = _features(args, dev, *where, utility, source_encoder)
+        weights = tune_weights(dev, features, _rewards(dev, *where, utility))
         shown = ", ".join(f"{n} {w:.6g}" for n, w in zip(args.by, weights, strict=True))
         print(f"weights tuned on {args.tune}: {shown}", file=sys.stderr)
         _tell(args.tune, dev, choose_all(dev, weighted(features, weights)), utility)
-    features = _features(args, lists, f"LISTS: {args.lists}", utility, source_encoder)
+    features = _features(args, lists, f"LISTS: {args.lists}", "--", utility, source_encoder)
     values = weighted(features, weights)
     choices = choose_all(lists, values)
     if all(one.ref is not None for one in lists):
@@ -130,14 +132,14 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _read(
-    path: str, flag: str, src: str | None, ref: str | None, cut: int | None
+    path: str, flag: str, src: str | None, ref: str | None, cut: int | None, prefix: str = "--"
 ) -> list[NbestList]:
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import with_references
 
-    lists = read_candidates(path, flag, src, cut)
+    lists = read_candidates(path, flag, src, cut, f"{prefix}src")
     if ref:
-        lists = with_references(lists, read_lines(ref, "--ref"), f"{flag}: {path}")
+        lists = with_references(lists, read_lines(ref, f"{prefix}ref"), f"{flag}: {path}")
     return lists
 
 
@@ -145,10 +147,14 @@ def _features(
     args: argparse.Namespace,
     lists: Sequence[NbestList],
     where: str,
+    prefix: str,
     utility: Utility,
     source_encoder: RewardEncoder | None,
 ) -> list[list[Floats]]:
-    """The features of --by of each candidate, in the order of --by."""
+    """The features of --by of each candidate, in the order of --by.
+
+    prefix: of the flags that give sources and references of the lists.
+    """
     from simile_plugin.files import Progress
     from simile_plugin.nbest import cosine_feature, score_feature, sources
 
@@ -157,20 +163,20 @@ def _features(
         if name == "score":
             found.append(score_feature(lists, where))
         elif name == "reward":
-            found.append(_rewards(lists, where, utility))
+            found.append(_rewards(lists, where, prefix, utility))
         else:
             assert source_encoder is not None
-            srcs = sources(lists, where)
+            srcs = sources(lists, where, f"{prefix}src")
             with Progress(len(lists), "list", "cosine") as bar:
                 found.append(cosine_feature(lists, srcs, source_encoder, bar.update))
     return found
 
 
-def _rewards(lists: Sequence[NbestList], where: str, utility: Utility) -> list[Floats]:
+def _rewards(lists: Sequence[NbestList], where: str, prefix: str, utility: Utility) -> list[Floats]:
     from simile_plugin.files import Progress
     from simile_plugin.nbest import references, reward_feature
 
-    refs = references(lists, where)
+    refs = references(lists, where, f"{prefix}ref")
     with Progress(len(lists), "list", "reward") as bar:
         return reward_feature(lists, refs, utility, bar.update)
 

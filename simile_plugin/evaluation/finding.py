@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +34,11 @@ LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
-# A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets.
-SENTENCE_END = re.compile(r"\n+|(?<=[.!?…。！？])[\"'”’»)\]]*\s+")
+# A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
+# of Chinese and Japanese need no space behind them.
+SENTENCE_END = re.compile(
+    r"\n+|(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])(?![。！？])[\"'”’»)\]」』）]*\s*"
+)
 NGRAMS, FEATURES = (2, 4), 300_000  # tf-idf over n-grams of characters within words, the paper's
 SQUAD_VERSION = "v2.0"
 LENGTHS = (5, 10, 15, 20)  # upper bounds of the classes of query length, in words
@@ -95,8 +99,27 @@ def make_search(
 
 
 def words(text: str) -> list[tuple[int, int]]:
-    """Where each word of a text begins and ends; a mark between words is one of its own."""
-    return [match.span() for match in WORD.finditer(text)]
+    """Where each word of a text begins and ends; a mark between words is one of its own.
+
+    Accents and vowel signs, which are no letters to `re`, belong to the word that they stand in.
+    """
+    found: list[tuple[int, int]] = []
+    for match in WORD.finditer(text):
+        start, end = match.span()
+        if found and found[-1][1] == start and _goes_on(text[start - 1], text[start]):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a word goes on between two characters, of which one is an accent or vowel sign."""
+    return _is_accent(after) or (_is_accent(before) and after.isalnum())
+
+
+def _is_accent(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"
 
 
 def sentences(document: str) -> list[tuple[int, int]]:
@@ -213,7 +236,9 @@ def _tfidf(documents: Sequence[str]) -> Search:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=NGRAMS, max_features=FEATURES)
-    vectorizer.fit([document[i:j] for document in documents for i, j in sentences(document)])
+    known = [document[i:j] for document in documents for i, j in sentences(document)]
+    if known:
+        vectorizer.fit(known)
 
     def search(queries: Sequence[str], document: str) -> list[Span]:
         places = sentences(document)
@@ -275,7 +300,7 @@ class Finding:
 
 def plain_words(text: str) -> list[str]:
     """Lowercased words without the marks between them: what the measures compare."""
-    return [text[i:j].lower() for i, j in words(text) if text[i].isalnum()]
+    return [text[i:j].lower() for i, j in words(text) if any(map(str.isalnum, text[i:j]))]
 
 
 def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
@@ -399,8 +424,7 @@ def _squad_items(content: Any, where: str) -> list[tuple[str, str, dict[str, Any
         ]
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"{where}: not in SQuAD's layout ({type(error).__name__}: {error}); expected "
-            "data[].paragraphs[] with context and qas[]"
+            f"{where}: not in SQuAD's layout; expected data[].paragraphs[] with context and qas[]"
         ) from error
 
 
@@ -412,6 +436,10 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
         raise InputError(
             f"{where}: got id {name!r} and question {query!r}; expected an id and a text"
         )
+    try:
+        (context + query).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: half a surrogate pair, which is no text; mend it") from error
     given = qa.get("answers")
     if qa.get("is_impossible"):
         given = []

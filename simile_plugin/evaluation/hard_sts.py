@@ -19,6 +19,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.sentence_metrics import Floats
 from simile_plugin.evaluation.sts import StsSet, correlate_sts
 from simile_plugin.evaluation.sts_quality import correlate_metrics
+from simile_plugin.files import InputError
 from simile_plugin.statistics import text_table
 
 NEGATION = re.compile(r"\bnot\b|['’]t\b", re.IGNORECASE)  # on one side alone (footnote 19)
@@ -139,8 +140,14 @@ class HardQuality:
 def evaluate_hard(
     encoders: Mapping[str, RewardEncoder], sets: Sequence[StsSet], alpha: float
 ) -> HardQuality:
-    """Correlate SIM, SIMILE, surface metrics and plain word overlap with gold on the subsets."""
+    """Correlate SIM, SIMILE, surface metrics and plain word overlap with gold on the subsets.
+
+    Raises:
+        InputError: for fewer than two distinct pairs.
+    """
     parts, rates = hard_sets(sets)
+    if not parts:
+        raise InputError("--hard: all pairs of --sts are the same two sentences; expected others")
     scores, _ = correlate_metrics(encoders, "hard", parts, alpha)
     finite = [np.where(np.isfinite(rate), 1 - rate, -1e3) for rate in rates.values()]
     scores[OVERLAP] = correlate_sts("hard", parts, finite)

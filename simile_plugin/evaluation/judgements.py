@@ -114,9 +114,9 @@ def _find_columns(header: Row, columns: Sequence[str] | None) -> list[int]:
     where = []
     for position, (role, known) in enumerate(NAMES.items()):
         wanted = [columns[position].strip()] if columns else known
-        found = header.find(wanted)
-        if not found and columns and wanted[0].isdecimal() and int(wanted[0]) > 0:
-            found = [int(wanted[0]) - 1]
+        # Without a header a cell of line 1 may well be a number, such as the score.
+        number = columns and wanted[0].isdecimal() and int(wanted[0]) > 0
+        found = [int(wanted[0]) - 1] if number else header.find(wanted)
         if not found:
             raise InputError(
                 f"{header.where}: no column {' or '.join(map(repr, wanted))} for the {role} in the "

@@ -210,7 +210,7 @@ def probe_reward(
 
 
 def probe_steps(search_words: int) -> int:
-    """How often `probe` calls its progress."""
+    """How often `probe_reward` calls its progress."""
     return 1 + (SEARCH_STEPS if search_words else 0)
 
 

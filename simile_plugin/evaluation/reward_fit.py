@@ -35,7 +35,7 @@ from simile_plugin.reward import (
     make_lexicon,
     reward_of_faults,
 )
-from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Estimate, text_table
+from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Estimate, text_table, without_nan
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -120,16 +120,8 @@ class Fit:
         """Plain dicts, lists and numbers; correlations that are not defined are None."""
         found = {"folds": self.folds, **asdict(self.quality), "importance": self.importance}
         found |= {"harm": {kind: asdict(seen) for kind, seen in self.harm.items()}}
-        plain = _plain(found)
-        assert isinstance(plain, dict)
+        plain: dict[str, Any] = without_nan(found)
         return plain
-
-
-def _plain(value: object) -> object:
-    """NaN is no JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and value != value else value
 
 
 def fit_reward(

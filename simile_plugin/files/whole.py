@@ -82,9 +82,10 @@ def atomic_folder(path: str | os.PathLike[str], marker: str = "config.json") -> 
 def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json") -> None:
     """Raise unless `atomic_folder` may write `path`: call it before long work.
 
-    Raises ValueError when `path` is a file, or a folder with other things than ours in it.
+    Raises ValueError when `path` is a file, or a folder with other things than ours in it; OSError
+    when the folder around it is missing.
     """
-    target = Path(path)
+    target = _writable_target(path)
     if not target.exists():
         return
     if not target.is_dir():

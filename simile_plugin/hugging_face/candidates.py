@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from simile_plugin.hugging_face.models import PADDING, SpecialTokens
+from simile_plugin.files import InputError
+from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
 from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout, weights_as
 
 GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -52,12 +54,24 @@ class _OtherTokens(LogitsProcessor):
         return scores - self.strength * counts.repeat_interleave(self.beams, dim=0)
 
 
-def generation_config(settings: RiskSettings, special: SpecialTokens, longest: int) -> Any:
+def generation_config(
+    settings: RiskSettings, special: SpecialTokens, longest: int, most: float = math.inf
+) -> Any:
     """What `generate` is asked for; what is not said here is the model's own.
 
     Args:
         longest: tokens of the longest source.
+        most: that the model can write.
+
+    Raises:
+        InputError: where not even one token is allowed.
     """
+    allowed = int(min(settings.risk_max_len_a * longest + settings.risk_max_len_b, most))
+    if allowed < 1:
+        raise InputError(
+            f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {allowed}, "
+            "expected at least 1; raise them"
+        )
     sampling = settings.risk_search == "sampling"
     beams = settings.risk_candidates // settings.risk_diverse_groups
     return GenerationConfig(
@@ -69,7 +83,7 @@ def generation_config(settings: RiskSettings, special: SpecialTokens, longest: i
         temperature=settings.risk_temperature if sampling else 1.0,
         length_penalty=settings.risk_lenpen,
         early_stopping=True,  # as soon as N are finished, as in fairseq
-        max_new_tokens=int(settings.risk_max_len_a * longest + settings.risk_max_len_b),
+        max_new_tokens=allowed,
         decoder_start_token_id=special.start,
         eos_token_id=special.end,
         pad_token_id=special.pad,
@@ -84,7 +98,8 @@ def generate(
     model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
 ) -> Tensor:
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
-    config = generation_config(settings, special, inputs["input_ids"].size(1))
+    longest = inputs["input_ids"].size(1)
+    config = generation_config(settings, special, longest, positions(model))
     sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:

@@ -12,9 +12,9 @@ from typing import Any
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.models import special_tokens
+from simile_plugin.hugging_face.models import positions, special_tokens
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
@@ -30,7 +30,8 @@ class Job:
         train, valid: files of sources and targets; no validation without ``valid``.
         source_lang, target_lang: codes of the tokenizer, where it has several.
         prefix: put before every source (T5).
-        max_length: tokens of a source or a target; what is longer is cut.
+        max_length: tokens of a source or a target, no more than the model can read or write; what
+            is longer is cut.
         lora: rank of peft's adapters; 0 trains the whole model.
     """
 
@@ -97,26 +98,24 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split()).partition(". ")[0][:300]
 
 
-def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], name: str) -> Pairs:
-    """The pairs of two parallel files.
+def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], flag: str, most: float) -> Pairs:
+    """The pairs of two parallel files; most: tokens that the model can read or write.
 
     Raises:
         InputError: for files of different lengths, without a line, or with an empty line.
     """
-    sources, targets = (read_lines(path, f"--{name}") for path in files)
-    if len(sources) != len(targets) or not sources:
-        raise InputError(
-            f"--{name}: {files[0]} has {len(sources)} lines, {files[1]} {len(targets)}; expected "
-            "as many, and at least one"
-        )
+    sources, targets = read_parallel([(path, flag) for path in files])
+    if not sources:
+        raise InputError(f"{flag}: {files[0]} is empty; expected one sentence a line")
     sources = [job.prefix + source if source.strip() else source for source in sources]
-    return Pairs(tokenizer, sources, targets, job.max_length, files[1])
+    length = int(min(job.max_length, most))
+    return Pairs(tokenizer, sources, targets, length, [f"{flag}: {path}" for path in files])
 
 
 def last_checkpoint(folder: Path) -> str | None:
     """The last checkpoint that is whole: its trainer_state.json is what is written last."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    for path in reversed(found):
+    named = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdecimal()]
+    for path in sorted(named, key=lambda path: int(path.name[11:]), reverse=True):
         try:
             json.loads((path / TRAINER_STATE_NAME).read_bytes())
         except (OSError, ValueError):
@@ -137,8 +136,9 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     """
     set_seed(args.seed)
     model, tokenizer = load(job)
-    train = read_pairs(job, tokenizer, job.train, "train")
-    valid = read_pairs(job, tokenizer, job.valid, "valid") if job.valid else None
+    most = positions(model)
+    train = read_pairs(job, tokenizer, job.train, "--train", most)
+    valid = read_pairs(job, tokenizer, job.valid, "--valid", most) if job.valid else None
     if job.lora:
         from peft import LoraConfig, get_peft_model
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +128,12 @@ def soft_cap(model: Any) -> float | None:
         if cap is not None:
             return float(cap)
     return None
+
+
+def positions(model: Any) -> float:
+    """Most tokens that a model can read or write; infinite where it has no table of positions."""
+    found = getattr(model.config, "max_position_embeddings", None)
+    return math.inf if found is None else int(found)
 
 
 def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:

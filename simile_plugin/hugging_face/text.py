@@ -54,7 +54,7 @@ class Pairs(Dataset[dict[str, list[int]]]):
 
     Args:
         max_length: what is longer, in tokens of the model, is cut.
-        where: file of the targets, for messages.
+        where: files of the sources and of the targets, for messages.
 
     Raises:
         InputError: for an empty sentence.
@@ -66,16 +66,16 @@ class Pairs(Dataset[dict[str, list[int]]]):
         sources: Sequence[str],
         targets: Sequence[str],
         max_length: int,
-        where: str = "",
+        where: Sequence[str] = ("", ""),
     ) -> None:
         self.tokenizer, self.sources, self.targets = tokenizer, sources, targets
         self.max_length = max_length
         for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
             if not source.strip() or not target.strip():
-                side = "target" if source.strip() else "source"
+                side = int(bool(source.strip()))
                 raise InputError(
-                    f"{where}:{number}: the {side} sentence is empty; expected text on every line: "
-                    "remove the pair"
+                    f"{where[side]}:{number}: the {('source', 'target')[side]} sentence is empty; "
+                    "expected text on every line: remove the pair"
                 )
 
     def __len__(self) -> int:

@@ -112,12 +112,12 @@ def expected_utilities(
 def choose(found: NbestList, utilities: Floats) -> int | None:
     """Place of the candidate with the highest expected utility, or None in an empty list.
 
-    Of a tie the model's own order decides: the highest score, then the first. NaN is never chosen
-    where there is a number.
+    Of a tie the model's own order decides: the highest score, then the first. What is NaN or
+    infinite is never chosen where there is a number.
     """
     if not found.hyps:
         return None
-    values = np.nan_to_num(utilities, nan=-np.inf)
+    values = np.where(np.isfinite(utilities), utilities, -np.inf)
     tied = np.flatnonzero(values >= values.max() - TIE)
     return int(max(tied, key=lambda i: (found.scores[i] if found.scores else 0.0, -i)))
 

@@ -80,12 +80,17 @@ def read_lists(path: str, flag: str, read: Read = read_lines) -> list[NbestList]
 
 
 def read_nbest_lists(
-    path: str, flag: str, read: Read = read_lines, refs: Sequence[str] | None = None
+    path: str,
+    flag: str,
+    read: Read = read_lines,
+    refs: Sequence[str] | None = None,
+    ref_flag: str = "--ref",
 ) -> list[NbestList]:
     """:func:`read_lists` for what compares candidates with references.
 
     Args:
         refs: a reference for each line of the source, for a file that has none.
+        ref_flag: what gives them; "" where nothing does.
 
     Raises:
         InputError: also for lists without reference or with one candidate only.
@@ -93,7 +98,7 @@ def read_nbest_lists(
     lists = read_lists(path, flag, read)
     if refs is not None and all(found.ref is None for found in lists):
         lists = with_references(lists, refs, f"{flag}: {path}")
-    references(lists, f"{flag}: {path}")
+    references(lists, f"{flag}: {path}", ref_flag)
     if all(len(found.hyps) < 2 for found in lists):
         raise InputError(
             f"{flag}: {path} has one candidate a sentence; expected n-best lists: "
@@ -125,14 +130,14 @@ def _line_of(found: NbestList, lines: Sequence[str], what: str, where: str) -> s
     return lines[found.sentence]
 
 
-def references(lists: Sequence[NbestList], where: str) -> list[str]:
+def references(lists: Sequence[NbestList], where: str, flag: str = "--ref") -> list[str]:
     """The reference of each list; raises InputError, beginning with `where`, if one has none."""
-    return _texts([(found.sentence, found.ref) for found in lists], "T", "--ref", where)
+    return _texts([(found.sentence, found.ref) for found in lists], "T", flag, where)
 
 
-def sources(lists: Sequence[NbestList], where: str) -> list[str]:
+def sources(lists: Sequence[NbestList], where: str, flag: str = "--src") -> list[str]:
     """The source of each list; raises InputError, beginning with `where`, if one has none."""
-    return _texts([(found.sentence, found.src) for found in lists], "S", "--src", where)
+    return _texts([(found.sentence, found.src) for found in lists], "S", flag, where)
 
 
 def _texts(found: list[tuple[int, str | None]], letter: str, flag: str, where: str) -> list[str]:
@@ -141,7 +146,7 @@ def _texts(found: list[tuple[int, str | None]], letter: str, flag: str, where: s
         kind = "reference" if letter == "T" else "source"
         raise InputError(
             f"{where} has candidates of sentence {lacking} but no {kind} (fairseq: no "
-            f"{letter}-{lacking}); give {flag} FILE, or lists with {kind}s"
+            f"{letter}-{lacking}); give {flag and f'{flag} FILE, or '}lists with {kind}s"
         )
     return [text for _, text in found if text is not None]
 
@@ -247,28 +252,26 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
             f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
             "version reads; update simile-plugin"
         )
-    try:
-        hyps = _strings(content["hyps"], f"{where}: hyps")
-        texts = {
-            key: _strings([content[key]], f"{where}: {key}")[0]
-            for key in ("ref", "src")
-            if key in content
-        }
-        columns = {
-            key: tuple(float(number) for number in content[key])
-            for key in ("scores", *COSTS)
-            if key in content
-        }
-        sentence = int(content.get("id", line))
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    if not isinstance(content, dict) or "hyps" not in content:
         raise InputError(
-            f"{where}: expected hyps, and perhaps id, ref, src, scores, cost_bleu, cost_simile "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    if not 0 <= sentence < 10**18:
-        raise InputError(f"{where}: got id {sentence}; expected a line of the source, from 0")
+            f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores, cost_bleu, "
+            "cost_simile"
+        )
+    hyps = _strings(content["hyps"], f"{where}: hyps")
+    texts = {
+        key: _strings([content[key]], f"{where}: {key}")[0]
+        for key in ("ref", "src")
+        if key in content
+    }
+    columns = {
+        key: _numbers(content[key], f"{where}: {key}")
+        for key in ("scores", *COSTS)
+        if key in content
+    }
+    (number,) = _numbers([content.get("id", line)], f"{where}: id")
+    if not (0 <= number < 10**18 and number.is_integer()):
+        raise InputError(f"{where}: got id {number:g}; expected a line of the source, from 0")
+    sentence = int(content.get("id", line))
     for key, numbers in columns.items():
         if len(numbers) != len(hyps) or not all(map(math.isfinite, numbers)):
             raise InputError(
@@ -286,5 +289,15 @@ def _strings(values: Any, where: str) -> tuple[str, ...]:
     for value in values:
         if not isinstance(value, str):
             raise InputError(f"{where}: got {str(value)[:80]!r}; expected text in quotes")
-        value.encode()
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{where}: got {value[:80]!r}; that is no text") from error
     return tuple(values)
+
+
+def _numbers(values: Any, where: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(value) for value in values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{where}: got {str(values)[:80]!r}; expected numbers") from error

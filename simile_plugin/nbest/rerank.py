@@ -121,7 +121,7 @@ def tune_weights(
 
     Args:
         features: K features of the lists.
-        rewards: of each candidate, against references.
+        rewards: of each candidate, against references; one that is not finite counts as 0.
 
     Returns:
         K weights >= 0 of the features in their own units.
@@ -132,6 +132,7 @@ def tune_weights(
     spreads = [np.mean([row.std() for row in feature if len(row)]) for feature in features]
     if not lists or not min(spreads) > 0:
         raise InputError("--tune: a feature is the same for all candidates of each list")
+    rewards = [np.where(np.isfinite(row), row, 0.0) for row in rewards]
     best: float = -np.inf
     best_weights: tuple[float, ...] = ()
     for shares in _simplex(len(features)):

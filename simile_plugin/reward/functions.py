@@ -48,23 +48,29 @@ def as_reward_function(
         reward.learned.use(encoder)
 
     def score(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
-        refs = columns.get(references)
-        if refs is None:
-            raise InputError(
-                f"references: the data set has no column '{references}'; it has "
-                f"{', '.join(sorted(columns)) or 'none'}"
-            )
+        refs = _column(columns, references, "references")
         hyps = [[_text(completion).strip()] for completion in completions]
         if reward.function is not None:
-            srcs = [_text(source) for source in (columns[sources] if sources else prompts)]
+            given = _column(columns, sources, "sources") if sources else prompts
+            srcs = [_text(source) for source in given]
             mask = torch.ones(len(hyps), 1, dtype=torch.bool)
-            return reward.from_function(hyps, list(refs), srcs, mask)[:, 0].tolist()
+            return reward.from_function(hyps, refs, srcs, mask)[:, 0].tolist()
         wanted = reward.chrf_words, reward.learned
-        scores = score_lists(hyps, list(refs), encoder, alpha, tokenize, *wanted)
+        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
         return reward.from_scores(scores)[:, 0].tolist()
 
     score.__name__ = reward.spec
     return score
+
+
+def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
+    found = columns.get(name)
+    if found is None:
+        raise InputError(
+            f"{what}: the data set has no column '{name}'; it has "
+            f"{', '.join(sorted(columns)) or 'none'}"
+        )
+    return list(found)
 
 
 def _text(value: Any) -> str:

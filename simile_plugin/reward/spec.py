@@ -47,7 +47,7 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
         return _parse_mix(spec, [(name, float(weight)) for name, _, weight in terms], flag)
     if len(terms) == 1 and _is_learned(spec):
         return {spec: 1.0}
-    if len(terms) == 1 and terms[0][0]:
+    if len(terms) == 1 and terms[0][0] and not spec.startswith("."):
         module, _, function = spec.partition(":")
         return _import_function(module, function, flag)
     raise InputError(
@@ -143,7 +143,7 @@ class Reward:
             self.weights = {
                 "learned" if part == name else part: weight for part, weight in self.weights.items()
             }
-            self.identity = spec.replace(folder, self.learned.fingerprint)
+            self.identity = spec.replace(name, f"{LEARNED}{self.learned.fingerprint}")
 
     @property
     def needs_encoder(self) -> bool:

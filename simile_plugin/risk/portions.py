@@ -114,6 +114,7 @@ class Portions:
         else:
             bound = min(portion.max_tokens or held, held) // 2
             smaller = [Portion(rows, bound)] if bound else []
+            self.max_tokens = min(self.max_tokens or bound, bound) if bound else self.max_tokens
         if smaller:
             logger.warning(
                 f"out of memory while scoring {rows.stop - rows.start} sentences; going on in "

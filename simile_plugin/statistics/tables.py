@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -35,9 +36,9 @@ def _escape(cell: str) -> str:
 
 
 def without_nan(value: Any) -> Any:
-    """Dicts, lists and numbers for JSON, which has no NaN: None stands for it."""
+    """Dicts, lists and numbers for JSON, which has no NaN and no infinity: None stands for them."""
     if isinstance(value, dict):
         return {key: without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and value != value else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

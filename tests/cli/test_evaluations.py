@@ -208,12 +208,17 @@ def test_mining_refuses_what_cannot_be_meant(
     )
     assert "the encoder knows no piece of any sentence" in error
     assert not (tmp_path / "o").exists()
+    (tmp_path / "test.gold").write_text("a\ttarget-0\n")
+    test = ["--test-source", foreign, "--test-target", tmp_path / "target"]
+    error = fails(capsys, *start, "--gold", gold, *test, "--test-gold", tmp_path / "test.gold")
+    assert f"--test-source: {foreign}: the encoder knows no piece" in error
     for flags, message in (
         (["--threshold", "nan", "--output", "o"], "--threshold: got nan, expected a finite number"),
         (["--gold", gold, "-k", 0], "--neighbours: got 0, expected a whole number of at least 1"),
         (["--gold", gold, "--device", "banana"], "--device: got 'banana', which cannot be used"),
         (["--gold", gold, "--output", ""], "--output: got '', expected the name of a file"),
         (["--gold", gold, "--output", gold], f"--output: {gold} is an input of this command"),
+        (["--gold", gold, "--output", "no/where"], "--output: no folder for no/where"),
     ):
         assert message in fails(capsys, *start, *flags)
     assert gold.read_text() == "source-0\ttarget-0\n"

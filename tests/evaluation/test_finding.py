@@ -82,6 +82,19 @@ def test_words_and_sentences_are_places_in_the_text() -> None:
         "alone",
     ]
     assert sentences("  ") == []
+    text = "他付了钱！？「走吧。」鹭在等。Yes. 3.5 left"
+    assert [text[i:j] for i, j in sentences(text)] == [
+        *("他付了钱！？", "「走吧。」", "鹭在等。", "Yes.", "3.5 left")
+    ]
+
+
+def test_accents_and_vowel_signs_belong_to_their_word() -> None:
+    text = "हिन्दी की किताब, e\u0301te\u0301."  # decomposed accents
+    assert [text[i:j] for i, j in words(text)] == [
+        *("हिन्दी", "की", "किताब", ",", "e\u0301te\u0301", "."),
+    ]
+    assert plain_words("कि") != plain_words("की")
+    assert plain_words("Call __init__ _now_.") == ["call", "__init__", "_now_"]
 
 
 def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
@@ -92,7 +105,8 @@ def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
         assert text == "Two boys skip stones over the pond, and a dog barks."
     empty = Question("2", "boys", " ")
     for method in ("span", "sentence", "tfidf"):
-        assert find_spans([empty], make_search(method, encoder, [DOCUMENT])) == [Span(0, 0, -1.0)]
+        for known in (DOCUMENT, " "):
+            assert find_spans([empty], make_search(method, encoder, [known])) == [Span(0, 0, -1.0)]
 
 
 def test_other_encoders_read_windows(encoder: Encoder) -> None:
@@ -204,6 +218,7 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
         (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
         (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
         (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
+        (lambda c: c.replace('"qqq"', '"\\ud83d"'), "half a surrogate pair"),
     ],
 )
 def test_other_layouts_are_refused(tmp_path: Path, change: object, message: str) -> None:
@@ -255,6 +270,9 @@ def test_questions_are_measured_and_written(
     assert run(folder, *flags, "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["methods"]["span"]["all"]["questions"] == 2
+    assert run(folder, "encoder", "--squad", "questions.json", "--json") == 0
+    out = capsys.readouterr().out
+    assert '"threshold": null' in out and "Infinity" not in out
 
 
 @pytest.mark.parametrize(
@@ -265,6 +283,8 @@ def test_questions_are_measured_and_written(
         (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
         (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
         (("--squad", "one.txt"), "not valid JSON"),
+        (("--squad", "questions.json", "--output", "no/where.json"), "--output: no folder for no/"),
+        (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
     ],
 )
 def test_what_is_refused(

@@ -108,6 +108,13 @@ def test_columns_by_number(tmp_path: Path, header: str) -> None:
     assert judged.hyps[-1] == "" and judged.refs[-1] == "he paid for the tickets"
 
 
+def test_a_number_is_no_score_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("".join(f"hyp {n}\tref {n}\t{1 + n % 3}\n" for n in range(5)))
+    judged = read_judgements(str(path), ["1", "2", "3"])
+    assert (judged.hyps[0], judged.refs[0], judged.human[0]) == ("hyp 0", "ref 0", 1)
+
+
 def test_columns_by_name(tmp_path: Path) -> None:
     path = str(write(tmp_path / "x.tsv", "hypothesis\tOurs\treference\tgrade"))
     judged = read_judgements(path, ["ours", "reference", "grade"])

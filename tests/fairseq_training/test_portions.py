@@ -6,7 +6,7 @@ import torch
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.risk import log_probabilities, portions
-from simile_plugin.risk.portions import Portion, plan_portions
+from simile_plugin.risk.portions import Portion, Portions, plan_portions
 from tests.fairseq_models import make_model, make_sample, make_task
 
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
@@ -80,6 +80,17 @@ def test_plan_by_hand():
         slice(2, 3),
     ]
     assert plan_portions([8, 4, 4, 8], 0) == [Portion(slice(0, 4), 0)]
+
+
+def test_one_sentence_that_does_not_fit_is_remembered_too(monkeypatch):
+    said = []
+    monkeypatch.setattr(portions.logger, "warning", said.append)
+    owner = Portions(0)
+    assert owner.shrunk(Portion(slice(0, 1), 0), [100]) == [Portion(slice(0, 1), 50)]
+    assert owner.max_tokens == 50 and "(--risk-max-tokens 50 does so from the start)" in said[0]
+    assert owner.shrunk(Portion(slice(0, 1), 50), [100]) == [Portion(slice(0, 1), 25)]
+    assert owner.max_tokens == 25
+    assert owner.shrunk(Portion(slice(0, 1), 1), [100]) == [] and owner.max_tokens == 25
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["now", "later"])

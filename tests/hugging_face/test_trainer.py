@@ -9,6 +9,7 @@ import torch
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.finetuning import last_checkpoint
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.reward import score_lists
 from simile_plugin.risk import RiskSettings, settings
@@ -231,7 +232,28 @@ def test_bad_input(make_trainer, tmp_path):
     refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
     refused("--label-smoothing-factor", lambda: make_trainer(label_smoothing_factor=0.1))
     refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
-    refused(
-        "tgt.txt:2: the target sentence is empty",
-        lambda: Pairs(other, ["ja", "nein"], ["yes", " "], 9, "tgt.txt"),
-    )
+    for side, lines in (
+        ("source", (["ja", ""], ["yes", "no"])),
+        ("target", (["ja"] * 2, ["a", " "])),
+    ):
+        refused(
+            f"{side}.txt:2: the {side} sentence is empty",
+            lambda lines=lines: Pairs(other, *lines, 9, ("source.txt", "target.txt")),
+        )
+
+
+def test_candidates_end_where_the_positions_of_a_model_do(tmp_path):
+    model, tokenizer = marian(tmp_path / "model")
+    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer, ["ja " * 40], ["yes"])
+    found = risk_set_of(model, inputs, RiskSettings(risk_candidates=2, risk_max_len_a=9), special)
+    assert found.tokens.size(-1) <= 64  # max_position_embeddings
+    short = RiskSettings(risk_max_len_a=0.0, risk_max_len_b=0)
+    with pytest.raises(InputError, match="--risk-max-len-a, --risk-max-len-b: .* gets 0, expected"):
+        risk_set_of(model, inputs, short, special)
+
+
+def test_other_folders_are_no_checkpoints(tmp_path):
+    for name in ("checkpoint-9", "checkpoint-10", "checkpoint-best"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_state.json").write_text("{}")
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")

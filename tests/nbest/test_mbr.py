@@ -119,6 +119,8 @@ def test_ties_nan_and_nothing_to_choose() -> None:
     assert choose(found, np.array([0.5, 0.5, 0.5])) == 1  # the model's, then the first
     assert choose(found, np.array([0.5, 0.5 - 1e-8, 0.4])) == 1  # rounding is no difference
     assert choose(found, np.array([0.6, np.nan, 0.5])) == 0
+    assert choose(found, np.array([0.6, np.inf, 0.5])) == 0  # a reward of it is left out, too
+    assert choose(found, np.array([np.nan, np.inf, -np.inf])) == 1
     assert choose(NbestList(0, None, ("a", "b")), np.array([0.5, 0.5])) == 0
     assert choose(NbestList(0, None, ()), np.array([])) is None
 
@@ -180,6 +182,7 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
         (["--utility", "chrff"], "--utility: got 'chrff' (did you mean 'chrf'?)"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
+        (["--utility", "chrf", "--output", "x.tsv", "--write-pairs", "x"], "what --output writes"),
         (["--utility", "chrf", "--src", "-"], "--src: got - (standard input)"),
         (["--utility", "chrf", "--candidates", "0"], "--candidates: got 0, expected a whole"),
     ],

@@ -35,7 +35,7 @@ def read(
     return [(one.sentence, one.ref, one.hyps, one.scores) for one in found]
 
 
-def dumped(sentence: int, **changes: object) -> str:
+def dumped(sentence: object, **changes: object) -> str:
     record = {"id": sentence, "ref": "one", "hyps": ["one", "won"], "scores": [-1.0, -2.0]}
     return json.dumps({**record, "cost_bleu": [0.0, 1.0], "cost_simile": [0.0, 0.5], **changes})
 
@@ -74,7 +74,15 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
         ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
-        (['{"id": 1}'], r"lists:1: expected hyps, and perhaps id, ref, .* \(KeyError: 'hyps'\)"),
+        (
+            ['{"id": 1}'],
+            r"lists:1: has no hyps; expected hyps, and perhaps id, ref, .*cost_simile$",
+        ),
+        ([dumped(1), "[1]"], r"lists:2: has no hyps"),
+        ([dumped("one")], r"lists:1: id: got .*one.*; expected numbers$"),
+        ([dumped(1.5)], r"lists:1: got id 1.5; expected a line of the source, from 0"),
+        ([dumped(1, scores=None)], r"lists:1: scores: got 'None'; expected numbers$"),
+        ([dumped(1, hyps=["\ud83d", "b"])], r"lists:1: hyps: got '\\ud83d'; that is no text$"),
         ([dumped(1, scores=[-1.0])], r"lists:1: scores has \[-1.0\]; expected 2 finite numbers"),
         ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile has \[0.5, nan\]"),
     ],

@@ -33,6 +33,12 @@ def words(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
     return [[len(hyp.split()) for hyp in row] for row in hyps]
 
 
+def some(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """No finite number for one candidate of the last list, none at all for the first."""
+    scores = {SENTENCES[5]: 1.0, SENTENCES[6]: float("inf"), "": 0.0}
+    return [[scores.get(hyp, float("nan")) for hyp in row] for row in hyps]
+
+
 def test_rewards_are_those_of_training_one_by_one(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +76,9 @@ def test_tuning_finds_what_no_feature_alone_does() -> None:
     rewards = [np.array([0.1, 1.0, 0.2]) for _ in lists]
     first, second = tune_weights(lists, [a, b], rewards)
     assert weighted([a, b], [first, second])[0].argmax() == 1
+    # What an own function has no number for is worth nothing, and ends nothing.
+    unknown = [np.array([np.nan, 1.0, np.inf])] * 3 + [np.full(3, np.nan)]
+    assert tune_weights(lists, [a, b], unknown) == (first, second)
     with pytest.raises(ValueError, match="a feature is the same for all candidates"):
         tune_weights(lists, [a, [np.zeros(3) for _ in lists]], rewards)
 
@@ -117,6 +126,15 @@ def test_the_oracle_the_score_and_the_cosine(
     assert capsys.readouterr().out.splitlines() == [SENTENCES[1], "", SENTENCES[5]]
 
 
+def test_what_an_own_function_has_no_number_for(
+    lists: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = "tests.nbest.test_rerank:some"
+    assert run(lists, "--by", "reward", "--reward", spec, "--json") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["place"], one["value"]) for one in records] == [(1, None), (0, 1.0)]
+
+
 def test_tuned_weights_are_shown_with_the_figures(
     lists: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +145,9 @@ def test_tuned_weights_are_shown_with_the_figures(
     assert f"weights tuned on {lists}: score " in err
 
 
+TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "bare.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -135,11 +156,20 @@ def test_tuned_weights_are_shown_with_the_figures(
         (["--by", "reward", "--reward", "sim"], "--reward sim: needs --encoder DIR"),
         (["--by", "score", "--weights", "1", "2"], "--weights: got 2 for --by score"),
         (["--by", "score", "--tune", "x"], "--tune: finds the weights of --by score cosine"),
+        ([*TUNED, "--tune-ref", "no.ref"], "--tune-ref: no.ref: cannot be read"),
+        ([*TUNED, "--tune-src", "-"], "--tune-src: got - (standard input)"),
+        (TUNED, "sentence 0 but no source (fairseq: no S-0); give --tune-src FILE, or lists"),
     ],
 )
 def test_what_is_refused(
-    flags: list[str], message: str, lists: Path, capsys: pytest.CaptureFixture[str]
+    flags: list[str],
+    message: str,
+    lists: Path,
+    encoder_folder: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(lists, *flags) == 2
+    lists.with_name("bare.jsonl").write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
+    known = {"bare.jsonl": lists.with_name("bare.jsonl"), "ENCODER": encoder_folder}
+    assert run(lists, *(known.get(flag, flag) for flag in flags)) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1

@@ -29,6 +29,9 @@ def test_what_is_missing_is_said(encoder):
         as_reward_function("simile")
     with pytest.raises(InputError, match="no column 'reference'; it has english"):
         as_reward_function("simile", encoder)(["eins"], HYPS[:1], english=REFS[:1])
+    own = as_reward_function("tests.nbest.test_rerank:words", sources="german")
+    with pytest.raises(InputError, match="sources: the data set has no column 'german'; it has"):
+        own(["eins"], HYPS[:1], reference=REFS[:1])
 
 
 def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):

@@ -133,7 +133,7 @@ def test_damaged_folders(folder, damage, message):
     assert "\n" not in str(error.value)
 
 
-def test_names_of_rewards(encoder, learned, folder):
+def test_names_of_rewards(encoder, learned, folder, monkeypatch):
     alone, mixed = Reward(f"learned:{folder}"), Reward(f"learned:{folder}:0.25,bleu:0.75")
     assert alone.weights == {"learned": 1.0}
     assert mixed.weights == {"learned": 0.25, "bleu": 0.75}
@@ -146,6 +146,9 @@ def test_names_of_rewards(encoder, learned, folder):
         alone.from_scores(score_lists(HYPS, REFS, None, learned=alone.learned))
     # what is trained on does not hang on where it lies
     assert alone.identity == f"learned:{learned.fingerprint}"
+    monkeypatch.chdir(folder.parent)
+    folder.rename("learned")
+    assert Reward("learned:learned").identity == alone.identity
     assert Reward("half").identity == "half"
 
 

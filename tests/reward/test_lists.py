@@ -198,6 +198,7 @@ def test_parse_reward():
         ("simile:0.7,bleu:0.3000015", "sum to 1"),
         ("math:", "module 'math' has no function ''"),
         ("no_such_module:f", "cannot import module 'no_such_module'"),
+        ("./my_reward.py:f", "got './my_reward.py:f'; expected one of simile"),
         ("math:no_such", "has no function 'no_such'"),
         ("simile,bleu", "got 'simile,bleu'"),
         ("chrf+", r"got 'chrf\+'.*did you mean 'chrf"),
