@@ -21,6 +21,8 @@
 #                   recipes/wheelhouse.sh
 
 set -euo pipefail
+# In a terminal bash would set LINES, which is a setting here, to the height of the window.
+shopt -u checkwinsize
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
