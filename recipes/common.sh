@@ -288,6 +288,23 @@ once() {
     exec {lock}>&-
 }
 
+# begin RUN WORDS...: make the folder RUN of a training, which goes on there where it stopped. One that
+# was begun with other words, or with files among them that had other content, does not go on: its
+# checkpoints are removed. (Where nothing says what it was begun with, it goes on.)
+begin() {
+    local run=$1 word
+    shift
+    mkdir -p "$run"
+    for word in "$@"; do
+        if [ -f "$word" ]; then sha256sum <"$word"; else printf '%s\n' "$word"; fi
+    done >"$run/begun.new"
+    [ ! -e "$run/begun" ] || cmp -s "$run/begun" "$run/begun.new" || {
+        say "${run##*/}: begun with other settings or from other files, starts over"
+        rm -rf "$run"/checkpoint*
+    }
+    mv "$run/begun.new" "$run/begun"
+}
+
 _step_key() { # FOLDER COMMAND...
     local folder=$1 word
     shift
