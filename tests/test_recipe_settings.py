@@ -230,6 +230,11 @@ def test_the_evidences_report(tmp_path: Path) -> None:
     assert "MLE=my work/cpu/multi30k-de/out/test/mle.txt" in page
 
 
+def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
+    (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
+    assert f"|--work|{tmp_path}/my work|" in note
+
+
 @pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt"])
 def test_other_data_or_another_model_do_not_go_on(tmp_path: Path, changed: str) -> None:
     """`train` of training.sh, for recipes/wmt18 and recipes/evidence."""
