@@ -11,7 +11,7 @@
 #                 paraphrases under SIMILE_DATA; where there are none, one of the captions is made
 #   SRC           de        source language: de, fr or cs (target: en)
 #   MLE_EPOCHS    12        epochs of MLE training
-#   RISK_UPDATES  200       updates of each risk training
+#   RISK_UPDATES  600       updates of each risk training
 #   RISK_BATCH    30        sentences an update
 #   RISK_LR       2e-4      learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3       gamma
@@ -28,7 +28,7 @@
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
 MLE_EPOCHS=${MLE_EPOCHS:-12}
-RISK_UPDATES=${RISK_UPDATES:-200}
+RISK_UPDATES=${RISK_UPDATES:-600}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
@@ -150,7 +150,7 @@ train_risk() {
         --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
         --clip-norm 5 --batch-size "$5" \
         --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$4" \
-        --save-interval-updates 100 --keep-interval-updates 1 --log-interval 10 "${@:11}"
+        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:11}"
     translate_test "$1" checkpoint_last.pt
 }
 
