@@ -21,6 +21,8 @@
 #                   recipes/wheelhouse.sh
 
 set -euo pipefail
+# In a terminal bash would set LINES, which is a setting here, to the height of the window.
+shopt -u checkwinsize
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
@@ -284,6 +286,23 @@ once() {
     mv "$done_folder/$name.new" "$done_folder/$name"
     say "$name: done in $((SECONDS - start)) s"
     exec {lock}>&-
+}
+
+# begin RUN WORDS...: make the folder RUN of a training, which goes on there where it stopped. One that
+# was begun with other words, or with files among them that had other content, does not go on: its
+# checkpoints are removed. (Where nothing says what it was begun with, it goes on.)
+begin() {
+    local run=$1 word
+    shift
+    mkdir -p "$run"
+    for word in "$@"; do
+        if [ -f "$word" ]; then sha256sum <"$word"; else printf '%s\n' "$word"; fi
+    done >"$run/begun.new"
+    [ ! -e "$run/begun" ] || cmp -s "$run/begun" "$run/begun.new" || {
+        say "${run##*/}: begun with other settings or from other files, starts over"
+        rm -rf "$run"/checkpoint*
+    }
+    mv "$run/begun.new" "$run/begun"
 }
 
 _step_key() { # FOLDER COMMAND...

@@ -58,15 +58,19 @@ flags_of() {
 }
 
 # train RUN FLAGS-FILE FLAGS...: fairseq-train on WORK/bin into WORK/RUN, which goes on where it
-# stopped; the whole command line is kept in WORK/RUN/command. Reads SRC, the array more_flags, and
+# stopped, unless the data or a file among FLAGS is another by now; the whole command line is kept in WORK/RUN/command. Reads SRC, the array more_flags, and
 # first_epoch: not empty, the model after one epoch is kept.
 train() {
-    local run=$WORK/$1 log=$WORK/logs/$1.log command
+    local run=$WORK/$1 log=$WORK/logs/$1.log command word origins=()
     mapfile -t command < <(flags_of "$2")
     # shellcheck disable=SC2154 # the recipe's array
     command=(fairseq-train "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
         --save-dir "$run" --log-format simple "${command[@]}" "${@:3}" "${more_flags[@]}")
-    mkdir -p "$run"
+    # Other data, or another model to begin from, under the same names.
+    for word in "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:3}"; do
+        [ ! -f "$word" ] || origins+=("$word")
+    done
+    begin "$run" "${origins[@]}"
     printf '%q ' "${command[@]}" >"$run/command.new"
     [ ! -e "$run/checkpoint_last.pt" ] || cmp -s "$run/command" "$run/command.new" ||
         die "$run was begun with other flags (command.new); remove the folder to start it over"

@@ -45,6 +45,7 @@ SLOW = (
     "tests/system/",
     "tests/test_other_device.py",
     "tests/test_real_evaluations.py",
+    "tests/test_recipe_settings.py",
 )
 
 

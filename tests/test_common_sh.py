@@ -1,8 +1,12 @@
 """recipes/common.sh: restartable steps, and what an installation answers when something lacks."""
 
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -115,6 +119,19 @@ def test_two_recipes_do_a_step_once(tmp_path: Path) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert runs(tmp_path) == ["x"]
     assert sum("running elsewhere" in output for output in outputs) == 1
+
+
+def test_a_terminal_does_not_set_the_recipes_lines(tmp_path: Path) -> None:
+    """bash sets LINES and COLUMNS to the size of a terminal after each command that it runs."""
+    theirs, ours = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 50, 120, 0, 0))
+    script = f". '{COMMON}'; LINES=all; /bin/true; (/bin/true; echo $LINES)"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, stdin=ours, stdout=subprocess.PIPE, stderr=ours
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.stdout == b"all\n"
 
 
 def test_once_needs_a_folder(tmp_path: Path) -> None:

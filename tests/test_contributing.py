@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from simile_plugin.fairseq_training.metrics import SENTENCE_MEANS
 from tests.conftest import SLOW
 from tests.test_architecture import ALLOWED, ROOMS
 
@@ -40,6 +41,14 @@ def test_an_equation_is_where_contributing_says(path: str, name: str) -> None:
         found = getattr(found, part)
     found = getattr(found, "fget", found)  # of a property, its function
     assert (found.__module__, found.__qualname__) == (module.__name__, name)
+
+
+def test_training_md_names_what_validation_logs() -> None:
+    """The names in metrics.py, of phases as `ms_*`."""
+    source = (ROOT / "simile_plugin/fairseq_training/metrics.py").read_text("utf-8")
+    logged = {*re.findall(r'log_\w+\(f?"([a-z]\w*)', source), *SENTENCE_MEANS}
+    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    assert {name for name in logged if f"`{name}" not in text} == set()
 
 
 @pytest.mark.parametrize("entry", SLOW)

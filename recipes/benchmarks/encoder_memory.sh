@@ -12,6 +12,7 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
+show_help "$@"
 setup_venv
 
 say "Memory of training on ${1:-16770000} pairs"

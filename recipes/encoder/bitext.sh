@@ -77,16 +77,16 @@ mkdir -p "$WORK"
 excluded=("$test_src" "$test_tgt" "${more[@]}" "${judgements[@]}" "$data"/sts/*/STS.input.*.txt
     "$data"/newstest/"$pair"/newstest201[578].*.gz "$data/tatoeba-$pair"/test.*.gz)
 
-collect() { # PREFIXES...
+collect() { # PIECES EXCLUDE TEST PREFIXES...
     local prefix
-    for prefix in "$@"; do
+    for prefix in "${@:4}"; do
         paste <(zcat -f "$(side PREFIX "$prefix" "$TGT")") <(zcat -f "$(side PREFIX "$prefix" "$SRC")")
     done >"$WORK/raw.tsv"
     # Two languages share few trigrams: what does share them was not translated.
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --exclude "${excluded[@]}" \
         --output "$WORK/pairs.tsv"
     rm "$WORK/raw.tsv"
-    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "${PIECES:-20000}" --overwrite \
+    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "$1" --overwrite \
         --output "$WORK/pairs.bin"
 }
 
@@ -96,7 +96,7 @@ train() { # FLAGS-FILE STEPS
 }
 
 say "Bitext of $TGT and $SRC, in $WORK: ${#prefixes[@]} corpora"
-once collect collect "${prefixes[@]}"
+once collect collect "${PIECES:-20000}" "${EXCLUDE:-}" "$TEST" "${prefixes[@]}"
 say "Training the encoder ($STEPS minibatches)"
 AFTER=collect once train train "$FLAGS_FILE" "$STEPS"
 say "Translations found among all of $TEST, both ways"

@@ -76,8 +76,8 @@ remove_noise() {
         --output "$WORK/train.bin" --overwrite
 }
 
-train() { # SEED
-    simile train-encoder "@$HERE/best.flags" "$WORK/train.bin" --steps "$STEPS" --seed "$1" \
+train() { # SEED STEPS
+    simile train-encoder "@$HERE/best.flags" "$WORK/train.bin" --steps "$2" --seed "$1" \
         --device "$DEVICE" --overwrite --output "$WORK/encoder.$1"
 }
 
@@ -93,7 +93,7 @@ AFTER=collect once first first_encoder
 AFTER=first once noise remove_noise
 for seed in $SEEDS; do
     say "Training encoder.$seed ($STEPS minibatches)"
-    AFTER=noise once "train.$seed" train "$seed"
+    AFTER=noise once "train.$seed" train "$seed" "$STEPS"
     [ "${EVALUATE:-1}" = 0 ] || AFTER="train.$seed" once "evaluate.$seed" evaluate "$seed"
 done
 [ "${EVALUATE:-1}" = 0 ] || python "$HERE/table.py" "$WORK"/results/*.json

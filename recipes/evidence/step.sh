@@ -196,38 +196,40 @@ translate_splits() { # SYSTEM CHECKPOINT
     sed "s|^|   $1: |" "$out/valid/$1.lenpen"
 }
 
-systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them
+systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a word a line
     local out=$WORK/out/$1 reward seed files meteor meteor_here
     meteor_here=$(compgen -G "$out/*.meteor" || true)
-    echo "--sys MLE=$out/mle.txt ${meteor_here:+--sentence-scores METEOR:MLE=$out/mle.meteor}"
+    printf '%s\n' --sys "MLE=$out/mle.txt"
+    [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores "METEOR:MLE=$out/mle.meteor"
     for reward in $2; do
         files='' meteor=''
         for seed in $3; do
             files+=,$out/$reward.$seed.txt meteor+=,$out/$reward.$seed.meteor
         done
-        echo "--sys ${reward^^}=${files#,}"
-        [ -z "$meteor_here" ] || echo "--sentence-scores METEOR:${reward^^}=${meteor#,}"
+        printf '%s\n' --sys "${reward^^}=${files#,}"
+        [ -z "$meteor_here" ] ||
+            printf '%s\n' --sentence-scores "METEOR:${reward^^}=${meteor#,}"
     done
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags logs='' folders=() results=$WORK/results
+    local split reward seed flags files logs=() folders=() results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
-        logs+=" --log ${reward^^}="
-        for seed in $2; do logs+=$WORK/logs/$reward.$seed.log,; done
-        logs=${logs%,}
+        files=''
+        for seed in $2; do files+=,$WORK/logs/$reward.$seed.log; done
+        logs+=(--log "${reward^^}=${files#,}")
     done
     for split in "${SPLITS[@]}"; do
-        read -ra flags < <(systems "$split" "$1" "$2" | xargs)
+        mapfile -t flags < <(systems "$split" "$1" "$2")
         simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
             "${flags[@]}" --only results,gaming --json >"$results/$split.json"
     done
-    read -ra flags < <(echo "$(systems test "$1" "$2")$logs" | xargs)
+    mapfile -t flags < <(systems "test" "$1" "$2")
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
-        "${flags[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        "${flags[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
         --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
 }
 

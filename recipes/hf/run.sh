@@ -15,7 +15,7 @@
 #   MLE_FLAGS     more flags of recipes/hf/train_mle.py
 #   RISK_UPDATES  100       updates of each risk training, of 30 sentences
 #   RISK_FLAGS    more flags of every simile finetune-hf
-#   LINES         all       lines of training and test that are used (a number: the first so many)
+#   SENTENCES     all       of each part that are used (a number: the first so many)
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -24,7 +24,7 @@ REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1 2 3}
 MLE_EPOCHS=${MLE_EPOCHS:-5}
 RISK_UPDATES=${RISK_UPDATES:-100}
-LINES=${LINES:-all}
+SENTENCES=${SENTENCES:-all}
 HERE=$ROOT/recipes/hf
 
 no_arguments "$@"
@@ -35,16 +35,21 @@ read -ra risk_flags <<<"${RISK_FLAGS:-}"
 
 setup_venv hf
 mkdir -p "$WORK"/{raw,out}
+train=("$WORK/raw/train.de" "$WORK/raw/train.en") valid=("$WORK/raw/valid.de" "$WORK/raw/valid.en")
+watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 
-get_data() {
+# Everything that decides a step's result is an argument of its function: `once` repeats a step
+# whose arguments have changed.
+
+get_data() { # SENTENCES SIMILE_DATA
     local name language from
     for name in train valid test; do
         for language in de en; do
             from=$name
             [ "$name" != valid ] || from="val"
             [ "$name" != test ] || from=test_2016_flickr
-            gzip -dc "$SIMILE_DATA/multi30k/task1/$from.$language.gz" |
-                if [ "$LINES" = all ]; then cat; else sed -n "1,${LINES}p"; fi \
+            gzip -dc "$2/multi30k/task1/$from.$language.gz" |
+                if [ "$1" = all ]; then cat; else sed -n "1,$1p"; fi \
                     >"$WORK/raw/$name.$language"
         done
     done
@@ -53,25 +58,21 @@ get_data() {
     done
 }
 
-raw() { # NAME: source and target of a part
-    echo "$WORK/raw/$1.de" "$WORK/raw/$1.en"
-}
-
-train_mle() {
-    # shellcheck disable=SC2046
-    python "$HERE/train_mle.py" --train $(raw train) --valid $(raw valid) --output "$WORK/mle" \
-        --epochs "$MLE_EPOCHS" "${mle_flags[@]}"
+train_mle() { # EPOCHS FLAGS...
+    begin "$WORK/mle" "$@" "${train[@]}" "${valid[@]}"
+    python "$HERE/train_mle.py" --train "${train[@]}" --valid "${valid[@]}" --output "$WORK/mle" \
+        --epochs "$1" "${@:2}"
 }
 
 translate_test() { # SYSTEM
     python "$HERE/translate.py" "$WORK/$1" "$WORK/raw/test.de" "$WORK/out/$1.txt"
 }
 
-train_risk() { # REWARD SEED SYSTEM
-    # shellcheck disable=SC2046
-    simile finetune-hf "$WORK/mle" --train $(raw train) --valid $(raw watch) --reward "$1" \
-        --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$RISK_UPDATES" \
-        --learning-rate 2e-4 "${risk_flags[@]}"
+train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG FLAGS...
+    begin "$WORK/$3" "$@" "$WORK/mle/model.safetensors" "${train[@]}"
+    simile finetune-hf "$WORK/mle" --train "${train[@]}" --valid "${watch[@]}" --reward "$1" \
+        --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$4" \
+        --learning-rate 2e-4 "${@:6}"
     translate_test "$3"
 }
 
@@ -87,14 +88,15 @@ report() {
 }
 
 say "Multi30k de-en, Hugging Face, in $WORK"
-once data get_data
+once data get_data "$SENTENCES" "$SIMILE_DATA"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
-AFTER=data once mle train_mle
+AFTER=data once mle train_mle "$MLE_EPOCHS" "${mle_flags[@]}"
 AFTER=mle once mle-test translate_test mle
 for seed in $SEEDS; do
     for reward in $REWARDS; do
         say "Training on $reward, seed $seed"
-        AFTER=mle once "${reward%%:*}.$seed" train_risk "$reward" "$seed" "${reward%%:*}.$seed"
+        AFTER=mle once "${reward%%:*}.$seed" train_risk "$reward" "$seed" "${reward%%:*}.$seed" \
+            "$RISK_UPDATES" "$ENCODER/config.json" "${risk_flags[@]}"
     done
 done
 say "Results on test_2016_flickr"

@@ -15,6 +15,7 @@ import torch
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.files import read_lines
 from simile_plugin.hugging_face import Pairs
+from simile_plugin.hugging_face.finetuning import last_checkpoint
 
 
 def make_tokenizer(folder: Path, files: list[str], size: int) -> object:
@@ -62,7 +63,6 @@ def main() -> None:
         Seq2SeqTrainingArguments,
         set_seed,
     )
-    from transformers.trainer_utils import get_last_checkpoint
 
     set_seed(args.seed)
     folder = Path(args.output)
@@ -119,7 +119,7 @@ def main() -> None:
         train_dataset=pairs[0],
         eval_dataset=pairs[1],
     )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
+    trainer.train(resume_from_checkpoint=last_checkpoint(folder))
     trainer.save_model()
 
 

@@ -41,17 +41,17 @@ ENCODER=${ENCODER:-$(multi30k_encoder "$BASE")}
 mkdir -p "$WORK"/{bpe,out}
 threads_for 1
 
-list_candidates() { # SENTENCES N
-    head -n "$1" "$BASE/bpe/train.$SRC" >"$WORK/bpe/train.$SRC"
+list_candidates() { # SENTENCES N MODEL TEXT
+    head -n "$1" "$4" >"$WORK/bpe/train.$SRC"
     PYTHONWARNINGS=ignore fairseq-interactive "$BASE/bin" -s "$SRC" -t en \
-        --user-dir "$ROOT/user_dir" --path "$BASE/mle/checkpoint_best.pt" \
+        --user-dir "$ROOT/user_dir" --path "$3" \
         --input "$WORK/bpe/train.$SRC" --buffer-size 1000 --batch-size 4 --beam "$2" --nbest "$2" \
         --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece \
         2>"$WORK/lists.log" | gzip >"$WORK/train.nbest.gz" ||
         die "fairseq-interactive failed, see $WORK/lists.log"
 }
 
-choose() { # UTILITY
+choose() { # UTILITY ENCODER-CONFIG
     local work=$WORK/$NAME
     mkdir -p "$work/bpe"
     simile mbr "$WORK/train.nbest.gz" --utility "$1" --encoder "$ENCODER" \
@@ -67,6 +67,7 @@ choose() { # UTILITY
 
 finetune() { # SEED UPDATES LR
     local model work=$WORK/$NAME
+    begin "$work/mbr-ft.$1" "$@" "$BASE/mle/checkpoint_best.pt" "$work"/bin/{dict,train}.*
     mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$BASE/mle/checkpoint_best.pt")
     logged "$work/train.$1.log" fairseq-train "$work/bin" -s "$SRC" -t en \
         --user-dir "$ROOT/user_dir" "${model[@]}" \
@@ -81,9 +82,9 @@ finetune() { # SEED UPDATES LR
 }
 
 say "Lists of $N candidates of $SENTENCES training sources"
-once lists list_candidates "$SENTENCES" "$N"
+once lists list_candidates "$SENTENCES" "$N" "$BASE/mle/checkpoint_best.pt" "$BASE/bpe/train.$SRC"
 say "MBR choices by $UTILITY become training data"
-AFTER=lists once "choose.$NAME" choose "$UTILITY"
+AFTER=lists once "choose.$NAME" choose "$UTILITY" "$ENCODER/config.json"
 for seed in $SEEDS; do
     say "MBR fine-tuning, $UPDATES updates, seed $seed"
     AFTER=choose.$NAME once "finetune.$NAME.$seed" finetune "$seed" "$UPDATES" "$LR"

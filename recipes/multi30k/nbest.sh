@@ -60,15 +60,16 @@ fi
 read -ra flags <<<"$FLAGS"
 
 # Everything that decides a system is an argument: `once` repeats one whose arguments have changed.
-train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE FLAGS...
+train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLAGS...
     local system=$1 save=$WORK/nbest/$1
     threads_for "$JOBS"
+    begin "$save" "$@" "$WORK/mle/checkpoint_best.pt"
     logged "$WORK/logs/nbest.$system.log" "$ROOT/recipes/finetune.sh" "$WORK/bin" \
         "$WORK/mle/checkpoint_best.pt" "$ENCODER" "$save" -s "$SRC" -t en \
         --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
         --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
         --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
-        --log-interval 10 "${@:10}"
+        --log-interval 10 "${@:11}"
     translate_test "$system" "$save/checkpoint_last.pt"
 }
 
@@ -79,8 +80,8 @@ translate_test() { # SYSTEM CHECKPOINT
 
 nbest_system() { # REWARD N SEED
     local system=$1.n$2.$3
-    once "nbest.$system" train "$system" "$@" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
-        "$MLE_WEIGHT" "$COST_SCALE" "${flags[@]}"
+    AFTER=mle once "nbest.$system" train "$system" "$@" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
+        "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "${flags[@]}"
 }
 
 say "Translating the test set with the MLE model"

@@ -65,9 +65,12 @@ get() {
     mv "$2.new" "$2"
 }
 
-get_data() {
+# Everything that decides a step's result is an argument of its function: `once` repeats a step
+# whose arguments have changed.
+
+get_data() { # SRC
     local language number
-    for language in "$SRC" en; do
+    for language in "$1" en; do
         get "task1/train.$language" "$WORK/raw/train.$language"
         get "task1/val.$language" "$WORK/raw/valid.$language"
         get "task1/test_2016_flickr.$language" "$WORK/raw/test.$language"
@@ -80,7 +83,7 @@ get_data() {
 
 make_encoder() {
     python "$HERE/caption_pairs.py" --captions "$WORK/captions" >"$WORK/captions/pairs.tsv"
-    simile train-encoder "$WORK/captions/pairs.tsv" --output "$ENCODER" --vocab-size 8000
+    simile train-encoder "$WORK/captions/pairs.tsv" --output "$ENCODER" --vocab-size 8000 --overwrite
 }
 
 # Sets ENCODER and LEARNED, and makes what is not there.
@@ -103,18 +106,18 @@ reward_encoder() {
     fi
 }
 
-segment() {
+segment() { # SRC
     local split language
     python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size 5000 \
-        "$WORK/raw/train.$SRC" "$WORK/raw/train.en"
+        "$WORK/raw/train.$1" "$WORK/raw/train.en"
     for split in train valid test; do
-        for language in "$SRC" en; do
+        for language in "$1" en; do
             python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
                 <"$WORK/raw/$split.$language" >"$WORK/bpe/$split.$language"
         done
     done
     rm -rf "${WORK:?}/bin"
-    fairseq-preprocess -s "$SRC" -t en --joined-dictionary --destdir "$WORK/bin" --workers 2 \
+    fairseq-preprocess -s "$1" -t en --joined-dictionary --destdir "$WORK/bin" --workers 2 \
         --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }
 
@@ -125,33 +128,30 @@ model=(--arch transformer --share-all-embeddings --dropout 0.3
 common=("$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir" --optimizer adam
     --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple "${model[@]}")
 
-train_mle() {
+train_mle() { # SRC EPOCHS FLAGS...
     threads_for 1
+    begin "$WORK/mle" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
     logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
         --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 \
         --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
-        --max-epoch "$MLE_EPOCHS" --log-interval 50 "${flags[@]}"
+        --max-epoch "$2" --log-interval 50 "${@:3}"
 }
 
-train_risk() { # REWARD SEED ENCODER-CONFIG
+# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
+train_risk() {
+    local run=$WORK/$1 log=$WORK/logs/$1.log
     threads_for "$JOBS"
-    # What another encoder trained is not gone on with.
-    local reward=$1
-    [ "$1" != learned ] || reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
-    cmp -s "$3" "$WORK/$1.$2/encoder.json" || {
-        rm -rf "${WORK:?}/$1.$2" "$WORK/logs/$1.$2.log"
-        mkdir -p "$WORK/$1.$2"
-        cp "$3" "$WORK/$1.$2/encoder.json"
-    }
-    logged "$WORK/logs/$1.$2.log" fairseq-train "${common[@]}" --save-dir "$WORK/$1.$2" \
-        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
-        --criterion simile_risk --reward "$reward" --simile-encoder "$ENCODER" \
-        --mle-weight "$MLE_WEIGHT" --risk-cost-scale "$COST_SCALE" --label-smoothing 0.1 \
-        --lr "$RISK_LR" --lr-scheduler polynomial_decay --total-num-update "$RISK_UPDATES" \
-        --clip-norm 5 --batch-size "$RISK_BATCH" \
-        --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$RISK_UPDATES" \
-        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${flags[@]}"
-    translate_test "$1.$2" checkpoint_last.pt
+    begin "$run" "$@" "$WORK/mle/checkpoint_best.pt"
+    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
+    logged "$log" fairseq-train "${common[@]}" --save-dir "$run" \
+        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
+        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
+        --mle-weight "$7" --risk-cost-scale "$8" --label-smoothing 0.1 \
+        --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
+        --clip-norm 5 --batch-size "$5" \
+        --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$4" \
+        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:11}"
+    translate_test "$1" checkpoint_last.pt
 }
 
 translate_test() { # SYSTEM CHECKPOINT
@@ -167,7 +167,13 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 }
 
 risk_system() { # REWARD SEED
-    AFTER=mle once "$1.$2" train_risk "$1" "$2" "$ENCODER/config.json"
+    local reward=$1 fitted=''
+    if [ "$1" = learned ]; then
+        reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
+        fitted=$LEARNED/reward.json
+    fi
+    AFTER=mle once "$1.$2" train_risk "$1.$2" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
+        "$RISK_LR" "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${flags[@]}"
 }
 
 report() {
@@ -189,13 +195,13 @@ report() {
 }
 
 say "Multi30k $SRC-en in $WORK"
-once data get_data
+once data get_data "$SRC"
 reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned}}
 say "Segmenting and binarising the bitext"
-once bin segment
+AFTER=data once bin segment "$SRC"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
-AFTER=bin once mle train_mle
+AFTER=bin once mle train_mle "$SRC" "$MLE_EPOCHS" "${flags[@]}"
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt
 AFTER=mle once mle-nbest list_candidates
 

@@ -13,7 +13,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 show_help "$@"
-WORK=${WORK:-$ROOT/work/reliability}
+WORK=$(realpath -m "${WORK:-$ROOT/work/reliability}")
 setup_venv
 mkdir -p "$(dirname "$WORK")"
 cd "$ROOT"

@@ -20,7 +20,7 @@ OUTPUT=${OUTPUT:-$ROOT/work/reward}
 
 setup_venv
 if [ -z "${ENCODER:-}" ]; then
-    SEEDS=1 EVALUATE=0 "$ROOT/recipes/encoder/run.sh"
+    WORK=$ROOT/work/encoder SEEDS=1 EVALUATE=0 "$ROOT/recipes/encoder/run.sh"
     ENCODER=$ROOT/work/encoder/encoder.1
 fi
 WORK=$OUTPUT
@@ -33,7 +33,7 @@ for text in "${!texts[@]}"; do
     [ -f "${texts[text]}" ] || unset "texts[text]" # ru-en begins in 2012
 done
 
-fit() {
+fit() { # ENCODER-CONFIG
     simile fit-reward --judgements "$SIMILE_DATA"/judgements/wmt15.*-en.tsv --encoder "$ENCODER" \
         --text "${texts[@]}" --output "$OUTPUT/reward" >"$OUTPUT/wmt15.txt"
 }
@@ -44,7 +44,7 @@ evaluate() {
 }
 
 say "Fitting a learned reward to $ENCODER, in $OUTPUT"
-once fit fit
+once fit fit "$ENCODER/config.json"
 cat "$OUTPUT/wmt15.txt"
 say "The reward on MLQE-PE, whose references were made from the hypotheses"
 AFTER=fit once evaluate evaluate

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "of the features of --by, in their order"
     parser.add_argument("--weights", nargs="+", type=real_number(), metavar="W", help=text)
     text = (
-        "tune the weights on these lists: of all mixtures in steps of 5 % (of the features in "
+        "tune the weights on these lists: of all mixtures in steps of 5 %% (of the features in "
         "units of their spread within lists) the one whose choices have the highest mean --reward"
     )
     parser.add_argument("--tune", type=file_name, metavar="LISTS", help=text)

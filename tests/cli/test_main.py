@@ -56,6 +56,13 @@ def test_commands_are_the_modules_that_exist() -> None:
     assert names <= set(cli.ORDER), "every command has its place in the map"
 
 
+@pytest.mark.parametrize("command", cli.find_commands())
+def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: simile {command} ")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["what"]])
 def test_light_commands_do_not_wait_for_torch(arguments: list[str]) -> None:
     code = f"""if True:

@@ -1,0 +1,261 @@
+"""Recipes run again with other settings: what depends on them is repeated, and nothing old goes on.
+
+Commands are stand-ins that note their arguments; the recipes' own shell code is what runs. WORK
+has a space in its name and is relative.
+"""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTE = '#!/bin/bash\nprintf "%s|" "${0##*/}" "$@" >>"$NOTES"; echo >>"$NOTES"\n'
+VALUE = 'value() { while [ $# -gt 1 ]; do [ "$1" != "$FLAG" ] || echo "$2"; shift; done; }\n'
+STAND_INS = {
+    "simile": VALUE
+    + """
+        out=$(FLAG=--output value "$@")
+        case $1 in
+        train-encoder) mkdir -p "$out"; echo "$@" >"$out/config.json" ;;
+        finetune-hf) mkdir -p "$out"; ls "$out" >>"$NOTES"; mkdir -p "$out/checkpoint-9" ;;
+        mbr) : >"$out" ;;
+        esac""",
+    "python": VALUE
+    + """
+        case $1 in
+        -c) exit 1 ;; # there is no GPU
+        */model_flags.py) echo --arch; echo tiny ;;
+        */train_mle.py)
+            out=$(FLAG=--output value "$@")
+            mkdir -p "$out/checkpoint-1"
+            echo "$@" >"$out/model.safetensors"
+            ;;
+        */bpe.py) [ "$2" = train ] || cat ;;
+        esac""",
+    "fairseq-preprocess": VALUE
+    + """
+        out=$(FLAG=--destdir value "$@")
+        mkdir -p "$out"
+        echo "$@" | tee "$out/dict.de.txt" "$out/dict.en.txt" >"$out/train.bin" """,
+    "fairseq-train": VALUE
+    + """
+        out=$(FLAG=--save-dir value "$@")
+        [ ! -e "$out/checkpoint_last.pt" ] || echo "RESUMED ${out##*/}" >>"$NOTES"
+        mkdir -p "$out" && echo "$@" | tee "$out/checkpoint_best.pt" >"$out/checkpoint_last.pt" """,
+    "fairseq-generate": "",
+    "fairseq-interactive": "",
+    "sha256sum": '[ "$1" = --quiet ] && exec cat >/dev/null; exec /usr/bin/sha256sum "$@"',
+}
+
+
+class Recipe:
+    """A recipe in a folder with data, an encoder and stand-ins of all commands."""
+
+    def __init__(self, folder: Path, path: str) -> None:
+        self.folder, self.path, self.notes = folder, path, folder / "notes"
+        self.root = folder / "clone"  # for what a recipe makes in the repository by default
+        shutil.copytree(ROOT / "recipes", self.root / "recipes")
+        for name in ("setup.py", "constraints.txt"):
+            shutil.copy(ROOT / name, self.root)
+        venv = folder / "venv"
+        (venv / "bin").mkdir(parents=True)
+        for name, body in STAND_INS.items():
+            note = "" if name == "sha256sum" else NOTE
+            (venv / "bin" / name).write_text((note or "#!/bin/bash\n") + body + "\n")
+            (venv / "bin" / name).chmod(0o755)
+        self.environment = {
+            **{k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ},
+            **{"SIMILE_VENV": str(venv), "NOTES": str(self.notes), "WORK": "my work"},
+            **{
+                "SIMILE_DATA": str(folder / "data"),
+                "ENCODER": str(folder / "encoder"),
+                "JOBS": "1",
+            },
+        }
+        script = f". '{self.root}/recipes/common.sh'; _install() {{ echo \"$2\"; }}; setup_venv"
+        key = subprocess.run(
+            ["bash", "-c", script], env=self.environment, capture_output=True, text=True, check=True
+        ).stdout
+        for extra in ("", "hf"):
+            (venv / f".simile-installed{extra}").write_text(key)
+        (folder / "encoder").mkdir()
+        (folder / "encoder" / "config.json").write_text("{}")
+        for part in ("train", "val", "test_2016_flickr"):
+            for language in ("de", "fr", "en"):
+                self.data(f"multi30k/task1/{part}.{language}.gz")
+        for part in (
+            "tatoeba-de-en/train",
+            "europarl20k-de-en/train",
+            "newstest/de-en/newstest2014",
+        ):
+            for language in ("de", "en"):
+                self.data(f"{part}.{language}.gz")
+        for name in ("paraphrases/one.tsv.gz", "judgements/wmt15.de-en.tsv"):
+            self.data(name)
+        for number in range(1, 6):
+            self.data(f"multi30k/task2/train.{number}.en.gz")
+
+    def data(self, name: str) -> None:
+        path = self.folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(b"a\nb\nc\n"))
+
+    def run(self, *arguments: str, **settings: str) -> list[str]:
+        """What the stand-ins note of one run."""
+        self.notes.write_text("")
+        done = subprocess.run(
+            ["bash", str(self.root / "recipes" / self.path), *arguments],
+            cwd=self.folder,
+            env={**self.environment, **settings},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        return self.notes.read_text().splitlines()
+
+
+def trainings(notes: list[str]) -> list[str]:
+    """The folders that were trained in, and those in which an old training went on."""
+    names = []
+    for line in notes:
+        words = line.split("|")
+        if words[0] in ("fairseq-train", "finetune.sh"):
+            names.append(Path(words[words.index("--save-dir") + 1]).name)
+        elif line.startswith("RESUMED"):
+            names.append(line)
+    return names
+
+
+def test_multi30k(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    few = {"SEEDS": "1", "REWARDS": "bleu"}
+    assert trainings(recipe.run(**few)) == ["mle", "bleu.1"]
+    assert trainings(recipe.run(**few)) == []
+    assert trainings(recipe.run(**few, COST_SCALE="100")) == ["bleu.1"]
+    assert trainings(recipe.run(**few, MLE_EPOCHS="3")) == ["mle", "bleu.1"]
+    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
+    assert trainings(recipe.run(**few, MLE_EPOCHS="3")) == ["bleu.1"]
+    assert trainings(recipe.run(**few, MLE_EPOCHS="3", SRC="fr")) == ["mle", "bleu.1"]
+
+
+def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    few = {"SEEDS": "1", "REWARDS": "bleu"}
+    recipe.run(**few)
+    for step in ("mle", "bleu.1"):
+        (tmp_path / "my work" / ".done" / step).unlink()
+    assert trainings(recipe.run(**few)) == ["mle", "RESUMED mle", "bleu.1", "RESUMED bleu.1"]
+
+
+def test_mbr(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    recipe.run(SEEDS="1", REWARDS="bleu", WORK="base")
+    recipe.path = "mbr/run.sh"
+    few = {"SEEDS": "1", "BASE": "base"}
+    assert trainings(recipe.run(**few)) == ["mbr-ft.1"]
+    assert trainings(recipe.run(**few, LR="1e-3")) == ["mbr-ft.1"]
+    (tmp_path / "base" / "mle" / "checkpoint_best.pt").write_text("another model")
+    notes = recipe.run(**few, LR="1e-3")
+    assert any(line.startswith("fairseq-interactive") for line in notes)
+    assert trainings(notes) == ["mbr-ft.1"]
+
+
+def test_hugging_face(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "hf/run.sh")
+    few = {"SEEDS": "1", "REWARDS": "bleu"}
+    notes = recipe.run(**few)
+    (mle,) = (line.split("|") for line in notes if "train_mle.py" in line)
+    assert mle[2:5] == ["--train", "my work/raw/train.de", "my work/raw/train.en"]
+    assert not any("train_mle" in line or "finetune-hf" in line for line in recipe.run(**few))
+    notes = recipe.run(**few, RISK_UPDATES="7")
+    assert not any("train_mle" in line for line in notes)
+    assert any("|--max-updates|7|" in line for line in notes)
+    assert "checkpoint-9" not in notes
+    notes = recipe.run(**few, RISK_UPDATES="7", SENTENCES="2")
+    assert any("train_mle" in line for line in notes)
+    assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"
+
+
+def test_the_reward_encoder(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "encoder/run.sh")
+    few = {"SEEDS": "1", "EVALUATE": "0"}
+    assert any("|--steps|9|" in line for line in recipe.run(**few, STEPS="9"))
+    notes = [line for line in recipe.run(**few) if line.startswith("simile|")]
+    assert len(notes) == 1 and "|--steps|40000|" in notes[0]
+
+
+def test_an_encoder_of_bitext(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "encoder/bitext.sh")
+    test = str(tmp_path / "data/newstest/de-en/newstest2014")
+    bitext = ("en", "de", str(tmp_path / "data/tatoeba-de-en/train"))
+    steps = [
+        [line.split("|")[1] for line in recipe.run(*bitext, TEST=test, **settings)]
+        for settings in ({}, {}, {"EXCLUDE": test + ".en.gz"}, {"PIECES": "90"})
+    ]
+    made = ["filter-pairs", "binarize-pairs", "train-encoder"]
+    assert [[name for name in made if name in some] for some in steps] == [made, [], made, made]
+
+
+def test_the_learned_reward(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "reward/run.sh")
+
+    def fits(**settings: str) -> list[str]:
+        notes = recipe.run(OUTPUT="my reward", **settings)
+        words = [line.split("|") for line in notes if line.startswith("simile|fit-reward")]
+        return [line[line.index("--encoder") + 1] for line in words]
+
+    given = str(tmp_path / "encoder")
+    assert fits() == [given]
+    assert fits() == []
+    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
+    assert fits() == [given]
+    # WORK is set for other recipes; the encoder's own one is where its README says.
+    own = recipe.root / "work/encoder/encoder.1"
+    assert fits(ENCODER="") == [str(own)]
+    assert (own / "config.json").exists()
+
+
+def test_the_evidences_report(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "evidence/step.sh")
+    notes = recipe.run("report", "multi30k-de", "bleu simile", "1 2")
+    (page,) = (line.split("|") for line in notes if "--html" in line)
+    assert (
+        "SIMILE=my work/cpu/multi30k-de/logs/simile.1.log,my work/cpu/multi30k-de/logs/simile.2.log"
+        in page
+    )
+    assert "MLE=my work/cpu/multi30k-de/out/test/mle.txt" in page
+
+
+def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
+    (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
+    assert f"|--work|{tmp_path}/my work|" in note
+
+
+@pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt"])
+def test_other_data_or_another_model_do_not_go_on(tmp_path: Path, changed: str) -> None:
+    """`train` of training.sh, for recipes/wmt18 and recipes/evidence."""
+    recipe = Recipe(tmp_path, "none")
+    (tmp_path / "my work" / "bin").mkdir(parents=True)
+    (tmp_path / "flags").write_text("--arch tiny\n")
+    for name in ("bin/train.de-en.de.bin", "mle.pt"):
+        (tmp_path / "my work" / name).write_text("one")
+    script = (
+        f"more_flags=() SRC=de; . '{recipe.root}/recipes/common.sh'; setup_venv; "
+        f". '{recipe.root}/recipes/training.sh'; "
+        "train run flags --finetune-from-model 'my work/mle.pt'"
+    )
+
+    def train() -> list[str]:
+        recipe.notes.write_text("")
+        command = ["bash", "-c", script]
+        subprocess.run(command, cwd=tmp_path, env=recipe.environment, check=True)
+        return trainings(recipe.notes.read_text().splitlines())
+
+    assert train() == ["run"]
+    assert train() == ["run", "RESUMED run"]
+    (tmp_path / "my work" / changed).write_text("two")
+    assert train() == ["run"]
