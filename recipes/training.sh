@@ -58,8 +58,9 @@ flags_of() {
 }
 
 # train RUN FLAGS-FILE FLAGS...: fairseq-train on WORK/bin into WORK/RUN, which goes on where it
-# stopped, unless the data or a file among FLAGS is another by now; the whole command line is kept in WORK/RUN/command. Reads SRC, the array more_flags, and
-# first_epoch: not empty, the model after one epoch is kept.
+# stopped, unless the data or a file among FLAGS is another by now; the whole command line is kept
+# in WORK/RUN/command. Reads SRC, the array more_flags, and first_epoch: not empty, the model after
+# one epoch is kept.
 train() {
     local run=$WORK/$1 log=$WORK/logs/$1.log command word origins=()
     mapfile -t command < <(flags_of "$2")
