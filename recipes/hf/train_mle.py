@@ -53,6 +53,7 @@ def main() -> None:
         *(("--batch-size", 64), ("--max-updates", -1), ("--seed", 1)),
     ):
         parser.add_argument(flag, type=int, default=default)
+    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--bf16", action="store_true", help="mixed precision")
     args = parser.parse_args()
     from transformers import (
@@ -77,8 +78,10 @@ def main() -> None:
             eos_token_id=0,
             forced_eos_token_id=0,
             decoder_start_token_id=pad,
-            dropout=0.3,
+            dropout=args.dropout,
             scale_embedding=True,
+            # Marian's 0.02 is for wider models: at 128, words of that size drown in their positions.
+            init_std=args.width**-0.5,
             **{f"{side}_layers": args.layers for side in sides},
             **{f"{side}_ffn_dim": 2 * args.width for side in sides},
             **{f"{side}_attention_heads": 4 for side in sides},
