@@ -80,7 +80,7 @@ def main() -> None:
             decoder_start_token_id=pad,
             dropout=args.dropout,
             scale_embedding=True,
-            # Marian's 0.02 is for wider models: at 128, words of that size drown in their positions.
+            # fairseq's for embeddings; Marian's own is 0.02 at any width.
             init_std=args.width**-0.5,
             **{f"{side}_layers": args.layers for side in sides},
             **{f"{side}_ffn_dim": 2 * args.width for side in sides},
