@@ -153,7 +153,7 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --sts DIR... or --judgements FILE..."),
+        ([], "give --sts DIR..., --judgements FILE... or --speed FILE"),
         (["--sts", "x", "--judgement-columns", "1", "2", "3"], "--judgement-columns: there is no"),
         (
             ["--judgements", "x", "--resamples", "3"],
@@ -161,6 +161,8 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
         ),
         (["--judgements", "x", "--seed", "-1"], "--seed: got -1, expected a whole number from 0"),
         (["--judgements", "x", "y", "x"], "--judgements: x is given twice"),
+        (["--judgements", "x", "--judgements", "./x"], "--judgements: ./x is given twice"),
+        (["--sts", "x", "x/"], "--sts: x/ is given twice"),
     ],
 )
 def test_bad_flags(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
