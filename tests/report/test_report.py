@@ -119,6 +119,12 @@ def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[
     assert header[-2:] == ["length_ratio", "human"] and "exact_p_MLE" in header
 
 
+def test_the_ending_of_out_in_capitals(files: Path) -> None:
+    for name in ("a.tsv", "b.TSV"):
+        assert main([*RESULTS, "--out", name]) == 0
+    assert Path("a.tsv").read_bytes() == Path("b.TSV").read_bytes()
+
+
 def test_only_chooses_among_what_is_given(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RESULTS, *CURVES, "--only", "curves"]) == 0
     text = capsys.readouterr().out
@@ -302,6 +308,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--only", "costs"], "costs: needs --nbest-lists; see simile report --help"),
         (["--sts", "x"], "quality: needs --encoder and --sts or --encoder and --judgements; see"),
         (["--sts", "x", "--encoder", "y"], "--sts: x: no STS.input.*.txt there"),
+        (["--sts", "x", "--sts", "x/", "--encoder", "y"], "--sts: x/ is given twice; it would"),
         (["--sts", "x", "--encoder", "y", "--resamples", "9"], "--resamples: got 9; quality exp"),
         (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
         ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
@@ -315,6 +322,10 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (
             [*RESULTS[1:], "--only", "lexical", "--compare", "MLE"],
             "--compare: got MLE; expected two different systems",
+        ),
+        (
+            ["--lexical", "x=ref.txt,mle.txt,s1.txt", "--compare", "MLE"],
+            "--compare: got MLE; expected FIRST,SECOND, two names",
         ),
         (
             ["--ref", "ref.txt", "--sys", "MLE=mle.txt", "--only", "lexical"],
