@@ -133,8 +133,8 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
     one-sided test of the direction seen; `randomisation_p_values` is two-sided.
 
     Ties count as evidence against a difference; sacreBLEU leaves them out and so gives two
-    identical outputs p = 1 / (R + 1), where this gives 1. So does a single sentence: every resample
-    of it is itself, which is no evidence of what other sentences would say. Elsewhere the two agree.
+    identical outputs, or a single sentence, of which every resample is itself, p = 1 / (R + 1),
+    where this gives 1. Elsewhere the two agree.
 
     Args:
         baseline, system: (R,) scores from one call of `bootstrap`.
