@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -239,11 +240,12 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
     """Folders by the names given to them, else by their own."""
     from simile_plugin.report import short_names
 
-    short = short_names([spec for spec in specs if "=" not in spec])
+    # A folder's own name can have a = in it.
+    short = short_names([spec for spec in specs if "=" not in spec or os.path.isdir(spec)])
     named: dict[str, str] = {}
     for spec in specs:
-        name, equals, path = spec.partition("=")
-        name, path = (name, path) if equals else (short[spec], spec)
+        name, _, path = spec.partition("=")
+        name, path = (short[spec], spec) if spec in short else (name, path)
         if not path:
             raise InputError(f"ENCODER: got {spec!r}, expected an encoder folder")
         if not name or name in named:

@@ -281,7 +281,8 @@ def _write_picture(path: str, answers: list[Answer]) -> str:
     """Draw the first chart of the questions that have one; returns the question's name."""
     from simile_plugin.report import find_question
 
-    answer = next(answer for answer in answers if find_question(answer.name).PICTURED)
+    pictured = [answer for answer in answers if find_question(answer.name).PICTURED]
+    answer = next((answer for answer in pictured if answer.chart is not None), pictured[0])
     if answer.chart is None:
         raise InputError(f"--svg: {answer.name} draws validations; give --log NAME=FILE for them")
     with atomic_write(path, "wb") as stream:

@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 
 from simile_plugin.cli import main
+from simile_plugin.cli.eval_encoder import _named_encoders
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.judgements import (
     evaluate_judgements,
@@ -148,6 +149,12 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_judgements(str(path), columns)
+
+
+def test_an_encoder_folder_with_an_equals_sign(tmp_path: Path) -> None:
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    assert _named_encoders([str(folder), "b=x=y"]) == {"lr=0.1": str(folder), "b": "x=y"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from simile_plugin.cli import main
+from simile_plugin.cli.report import _write_picture
 from simile_plugin.encoder.format import load_encoder
+from simile_plugin.report.answer import Answer, Figure
 from simile_plugin.reward.lists import score_lists
+from simile_plugin.statistics import Line, Panel, line_chart
 from tests.evaluation.test_sts import PAIRS, write_set
 
 from .test_results import REFS, noisy
@@ -283,6 +286,11 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1.0; expected 0 or more"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*RESULTS[1:], "--device", "cpu"], "--device: is for the reward encoder; give --encoder"),
+        ([*RESULTS[1:], "--encoder", "x", "--learned", "y"], "--learned: is for the headroom of"),
+        (
+            [*RESULTS[1:], "--judgement-columns", "1", "2", "3"],
+            "--judgement-columns: there is no --judgements FILE",
+        ),
         ([*RESULTS[1:], "--encoder", ""], "--encoder: got an empty text; give a value, or leave"),
         ([*RESULTS[1:], "--html", ""], "--html: got an empty text"),
         ([""], "FOLDER: got an empty text"),
@@ -413,6 +421,13 @@ def test_closed_standard_input_gets_one_line(
     assert main(["report", "--ref", "-", "--sys", "A=mle.txt"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("simile report: error: --ref: <stdin>: standard input is closed")
+
+
+def test_the_picture_is_of_the_first_answer_that_has_one(tmp_path: Path) -> None:
+    chart = line_chart("a line", [Panel("p", {"x": Line([0, 1], [0, 1])})], "x")
+    drawn = Answer("probe", "t", "l", "h", [Figure(chart, "c")], {})
+    without = Answer("gaming", "t", "l", "h", [], {})
+    assert _write_picture(str(tmp_path / "a.png"), [without, drawn]) == "probe"
 
 
 def test_any_picture_can_be_a_png(files: Path) -> None:

@@ -59,6 +59,10 @@ class Inputs:
         for flag, value in (("--simile-alpha", args.simile_alpha), ("--device", args.device)):
             if value is not None and not args.encoder:
                 raise InputError(f"{flag}: is for the reward encoder; give --encoder DIR with it")
+        if args.learned and not args.nbest_lists:
+            raise InputError("--learned: is for the headroom of --nbest-lists; give them with it")
+        if args.judgement_columns and not args.judgements:
+            raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
         if self.paths().count("-") > 1:
             raise InputError("-: standard input is named twice; name a file instead")
 
