@@ -19,13 +19,13 @@ from simile_plugin.report.human.ratings import (
     analyse_ratings,
     read_answers,
 )
+from simile_plugin.report.human.study import Study
 from simile_plugin.report.inputs import Inputs, provenance
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.inputs.settings import PairedTest
 from simile_plugin.report.inputs.texts import Texts
 from simile_plugin.report.questions.curves import analyse_curves, answer_curves
-from simile_plugin.report.human.study import Study
 from simile_plugin.report.questions.human import answer_ratings
 from simile_plugin.report.questions.results import (
     Comparison,
