@@ -98,6 +98,23 @@ def test_the_whole_page(tmp_path: Path) -> None:
         results.render({"c": tmp_path / "c"})
 
 
+def test_goals_stand_below_their_names_where_a_judge_did_not_run(tmp_path: Path) -> None:
+    write_results(tmp_path / "a")
+    write_results(tmp_path / "b")
+    for split in ("valid", "test", "heldout"):
+        path = tmp_path / "a" / "results" / f"{split}.json"
+        found = json.loads(path.read_text())
+        for one in found["results"]["systems"]:
+            del one["scores"]["METEOR"]
+        path.write_text(json.dumps(found))
+    table = results.goal_table({"a": tmp_path / "a", "b": tmp_path / "b"}).splitlines()
+    head, *rows = (row.removeprefix("| ").removesuffix(" |").split(" | ") for row in table)
+    assert {len(row) for row in rows} == {len(head)}
+    length, meteor = head.index("length within 0.02 of 1"), head.index("METEOR above BLEU-trained")
+    assert {row[length] for row in rows[1:]} == {"no: 1.030", "yes: 1.015"}
+    assert rows[1][meteor] == "" and rows[-2][meteor].startswith("yes: +0.90")
+
+
 def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
     for name in ("old", "new", "none"):
         (tmp_path / f"{name}.txt").write_text("a\n")

@@ -253,6 +253,21 @@ def test_one_table_of_all_languages(tmp_path: Path) -> None:
         results.render("T", {"ru": tmp_path / "ru"})
 
 
+def test_a_system_that_one_language_lacks_leaves_its_cell_empty(tmp_path: Path) -> None:
+    for src in ("de", "tr"):
+        write_report(tmp_path / src)
+    for measure in results.MEASURES:
+        path = tmp_path / "de" / "results" / f"test.{measure}.json"
+        report = json.loads(path.read_text())
+        del report["results"]["systems"][1]  # run.sh with COSTS=simile
+        path.write_text(json.dumps(report))
+    table = results.score_table({src: tmp_path / src for src in ("de", "tr")}, "test")
+    assert "| SIMILE | 21.60 ‡ | 21.60 ‡ | 21.60 ‡ | 21.60 ‡ |" in table
+    assert "| BLEU |  |  |  | 21.00 ‡ | 21.00 ‡ | 21.00 ‡ |" in table
+    with pytest.raises(ValueError, match="got 'de', expected LANGUAGE=FOLDER"):
+        results.named_folders(["de"])
+
+
 def test_the_papers_figures_are_whole() -> None:
     """Each table has its cells, and the means of Table 70 are those of its four languages."""
     sizes = {"68": 4 * 4 * 2, "69": 4 * 3, "70": 19 * 5, "7.5.1": 4, "7.5.2": 4}

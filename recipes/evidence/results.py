@@ -136,7 +136,7 @@ def verdict(reached: bool, figure: str) -> str:
 
 def goal_table(folders: dict[str, Path]) -> str:
     """Goals of all semantic rewards, by corpus and test set."""
-    rows: list[list[str]] = []
+    found: list[tuple[list[str], dict[str, str]]] = []
     for corpus, folder in folders.items():
         chosen = best_on_validation(read_systems(folder, "valid"))
         for split in TEST_SETS:
@@ -145,9 +145,12 @@ def goal_table(folders: dict[str, Path]) -> str:
                 if name in systems and "BLEU" in systems:
                     goals = goals_of(systems, name)
                     mark = " (best)" if name == chosen else ""
-                    rows = rows or [["Corpus", "Set", "Reward", *goals]]
-                    rows.append([corpus, split, name + mark, *goals.values()])
-    return markdown_table(rows) if rows else "None: no semantic reward beside BLEU.\n"
+                    found.append(([corpus, split, name + mark], goals))
+    # METEOR may have run on some corpora only.
+    columns = list(dict.fromkeys(goal for _, goals in found for goal in goals))
+    rows = [["Corpus", "Set", "Reward", *columns]]
+    rows += [[*place, *(goals.get(goal, "") for goal in columns)] for place, goals in found]
+    return markdown_table(rows) if found else "None: no semantic reward beside BLEU.\n"
 
 
 def render(folders: dict[str, Path]) -> str:

@@ -226,9 +226,8 @@ def main() -> int:
     parser.add_argument("--output", required=True, help="the page to write")
     parser.add_argument("folders", nargs="+", help="LANGUAGE=FOLDER")
     args = parser.parse_args()
-    named = (folder.split("=", 1) for folder in args.folders)
     try:
-        page = whole_page(args.title, {src: Path(path) for src, path in named})
+        page = whole_page(args.title, results.named_folders(args.folders))
         with atomic_write(args.output) as stream:
             stream.write(page)
     except (ValueError, OSError) as error:

@@ -120,14 +120,18 @@ def score_groups(folders: dict[str, Path], split: str) -> tuple[list[str], list[
     for language, folder in folders.items():
         for measure, name in MEASURES.items():
             head.append(f"{language}-en {name}")
-            columns.append((language, measure, read_results(folder, split, measure)["systems"]))
+            systems = read_results(folder, split, measure)["systems"]
+            scores = {system["name"]: system["scores"][measure] for system in systems}
+            columns.append((language, measure, scores))
     groups = []
-    for place, system in enumerate(columns[0][2]):
-        ours, theirs = [system["name"]], ["paper"]
-        for language, measure, systems in columns:
-            score = systems[place]["scores"][measure]
-            ours.append(f"{score['value']:.2f} {daggers(score['against'])}".strip())
-            theirs.append(paper.get((language, system["name"], measure), ""))
+    # Not every language has every system: run.sh takes COSTS.
+    for name in dict.fromkeys(name for _, _, scores in columns for name in scores):
+        ours, theirs = [name], ["paper"]
+        for language, measure, scores in columns:
+            score = scores.get(name)
+            shown = f"{score['value']:.2f} {daggers(score['against'])}" if score else ""
+            ours.append(shown.strip())
+            theirs.append(paper.get((language, name, measure), ""))
         groups.append([ours, theirs] if any(theirs[1:]) else [ours])
     return head, groups
 
@@ -189,6 +193,21 @@ def render(title: str, folders: dict[str, Path]) -> str:
     return "\n".join(parts)
 
 
+def named_folders(words: list[str]) -> dict[str, Path]:
+    """LANGUAGE=FOLDER arguments.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    named = {}
+    for word in words:
+        language, equals, folder = word.partition("=")
+        if not (equals and language and folder):
+            raise ValueError(f"got {word!r}, expected LANGUAGE=FOLDER")
+        named[language] = Path(folder)
+    return named
+
+
 def main() -> int:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
@@ -210,8 +229,7 @@ def main() -> int:
                 gamma = choose(args.scores, cost, args.gammas, args.seeds, args.measure)
                 print(f"{cost}={gamma}")
         else:
-            named = (folder.split("=", 1) for folder in args.folders)
-            print(render(args.title, {name: Path(path) for name, path in named}), end="")
+            print(render(args.title, named_folders(args.folders)), end="")
     except (ValueError, OSError) as error:
         print(f"results.py: error: {error}", file=sys.stderr)
         return 2

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as ValueError or OSError."""
-    from simile_plugin.encoder import CONFIG, MODULES, export_encoder, save_encoder
+    from simile_plugin.encoder import CONFIG, MODULES, export_encoder, save_encoder, types_of
     from simile_plugin.files import check_replaceable, refuse_overwriting_input
 
     inputs = [args.source] + ([] if args.sentencepiece is None else [args.sentencepiece])
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
             export_encoder(encoder, args.output, args.to)
         except ValueError as error:
             raise InputError(f"--from: {args.source}: {error}") from error
-    print(f"{args.output}: {args.to}, {len(encoder.segmenter)} pieces of {encoder.dim} dimensions")
+    tokens = f"{len(encoder.segmenter)} {types_of(encoder.segmenter.name)}"
+    print(f"{args.output}: {args.to}, {tokens}, {encoder.dim} dimensions")
     return 0
 
 

@@ -14,6 +14,7 @@ from simile_plugin.cli._types import (
 )
 from simile_plugin.files import InputError
 
+FOLDS = 5
 HELP = "tell paraphrases from other pairs by an encoder: accuracy of a classifier, AUC"
 
 DESCRIPTION = """\
@@ -50,9 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folds",
         type=whole_number(2),
-        default=5,
         metavar="N",
-        help="without --test (default %(default)s)",
+        help=f"without --test (default {FOLDS})",
     )
     parser.add_argument(
         "--seeds",
@@ -112,17 +112,23 @@ def run(args: argparse.Namespace) -> int:
             f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
             f"{args.positive_from:g}"
         )
+    if args.folds is not None and args.test:
+        raise InputError(
+            f"--folds: got {args.folds} with --test, beside which nothing is cross-validated; "
+            "leave one of them out"
+        )
+    folds = args.folds or FOLDS
     grades = args.positive_from, args.negative_to
     train = read_detection(args.train, "--train", *grades)
     test = read_detection(args.test, "--test", *grades) if args.test else None
     encoder = load_encoder(args.encoder, usable_device(args.device))
-    trainings = args.seeds * (1 if test else args.folds)
+    trainings = args.seeds * (1 if test else folds)
     with Progress(trainings, "training") as bar:
         found = evaluate_detection(
             encoder.embed_text,
             train,
             test,
-            folds=args.folds,
+            folds=folds,
             seeds=range(args.seed, args.seed + args.seeds),
             resamples=args.resamples,
             config=PerceptronConfig(hidden=args.hidden, epochs=args.epochs),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -74,13 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="encoder folder; several are compared in one table",
     )
     parser.add_argument(
-        "--sts", nargs="+", metavar="DIR", help="STS folders, one for each year, or files"
+        "--sts",
+        action="extend",
+        nargs="+",
+        metavar="DIR",
+        help="STS folders, one for each year, or files",
     )
     parser.add_argument(
         "--hard", action="store_true", help="also the hard pairs and those with a negation"
     )
     parser.add_argument(
         "--by",
+        action="extend",
         nargs="+",
         choices=("length", "unknown"),
         default=[],
@@ -88,7 +94,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also the pairs in bins: by length, by unknown tokens",
     )
     parser.add_argument(
-        "--judgements", nargs="+", metavar="FILE", help="judged segments, one TSV a language pair"
+        "--judgements",
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="judged segments, one TSV a language pair",
     )
     parser.add_argument(
         "--judgement-columns",
@@ -230,11 +240,12 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
     """Folders by the names given to them, else by their own."""
     from simile_plugin.report import short_names
 
-    short = short_names([spec for spec in specs if "=" not in spec])
+    # A folder's own name can have a = in it.
+    short = short_names([spec for spec in specs if "=" not in spec or os.path.isdir(spec)])
     named: dict[str, str] = {}
     for spec in specs:
-        name, equals, path = spec.partition("=")
-        name, path = (name, path) if equals else (short[spec], spec)
+        name, _, path = spec.partition("=")
+        name, path = (short[spec], spec) if spec in short else (name, path)
         if not path:
             raise InputError(f"ENCODER: got {spec!r}, expected an encoder folder")
         if not name or name in named:
@@ -246,7 +257,9 @@ def _named_encoders(specs: list[str]) -> dict[str, str]:
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
     if not args.sts and not args.judgements and not args.speed:
-        raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
+        raise InputError(
+            "nothing to evaluate on; give --sts DIR..., --judgements FILE... or --speed FILE"
+        )
     if args.hard and not args.sts:
         raise InputError("--hard: there is no --sts DIR it could take pairs from")
     if args.by and not args.sts:
@@ -255,7 +268,5 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--learned: there is no --judgements FILE it could be judged by")
     if args.judgement_columns and not args.judgements:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
-    for flag, paths in (("--sts", args.sts), ("--judgements", args.judgements)):
-        twice = [path for path in paths or [] if paths.count(path) > 1]
-        if twice:
-            raise InputError(f"{flag}: {twice[0]} is given twice; it would count twice")
+    refuse_twice(args.sts or [], "--sts")
+    refuse_twice(args.judgements or [], "--judgements")

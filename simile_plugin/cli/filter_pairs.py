@@ -117,6 +117,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--near-duplicates", action="store_true", help="remove near duplicates too")
     group.add_argument(
         "--exclude",
+        action="extend",
         nargs="+",
         default=[],
         metavar="FILE",
@@ -140,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
         read_exclusions,
     )
 
+    if "-" in args.pairs and "-" in args.exclude:
+        raise InputError("PAIRS, --exclude: only one of them can be - (standard input)")
     if args.json and args.output is None:
         raise InputError("--json: the pairs go to standard output already; add --output FILE")
     if args.output is not None and args.output.endswith(".zst"):

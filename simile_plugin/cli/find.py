@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     add("--queries", type=file_name, metavar="FILE", help="a query a line")
-    add("--documents", nargs="+", type=file_name, metavar="FILE", help="a document each")
+    text = "a document each"
+    add("--documents", action="extend", nargs="+", type=file_name, metavar="FILE", help=text)
     add("--squad", type=file_name, metavar="FILE", help="queries and documents as JSON of SQuAD")
     text = "span (default), sentence, tfidf; several are compared"
     add("--method", nargs="+", choices=SEARCH_METHODS, default=["span"], metavar="M", help=text)

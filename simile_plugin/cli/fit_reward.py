@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--judgements",
         required=True,
+        action="extend",
         nargs="+",
         metavar="FILE",
         help="judged segments, one TSV a language pair",
@@ -63,7 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="reward encoder (made by simile train-encoder); the reward works with no other",
     )
     parser.add_argument(
-        "--text", required=True, nargs="+", metavar="FILE", help="plain text, one sentence a line"
+        "--text",
+        required=True,
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="plain text, one sentence a line",
     )
     parser.add_argument(
         "--output", required=True, type=file_name, metavar="DIR", help="folder of the reward"

@@ -77,7 +77,9 @@ def _add_sheet(parser: argparse.ArgumentParser) -> None:
 def _add_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", required=True, metavar="FILE", help="key of the sheets")
     text = "answers, one file an annotator"
-    parser.add_argument("--answers", required=True, nargs="+", metavar="FILE", help=text)
+    parser.add_argument(
+        "--answers", required=True, action="extend", nargs="+", metavar="FILE", help=text
+    )
     _add_numbers(
         parser,
         ("--resamples", 1000, "bootstrap resamples of the sentences (default: %(default)s)"),

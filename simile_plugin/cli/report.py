@@ -182,12 +182,12 @@ def _add_lists(group: argparse._ArgumentGroup) -> None:
 
 def _add_quality(group: argparse._ArgumentGroup) -> None:
     text = "pairs with human similarity: STS.input.X.txt and STS.gs.X.txt, a folder a year"
-    _add(group, "--sts", "DIR", text, nargs="+", default=[])
+    _add(group, "--sts", "DIR", text, action="extend", nargs="+", default=[])
     text = (
         "judged translations: a TSV of hypothesis, reference and human score a language pair "
         "(simile eval-encoder --help says more, and compares several encoders)"
     )
-    _add(group, "--judgements", "FILE", text, nargs="+", default=[])
+    _add(group, "--judgements", "FILE", text, action="extend", nargs="+", default=[])
     text = "its columns, by name or number from 1, where they have other names"
     _add(group, "--judgement-columns", ("HYP", "REF", "SCORE"), text, nargs=3)
 
@@ -269,15 +269,20 @@ def _check_targets(inputs: Inputs, chosen: list[str]) -> None:
             raise InputError(f"{flag}: no folder for {path}; make it first")
         if path:
             refuse_overwriting_input(path, inputs.paths(), flag)
-    if args.out and args.out.endswith(".tsv") and "results" not in chosen:
+    if args.out and _is_tsv(args.out) and "results" not in chosen:
         raise InputError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
+
+
+def _is_tsv(path: str) -> bool:
+    return path.lower().endswith(".tsv")
 
 
 def _write_picture(path: str, answers: list[Answer]) -> str:
     """Draw the first chart of the questions that have one; returns the question's name."""
     from simile_plugin.report import find_question
 
-    answer = next(answer for answer in answers if find_question(answer.name).PICTURED)
+    pictured = [answer for answer in answers if find_question(answer.name).PICTURED]
+    answer = next((answer for answer in pictured if answer.chart is not None), pictured[0])
     if answer.chart is None:
         raise InputError(f"--svg: {answer.name} draws validations; give --log NAME=FILE for them")
     with atomic_write(path, "wb") as stream:
@@ -288,7 +293,7 @@ def _write_picture(path: str, answers: list[Answer]) -> str:
 def _write(path: str, answers: list[Answer], drawn: str | None, picture: str | None) -> None:
     from simile_plugin.report import render_markdown, render_tsv
 
-    if path.endswith(".tsv"):
+    if _is_tsv(path):
         content = "".join(render_tsv(answer) for answer in answers if answer.numbers)
     else:
         folder = os.path.dirname(path) or "."

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-i",
         "--hyp",
         required=True,
+        action="extend",
         nargs="+",
         metavar="FILE",
         help="hypotheses, one file a system",

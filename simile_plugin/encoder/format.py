@@ -45,7 +45,8 @@ def save_encoder(
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
     with atomic_folder(folder) as temporary:
         target = Path(temporary)
-        (target / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        (target / CONFIG).write_text(text, encoding="utf-8")
         (target / WEIGHTS).write_bytes(save(tensors))
         for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)

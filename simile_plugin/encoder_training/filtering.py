@@ -22,7 +22,7 @@ from simile_plugin.encoder_training.deciles import Decile, Tally, merge_tallies
 from simile_plugin.encoder_training.pairs import BadLines, no_pair, sentence_hash
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
 from simile_plugin.encoder_training.workers import ordered_map
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import InputError, atomic_write, finite_number
 
 # Filters compare words; case and the spacing of punctuation must not decide.
 COMPARED = Preprocessing()
@@ -325,16 +325,12 @@ class BlockFilter:
         return found
 
     def _score(self, line: str) -> float | None:
-        """The score of a line, NaN where none is asked for, None if it is missing or no number."""
+        """The score of a line, NaN where none is asked for, None if there is no finite number."""
         column = self.options.score_column
         if column is None:
             return math.nan
         cells = line.split("\t")
-        try:
-            value = float(cells[column]) if column < len(cells) else math.nan
-        except ValueError:
-            value = math.nan
-        return None if math.isnan(value) else value
+        return finite_number(cells[column]) if column < len(cells) else None
 
     def _filters(self) -> Iterator[tuple[str, Callable[[_Candidate], bool]]]:
         """Cheap ones first; a pair is counted under the first that removes it."""

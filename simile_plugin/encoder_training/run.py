@@ -45,7 +45,12 @@ from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.encoder_training.training_run import TrainingRun, finished_encoder
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns
 from simile_plugin.evaluation import read_sts
-from simile_plugin.files import InputError, check_replaceable, refuse_overwriting_input
+from simile_plugin.files import (
+    InputError,
+    check_replaceable,
+    refuse_overwriting_input,
+    refuse_twice,
+)
 
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
 
@@ -109,6 +114,7 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
     """
     with processes(options.device) as (rank, device), RunFolder(options.output, rank) as folder:
         _check_output(options)
+        refuse_twice(options.eval_sts, "--eval-sts")
         sts = {path: read_sts(path, "--eval-sts") for path in options.eval_sts}
         data = _Binarized.open(options) if options.binarized else _read_text(options)
         config = config.for_pairs(len(data), options.epochs, bool(sts))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -75,7 +78,8 @@ class TrainingRun:
         config, trainer = self.trainer.config, self.trainer
         window: list[Tensor] = []
         bar = Progress(config.steps, "step", keep=True, silent=not self.folder.writes)
-        with self.folder.open_log(trainer.step) as log, bar as progress:
+        waiting = _interrupt_waits()
+        with self.folder.open_log(trainer.step) as log, bar as progress, waiting as interrupt:
             try:
                 while trainer.step < config.steps:
                     window.append(trainer.train_step())
@@ -89,6 +93,7 @@ class TrainingRun:
                         self._evaluate(log)
                     if config.save_every and trainer.step % config.save_every == 0:
                         self._save_state()
+                    interrupt()
             except KeyboardInterrupt:
                 self._save_state()
                 say(f"interrupted; the same command goes on from step {trainer.step}")
@@ -197,6 +202,30 @@ class TrainingRun:
         self.warned, self.seconds_before = values["warned"], values["seconds"]
         self.trainer.load_state(tensors, values, mine_again=version < 2)
         say(f"going on from step {self.trainer.step} of {self.trainer.config.steps}")
+
+
+@contextlib.contextmanager
+def _interrupt_waits() -> Iterator[Callable[[], None]]:
+    """Have Ctrl-C wait for a call of what this yields, which raises the KeyboardInterrupt.
+
+    A step that is cut in its middle has taken its minibatch and not made its update: from there a
+    run would not go on as if it had not been interrupted.
+    """
+    came: list[int] = []
+
+    def interrupt() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupt
+        return
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def finished_encoder(

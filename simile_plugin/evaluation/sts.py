@@ -76,12 +76,17 @@ def read_sts(folder: str | Path, flag: str = "--sts") -> list[StsSet]:
         raise InputError(
             f"{flag}: {root}: no STS.input.*.txt there, expected an STS folder, or an STS-B file"
         )
-    return [_read_set(root, match, flag) for match in inputs]
+    names = [match[2] for match in inputs]
+    return [
+        # Of several years in one folder, two can have a set of one name.
+        _read_set(root, match, name if names.count(name) == 1 else f"{match[1]} {name}", flag)
+        for match, name in zip(inputs, names, strict=True)
+    ]
 
 
-def _read_set(root: Path, match: re.Match[str], flag: str) -> StsSet:
-    path, name = root / match[0], match[2]
-    gold_path = root / f"{match[1]}.gs.{name}.txt"
+def _read_set(root: Path, match: re.Match[str], name: str, flag: str) -> StsSet:
+    path = root / match[0]
+    gold_path = root / f"{match[1]}.gs.{match[2]}.txt"
     if not gold_path.is_file():
         raise InputError(f"{flag}: {path} has no gold scores, expected {gold_path}")
     rows, scores = read_rows(path, flag), read_rows(gold_path, flag)

@@ -6,7 +6,13 @@ Every room may import this one; it imports none.
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError
 from simile_plugin.files.faces import imported_later
-from simile_plugin.files.lines import read_bytes, read_lines, read_parallel, split_lines
+from simile_plugin.files.lines import (
+    read_bytes,
+    read_lines,
+    read_parallel,
+    refuse_twice,
+    split_lines,
+)
 from simile_plugin.files.progress import Progress
 from simile_plugin.files.whole import (
     atomic_folder,
@@ -29,5 +35,6 @@ __all__ = [
     "read_parallel",
     "read_rows",
     "refuse_overwriting_input",
+    "refuse_twice",
     "split_lines",
 ]

@@ -6,7 +6,7 @@ import gzip
 import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from simile_plugin.files.errors import InputError
@@ -48,6 +48,16 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
                 f"{flag} {path} has {len(lines)}; they must be parallel, one sentence a line"
             )
     return contents
+
+
+def refuse_twice(paths: Iterable[str | os.PathLike[str]], flag: str) -> None:
+    """Raise InputError if two paths are one file or folder, whatever names they go by."""
+    seen = set()
+    for path in paths:
+        found = os.path.realpath(path)
+        if found in seen:
+            raise InputError(f"{flag}: {path} is given twice; it would count twice")
+        seen.add(found)
 
 
 def _name(path: str | os.PathLike[str]) -> str:

@@ -123,7 +123,7 @@ def interval(scores: Floats) -> Interval:
     return Interval(float(ordered[outside]), float(ordered[-1 - outside]), float(scores.mean()))
 
 
-def bootstrap_p_value(baseline: Floats, system: Floats, difference: float) -> float:
+def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sentences: int) -> float:
     """p-value of a paired bootstrap, as sacreBLEU and Moses define it.
 
     p = (1 + #{r : |d_r| - mean |d| >= |difference|}) / (R + 1),  d_r = system_r - baseline_r
@@ -133,12 +133,16 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float) -> fl
     one-sided test of the direction seen; `randomisation_p_values` is two-sided.
 
     Ties count as evidence against a difference; sacreBLEU leaves them out and so gives two
-    identical outputs p = 1 / (R + 1), where this gives 1. Elsewhere the two agree.
+    identical outputs, or a single sentence, of which every resample is itself, p = 1 / (R + 1),
+    where this gives 1. Elsewhere the two agree.
 
     Args:
         baseline, system: (R,) scores from one call of `bootstrap`.
         difference: system minus baseline on the whole test set.
+        sentences: in the test set.
     """
+    if sentences == 1:
+        return 1.0
     differences = np.abs(system - baseline)
     return _p_value(differences - differences.mean(), difference)
 

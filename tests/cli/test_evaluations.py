@@ -81,6 +81,9 @@ def test_detection_refuses_what_cannot_be_meant(
     assert "--folds: got 1, expected a whole number of at least 2" in fails(
         capsys, *start, labelled, "--folds", 1
     )
+    assert "--folds: got 4 with --test" in fails(
+        capsys, *start, labelled, "--test", labelled, "--folds", 4
+    )
     assert "--folds: 99 folds" in fails(capsys, *start, labelled, "--folds", 99)
     error = fails(capsys, *start, labelled, "--negative-to", 3)
     assert "--negative-to: got 3, expected less than --positive-from 3" in error

@@ -20,6 +20,7 @@ PAIRS = [
     ("The baker sleeps.", "Nobody wakes the baker."),
     ("A train in the snow", "Snow lies on the train."),
 ]
+SCORES = ("0.5", "inf", "nan", "-inf")
 TEXT = "".join(f"{left}\t{right}\n" for left, right in PAIRS)
 
 
@@ -167,6 +168,26 @@ def test_filter(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{tsv}:6: no second column; expected" in error_of(capsys, *command, "--strict")
 
 
+def test_every_exclude_counts(tsv: Path, tmp_path: Path) -> None:
+    out, first, second = tmp_path / "kept", tmp_path / "first", tmp_path / "second"
+    first.write_text("The map is old.\n")
+    second.write_text("The baker sleeps!\n")
+    command = ["filter-pairs", tsv, "--output", out]
+    assert run(*command, "--exclude", first, "--exclude", second) == 0
+    assert out.read_text() == "".join(TEXT.splitlines(keepends=True)[i] for i in (1, 3))
+
+
+def test_a_score_is_a_finite_number(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = zip(PAIRS, SCORES, strict=True)
+    tsv.write_text("".join(f"{left}\t{right}\t{score}\n" for (left, right), score in scored))
+    command = ["filter-pairs", tsv, "--score-column", "3", "--min-score", "0.1", "--deciles"]
+    assert run(*command, "--json", "--output", tmp_path / "out") == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["kept"] == 1 and found["skipped_lines"] == {"no score in column 3": 3}
+
+
 def test_deciles_of_the_published_columns(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +224,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
         (["--output", "x.zst"], "--output: .zst is read but not written"),
         (["--score-column", "0", "--min-score", "1"], "--score-column: got 0"),
+        (["-", "--exclude", "-"], "PAIRS, --exclude: only one of them can be - (standard input)"),
         (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
         (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
         (["--max-overlap", "2"], "--max-overlap: got 2.0, expected 0 to 1"),

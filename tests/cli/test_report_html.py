@@ -55,6 +55,22 @@ def test_a_folder_becomes_a_page(folder: Path, capsys: pytest.CaptureFixture[str
     assert text.index("HALF.2.txt") < text.index("HALF.10.txt")
 
 
+def test_odd_names_in_a_folder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "systems" / "lr=3e-4,x.txt", noisy(0.1, 9))
+    write(folder / "systems" / "reference.txt", noisy(0.1, 8))
+    odd = folder.rename(folder.with_name("a,b=c"))
+    assert main(["report", str(odd), "--html", "a.html", *FEW]) == 0, capsys.readouterr().err
+    document = check(Path("a.html").read_text(encoding="utf-8"))
+    assert "lr=3e-4,x" in document.texts
+    # A system does not hide the file of the role that it is named like.
+    assert {str(odd / "ref.txt"), str(odd / "systems/reference.txt")} <= set(document.texts)
+    write(folder.with_name("a,b=c") / "systems" / "x\n.txt", REFS)
+    assert main(["report", str(odd)]) == 2
+    assert "got control characters in a name" in capsys.readouterr().err
+
+
 def test_every_question_has_its_section(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lists = []
     for i, ref in enumerate(REFS[:8]):

@@ -55,6 +55,8 @@ def test_text_of_two_systems(files, encoder_folder, capsys):
         "--encoder", encoder_folder,
     )  # fmt: skip
     assert status == 0
+    each = "-r", files / "ref", "-i", files / "hyp", "-i", files / "perfect"
+    assert run(capsys, *each, "--encoder", encoder_folder)[1] == out
     assert f"{files / 'perfect'} (3 sentences)" in out
     assert out.count("100.00") == 4  # a perfect system has 100 in BLEU, chrF, SIM and SIMILE
 

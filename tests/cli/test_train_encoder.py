@@ -9,6 +9,7 @@ import sys
 import time
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,6 +154,30 @@ def test_killed_and_started_again(
     assert load_encoder(killed).fingerprint == load_encoder(whole).fingerprint
     log = [json.loads(line) for line in (killed / "training.jsonl").read_text().splitlines()]
     assert [record["step"] for record in log] == list(range(10, 501, 10))
+
+
+def test_an_interrupt_in_the_middle_of_a_step_waits_for_its_end(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from simile_plugin.encoder_training.trainer import Trainer
+
+    real = Trainer._gradient
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    command = ["train-encoder", str(tsv), *SMALL, "--steps", "30", "--output"]
+    assert main([*command, str(whole)]) == 0
+
+    def interrupt(self: Trainer, batch: Any) -> Any:
+        if self.step == 12:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, batch)
+
+    monkeypatch.setattr(Trainer, "_gradient", interrupt)
+    assert main([*command, str(cut)]) == 130
+    assert "the same command goes on from step 13" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.setattr(Trainer, "_gradient", real)
+    assert main([*command, str(cut)]) == 0
+    assert load_encoder(cut).fingerprint == load_encoder(whole).fingerprint
 
 
 def test_interrupted_with_other_flags(

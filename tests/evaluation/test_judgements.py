@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 
 from simile_plugin.cli import main
+from simile_plugin.cli.eval_encoder import _named_encoders
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.judgements import (
     evaluate_judgements,
@@ -150,10 +151,16 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
         read_judgements(str(path), columns)
 
 
+def test_an_encoder_folder_with_an_equals_sign(tmp_path: Path) -> None:
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    assert _named_encoders([str(folder), "b=x=y"]) == {"lr=0.1": str(folder), "b": "x=y"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --sts DIR... or --judgements FILE..."),
+        ([], "give --sts DIR..., --judgements FILE... or --speed FILE"),
         (["--sts", "x", "--judgement-columns", "1", "2", "3"], "--judgement-columns: there is no"),
         (
             ["--judgements", "x", "--resamples", "3"],
@@ -161,6 +168,8 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
         ),
         (["--judgements", "x", "--seed", "-1"], "--seed: got -1, expected a whole number from 0"),
         (["--judgements", "x", "y", "x"], "--judgements: x is given twice"),
+        (["--judgements", "x", "--judgements", "./x"], "--judgements: ./x is given twice"),
+        (["--sts", "x", "x/"], "--sts: x/ is given twice"),
     ],
 )
 def test_bad_flags(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,6 +130,15 @@ def test_names_of_2016_and_of_the_cross_lingual_tracks(tmp_path: Path) -> None:
     assert second.left == ["la casa", "la nieve"]
 
 
+def test_sets_of_one_name_in_one_folder_both_count(encoder: Encoder, tmp_path: Path) -> None:
+    for year, gold in (("STS", "4\n0\n"), ("STS2016", "0\n4\n")):
+        (tmp_path / f"{year}.input.headlines.txt").write_text("a house\ta house\nsnow\ta bus\n")
+        (tmp_path / f"{year}.gs.headlines.txt").write_text(gold)
+    scores = evaluate_sts(encoder, tmp_path, read_sts(tmp_path))
+    assert sorted(scores.pearson) == ["STS headlines", "STS2016 headlines"]
+    assert scores.mean_pearson == pytest.approx(0)  # of 100 and -100
+
+
 def test_sts_b_and_three_columns(tmp_path: Path) -> None:
     benchmark = tmp_path / "sts-dev.csv"
     row = "main-news\theadlines\t2013\t{}\t{}\t{}\t{}{}\n"

@@ -19,6 +19,7 @@ from simile_plugin.report.human.ratings import (
     analyse_ratings,
     read_answers,
 )
+from simile_plugin.report.human.study import Study
 from simile_plugin.report.inputs import Inputs, provenance
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.inputs.scores import ScoreSettings
@@ -37,7 +38,7 @@ from simile_plugin.report.questions.results import (
 )
 from simile_plugin.report.render.page import render_page, report_page
 from simile_plugin.statistics import Interval
-from tests.report.test_human import HOSTILE, fill, hostile_study
+from tests.report.test_human import HOSTILE, fill, hostile_study, study_of
 from tests.report.test_results import REFS, noisy, system
 
 VOID = {"meta", "input", "br", "hr", "link", "img"}
@@ -171,14 +172,22 @@ def test_every_table_and_picture_can_be_read_without_scripts(results: Results) -
     assert "js" in {value for tag, name, value in document.attributes if name == "class"}
 
 
-def test_human_ratings_stand_on_the_page(tmp_path: Path) -> None:
-    study = hostile_study()
-    ratings = {n: 5 if "B" in item.systems else 2 for n, item in enumerate(study.items, 1)}
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        (study_of(), "rate SIMILE 3.00 points of 5 above BLEU (p = 0.001)"),
+        # One sentence, whatever its ratings, says nothing of others.
+        (hostile_study(), "see no clear difference between B and A: +3.00 points of 5 (p = 1.000)"),
+    ],
+)
+def test_human_ratings_stand_on_the_page(study: Study, said: str, tmp_path: Path) -> None:
+    best = study.systems[-1]
+    ratings = {n: 5 if best in item.systems else 2 for n, item in enumerate(study.items, 1)}
     path = tmp_path / "a.tsv"
     path.write_text(fill(study, 1, ratings))
     found = analyse_ratings(study, [read_answers(str(path), study)])
     text = "".join(check(page_of([answer_ratings(found)])).texts)
-    assert "People (1 annotator) rate B 3.00 points of 5 above A" in text
+    assert f"People (1 annotator) {said}" in text
 
 
 def score(value: float, *against: Comparison, seeds: tuple[float, ...] = ()) -> Score:

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from simile_plugin.cli import main
+from simile_plugin.cli.report import _write_picture
 from simile_plugin.encoder.format import load_encoder
+from simile_plugin.report.answer import Answer, Figure
 from simile_plugin.reward.lists import score_lists
+from simile_plugin.statistics import Line, Panel, line_chart
 from tests.evaluation.test_sts import PAIRS, write_set
 
 from .test_results import REFS, noisy
@@ -117,6 +120,12 @@ def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[
     assert row.endswith("4.25")
     header = (files / "table.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
     assert header[-2:] == ["length_ratio", "human"] and "exact_p_MLE" in header
+
+
+def test_the_ending_of_out_in_capitals(files: Path) -> None:
+    for name in ("a.tsv", "b.TSV"):
+        assert main([*RESULTS, "--out", name]) == 0
+    assert Path("a.tsv").read_bytes() == Path("b.TSV").read_bytes()
 
 
 def test_only_chooses_among_what_is_given(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +286,11 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1.0; expected 0 or more"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*RESULTS[1:], "--device", "cpu"], "--device: is for the reward encoder; give --encoder"),
+        ([*RESULTS[1:], "--encoder", "x", "--learned", "y"], "--learned: is for the headroom of"),
+        (
+            [*RESULTS[1:], "--judgement-columns", "1", "2", "3"],
+            "--judgement-columns: there is no --judgements FILE",
+        ),
         ([*RESULTS[1:], "--encoder", ""], "--encoder: got an empty text; give a value, or leave"),
         ([*RESULTS[1:], "--html", ""], "--html: got an empty text"),
         ([""], "FOLDER: got an empty text"),
@@ -302,6 +316,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--only", "costs"], "costs: needs --nbest-lists; see simile report --help"),
         (["--sts", "x"], "quality: needs --encoder and --sts or --encoder and --judgements; see"),
         (["--sts", "x", "--encoder", "y"], "--sts: x: no STS.input.*.txt there"),
+        (["--sts", "x", "--sts", "x/", "--encoder", "y"], "--sts: x/ is given twice; it would"),
         (["--sts", "x", "--encoder", "y", "--resamples", "9"], "--resamples: got 9; quality exp"),
         (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
         ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
@@ -315,6 +330,10 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (
             [*RESULTS[1:], "--only", "lexical", "--compare", "MLE"],
             "--compare: got MLE; expected two different systems",
+        ),
+        (
+            ["--lexical", "x=ref.txt,mle.txt,s1.txt", "--compare", "MLE"],
+            "--compare: got MLE; expected FIRST,SECOND, two names",
         ),
         (
             ["--ref", "ref.txt", "--sys", "MLE=mle.txt", "--only", "lexical"],
@@ -402,6 +421,13 @@ def test_closed_standard_input_gets_one_line(
     assert main(["report", "--ref", "-", "--sys", "A=mle.txt"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("simile report: error: --ref: <stdin>: standard input is closed")
+
+
+def test_the_picture_is_of_the_first_answer_that_has_one(tmp_path: Path) -> None:
+    chart = line_chart("a line", [Panel("p", {"x": Line([0, 1], [0, 1])})], "x")
+    drawn = Answer("probe", "t", "l", "h", [Figure(chart, "c")], {})
+    without = Answer("gaming", "t", "l", "h", [], {})
+    assert _write_picture(str(tmp_path / "a.png"), [without, drawn]) == "probe"
 
 
 def test_any_picture_can_be_a_png(files: Path) -> None:

@@ -62,6 +62,8 @@ def test_repeated_names_and_files_are_refused() -> None:
         parse_named_files("--sys", ["A=x", "A=y"])
     with pytest.raises(ValueError, match=r"--log: A names one file twice"):
         parse_named_files("--log", ["A=x,y,x"])
+    with pytest.raises(ValueError, match=r"--sys: A names one file twice"):
+        parse_named_files("--sys", ["A=x,./x"])
 
 
 def test_plain_text_plain_and_compressed(tmp_path: Path) -> None:

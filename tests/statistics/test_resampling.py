@@ -72,7 +72,7 @@ def test_bootstrap_is_sacrebleus(
     systems = [bleu(base, refs=refs), bleu(other, refs=refs)]
     scores = bootstrap(systems, resamples=300, seed=7)
     difference = systems[1].corpus() - systems[0].corpus()
-    assert bootstrap_p_value(scores[0], scores[1], difference) == theirs[1].p_value
+    assert bootstrap_p_value(scores[0], scores[1], difference, 150) == theirs[1].p_value
     for ours, system, result in zip(scores, systems, theirs, strict=True):
         limits = interval(ours)
         assert system.corpus() == pytest.approx(result.score, abs=1e-9)
@@ -97,7 +97,7 @@ def test_identical_outputs_are_not_significant_here_but_are_for_sacrebleu() -> N
     assert sacrebleu_results("bs", 99, [base, base], refs)[1].p_value == 1 / 100
     system = bleu(base, refs=refs)
     scores = bootstrap([system, system], resamples=99)
-    assert bootstrap_p_value(scores[0], scores[1], 0.0) == 1.0
+    assert bootstrap_p_value(scores[0], scores[1], 0.0, 40) == 1.0
     assert randomisation_p_values([(system, system)], trials=99) == [1.0]
 
 
@@ -166,11 +166,18 @@ def test_randomisation_agrees_with_a_slow_loop_over_seeds() -> None:
 def test_p_value_by_hand() -> None:
     # |d| = 1, 2, 6, 3, mean 3; |d| - mean = -2, -1, 3, 0; one of four is >= 2.5: (1+1)/(4+1)
     baseline, system = np.array([5.0, 5.0, 5.0, 5.0]), np.array([6.0, 3.0, 11.0, 2.0])
-    assert bootstrap_p_value(baseline, system, 2.5) == 2 / 5
-    assert bootstrap_p_value(baseline, system, -2.5) == 2 / 5
+    assert bootstrap_p_value(baseline, system, 2.5, 9) == 2 / 5
+    assert bootstrap_p_value(baseline, system, -2.5, 9) == 2 / 5
     # a tie counts: 3 >= 3
-    assert bootstrap_p_value(baseline, system, 3.0) == 2 / 5
-    assert bootstrap_p_value(baseline, system, 3.1) == 1 / 5
+    assert bootstrap_p_value(baseline, system, 3.0, 9) == 2 / 5
+    assert bootstrap_p_value(baseline, system, 3.1, 9) == 1 / 5
+
+
+def test_a_single_sentence_is_no_evidence() -> None:
+    pair = [mean_statistics(np.array([[value]])) for value in (0.2, 0.9)]
+    draws = bootstrap(pair, 50)
+    assert bootstrap_p_value(draws[0], draws[1], 0.7, 1) == 1.0
+    assert randomisation_p_values([(pair[0], pair[1])], 50) == [1.0]
 
 
 def test_interval_by_hand() -> None:
@@ -225,9 +232,9 @@ def test_order_of_systems_and_of_seeds_does_not_matter(scores: list[float], seed
     assert p[0] == p[1] == p[2]
     draws = bootstrap([one, two, reordered], 64, seed)
     difference = two.corpus() - one.corpus()
-    forward = bootstrap_p_value(draws[0], draws[1], difference)
-    assert forward == bootstrap_p_value(draws[1], draws[0], -difference)
-    assert forward == bootstrap_p_value(draws[0], draws[2], difference)
+    forward = bootstrap_p_value(draws[0], draws[1], difference, len(scores))
+    assert forward == bootstrap_p_value(draws[1], draws[0], -difference, len(scores))
+    assert forward == bootstrap_p_value(draws[0], draws[2], difference, len(scores))
 
 
 def test_false_alarms_come_as_often_as_the_docstrings_say() -> None:
@@ -239,7 +246,7 @@ def test_false_alarms_come_as_often_as_the_docstrings_say() -> None:
         pair = [mean_statistics(rng.normal(size=(1, 100))) for _ in range(2)]
         difference = pair[1].corpus() - pair[0].corpus()
         draws = bootstrap(pair, 200)
-        if bootstrap_p_value(draws[0], draws[1], difference) < 0.05:
+        if bootstrap_p_value(draws[0], draws[1], difference, 100) < 0.05:
             alarms["better" if difference > 0 else "worse"] += 1
         alarms["ar"] += randomisation_p_values([(pair[0], pair[1])], 200)[0] < 0.05
     assert all(0.015 * 400 <= count <= 0.085 * 400 for count in alarms.values()), alarms

@@ -249,7 +249,9 @@ def _rated_pair(
 ) -> RatedPair:
     by_sentence = table[second].mean(0) - table[first].mean(0)
     difference = float(table[second].mean() - table[first].mean())
-    p_value = significance.bootstrap_p_value(first_draws, second_draws, difference)
+    p_value = significance.bootstrap_p_value(
+        first_draws, second_draws, difference, len(by_sentence)
+    )
     better = int((by_sentence > significance.TIE).sum())
     worse = int((by_sentence < -significance.TIE).sum())
     equal = len(by_sentence) - better - worse

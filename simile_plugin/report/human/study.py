@@ -203,7 +203,7 @@ def read_key(path: str, flag: str = "--key") -> Study:
     try:
         study = _study(content)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{expected}: {type(error).__name__}: {error}") from error
+        raise InputError(f"{expected} (a part is missing or damaged)") from error
     if study.fingerprint != content.get("study"):
         raise InputError(
             f"{flag}: {path}: the key was changed after it was written (it says "

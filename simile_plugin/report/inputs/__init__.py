@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simile_plugin.report.inputs.scores import ScoreSettings
     from simile_plugin.reward import ListScores
 
-TAKEN = ("ref", "src", "encoder", "nbest_lists", "nbest_folder", "human")
+TAKEN = ("ref", "src", "encoder", "nbest_lists", "nbest_folder")
 ONE_FILE = ("ref", "src", "nbest_lists")
 
 
@@ -39,10 +39,18 @@ class Inputs:
                 raise InputError(f"{flag}: got an empty text; give a value, or leave it out")
         self.args = args
         self.texts = Texts()
-        self.left_out = self._take_from_folder() if args.folder else ()
+        found = folder.find_files(args.folder, self.texts) if args.folder else folder.FolderFiles()
+        self.left_out = found.left_out
         self.test = PairedTest(args.test, args.resamples, args.trials, args.seed)
-        self.named_systems = systems.parse_named_files("--sys", args.sys)
-        self.named_logs = systems.parse_named_files("--log", args.log)
+        self.named_systems = systems.parse_named_files("--sys", args.sys) or found.systems
+        self.named_logs = systems.parse_named_files("--log", args.log) or found.logs
+        people = [args.human] if args.human else []
+        self.named_answers = systems.parse_named_files("--human", people) or found.human
+        # What is not given comes from the folder.
+        args.sys, args.log = list(self.named_systems), list(self.named_logs)
+        args.human = next(iter(self.named_answers), None)
+        for flag in TAKEN:
+            setattr(args, flag, getattr(args, flag) or getattr(found, flag))
         if args.simile_alpha is not None and not 0 <= args.simile_alpha < float("inf"):
             raise InputError(
                 f"--simile-alpha: got {args.simile_alpha}; expected 0 or more, and finite "
@@ -51,30 +59,22 @@ class Inputs:
         for flag, value in (("--simile-alpha", args.simile_alpha), ("--device", args.device)):
             if value is not None and not args.encoder:
                 raise InputError(f"{flag}: is for the reward encoder; give --encoder DIR with it")
+        if args.learned and not args.nbest_lists:
+            raise InputError("--learned: is for the headroom of --nbest-lists; give them with it")
+        if args.judgement_columns and not args.judgements:
+            raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
         if self.paths().count("-") > 1:
             raise InputError("-: standard input is named twice; name a file instead")
-
-    def _take_from_folder(self) -> tuple[str, ...]:
-        """Fill in the flags that are not given; returns what was found and is not used."""
-        args = self.args
-        found = folder.find_files(args.folder, self.texts)
-        for flag in TAKEN:
-            setattr(args, flag, getattr(args, flag) or getattr(found, flag))
-        for flag, named in (("sys", found.systems), ("log", found.logs)):
-            specs = [f"{name}={','.join(paths)}" for name, paths in named.items()]
-            setattr(args, flag, getattr(args, flag) or specs)
-        return found.left_out
 
     def paths(self) -> list[str]:
         """Every file that a flag names."""
         args = self.args
         found = [getattr(args, flag) for flag in ONE_FILE if getattr(args, flag)]
-        specs = [*args.sys, *args.log, *args.column, *args.sentence_scores, *args.lexical]
-        specs += [args.human] if args.human else []
-        for spec in specs:
-            name, _, files = spec.partition("=")
-            found += files.split(",") + ([name] if spec == args.human else [])
-        return found + args.judgements
+        for named in (self.named_systems, self.named_logs, self.named_answers):
+            found += [path for paths in named.values() for path in paths]
+        for spec in (*args.column, *args.sentence_scores, *args.lexical):
+            found += spec.partition("=")[2].split(",")
+        return [*found, *self.named_answers, *args.judgements]
 
     @cached_property
     def settings(self) -> ScoreSettings:
@@ -133,7 +133,7 @@ class Inputs:
         from simile_plugin.report.human.ratings import read_answers
         from simile_plugin.report.human.study import read_key
 
-        ((key, paths),) = systems.parse_named_files("--human", [self.args.human]).items()
+        ((key, paths),) = self.named_answers.items()
         study = read_key(key, "--human")
         return study, [read_answers(path, study, "--human") for path in paths]
 

@@ -32,7 +32,7 @@ class FolderFiles:
 
     Attributes:
         systems, logs: name -> one file a seed.
-        human: the key and the answers, as --human takes them.
+        human: the key -> the answers.
         left_out: files that were found and are not used, with the reason.
     """
 
@@ -43,7 +43,7 @@ class FolderFiles:
     nbest_folder: str | None = None
     systems: dict[str, tuple[str, ...]] = field(default_factory=dict)
     logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    human: str | None = None
+    human: dict[str, tuple[str, ...]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
 
@@ -110,6 +110,8 @@ def _by_seed(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:
         stem = Path(path.name.removesuffix(".gz")).stem
         match = SEED.fullmatch(stem)
         name, seed = (match[1], int(match[2])) if match else (stem, 0)
+        if not name.isprintable():
+            raise InputError(f"FOLDER: {path}: got control characters in a name; name it otherwise")
         named.setdefault(name, []).append((seed, str(path)))
     return {
         name: tuple(path for _, path in sorted(named[name])) for name in sorted(named, key=_place)
@@ -128,9 +130,9 @@ def _has_costs(path: str, texts: Texts) -> bool:
     return any(cost in data for cost in COSTS)
 
 
-def _human(folder: Path) -> str | None:
-    answers = [str(path) for path in _files(folder) if path.suffix in (".tsv", ".csv")]
+def _human(folder: Path) -> dict[str, tuple[str, ...]]:
+    answers = tuple(str(path) for path in _files(folder) if path.suffix in (".tsv", ".csv"))
     key = folder / "key.json"
     if answers and not key.is_file():
         raise InputError(f"FOLDER: {folder} holds answers but no key.json; copy the key there")
-    return f"{key}={','.join(answers)}" if answers else None
+    return {str(key): answers} if answers else {}

@@ -92,8 +92,13 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
     args = inputs.args
     given = {"reference": args.ref, "source": args.src, "n-best": args.nbest_lists}
     roles: dict[str, tuple[str, ...]] = {role: (path,) for role, path in given.items() if path}
-    roles |= {"judgements": tuple(args.judgements), **inputs.named_systems}
-    files = describe_files(roles, inputs.texts)
+    roles |= {"judgements": tuple(args.judgements)}
+    # Apart from the others: a system can have the name of a role.
+    files = [
+        file
+        for named in (roles, inputs.named_systems)
+        for file in describe_files(named, inputs.texts)
+    ]
     rows = [[f.role, Cell(f.path, style="text"), f"{f.lines:,}", f.digest] for f in files]
     folded = f"{len(rows)} files" if len(rows) > MOST_FILES else ""
     header = ["Role", "File", "Lines", "SHA-256"]

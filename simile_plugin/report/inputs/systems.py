@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, .
             )
         if name in named:
             raise InputError(f"{flag}: got {name} twice; give its seeds as {name}=FILE,FILE")
-        if len(set(files)) < len(files):
+        if len(set(map(os.path.realpath, files))) < len(files):
             raise InputError(f"{flag}: {name} names one file twice; give each seed's own file")
         named[name] = files
     return named

@@ -244,7 +244,7 @@ def _figures(
         values = [statistics.corpus() for statistics in column]
         for name, value, own in zip(places, values, draws, strict=True):
             around = interval(own)
-            p = bootstrap_p_value(draws[0], own, value - values[0])
+            p = bootstrap_p_value(draws[0], own, value - values[0], len(scored.mask))
             found[name][metric] = Figures(value, around.low, around.high, p)
     return found
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simile_plugin.files import InputError
 from simile_plugin.report.answer import Answer, Cell, Figure, Table, make_table, signed
 from simile_plugin.report.inputs.lexical import (
     LexicalPair,
@@ -225,7 +226,9 @@ def ask(inputs: Inputs) -> Answer:
     args = inputs.args
     check_tokenizer(args.tokenize, "--tokenize")
     if args.lexical:
-        first, _, second = (args.compare or "first,second").partition(",")
+        first, comma, second = (args.compare or "first,second").partition(",")
+        if not (comma and first and second):
+            raise InputError(f"--compare: got {args.compare}; expected FIRST,SECOND, two names")
         files = parse_pairs(args.lexical)
         flag, kinds = "--lexical", ("text", "text")
     else:

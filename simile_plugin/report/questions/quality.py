@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, refuse_twice
 from simile_plugin.report.answer import Answer, Figure, Part, Table, make_table
 from simile_plugin.report.render.text import render_text
 from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Bar, Chart, interval_chart
@@ -146,6 +146,8 @@ def ask(inputs: Inputs) -> Answer:
         raise InputError(
             f"--resamples: got {test.resamples}; quality expects {FEWEST_RESAMPLES} or more"
         )
+    refuse_twice(args.sts, "--sts")
+    refuse_twice(args.judgements, "--judgements")
     folders = {folder: read_sts(folder) for folder in args.sts}
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     settings = inputs.settings

@@ -207,7 +207,9 @@ def _test_metric(
     if test.kind != "randomisation":
         p_values.append(
             [
-                significance.bootstrap_p_value(draws[base], draws[row], values[row] - values[base])
+                significance.bootstrap_p_value(
+                    draws[base], draws[row], values[row] - values[base], column[row].sentences
+                )
                 for base, row in tested
             ]
         )
@@ -292,7 +294,7 @@ def answer_results(results: Results) -> Answer:
         "Results",
         "Scores of every system on the whole test set, and which differences are more than the "
         "luck of its sentences.",
-        f"Results on {results.sentences:,} sentences of",
+        f"Results on {count(results.sentences, 'sentence')} of",
         parts,
         asdict(results),
         results.reference,
