@@ -19,6 +19,7 @@ from simile_plugin.fairseq_training.config import (
     check_task,
     flag,
     read_config,
+    settings_of,
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
@@ -296,6 +297,6 @@ def check_credit(reward: Reward, encoder: Any) -> None:
 
 def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
     """How target ids become the strings that are scored."""
-    language = getattr(task.cfg, "target_lang", None) or "en"
+    language = getattr(settings_of(task), "target_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
     return TargetText(task.target_dictionary, cfg.risk_post_process, detokenize)

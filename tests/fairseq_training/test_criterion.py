@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from argparse import Namespace
 
 import pytest
 import sacrebleu
@@ -402,6 +403,7 @@ def test_numbers_of_flags_are_finite(make_criterion, name, value):
         ({"risk_alpha": 2.0}, "--risk-alpha 2.0: ignored beside --risk-compat beyond-bleu"),
         ({"risk_score": "mean"}, "--risk-score mean: ignored"),
         ({"risk_cost_scale": 1.0}, "--risk-cost-scale 1.0: ignored"),
+        ({"risk_length_control": 2.0}, "--risk-length-control 2.0: ignored"),
     ],
 )
 def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog, flags, said):
@@ -432,6 +434,24 @@ def test_bad_tasks_and_models(make_criterion, task):
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()
     task.cfg.left_pad_target = False
+    task.cfg._name = "denoising"
     task.source_dictionary = None
-    with pytest.raises(ValueError, match="no source and target dictionary"):
+    with pytest.raises(ValueError, match="--task denoising: has no source and target dictionary"):
+        make_criterion()
+
+
+def test_tasks_with_arguments(make_criterion, task):
+    # fairseq's older tasks have no cfg; multilingual ones may begin each target with a tag
+    task.cfg, task.args = None, Namespace(task="translation_multi_simple_epoch")
+    make_criterion()
+    task.args.decoder_langtok, task.args.lang_tok_replacing_bos_eos = True, True
+    make_criterion()
+    task.args.lang_tok_replacing_bos_eos = False
+    with pytest.raises(InputError, match="--decoder-langtok: got it without --lang-tok-replacing"):
+        make_criterion()
+    task.args.left_pad_target = True
+    with pytest.raises(InputError, match="--left-pad-target"):
+        make_criterion()
+    task.source_dictionary = None
+    with pytest.raises(InputError, match="--task translation_multi_simple_epoch: has no source"):
         make_criterion()
