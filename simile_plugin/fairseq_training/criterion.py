@@ -23,7 +23,7 @@ from simile_plugin.fairseq_training.config import (
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
-from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
+from simile_plugin.fairseq_training.metrics import note_memory, on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
 from simile_plugin.files import InputError
@@ -252,6 +252,10 @@ class SimileRiskCriterion(FairseqCriterion):
         token_mask = risk_set.tokens.ne(self.padding_idx)
         sums = risk.candidate_scores(scored.token_lprobs, token_mask, normalize=False)
         dump.write(sample["id"], sources, judgement.hyps, scored.members, sums, judgement.scores)
+
+    def before_update(self) -> None:
+        """Note what an update's forward and backward passes took."""
+        note_memory()
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""

@@ -11,6 +11,8 @@ from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 
+from simile_plugin.fairseq_hooks import watch
+from simile_plugin.fairseq_training import metrics as training_metrics
 from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
@@ -413,6 +415,18 @@ def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog
     found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
     assert said in caplog.text
     assert (found.item() == plain.item()) is ("ignored" in said)
+
+
+def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch):
+    # fairseq's train_step: backward, clip_grad_norm, reset_peak_memory_stats, logging
+    held = iter([7_000_000_000, 1_000_000_000, 1_000_000_000])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(held))
+    monkeypatch.setattr(training_metrics, "_peak", 0)
+    criterion = make_criterion()
+    common = Namespace(fp16=True, bf16=False, amp=False)
+    trainer = Namespace(cfg=Namespace(common=common), get_criterion=lambda: criterion)
+    watch.clip_or_skip(lambda trainer, norm: torch.tensor(1.0), trainer, 1.0)
+    assert training_metrics.peak_gigabytes() == training_metrics.peak_gigabytes() == 7.0
 
 
 def test_bleu_alone_needs_no_encoder(make_criterion, task):
