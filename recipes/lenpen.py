@@ -15,6 +15,8 @@ import sys
 
 import sacrebleu
 
+from simile_plugin.files import InputError, read_lines
+
 LINE = re.compile(r"([TDP])-(\d+)\t(.*)")
 GRID = [tenth / 10 for tenth in range(31)]  # 0: the likeliest, 1: fairseq's default
 
@@ -24,21 +26,24 @@ Lists = dict[int, list[tuple[float, int, str]]]  # id -> log-probability, tokens
 def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
     """The lists and references that fairseq-generate --nbest printed.
 
-    Exits with one line for a file without them.
+    Exits with one line for a file without them, or one that cannot be read.
     """
     texts: dict[int, list[str]] = {}
     scores: dict[int, list[list[float]]] = {}
     refs: dict[int, str] = {}
-    with open(path, encoding="utf-8") as stream:
-        for line in stream:
-            if match := LINE.match(line.rstrip("\n")):
-                kind, sentence, rest = match[1], int(match[2]), match[3]
-                if kind == "T":
-                    refs[sentence] = rest
-                elif kind == "D":
-                    texts.setdefault(sentence, []).append(rest.partition("\t")[2])
-                else:
-                    scores.setdefault(sentence, []).append([float(x) for x in rest.split()])
+    try:
+        lines = read_lines(path, "lenpen.py")
+    except InputError as error:
+        sys.exit(str(error))
+    for line in lines:
+        if match := LINE.match(line):
+            kind, sentence, rest = match[1], int(match[2]), match[3]
+            if kind == "T":
+                refs[sentence] = rest
+            elif kind == "D":
+                texts.setdefault(sentence, []).append(rest.partition("\t")[2])
+            else:
+                scores.setdefault(sentence, []).append([float(x) for x in rest.split()])
     counts = [{sentence: len(own) for sentence, own in of.items()} for of in (texts, scores)]
     if not texts or counts[0] != counts[1] or texts.keys() != refs.keys():
         sys.exit(

@@ -65,6 +65,8 @@ def test_the_command(files: Path) -> None:
     )
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "new.txt")
     assert found.returncode == 1 and found.stderr.count("\n") == 1  # cut short within a list
+    found = run(files, "--valid", "no.log", "--test", "test.log", "--out", "new.txt")
+    assert found.stderr == "lenpen.py: no.log: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.4, 2.0])

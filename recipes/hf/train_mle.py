@@ -14,8 +14,7 @@ import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.files import read_lines
-from simile_plugin.hugging_face import Pairs
-from simile_plugin.hugging_face.finetuning import last_checkpoint
+from simile_plugin.hugging_face import Pairs, last_checkpoint
 
 
 def make_tokenizer(folder: Path, files: list[str], size: int) -> object:

@@ -100,7 +100,8 @@ def show_flags_with_help(
     from fairseq.dataclass.utils import gen_parser_from_dataclass
 
     known = CRITERION_DATACLASS_REGISTRY.get(watch.CRITERION)
-    if known and watch.CRITERION in sys.argv and {"-h", "--help"} & set(sys.argv):
+    chosen = {watch.CRITERION, f"--criterion={watch.CRITERION}"} & set(sys.argv)
+    if known and chosen and {"-h", "--help"} & set(sys.argv):
         parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
         group = parser.add_argument_group(f"flags of --criterion {watch.CRITERION}")
         gen_parser_from_dataclass(group, known())

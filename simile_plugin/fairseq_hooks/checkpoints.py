@@ -180,6 +180,9 @@ def save_with_record(
     """``Trainer.save_checkpoint`` with our record in ``extra_state`` of a risk run."""
     objective = watch.objective_of(trainer)
     if objective is not None:
+        # fairseq-validate takes the flags out of the checkpoint: it would add the lists of the
+        # trained model to those that were to be of the model before.
+        trainer.cfg.criterion.risk_dump = None
         stopped = train_modules()[-1].should_stop_early
         best = getattr(stopped, "best", None)
         extra_state[RECORD] = {

@@ -110,7 +110,10 @@ def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -
     grad_norm = original(trainer, clip_norm)
     common = trainer.cfg.common
     scales_loss = (common.fp16 and not common.bf16) or common.amp
-    limit = int(getattr(trainer.get_criterion(), "max_skipped", 0))
+    criterion = trainer.get_criterion()
+    if hasattr(criterion, "before_update"):
+        criterion.before_update()
+    limit = int(getattr(criterion, "max_skipped", 0))
     if not limit or scales_loss:
         return grad_norm
     watch = watch_of(trainer)

@@ -161,8 +161,16 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     """The tokens that the batch's targets start from and end in.
 
     Both are eos. Multilingual tasks start from the tag of a language, mBART also ends in it.
+
+    Raises:
+        InputError: if the targets do not all start from the same token.
     """
-    start = int(sample["net_input"]["prev_output_tokens"][0, 0])
+    start, *others = set(sample["net_input"]["prev_output_tokens"][:, 0].tolist())
+    if others:
+        raise InputError(
+            "--lang-pairs: got a batch with several target languages, expected one: its candidates "
+            "start from one language's tag; train on one target language"
+        )
     if start == eos:
         return eos, eos
     target = sample["target"]

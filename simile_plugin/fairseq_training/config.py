@@ -39,7 +39,8 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
         metadata={
             "help": "beyond-bleu: the objective of the code released with the paper, for "
             "comparison: costs 0 to 100, Q = softmax(exp(mean log p)), token loss divided by the "
-            "batch's tokens; overrides --risk-score, --risk-alpha and --risk-cost-scale"
+            "batch's tokens; overrides --risk-score, --risk-alpha, --risk-cost-scale and "
+            "--risk-length-control"
         },
     )
     risk_post_process: ChoiceEnum(  # type: ignore[valid-type]
@@ -93,7 +94,7 @@ def read_config(given: Any) -> SimileRiskConfig:
 def _warn_of_compat(cfg: SimileRiskConfig) -> None:
     """Say what the objective of the released code takes no notice of, or never computed."""
     default = SimileRiskConfig()
-    for name in ("risk_score", "risk_alpha", "risk_cost_scale"):
+    for name in ("risk_score", "risk_alpha", "risk_cost_scale", "risk_length_control"):
         if (value := getattr(cfg, name)) != getattr(default, name):
             logger.warning(f"{flag(name)} {value}: ignored beside --risk-compat {BEYOND_BLEU}")
     if cfg.reward not in ("simile", "sim", "bleu"):
@@ -103,16 +104,31 @@ def _warn_of_compat(cfg: SimileRiskConfig) -> None:
         )
 
 
+def settings_of(task: Any) -> Any:
+    """A task's settings: fairseq's older tasks have ``args``, and a ``cfg`` of None."""
+    cfg = getattr(task, "cfg", None)
+    return getattr(task, "args", None) if cfg is None else cfg
+
+
 def check_task(task: Any) -> None:
-    """Refuse tasks without a source and a target side, and left-padded targets.
+    """Refuse tasks without a source and a target side, and targets that our search cannot make.
 
     Raises:
         InputError: naming the task or the flag.
     """
+    settings = settings_of(task)
     if getattr(task, "source_dictionary", None) is None or task.target_dictionary is None:
+        name = getattr(settings, "_name", None) or getattr(settings, "task", type(task).__name__)
         raise InputError(
-            f"--task {type(task).__name__}: has no source and target dictionary; expected a "
+            f"--task {name}: has no source and target dictionary; expected a "
             "translation task over a folder made by fairseq-preprocess"
         )
-    if getattr(task.cfg, "left_pad_target", False):
+    if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")
+    replaced = getattr(settings, "lang_tok_replacing_bos_eos", False)
+    if getattr(settings, "decoder_langtok", False) and not replaced:
+        raise InputError(
+            "--decoder-langtok: got it without --lang-tok-replacing-bos-eos; expected both, or "
+            "neither: else targets begin with a language's tag, which candidates are not made to "
+            "begin with, and which would be scored as a word"
+        )

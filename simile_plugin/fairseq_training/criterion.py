@@ -19,10 +19,11 @@ from simile_plugin.fairseq_training.config import (
     check_task,
     flag,
     read_config,
+    settings_of,
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
-from simile_plugin.fairseq_training.metrics import on_host, reduce_metrics
+from simile_plugin.fairseq_training.metrics import note_memory, on_host, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
 from simile_plugin.files import InputError
@@ -252,6 +253,10 @@ class SimileRiskCriterion(FairseqCriterion):
         sums = risk.candidate_scores(scored.token_lprobs, token_mask, normalize=False)
         dump.write(sample["id"], sources, judgement.hyps, scored.members, sums, judgement.scores)
 
+    def before_update(self) -> None:
+        """Note what an update's forward and backward passes took."""
+        note_memory()
+
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
         """Adapt what length costs to an update's sums; the same on every rank."""
         sums = on_host(
@@ -296,6 +301,6 @@ def check_credit(reward: Reward, encoder: Any) -> None:
 
 def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
     """How target ids become the strings that are scored."""
-    language = getattr(task.cfg, "target_lang", None) or "en"
+    language = getattr(settings_of(task), "target_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
     return TargetText(task.target_dictionary, cfg.risk_post_process, detokenize)

@@ -75,8 +75,18 @@ def ratio_of_meter(meter: Any) -> float:
     return round(float(stats[0] / stats[1].clamp(min=1)), 4)
 
 
+_peak = 0  # most bytes of the GPU's tensors so far
+
+
+def note_memory() -> None:
+    """Keep the GPU's most memory so far: fairseq resets it at each update, before it logs."""
+    global _peak
+    _peak = max(_peak, torch.cuda.max_memory_allocated())  # 0 where no GPU is in use
+
+
 def peak_gigabytes() -> float:
     """Largest memory so far, in 10^9 bytes: of the GPU's tensors, or of this process."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 1e9
+    note_memory()
+    if _peak:
+        return _peak / 1e9
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # KiB on Linux

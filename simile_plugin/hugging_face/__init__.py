@@ -10,7 +10,7 @@ leave_out_if_broken()
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
-from simile_plugin.hugging_face.finetuning import Job, finetune
+from simile_plugin.hugging_face.finetuning import Job, finetune, last_checkpoint
 from simile_plugin.hugging_face.models import SpecialTokens
 from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.text import Pairs
@@ -24,5 +24,6 @@ __all__ = [
     "SimileRiskTrainer",
     "SpecialTokens",
     "finetune",
+    "last_checkpoint",
     "risk_set_of",
 ]

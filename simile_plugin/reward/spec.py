@@ -136,7 +136,7 @@ class Reward:
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
         self.learned: LearnedReward | None = None
         self.identity = spec  # says what is trained on, wherever a folder lies
-        self.warned = False
+        self.warned = self.works = False  # whether a function has ever returned a finite number
         for name in filter(_is_learned, [*self.weights]):
             folder = name.removeprefix(LEARNED)
             self.learned = load_learned(folder, flag)
@@ -230,7 +230,8 @@ class Reward:
             (B, N) float32, NaN or infinite where the function returned that.
 
         Raises:
-            ValueError: if the result is not B x N real numbers, or finite at no candidate.
+            ValueError: if the result is not B x N real numbers, or no candidate so far had a
+                finite one.
         """
         assert self.function is not None
         try:
@@ -251,14 +252,16 @@ class Reward:
                 f"{self.flag} {self.spec}: the function returned shape {tuple(values.shape)}; "
                 f"expected {tuple(mask.shape)} (sentences x candidates)"
             )
-        bad = ~torch.isfinite(values) & mask
+        finite = torch.isfinite(values)
+        self.works = self.works or bool((finite & mask).any())
+        bad = ~finite & mask
         if bad.any():
             row, column = (int(i) for i in bad.nonzero()[0])
             found = (
                 f"{self.flag} {self.spec}: the function returned {values[row, column].item()} for "
                 f"hypothesis {hyps[row][column]!r}; expected a finite number"
             )
-            if bool((bad == mask).all()):
+            if not self.works:
                 raise InputError(f"{found}; so it did for all {int(mask.sum())} of the batch")
             if not self.warned:
                 logger.warning(f"{found}; it is left out, and counted as nonfinite")

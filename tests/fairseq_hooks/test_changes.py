@@ -1,5 +1,6 @@
 """install() changes the process once, uninstall() restores it, and importing changes nothing."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretra
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_hooks import changes
 from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
+from simile_plugin.fairseq_training import criterion  # noqa: F401 (registers its flags)
 from tests.process_state import changed, state
 
 TESTS = Path(__file__).parents[1]
@@ -80,6 +82,14 @@ def test_a_second_copy_of_the_trainer_is_watched_too():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip().endswith("True"), done.stderr
+
+
+@pytest.mark.parametrize("chosen", [["--criterion", "simile_risk"], ["--criterion=simile_risk"]])
+def test_help_shows_the_flags_of_the_criterion(monkeypatch, chosen):
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *chosen, "--help"])
+    parser = argparse.ArgumentParser()
+    changes.show_flags_with_help(lambda parser: None, parser)
+    assert "--simile-encoder" in parser.format_help()
 
 
 def test_mbarts_task_finds_its_settings(clean):

@@ -225,3 +225,20 @@ def test_nothing_loaded_is_refused(flags: dict[str, Any], filename: str, refused
             checkpoints.load_with_record(lambda *_: None, trainer, filename)
     else:
         assert checkpoints.load_with_record(lambda *_: None, trainer, filename) is None
+
+
+def test_a_checkpoint_asks_for_no_lists_of_the_trained_model() -> None:
+    # fairseq-validate builds the criterion from the settings in the checkpoint
+    criterion = SimpleNamespace(
+        objective=dict, length_control=SimpleNamespace(state=dict), _name="simile_risk"
+    )
+    trainer = SimpleNamespace(
+        cfg=config(**{"criterion.risk_dump": "lists.jsonl"}),
+        get_criterion=lambda: criterion,
+        simile_watch=SimpleNamespace(state=dict),
+    )
+
+    def saved(trainer: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+        return trainer.cfg.criterion.risk_dump, sorted(extra_state)
+
+    assert checkpoints.save_with_record(saved, trainer, "last.pt", {}) == (None, ["simile_risk"])

@@ -190,6 +190,9 @@ def test_start_and_end():
     tagged[:, 0] = 9  # of a multilingual task: targets end in eos as ever
     multilingual = {**sample, "net_input": {**sample["net_input"], "prev_output_tokens": tagged}}
     assert start_and_end(multilingual, PAD, EOS) == (9, EOS)
+    tagged[1, 0] = 8
+    with pytest.raises(InputError, match="--lang-pairs: got a batch with several target languages"):
+        start_and_end(multilingual, PAD, EOS)
 
 
 @pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny", "lstm"])

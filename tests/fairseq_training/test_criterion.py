@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from argparse import Namespace
 
 import pytest
 import sacrebleu
@@ -10,6 +11,8 @@ from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 
+from simile_plugin.fairseq_hooks import watch
+from simile_plugin.fairseq_training import metrics as training_metrics
 from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
@@ -402,6 +405,7 @@ def test_numbers_of_flags_are_finite(make_criterion, name, value):
         ({"risk_alpha": 2.0}, "--risk-alpha 2.0: ignored beside --risk-compat beyond-bleu"),
         ({"risk_score": "mean"}, "--risk-score mean: ignored"),
         ({"risk_cost_scale": 1.0}, "--risk-cost-scale 1.0: ignored"),
+        ({"risk_length_control": 2.0}, "--risk-length-control 2.0: ignored"),
     ],
 )
 def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog, flags, said):
@@ -411,6 +415,18 @@ def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog
     found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
     assert said in caplog.text
     assert (found.item() == plain.item()) is ("ignored" in said)
+
+
+def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch):
+    # fairseq's train_step: backward, clip_grad_norm, reset_peak_memory_stats, logging
+    held = iter([7_000_000_000, 1_000_000_000, 1_000_000_000])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(held))
+    monkeypatch.setattr(training_metrics, "_peak", 0)
+    criterion = make_criterion()
+    common = Namespace(fp16=True, bf16=False, amp=False)
+    trainer = Namespace(cfg=Namespace(common=common), get_criterion=lambda: criterion)
+    watch.clip_or_skip(lambda trainer, norm: torch.tensor(1.0), trainer, 1.0)
+    assert training_metrics.peak_gigabytes() == training_metrics.peak_gigabytes() == 7.0
 
 
 def test_bleu_alone_needs_no_encoder(make_criterion, task):
@@ -432,6 +448,24 @@ def test_bad_tasks_and_models(make_criterion, task):
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()
     task.cfg.left_pad_target = False
+    task.cfg._name = "denoising"
     task.source_dictionary = None
-    with pytest.raises(ValueError, match="no source and target dictionary"):
+    with pytest.raises(ValueError, match="--task denoising: has no source and target dictionary"):
+        make_criterion()
+
+
+def test_tasks_with_arguments(make_criterion, task):
+    # fairseq's older tasks have no cfg; multilingual ones may begin each target with a tag
+    task.cfg, task.args = None, Namespace(task="translation_multi_simple_epoch")
+    make_criterion()
+    task.args.decoder_langtok, task.args.lang_tok_replacing_bos_eos = True, True
+    make_criterion()
+    task.args.lang_tok_replacing_bos_eos = False
+    with pytest.raises(InputError, match="--decoder-langtok: got it without --lang-tok-replacing"):
+        make_criterion()
+    task.args.left_pad_target = True
+    with pytest.raises(InputError, match="--left-pad-target"):
+        make_criterion()
+    task.source_dictionary = None
+    with pytest.raises(InputError, match="--task translation_multi_simple_epoch: has no source"):
         make_criterion()

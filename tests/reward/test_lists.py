@@ -293,6 +293,14 @@ def test_bad_user_functions(user_reward, body, message):
         reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
 
 
+def test_a_batch_without_a_number_ends_nothing_later(user_reward):
+    # batches of one sentence: its candidates may all be what the function cannot judge
+    reward = user_reward("return [[1.0 if 'a' in h else float('nan') for h in hs] for hs in hyps]")
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    assert reward.from_function([["a", "b"]], ["c"], ["d"], mask)[0, 0] == 1
+    assert reward.from_function([["b", "e"]], ["c"], ["d"], mask).isnan().all()
+
+
 @pytest.mark.parametrize("kind", ["requires_grad=True", "dtype=torch.float64", "dtype=torch.int8"])
 def test_tensors_of_user_functions_are_taken_as_numbers(user_reward, kind):
     reward = user_reward(f"import torch\n    return torch.ones(1, 2, {kind})")
