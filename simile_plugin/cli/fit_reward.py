@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
 
@@ -103,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         steps,
     )
     from simile_plugin.files import (
+        InputError,
         Progress,
         check_replaceable,
         read_lines,
@@ -112,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
     refuse_overwriting_input(args.output, [args.encoder, *args.judgements, *args.text])
     check_replaceable(args.output, REWARD)
+    if not Path(args.output).parent.is_dir():
+        raise InputError(f"--output: no folder for {args.output}; make it first")
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]
     check_fit(files, texts)

@@ -82,10 +82,9 @@ def atomic_folder(path: str | os.PathLike[str], marker: str = "config.json") -> 
 def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json") -> None:
     """Raise unless `atomic_folder` may write `path`: call it before long work.
 
-    Raises ValueError when `path` is a file, or a folder with other things than ours in it; OSError
-    when the folder around it is missing.
+    Raises ValueError when `path` is a file, or a folder with other things than ours in it.
     """
-    target = _writable_target(path)
+    target = Path(path)
     if not target.exists():
         return
     if not target.is_dir():

@@ -124,3 +124,5 @@ def test_bad_files(capsys, tmp_path, files, fit):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine").write_text("kept")
     assert "no reward.json among them" in fails(capsys, *fit(output=tmp_path / "other"))
+    error = fails(capsys, *fit(output=tmp_path / "missing" / "reward"))
+    assert "--output: no folder for" in error

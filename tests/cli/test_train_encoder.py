@@ -172,6 +172,8 @@ def test_an_interrupt_in_the_middle_of_a_step_waits_for_its_end(
         return real(self, batch)
 
     monkeypatch.setattr(Trainer, "_gradient", interrupt)
+    # A shell starts what runs in the background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     assert main([*command, str(cut)]) == 130
     assert "the same command goes on from step 13" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
