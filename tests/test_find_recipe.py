@@ -111,7 +111,7 @@ def test_the_best_span_is_the_best_of_all_pairs(tokenizer) -> None:
 def test_null_scores_are_merged_by_the_least_certain_slice(tokenizer) -> None:
     question = Question("1", "alpha omega", numbered(0, 20))
     pieces = qa.slices(tokenizer, question, longest=14, overlap=3)
-    logits = []
+    logits: list[tuple[torch.Tensor, torch.Tensor]] = []
     # what each slice gives to "missing", and to its second word as a span
     for missing, span in ((9.0, 1.0), (2.0, 5.0), (8.0, 3.0)):
         first = torch.full((len(pieces[len(logits)].places),), -9.0)
@@ -140,8 +140,8 @@ def write_questions(path: Path, count: int, seed: int, present: bool = False) ->
             words[place:place] = ["alpha", *middle, "omega"]
             start = len(" ".join([*words[:place], ""]))
             answers = [{"text": " ".join(["alpha", *middle, "omega"]), "answer_start": start}]
-        asked = {"id": str(number), "question": rng.choice(WORDS[:20]), "answers": answers}
-        asked |= {"is_impossible": not answers}
+        asked: dict[str, object] = {"id": str(number), "question": rng.choice(WORDS[:20])}
+        asked |= {"answers": answers, "is_impossible": not answers}
         paragraphs.append({"context": " ".join(words), "qas": [asked]})
     path.write_text(json.dumps({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}))
 
