@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -76,20 +75,6 @@ def make_utility(args: argparse.Namespace, reward: Reward) -> Utility:
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
     alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
     return Utility(reward, encoder, alpha, args.tokenize)
-
-
-def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) -> None:
-    """Find out before the work whether files can be written: flag -> path."""
-    from simile_plugin.files import refuse_overwriting_input
-
-    written: dict[str, str] = {}
-    for flag, path in outputs.items():
-        if path and (other := written.setdefault(os.path.realpath(path), flag)) != flag:
-            raise InputError(f"{flag}: {path} is what {other} writes; name another place")
-        if path and not os.path.isdir(os.path.dirname(path) or "."):
-            raise InputError(f"{flag}: no folder for {path}; make it first")
-        if path:
-            refuse_overwriting_input(path, [name for name in inputs if name], flag)
 
 
 def read_candidates(

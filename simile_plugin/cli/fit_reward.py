@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
@@ -103,19 +103,11 @@ def run(args: argparse.Namespace) -> int:
         read_judgements,
         steps,
     )
-    from simile_plugin.files import (
-        InputError,
-        Progress,
-        check_replaceable,
-        read_lines,
-        refuse_overwriting_input,
-    )
+    from simile_plugin.files import Progress, check_replaceable, read_lines
     from simile_plugin.reward import REWARD, save_learned
 
-    refuse_overwriting_input(args.output, [args.encoder, *args.judgements, *args.text])
+    check_outputs({"--output": args.output}, [args.encoder, *args.judgements, *args.text])
     check_replaceable(args.output, REWARD)
-    if not Path(args.output).parent.is_dir():
-        raise InputError(f"--output: no folder for {args.output}; make it first")
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]
     check_fit(files, texts)

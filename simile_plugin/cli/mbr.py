@@ -12,12 +12,12 @@ from simile_plugin.cli._lists import (
     LISTS,
     add_list_flags,
     add_reward_flags,
-    check_outputs,
     make_utility,
     one_line,
     read_candidates,
     write_choices,
 )
+from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from simile_plugin.cli._lists import check_outputs
+from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name, whole_number
 from simile_plugin.files import InputError
 

@@ -8,7 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.files import InputError, atomic_write, refuse_overwriting_input
+from simile_plugin.cli._outputs import check_outputs
+from simile_plugin.files import InputError, atomic_write
 
 if TYPE_CHECKING:
     from simile_plugin.report import Answer, Inputs
@@ -265,10 +266,7 @@ def _check_targets(inputs: Inputs, chosen: list[str]) -> None:
             raise InputError(
                 f"{flag}: got {path}; expected a name that ends in {' or '.join(endings)}"
             )
-        if path and not os.path.isdir(os.path.dirname(path) or "."):
-            raise InputError(f"{flag}: no folder for {path}; make it first")
-        if path:
-            refuse_overwriting_input(path, inputs.paths(), flag)
+    check_outputs({"--svg": args.svg, "--out": args.out, "--html": args.html}, inputs.paths())
     if args.out and _is_tsv(args.out) and "results" not in chosen:
         raise InputError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
 

@@ -11,11 +11,11 @@ from simile_plugin.cli._lists import (
     LISTS,
     add_list_flags,
     add_reward_flags,
-    check_outputs,
     make_utility,
     read_candidates,
     write_choices,
 )
+from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name, real_number
 from simile_plugin.files import InputError
 

@@ -114,7 +114,8 @@ class Portions:
         else:
             bound = min(portion.max_tokens or held, held) // 2
             smaller = [Portion(rows, bound)] if bound else []
-            self.max_tokens = min(self.max_tokens or bound, bound) if bound else self.max_tokens
+            if bound:
+                self.max_tokens = min(self.max_tokens or bound, bound)
         if smaller:
             logger.warning(
                 f"out of memory while scoring {rows.stop - rows.start} sentences; going on in "

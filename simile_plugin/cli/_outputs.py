@@ -1,0 +1,22 @@
+"""Whether what a command is to write can be written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from simile_plugin.files import InputError, refuse_overwriting_input
+
+
+def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) -> None:
+    """Find out before the work whether files or folders can be written: flag -> path."""
+    written: dict[str, str] = {}
+    for flag, path in outputs.items():
+        if not path:
+            continue
+        if (other := written.setdefault(os.path.realpath(path), flag)) != flag:
+            raise InputError(f"{flag}: {path} is what {other} writes; name another place")
+        if not Path(path).parent.is_dir():
+            raise InputError(f"{flag}: no folder for {path}; make it first")
+        refuse_overwriting_input(path, [name for name in inputs if name], flag)
