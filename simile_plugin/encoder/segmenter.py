@@ -7,13 +7,14 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
+from simile_plugin.encoder.words import Ints, Words
 from simile_plugin.files import InputError
 
 
@@ -89,6 +90,10 @@ class Preprocessing:
 class Segmenter:
     """Plain sentences -> sentencepiece ids, after preprocessing.
 
+    Words are segmented once and remembered, where a word's pieces cannot depend on its neighbours.
+    The ids are then those of sentencepiece, unless two segmentations of a word have the same
+    score but for rounding: it adds up scores from the sentence's beginning.
+
     Args:
         model_proto: bytes of a sentencepiece model (kept, so that it can be saved again).
         preprocessing: applied to each sentence first.
@@ -114,6 +119,7 @@ class Segmenter:
         self.model = read_piece_model(model_proto)
         self.unk_id = int(self._processor.unk_id())
         self._mark_id = int(self._processor.PieceToId(SPACE_MARK))
+        self._words = Words(self._rows) if self.model.segments_words_apart else None
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
@@ -138,33 +144,49 @@ class Segmenter:
         """Number of pieces."""
         return (len(self),)
 
-    def known(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
         """Which ids (P,) are not the unknown piece."""
         return ids != self.unk_id
 
-    def lengths(self, ids: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
         """Pieces of each sentence, (U,), unknown ones included."""
         return np.diff(offsets, append=len(ids))
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""
-        prepared = self.preprocessing.apply_all(sentences)
-        rows = self._processor.EncodeAsIds(prepared) if prepared else []
-        return [self._without_lone_marks(row) if self.unk_id in row else row for row in rows]
+        ids, offsets = self.encode_flat(sentences)
+        flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
+        return [flat[start:end] for start, end in pairwise(ends)]
 
-    def encode_flat(self, sentences: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """Segment sentences into one array, as EmbeddingBag takes it.
 
         Returns:
             ids (P,) of all pieces, and offsets (U,), where each sentence begins among them.
         """
-        rows = self.encode(sentences)
-        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+        if self._words is None:
+            ids, lengths = self._encode_whole(sentences)
+        else:
+            ids, lengths = self._words.flat(sentences)
+        self._remove_lone_marks(ids, lengths)
         return ids, np.cumsum(lengths) - lengths
 
-    def _without_lone_marks(self, row: list[int]) -> list[int]:
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
+        return rows
+
+    def _encode_whole(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        rows = self._rows(sentences)
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
+
+    def _remove_lone_marks(self, ids: Ints, lengths: Ints) -> None:
         # The bare word mark stands before an unknown word; were it the only known piece, any two
         # sentences of unknown words would have cosine 1.
-        lone = set(row) <= {self.unk_id, self._mark_id}
-        return [self.unk_id] * len(row) if lone else row
+        unknown = ids == self.unk_id
+        if not unknown.any():
+            return
+        row_of = np.arange(len(lengths)).repeat(lengths)
+        others = np.bincount(row_of[~unknown & (ids != self._mark_id)], minlength=len(lengths))
+        some = np.bincount(row_of[unknown], minlength=len(lengths)) > 0
+        ids[((others == 0) & some)[row_of]] = self.unk_id

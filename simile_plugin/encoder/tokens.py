@@ -10,16 +10,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder.words import Ints, Words
 from simile_plugin.files import InputError
-
-Ints = NDArray[np.int64]
 
 NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's
 TOKENS = ("sp", "word", *NGRAM_ORDERS)
@@ -29,7 +28,6 @@ VOCABULARY = "vocabulary.json"
 MIX = "+"  # between the parts of a mixture
 CHUNK = 20_000  # sentences counted at once
 PAD = " "  # stands before and after a sentence whose n-grams are taken
-MAX_WORDS = 1 << 18  # raw words that are remembered
 SEPARATOR = "\0"  # stands between sentences; preprocessing makes a space of it inside one
 
 
@@ -129,31 +127,19 @@ class WordTokenizer(_Vocabulary):
     def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
         super().__init__(types, preprocessing)
         self._id = {word: number for number, word in enumerate(self.types, 1)}
-        self._rows: dict[str, tuple[int, ...]] = {}
+        self._words = Words(self._ids_of)
 
     def __reduce__(self) -> tuple[type[WordTokenizer], tuple[list[str], Preprocessing]]:
         return WordTokenizer, (self.types, self.preprocessing)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,), and where each sentence begins among them, (U,)."""
-        rows = [self._row(sentence) for sentence in sentences]
-        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+        ids, lengths = self._words.flat(sentences)
         return ids, np.cumsum(lengths) - lengths
 
-    def _row(self, sentence: str) -> list[int]:
-        row: list[int] = []
-        for raw in sentence.split():
-            known = self._rows.get(raw)
-            row += self._learn(raw) if known is None else known
-        return row
-
-    def _learn(self, raw: str) -> tuple[int, ...]:
-        if len(self._rows) >= MAX_WORDS:
-            self._rows = {}
-        words = self.preprocessing.apply(raw).split()
-        found = self._rows[raw] = tuple(self._id.get(word, self.unk_id) for word in words)
-        return found
+    def _ids_of(self, raw: list[str]) -> list[list[int]]:
+        prepared = self.preprocessing.apply_all(raw)
+        return [[self._id.get(word, self.unk_id) for word in text.split()] for text in prepared]
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
         """Words of each sentence, (U,)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.files import InputError
-from simile_plugin.reward.words import Words
+from simile_plugin.reward.words import TokenWords
 
 BLEU_ORDER = 4
 BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
@@ -41,24 +41,24 @@ def check_tokenizer(name: str, flag: str) -> None:
         raise InputError(f"{flag}: sacreBLEU cannot use {name} here: {reason}") from error
 
 
-_WORDS: dict[str, Words] = {}
+_WORDS: dict[str, TokenWords] = {}
 
 
-def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> list[list[int]]:
-    """Ids of each sentence's tokens, comparable within this call.
+def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
+    """Ids of all tokens, comparable within this call, (P,), and each sentence's length (U,).
 
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
     no mark: it splits each word of a line as it splits the word alone.
     """
     tokenizer = _bleu_tokenizer(tokenize)
-    words = _WORDS.setdefault(tokenize, Words(lambda word: tokenizer(word).split()))
+    words = _WORDS.setdefault(tokenize, TokenWords(lambda word: tokenizer(word).split()))
     words.trim()
-    return [
-        words.ids(sentence)
-        if tokenize == "13a" and "\n" not in sentence  # a hyphen before it goes with it
-        else words.token_ids(words.split(sentence.rstrip()))
-        for sentence in sentences
-    ]
+    # A hyphen before the end of a line goes with it.
+    if tokenize == "13a" and not any("\n" in sentence for sentence in sentences):
+        return words.flat(sentences)
+    rows = [words.token_ids(words.split(sentence.rstrip())) for sentence in sentences]
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
 
 
 def list_statistics(
@@ -71,13 +71,11 @@ def list_statistics(
     """
     width = len(hyps[0]) if hyps else 0
     number = len(refs) * width
-    rows = bleu_token_ids([*chain.from_iterable(hyps), *refs], tokenize)
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    flat, lengths = bleu_token_ids([*chain.from_iterable(hyps), *refs], tokenize)
     stats = np.zeros((number, BLEU_STATS), dtype=np.int64)
     stats[:, 0], stats[:, 1] = lengths[:number], lengths[number:].repeat(width)
     for order in range(BLEU_ORDER):
         stats[:, 2 + BLEU_ORDER + order] = np.maximum(lengths[:number] - order, 0)
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
     sentences = np.concatenate([np.arange(len(refs)).repeat(width), np.arange(len(refs))])
     _count_matches(stats[:, 2 : 2 + BLEU_ORDER], flat, lengths, sentences)
     return torch.from_numpy(stats).view(len(refs), width, BLEU_STATS)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.reward.words import Words
+from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -35,7 +35,7 @@ def _split_word(word: str) -> tuple[str, ...]:
     return (word,)
 
 
-_WORDS = Words(_split_word)
+_WORDS = TokenWords(_split_word)
 
 
 def list_chrf_statistics(
@@ -79,7 +79,8 @@ def character_ids(texts: Sequence[str]) -> Ids:
 def word_ids(texts: Sequence[str]) -> Ids:
     """A number from 1 for each word, 0 after each text."""
     _WORDS.trim()
-    return np.array([number for text in texts for number in (*_WORDS.ids(text), 0)], dtype=np.int64)
+    ids, lengths = _WORDS.flat(texts)
+    return np.insert(ids, lengths.cumsum(), 0)
 
 
 def _count(units: Ids, sentences: Ids, refs: int, order: int) -> Ids:

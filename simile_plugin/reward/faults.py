@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, normalize, pad
 
 from simile_plugin.encoder import RewardEncoder
-from simile_plugin.reward.words import Words
+from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -114,24 +114,19 @@ class WordTable:
 
     def __init__(self, encoder: RewardEncoder, lexicon: Lexicon) -> None:
         self.encoder, self.lexicon = encoder, lexicon
-        self.words = Words(words_of)
+        self.words = TokenWords(words_of)
         self.filled = 1  # ids begin at 1
         self.vectors = torch.zeros(4096, encoder.dim)  # of length 1, or 0 where there is none
         self.facts = np.zeros((4096, 4))
         self.characters = np.zeros(4096, dtype=np.int64)
 
-    def rows(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Ids of the words of each sentence, comparable until the next call."""
-        if len(self.words.tokens) > KNOWN_WORDS:
-            self.words.clear()
-            self.words.tokens.clear()
+    def flat(self, sentences: Sequence[str]) -> tuple[Ids, Ids]:
+        """Ids of all words (P,), comparable until the next call, and each length (U,)."""
+        if self.words.trim(KNOWN_WORDS):
             self.filled = 1
-        known: dict[str, list[int]] = {}
-        for sentence in sentences:
-            if sentence not in known:
-                known[sentence] = self.words.ids(sentence)
+        found = self.words.flat(sentences)
         self._fill()
-        return [known[sentence] for sentence in sentences]
+        return found
 
     def _fill(self) -> None:
         tokens = self.words.tokens
@@ -190,9 +185,9 @@ class _Lists:
         return max(1, int(self.kinds.max()))
 
 
-def _lists(hyps: Sequence[list[int]], refs: Sequence[list[int]]) -> _Lists:
-    hyp_lengths, ref_lengths = (np.array([len(row) for row in rows]) for rows in (hyps, refs))
-    ids = np.fromiter(chain.from_iterable([*hyps, *refs]), dtype=np.int64)
+def _lists(table: WordTable, hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> _Lists:
+    ids, lengths = table.flat([*chain.from_iterable(hyps), *refs])
+    hyp_lengths, ref_lengths = np.split(lengths, [-len(refs)])
     sizes = hyp_lengths.reshape(len(refs), -1).sum(1)
     lists = np.arange(len(refs))
     own = np.concatenate([lists.repeat(sizes), lists.repeat(ref_lengths)])
@@ -223,8 +218,7 @@ def count_faults(
     if not size * candidates:
         shape = size, candidates
         return np.zeros((*shape, len(FAULTS))), np.zeros(shape, dtype=bool)
-    rows = table.rows([*refs, *chain.from_iterable(hyps)])
-    lists = _lists(rows[size:], rows[:size])
+    lists = _lists(table, hyps, refs)
     found = _matches(table, lists) | _counts(table, lists) | _lengths(table, lists)
     apart = 1 - sim.double().cpu().numpy()  # last: a GPU may still be at work on them
     apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0

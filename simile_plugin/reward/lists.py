@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -129,15 +130,12 @@ def add_similarity(
     ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
     found = encoder.embed_counted(list(index))
-    unknown, tokens = found.unknown.tolist(), found.tokens.tolist()
-    scores.unknown_pieces = sum(unknown[i] for rows in (ref_rows, *hyp_rows) for i in rows)
-    scores.tokens = sum(tokens[i] for rows in (ref_rows, *hyp_rows) for i in rows)
+    rows = torch.tensor([*ref_rows, *chain.from_iterable(hyp_rows)], dtype=torch.int64)
+    scores.unknown_pieces = int(found.unknown[rows].sum())
+    scores.tokens = int(found.tokens[rows].sum())
     vectors, lengths = found.vectors, found.lengths
-    ref_index, hyp_index = (
-        to_device(torch.tensor(rows, dtype=torch.int64), vectors.device)
-        for rows in (ref_rows, hyp_rows)
-    )
-    hyp_index = hyp_index.view(scores.bleu.shape)
+    rows = to_device(rows, vectors.device)
+    ref_index, hyp_index = rows[: len(refs)], rows[len(refs) :].view(scores.bleu.shape)
     scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
     scores.sim = cosine(vectors[ref_index].unsqueeze(1), vectors[hyp_index])
     scores.length_penalty = length_penalty(scores.ref_pieces.unsqueeze(1), scores.hyp_pieces)

@@ -7,7 +7,6 @@ the matches of all pairs are one product of two sparse 0/1 matrices, instead of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 import torch
@@ -20,9 +19,7 @@ from simile_plugin.reward.chrf import CHAR_ORDER, character_ids, sentence_chrf, 
 
 def pair_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a") -> Tensor:
     """Sentence BLEU of H candidates against R references: (H, R) float32 in [0, 1]."""
-    rows = bleu_token_ids([*hyps, *refs], tokenize)
-    lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    units = np.array([*chain.from_iterable(rows)], dtype=np.int64)
+    units, lengths = bleu_token_ids([*hyps, *refs], tokenize)
     matches, totals = _matches(units, lengths, len(hyps), BLEU_ORDER)
     shape = (len(hyps), len(refs), 1)
     hyp_lengths, ref_lengths = torch.from_numpy(lengths).split([len(hyps), len(refs)])

@@ -1,39 +1,34 @@
-"""Words that are remembered with the ids of their tokens, as a corpus repeats its words."""
+"""Words and sentences as numbers of their tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 
-KNOWN_WORDS = 2**18  # words that are remembered; some 40 MB
+from simile_plugin.encoder.words import Words
+
+KNOWN_TOKENS = 2**18  # remembered by default; some 40 MB
 
 
-class Words(dict[str, tuple[int, ...]]):
-    """word -> ids from 1 of its tokens, comparable until `trim`.
+class TokenWords(Words):
+    """Words whose tokens are numbered from 1 as they are met; comparable until `trim`.
 
     Args:
         split: a word's tokens.
     """
 
     def __init__(self, split: Callable[[str], Sequence[str]]) -> None:
-        super().__init__()
+        super().__init__(lambda words: map(self.token_ids, map(split, words)))
         self.split = split
         self.tokens: dict[str, int] = {}
-
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        found = self[word] = tuple(self.token_ids(self.split(word)))
-        return found
 
     def token_ids(self, tokens: Sequence[str]) -> list[int]:
         """Ids of tokens, old and new."""
         return [self.tokens.setdefault(token, len(self.tokens) + 1) for token in tokens]
 
-    def ids(self, sentence: str) -> list[int]:
-        """Ids of the tokens of a sentence's words, which white space separates."""
-        return [*chain.from_iterable(map(self.__getitem__, sentence.split()))]
-
-    def trim(self) -> None:
-        """Forget everything where it has become much."""
-        if len(self) + len(self.tokens) > KNOWN_WORDS:
-            self.clear()
+    def trim(self, most: int | None = None) -> bool:
+        """Forget everything if there are more tokens than `most`; whether there were."""
+        much = len(self.tokens) > (KNOWN_TOKENS if most is None else most)
+        if much:
+            self.forget()
             self.tokens.clear()
+        return much

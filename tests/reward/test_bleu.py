@@ -82,7 +82,7 @@ def test_nothing_to_count():
 
 
 def test_the_memory_of_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(words, "KNOWN_WORDS", 12)
+    monkeypatch.setattr(words, "KNOWN_TOKENS", 12)
     monkeypatch.setattr(bleu, "_WORDS", {})
     for start in range(0, 60, 5):
         new = [f"w{i}" for i in range(start, start + 5)]

@@ -95,8 +95,8 @@ def test_many_outputs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "KNOWN_WORDS", 12)
-    chrf._WORDS.clear()
+    monkeypatch.setattr(words, "KNOWN_TOKENS", 12)
+    monkeypatch.setattr(chrf, "_WORDS", words.TokenWords(chrf._split_word))
     for start in range(0, 60, 5):
         new = [f"w{i}" for i in range(start, start + 5)]
         found = list_chrf_statistics([[" ".join(new)]], [" ".join(new[:3])], 2)

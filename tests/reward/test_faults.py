@@ -268,7 +268,7 @@ def test_neighbours_groups_and_forgotten_words_change_nothing(table, monkeypatch
 def test_many_words_are_remembered(encoder):
     table = WordTable(encoder, LEXICON)
     words = [f"w{n}" for n in range(5000)]
-    rows = table.rows([" ".join(words)])[0]
+    rows, _ = table.flat([" ".join(words)])
     assert len(table.vectors) == 8192 and len({*rows}) == 5000
     last = encoder.embed_text(["w4999"])[0]
     assert torch.allclose(table.vectors[rows[-1]], last / last.norm(), atol=1e-6)

@@ -1,0 +1,71 @@
+"""Words that are remembered with the ids of their tokens, as a corpus repeats its words."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+KNOWN_IDS = 2**20  # that are remembered; some 50 MB with their words
+
+
+class Words(dict[str, int]):
+    """word -> its row of ids. Threads may share it.
+
+    Args:
+        ids_of: ids of each word's tokens, for many words.
+    """
+
+    def __init__(self, ids_of: Callable[[list[str]], Iterable[Iterable[int]]]) -> None:
+        super().__init__()
+        self._ids_of = ids_of
+        self._lock = threading.Lock()
+        self._new: list[str] = []
+        self._ids, self._starts = array("q"), array("q", [0])
+
+    def __missing__(self, word: str) -> int:
+        self._new.append(word)
+        row = self[word] = len(self)
+        return row
+
+    def _learn(self) -> None:
+        """Find the ids of new words: all at once, as text without spaces has many."""
+        try:
+            for ids in self._ids_of(self._new):
+                self._ids.extend(ids)
+                self._starts.append(len(self._ids))
+        except BaseException:
+            self.forget()  # rows without ids would stay behind
+            raise
+        self._new.clear()
+
+    def flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """All ids (P,) of the sentences' words, which white space separates, and lengths (U,)."""
+        with self._lock:
+            if len(self._ids) > KNOWN_IDS:
+                self.forget()
+            split = [sentence.split() for sentence in sentences]
+            counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
+            words = map(self.__getitem__, chain.from_iterable(split))
+            rows = np.fromiter(words, dtype=np.int64, count=int(counts.sum()))
+            if self._new:
+                self._learn()
+            starts = np.frombuffer(self._starts, dtype=np.int64)
+            first, lengths = starts[rows], starts[rows + 1] - starts[rows]
+            ends = np.concatenate([[0], lengths.cumsum()])
+            at = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
+            # A buffer of no length is none for numpy; nothing is asked of it then.
+            ids = np.frombuffer(self._ids, dtype=np.int64)[at] if len(at) else at
+            return ids, np.diff(ends[counts.cumsum()], prepend=0)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.clear()
+        self._new.clear()
+        self._ids, self._starts = array("q"), array("q", [0])
