@@ -303,3 +303,10 @@ def test_kept_torch_is_pinned_as_it_is(tmp_path: Path) -> None:
     assert "torch==2.13.0" not in lines
     assert not any(line.startswith("numpy==") for line in lines)
     assert "fairseq-fixed==0.12.3.1" in lines
+
+
+def test_every_recipe_can_be_started() -> None:
+    scripts = sorted((ROOT / "recipes").rglob("*.sh"))
+    own = [path for path in scripts if path.read_text(encoding="utf-8").startswith("#!")]
+    assert len(own) > 20
+    assert not [path for path in own if not os.access(path, os.X_OK)]
