@@ -23,7 +23,7 @@ from simile_plugin.fairseq_training.config import (
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
-from simile_plugin.fairseq_training.metrics import note_memory, on_host, reduce_metrics
+from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
 from simile_plugin.files import InputError
@@ -35,7 +35,15 @@ from simile_plugin.reward import (
     signature,
     word_credit,
 )
-from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
+from simile_plugin.risk import (
+    Portion,
+    Portions,
+    RiskSet,
+    Scored,
+    Stopwatch,
+    on_host,
+    sums_over_sentences,
+)
 
 logger = logging.getLogger(__name__)
 

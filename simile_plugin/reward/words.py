@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from simile_plugin.encoder.words import Words
+from simile_plugin.encoder import Words
 
 KNOWN_TOKENS = 2**18  # remembered by default; some 40 MB
 

@@ -145,3 +145,14 @@ def repeated_bigrams(hyps: list[list[str]]) -> dict[str, float]:
     total = sum(max(0, len(sentence) - 1) for sentence in words)
     distinct = sum(len(set(pairwise(sentence))) for sentence in words)
     return {"bigrams": float(total), "repeated_bigrams": float(total - distinct)}
+
+
+def on_host(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbers and tensors by name, with the tensors on the CPU: one copy for all of them."""
+    tensors = {k: v for k, v in values.items() if isinstance(v, Tensor) and v.device.type != "cpu"}
+    if not tensors:
+        return values
+    copy = torch.cat([value.flatten().double() for value in tensors.values()]).cpu()
+    parts = copy.split([value.numel() for value in tensors.values()])
+    pairs = zip(tensors.items(), parts, strict=True)
+    return values | {name: part.view(v.shape).to(v.dtype) for (name, v), part in pairs}
