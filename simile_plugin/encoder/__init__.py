@@ -33,6 +33,7 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
+from simile_plugin.encoder.words import Words
 from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ __all__ = [
     "Segmenter",
     "SequenceComposer",
     "Tokenizer",
+    "Words",
     "check_kind",
     "convert_published",
     "cosine",
