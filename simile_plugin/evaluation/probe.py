@@ -47,8 +47,12 @@ HYPS_AT_ONCE = 8192
 SEARCH_STEPS, SEARCH_REFS = 20, 200  # bounds of the search for a fixed text
 
 
-def reward_scores(reward: Reward, encoder: RewardEncoder | None) -> Scores:
-    """A --reward as a function of lists; it raises InputError for a number that is not finite."""
+def reward_scores(reward: Reward, encoder: RewardEncoder | None, tokenize: str = "13a") -> Scores:
+    """A --reward as a function of lists; it raises InputError for a number that is not finite.
+
+    Args:
+        tokenize: sacreBLEU tokeniser of BLEU.
+    """
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
         shape = len(lists), len(lists[0])
@@ -58,8 +62,8 @@ def reward_scores(reward: Reward, encoder: RewardEncoder | None) -> Scores:
             if not torch.isfinite(found).all():
                 raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
         elif encoder is None or "bleu" in reward.weights or reward.chrf_words is not None:
-            words, learned = reward.chrf_words, reward.learned
-            parts = score_lists(lists, refs, encoder, chrf_words=words, learned=learned)
+            wanted = reward.chrf_words, reward.learned
+            parts = score_lists(lists, refs, encoder, SIMILE_ALPHA, tokenize, *wanted)
             found = reward.from_scores(parts)
         else:  # BLEU would take most of the time
             parts = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
