@@ -33,6 +33,7 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
+from simile_plugin.encoder.unspaced import split_parts, split_words
 from simile_plugin.encoder.words import Words
 from simile_plugin.files import imported_later
 
@@ -103,6 +104,8 @@ __all__ = [
     "possible_tokens",
     "read_published",
     "save_encoder",
+    "split_parts",
+    "split_words",
     "to_device",
     "types_of",
     "usable_device",

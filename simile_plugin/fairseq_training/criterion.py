@@ -11,7 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import to_device
+from simile_plugin.encoder import split_words, to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -167,7 +167,9 @@ class SimileRiskCriterion(FairseqCriterion):
         scored, judgement = Scored.cat(found), judge_once()
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, judgement, scored)
-        sums = sums_over_sentences(scored, judgement.hyps, judgement.scores, tokens)
+        hyps, scores = judgement.hyps, judgement.scores
+        best = [split_words(row[1]) for row in hyps]
+        sums = sums_over_sentences(scored, hyps, best, scores, tokens)
         times = {f"seconds_{name}": value for name, value in self.clock.seconds.items()}
         held = {"length_multiplier": len(tokens) * self.length_control.multiplier}
         return loss, len(tokens), sums | times | held

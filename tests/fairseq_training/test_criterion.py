@@ -63,6 +63,16 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monkeypatch):
+    def lists(rows, tags):
+        return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
+
+    criterion = make_criterion()
+    monkeypatch.setattr(criterion.target_text, "lists", lists)
+    *_, log = forward(criterion, make_sample(task))
+    assert (log["bigrams"], log["repeated_bigrams"]) == (3 * 5, 3 * 1)
+
+
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)

@@ -73,6 +73,14 @@ def test_only_eligible_sentences_are_drawn() -> None:
         draw_study(pair, refs, None, DrawSettings(10), ("A", "B"))
 
 
+def test_letters_count_where_there_are_no_spaces() -> None:
+    refs = ["他付了钱。", "鹭。"]  # 5 words and 2
+    outputs = {"a": refs, "b": ["他付钱了。", "一只鹭。"]}
+    systems = [System(name, (name,), (tuple(lines),)) for name, lines in outputs.items()]
+    study = draw_study(systems, refs, None, DrawSettings(1, 3, 25), ("a", "b"))
+    assert {item.reference for item in study.items} == {"他付了钱。"}
+
+
 def test_equal_outputs_are_one_item() -> None:
     study = study_of()
     by_line: dict[int, list[str]] = {}

@@ -14,9 +14,9 @@ from simile_plugin.report.inputs.texts import Read, Sentences, tokenised
 Tag = Callable[[str, Sentences], Sentences]  # path of a text, its tokens -> its tags
 DEFAULT_MODEL = "en_core_web_sm"
 HOW = (
-    "give --tags SUFFIX, files beside the texts with a coarse tag for each 13a token, separated by "
-    f"spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or another model "
-    "by --spacy-model); or pip install textblob, which brings its own English tagger"
+    "give --tags SUFFIX, files beside the texts with a coarse tag for each token (--tokenize), "
+    f"separated by spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or "
+    "another model by --spacy-model); or pip install textblob, which brings its own English tagger"
 )
 # Penn tags by how they begin, as the universal tags that spaCy gives; auxiliaries are verbs here.
 UNIVERSAL = {
@@ -177,7 +177,7 @@ def read_tags(
         if len(own) != len(words):
             raise InputError(
                 f"{flag}: {path}:{number}: has {len(own)} tags for {len(words)} tokens; expected "
-                "one for each token of sacreBLEU's 13a tokeniser"
+                "one for each token of sacreBLEU's tokeniser (--tokenize)"
             )
     return tags
 
