@@ -64,8 +64,9 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "append the n-best lists of validations before the first update to this file, "
-            "with their costs, one JSON object a line (simile report --only costs reads it)"
+            "help": "append the n-best lists of the first validation set before the first update "
+            "to this file, with their costs, one JSON object a line (simile report --only costs "
+            "reads it)"
         },
     )
 

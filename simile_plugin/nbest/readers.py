@@ -260,7 +260,7 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
     hyps = _strings(content["hyps"], f"{where}: hyps")
     texts = {
         key: _strings([content[key]], f"{where}: {key}")[0]
-        for key in ("ref", "src")
+        for key in ("ref", "src", "source")
         if key in content
     }
     columns = {
@@ -279,7 +279,8 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
                 "one for each of hyps"
             )
     scores = columns.pop("scores", ())
-    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, texts.get("src"))
+    src = texts.get("src", texts.get("source"))  # --risk-dump's name for it
+    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, src)
 
 
 def _strings(values: Any, where: str) -> tuple[str, ...]:

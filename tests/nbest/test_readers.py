@@ -61,6 +61,12 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
     ]
 
 
+def test_sources_by_either_name(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text(dumped(0, src="eins") + "\n" + dumped(1, source="ein") + "\n")
+    assert [one.src for one in read_lists(str(path), "LISTS")] == ["eins", "ein"]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
