@@ -25,7 +25,7 @@ from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
-from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
+from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer, moses_mark
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     ListScores,
@@ -101,8 +101,8 @@ class SimileRiskCriterion(FairseqCriterion):
             standardised=cfg.risk_standardised,
         )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
-        self.target_text = target_text(cfg, task)
-        self.source_text = TargetText(task.source_dictionary)
+        self.target_text = text_of(cfg, task, "target", cfg.risk_post_process)
+        self.source_text = text_of(cfg, task, "source")
         self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
         if cfg.risk_credit == "token":
             check_credit(self.reward, self._encoder.module)
@@ -118,6 +118,12 @@ class SimileRiskCriterion(FairseqCriterion):
         scored = signature(encoder, self.cfg.simile_alpha) if encoder else "no encoder"
         logger.info(f"reward: {self.cfg.reward} ({scored})")
         logger.info(f"target text: post-process {self.target_text.post_process}")
+        mark = moses_mark(self.target_text.symbols)
+        if mark and self.cfg.risk_detok == "none":
+            logger.warning(
+                f"the target dictionary has Moses' {mark}, which is scored as it stands; give "
+                "--risk-detok moses if the text was tokenised by Moses"
+            )
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
@@ -309,8 +315,8 @@ def check_credit(reward: Reward, encoder: Any) -> None:
     check_words_add_up(encoder)
 
 
-def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
-    """How target ids become the strings that are scored."""
-    language = getattr(settings_of(task), "target_lang", None) or "en"
+def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:
+    """How ids become strings, of the side "target" (what is scored) or "source"."""
+    language = getattr(settings_of(task), f"{side}_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
-    return TargetText(task.target_dictionary, cfg.risk_post_process, detokenize)
+    return TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)

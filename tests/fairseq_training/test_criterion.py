@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import sys
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -425,6 +427,37 @@ def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog
     found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
     assert said in caplog.text
     assert (found.item() == plain.item()) is ("ignored" in said)
+
+
+def test_text_with_the_marks_of_moses_is_warned_of(make_criterion, task, caplog):
+    make_criterion()
+    assert "Moses" not in caplog.text
+    task.target_dictionary.add_symbol("&apos;s")
+    make_criterion()
+    assert "the target dictionary has Moses' &apos;s, which is scored as it stands" in caplog.text
+
+
+def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkeypatch):
+    class Detokenizer:
+        def __init__(self, lang):
+            self.lang = lang
+
+        def detokenize(self, tokens):
+            return f"{self.lang}: {'-'.join(tokens)}"
+
+    fake = SimpleNamespace(MosesDetokenizer=Detokenizer)
+    monkeypatch.setitem(sys.modules, "sacremoses", fake)
+    task.cfg.source_lang = "de"
+    criterion = make_criterion(risk_detok="moses")
+    row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
+    assert criterion.target_text.strings([row]) == ["en: red-house"]
+    assert criterion.source_text.strings([row]) == ["de: red-house"]
+
+
+def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):
+    task.cfg.eval_bleu = True
+    make_criterion()
+    assert "--eval-bleu: costs a second search and is not logged" in caplog.text
 
 
 def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch):
