@@ -129,8 +129,9 @@ def analyse_lexical(
         order = sorted(totals, key=lambda tag: (-totals[tag], tag))
         tables["pos"] = _rows(by_tag, order)
     names_of_pairs = tuple(pair.language_pair for pair in pairs)
-    made = html_folders or {}, tuple(notes), resamples, seed
-    return LexicalResult(*names, names_of_pairs, tables, *made)
+    return LexicalResult(
+        *names, names_of_pairs, tables, html_folders or {}, tuple(notes), resamples, seed
+    )
 
 
 def _rows(
