@@ -237,7 +237,7 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if number == len(lines):
+            if number == len(lines) and not line.rstrip().endswith("}"):  # cut short
                 break
             reason = getattr(error, "msg", str(error))
             raise InputError(f"{flag}: {path}:{number}: not JSON: {reason}") from error

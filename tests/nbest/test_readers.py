@@ -85,6 +85,7 @@ def test_sources_by_either_name(tmp_path: Path) -> None:
         ),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
+        ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
         ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
         (
             ['{"id": 1}'],

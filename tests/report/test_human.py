@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import random
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -185,6 +186,8 @@ def test_means_by_hand(tmp_path: Path) -> None:
     answer = answer_ratings(found)
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
+    sure = replace(found, pairs=(replace(compared, p_value=1e-4),))
+    assert "<0.001" in render_text(answer_ratings(sure))
     json.dumps(answer.data, allow_nan=False)
 
 

@@ -88,13 +88,15 @@ def read_pair(
         ref_kind, system_kind, read: how to read the files, see `systems.read_sentences`.
 
     Raises:
-        InputError: for files that are not parallel.
+        InputError: for files that are not parallel, or references without a word.
     """
     refs = read_sentences(files.ref, flag, ref_kind, read)
     named = {"first": files.first, "second": files.second}
     ref_name = f"the reference {files.ref}"
     first, second = read_systems(flag, named, system_kind, refs, ref_name, read)
     texts = [tokenised(tokenize, text) for text in (tuple(refs), *first.outputs, *second.outputs)]
+    if not any(texts[0]):
+        raise InputError(f"{flag}: {ref_name} has no words; expected a translation a line")
     paths = [files.ref, *files.first, *files.second]
     tags = [tag(path, text) for path, text in zip(paths, texts, strict=True)] if tag else None
     count = len(files.first) + 1

@@ -22,6 +22,7 @@ ASKED_BY = ("reward",)
 PICTURED = True
 
 METEOR = "meteor"
+ROUNDING = 1e-6  # rewards are made in float32: a rise below this is none
 SEARCH_WORDS = 50  # of the fixed text; a page is not worth the minute that simile probe takes
 
 
@@ -162,7 +163,7 @@ def _by_kind(found: Mapping[str, Probed], title: str, cell: Callable[[Change], o
 
 def _change(of: Change) -> Cell:
     text = f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"
-    return Cell(text, of.mean, "bad" if not of.harmless and of.low > 0 else "")
+    return Cell(text, of.mean, "bad" if not of.harmless and of.low > ROUNDING else "")
 
 
 def _number(value: float | None, form: str) -> str:
@@ -174,7 +175,7 @@ def _sentences(found: Mapping[str, Probed]) -> list[str]:
     told = []
     for name, probed in found.items():
         harms = {kind: of for kind, of in probed.changes.items() if not of.harmless}
-        paid = [kind for kind, of in harms.items() if of.low > 0]
+        paid = [kind for kind, of in harms.items() if of.low > ROUNDING]
         least = max(harms, key=lambda kind: harms[kind].mean)
         if paid:
             told.append(f"{name} rises on average by {', '.join(paid)}: training can win by it.")
