@@ -18,6 +18,7 @@ from simile_plugin.encoder.kinds import (
     COMBINE,
     MIXTURES,
     RECURRENT,
+    TRANSFORMER,
     check_kind,
     possible_tokens,
 )
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         usable_device,
     )
     from simile_plugin.encoder.sentence_transformer import MODULES
+    from simile_plugin.encoder.transformer import LONGEST, TransformerComposer, sinusoids
 
 __all__ = [
     "AT_ONCE",
@@ -69,6 +71,7 @@ __all__ = [
     "CONFIG",
     "CONTROL",
     "EMBEDDINGS",
+    "LONGEST",
     "MIX",
     "MIXTURES",
     "MODEL2VEC",
@@ -77,6 +80,7 @@ __all__ = [
     "SENTENCE_TRANSFORMERS",
     "SPACE_MARK",
     "TOKENS",
+    "TRANSFORMER",
     "UNKNOWN",
     "BagComposer",
     "Composer",
@@ -88,6 +92,7 @@ __all__ = [
     "Segmenter",
     "SequenceComposer",
     "Tokenizer",
+    "TransformerComposer",
     "check_kind",
     "convert_published",
     "cosine",
@@ -101,6 +106,7 @@ __all__ = [
     "possible_tokens",
     "read_published",
     "save_encoder",
+    "sinusoids",
     "to_device",
     "types_of",
     "usable_device",
@@ -114,6 +120,7 @@ __getattr__ = imported_later(
         "models",
         "format",
         "sentence_transformer",
+        "transformer",
         "convert.export",
         "convert.published",
     ),
