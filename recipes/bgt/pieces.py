@@ -15,10 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from simile_plugin.encoder import Preprocessing, Segmenter
+from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
 from simile_plugin.files import InputError, atomic_write, read_bytes, read_rows
-
-CONTROL_PIECES = 3  # unknown, begin and end, which fairseq's dictionary has of its own
 
 
 def read_pairs(path: str, flag: str) -> list[tuple[str, str]]:
@@ -54,8 +52,11 @@ def segment(args: argparse.Namespace) -> None:
             with atomic_write(folder / f"{name}.{language}") as stream:
                 for row in segmenter.encode(sentences):
                     stream.write(" ".join(segmenter.model.pieces[i] for i in row) + "\n")
+    model = segmenter.model
     with atomic_write(folder / "dict.txt") as stream:
-        stream.writelines(f"{piece} 1\n" for piece in segmenter.model.pieces[CONTROL_PIECES:])
+        for piece, kind in zip(model.pieces, model.types, strict=True):
+            if kind not in (CONTROL, UNKNOWN):  # fairseq has its own of these
+                stream.write(f"{piece} 1\n")
 
 
 def main() -> int:

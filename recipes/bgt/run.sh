@@ -17,7 +17,8 @@
 #   UPDATES    2000     of each model (paper: 20 epochs of a million pairs)
 #   ANNEAL     1000     updates in which the KL term's weight grows to 1 (paper: 65536)
 #   TOKENS     8000     of a side in an update, in batches of 2000 (paper: 25000 and 50000)
-#   LR         1e-3     after 400 updates, then as 1 / sqrt(update) (paper: 5e-4 after 4000)
+#   LR         1e-3     after WARMUP updates, then as 1 / sqrt(update) (paper: 5e-4)
+#   WARMUP     400      (paper: 4000)
 #   SIZE       "--bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4"
 #   SP_STEPS   10000    minibatches of SP
 #   TEST       prefix of held-out bitext for retrieval; default: tatoeba-de-en/test of SIMILE_DATA
@@ -80,11 +81,10 @@ collect() { # PAIRS PIECES TEST STS PREFIXES...
         --exclude "${excluded[@]}" --output "$WORK/all.tsv"
     python "$HERE/pieces.py" split "$WORK/all.tsv" --pairs "$1" \
         --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv"
-    rm "$WORK/raw.tsv" "$WORK/all.tsv"
+    rm -f "$WORK/raw.tsv" "$WORK/all.tsv"
     simile binarize-pairs "$WORK/train.tsv" --vocab-size "$2" --overwrite --output "$WORK/pairs.bin"
-    cp "$WORK/pairs.bin/sentencepiece.model" "$WORK/sentencepiece.model"
     python "$HERE/pieces.py" segment --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv" \
-        --sentencepiece "$WORK/sentencepiece.model" -s "$SRC" -t "$TGT" --output "$WORK/pieces"
+        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" -s "$SRC" -t "$TGT" --output "$WORK/pieces"
     rm -rf "${WORK:?}/bin"
     logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$SRC" -t "$TGT" --joined-dictionary \
         --srcdict "$WORK/pieces/dict.txt" --trainpref "$WORK/pieces/train" \
@@ -96,7 +96,7 @@ train_sp() { # SEED STEPS
         --steps "$2" --seed "$1" --overwrite --output "$WORK/encoder/sp.$1"
 }
 
-train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR SIZE...
+train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
     local run=$WORK/$1.$2 flags=(--bgt-ablation "$1")
     case $1 in
     bgt) flags=() ;;
@@ -106,13 +106,14 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR SIZE...
     begin "$run" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
     [ -e "$run/checkpoint_last.pt" ] || rm -f "$WORK/logs/$1.$2.log"
     logged "$WORK/logs/$1.$2.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
-        --user-dir "$ROOT/user_dir" --task bgt --arch bgt --criterion bgt "${flags[@]}" "${@:7}" \
+        --user-dir "$ROOT/user_dir" --task bgt --arch bgt --criterion bgt "${flags[@]}" "${@:8}" \
         --kl-anneal-updates "$4" --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$6" \
-        --lr-scheduler inverse_sqrt --warmup-updates 400 --clip-norm 5 --seed "$2" \
+        --lr-scheduler inverse_sqrt --warmup-updates "$7" --clip-norm 5 --seed "$2" \
         --max-tokens 2000 --update-freq "$((($5 + 1999) / 2000))" --max-update "$3" \
+        --num-workers 0 \
         --save-dir "$run" --no-epoch-checkpoints --log-format simple --log-interval 100
     python "$HERE/export.py" "$run/checkpoint_last.pt" --data "$WORK/bin" \
-        --sentencepiece "$WORK/sentencepiece.model" --output "$WORK/encoder/$1.$2"
+        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2"
 }
 
 evaluate() { # SYSTEM.SEED CONFIG TEST STS...
@@ -131,7 +132,7 @@ train_one() { # SYSTEM SEED
         AFTER=collect once "sp.$2" train_sp "$2" "${SP_STEPS:-10000}"
     else
         AFTER=collect once "$1.$2" train_bgt "$1" "$2" "${UPDATES:-2000}" "${ANNEAL:-1000}" \
-            "${TOKENS:-8000}" "${LR:-1e-3}" "${size[@]}"
+            "${TOKENS:-8000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
     fi
 }
 
