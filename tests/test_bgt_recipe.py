@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -45,10 +46,11 @@ def test_pieces_are_those_of_the_encoder(
     files: tuple[Path, Path], tmp_path: Path, control: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = io.BytesIO()
-    numbers = {} if control else {"bos_id": -1, "eos_id": -1}  # as simile binarize-pairs
+    settings: dict[str, Any] = {"vocab_size": 90, "hard_vocab_limit": False, "minloglevel": 2}
+    if not control:
+        settings |= {"bos_id": -1, "eos_id": -1}  # as simile binarize-pairs
     sentencepiece.SentencePieceTrainer.train(
-        **{"sentence_iterator": iter(SENTENCES), "model_writer": trained, "vocab_size": 90},
-        **{"hard_vocab_limit": False, "minloglevel": 2, **numbers},
+        sentence_iterator=iter(SENTENCES), model_writer=trained, **settings
     )
     (tmp_path / "m").write_bytes(trained.getvalue())
     words = ("--train", files[0], "--held-out", files[1], "--sentencepiece", tmp_path / "m")

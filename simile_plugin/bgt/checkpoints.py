@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -32,9 +33,8 @@ def read_bgt(path: str, data: str) -> Any:
     from fairseq import checkpoint_utils
 
     from simile_plugin.bgt.model import BgtModel
-    from simile_plugin.bgt.task import BgtTask
 
-    assert BgtTask  # its import registers the task
+    import_module("simile_plugin.bgt.registration")
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     arch = getattr((state.get("cfg") or {}).get("model"), "_name", None)
     if arch != "bgt":

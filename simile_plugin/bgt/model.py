@@ -141,13 +141,11 @@ class BgtModel(BaseFairseqModel):
         self.embed = nn.Embedding(len(dictionary), dim, self.pad)
         nn.init.normal_(self.embed.weight, std=dim**-0.5)
         nn.init.zeros_(self.embed.weight[self.pad])
-        self.semantic = self._network()
-        count = 2 if self.variant.language else 0
-        self.language = nn.ModuleList(self._network() for _ in range(count))
+        first, *others = [self._network() for _ in range(3 if self.variant.language else 1)]
         if cfg.bgt_one_decoder:
-            for other in self.language:
-                own = other.composer.layers[-1]
-                other.composer.layers = nn.ModuleList([*self.semantic.composer.layers[:-1], own])
+            for composer in (other.composer for other in others):
+                composer.layers = nn.ModuleList([*first.composer.layers[:-1], composer.layers[-1]])
+        self.semantic, self.language = first, nn.ModuleList(others)
         sizes = dim, cfg.bgt_heads, cfg.bgt_ffn, cfg.bgt_decoder_layers, cfg.dropout
         width = 2 * latent if self.variant.language else latent
         sides = len(self.variant.sides)
@@ -189,7 +187,7 @@ class BgtModel(BaseFairseqModel):
         """What fairseq tells before every update."""
         self.updates = num_updates
 
-    def read(self, network: InferenceNetwork, tokens: Tensor) -> Posterior:
+    def read(self, network: nn.Module, tokens: Tensor) -> Posterior:
         """q(z | x) of sentences (B, T) of ids, each with its end, padded behind."""
         posterior: Posterior = network(self.embed(tokens), tokens.ne(self.pad).sum(1) - 1)
         return posterior

@@ -45,7 +45,7 @@ def exported(model: BgtModel, spm_proto: bytes) -> Encoder:
 def test_vectors_are_the_models_means(spm_proto: bytes, flags: dict[str, Any]) -> None:
     model = make_trained(spm_proto, **flags)
     encoder = export_encoder(model, spm_proto)
-    ids = Voices(model, encoder.segmenter).ids(SENTENCES)
+    ids = Voices(model, Segmenter(spm_proto, Preprocessing())).ids(SENTENCES)
     means = model.read(model.semantic, ids).mean.detach()
     torch.testing.assert_close(encoder.embed_text(SENTENCES), means)
 
@@ -55,7 +55,7 @@ def test_pieces_that_the_dictionary_lacks_are_read_as_the_model_reads_them(
 ) -> None:
     model = make_trained(spm_proto, leave_out=5)
     encoder = export_encoder(model, spm_proto)
-    ids = Voices(model, encoder.segmenter).ids(SENTENCES)
+    ids = Voices(model, Segmenter(spm_proto, Preprocessing())).ids(SENTENCES)
     assert bool((ids == model.dictionary.unk()).any())
     means = model.read(model.semantic, ids).mean.detach()
     torch.testing.assert_close(encoder.embed_text(SENTENCES), means)

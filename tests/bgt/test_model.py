@@ -12,7 +12,7 @@ from simile_plugin.files import InputError
 from tests.fairseq_models import make_model, make_sample
 from tests.fairseq_models import make_task as make_any_task
 
-SMALL = {
+SMALL: dict[str, Any] = {
     **{"bgt_dim": 16, "bgt_latent": 6, "bgt_encoder_layers": 2, "bgt_ffn": 32, "bgt_heads": 2},
     "dropout": 0.0,
 }
