@@ -14,9 +14,10 @@
 #   SEEDS      "1 2 3"
 #   PAIRS      60000    pairs that are trained on, at most
 #   PIECES     4000     of the joint vocabulary (paper: 20000)
-#   UPDATES    2000     of each model (paper: 20 epochs of a million pairs)
-#   ANNEAL     1000     updates in which the KL term's weight grows to 1 (paper: 65536)
-#   TOKENS     8000     of a side in an update, in batches of 2000 (paper: 25000 and 50000)
+#   UPDATES    1500     of each model (paper: 20 epochs of a million pairs)
+#   ANNEAL     4500     updates in which the KL term's weight would grow to 1: as in the paper (65536),
+#                       training ends before
+#   TOKENS     2000     of a side in an update, in steps of 2000 (paper: 25000, without prior 50000)
 #   LR         1e-3     after WARMUP updates, then as 1 / sqrt(update) (paper: 5e-4)
 #   WARMUP     400      (paper: 4000)
 #   SIZE       "--bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4"
@@ -131,8 +132,8 @@ train_one() { # SYSTEM SEED
     if [ "$1" = sp ]; then
         AFTER=collect once "sp.$2" train_sp "$2" "${SP_STEPS:-10000}"
     else
-        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "${UPDATES:-2000}" "${ANNEAL:-1000}" \
-            "${TOKENS:-8000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
+        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "${UPDATES:-1500}" "${ANNEAL:-4500}" \
+            "${TOKENS:-2000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
     fi
 }
 
