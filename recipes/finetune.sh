@@ -27,6 +27,10 @@ esac
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ -f "$checkpoint" ] || die "MLE-CHECKPOINT: no such file: $checkpoint"
 [ -d "$encoder" ] || die "ENCODER: no such folder: $encoder"
+best=(--best-checkpoint-metric bleu --maximize-best-checkpoint-metric)
+case " $*" in
+*" --best-checkpoint-metric"*) best=() ;; # the second flag cannot be taken back
+esac
 
 setup_venv
 mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$checkpoint")
@@ -40,7 +44,7 @@ PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model
     --batch-size 30 --required-batch-size-multiple 1 --max-epoch 10 \
     --validate-interval-updates 500 --save-interval-updates 500 --keep-interval-updates 3 \
     --no-epoch-checkpoints --patience 10 \
-    --best-checkpoint-metric bleu --maximize-best-checkpoint-metric "$@" 2>&1 |
+    "${best[@]}" "$@" 2>&1 |
     tee -a "$save_dir/train.log"
-say "Best checkpoint by validation BLEU: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
+say "Best checkpoint on validation: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
 say "Chart of both validation costs: simile report --log SIMILE=$save_dir/train.log --svg curves.svg"

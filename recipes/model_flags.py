@@ -24,6 +24,8 @@ from simile_plugin.files import InputError
 USER_DIR = Path(__file__).resolve().parents[1] / "user_dir"
 # Where the files of another run lay; the weights come from the checkpoint anyway.
 FILE_FLAGS = {"encoder_embed_path", "decoder_embed_path", "pretrained_checkpoint"}
+# Flags of the task, with their default, that size an fconv's embeddings of positions.
+POSITIONS = {"--max-source-positions": 1024, "--max-target-positions": 1024}
 
 
 def saved_arguments(path: str) -> argparse.Namespace:
@@ -54,6 +56,9 @@ def model_flags(arguments: argparse.Namespace) -> list[str]:
     """--arch and each model flag whose value differs from the architecture's own."""
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS, allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arguments.arch].add_args(parser)
+    for name, default in POSITIONS.items():
+        if name not in parser._option_string_actions:  # a transformer has them itself
+            parser.add_argument(name, default=default)
     defaults = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[arguments.arch](defaults)
     flags = [f"--arch={arguments.arch}"]

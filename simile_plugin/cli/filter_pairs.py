@@ -14,7 +14,9 @@ it, in this order:
   near-duplicate  --near-duplicates: one came before that differs only in case, digits,
                   punctuation and spaces
 
-All but --score-column look at sentences that are lowercased, with punctuation split off.
+All but --score-column look at sentences that are lowercased, with punctuation split off. In scripts
+without spaces (Chinese, Japanese, Thai and others) each letter counts as a word: there paraphrases
+have more trigrams in common, and --max-overlap is to be higher (--deciles shows what it removes).
 --deciles sorts all pairs into ten folds by each score that a filter looks at (--score-column or
 --encoder; words of the longer side; overlap), to three digits, and says what every filter would
 remove of each, were it the only one: which bound to choose, and which filters do the same.

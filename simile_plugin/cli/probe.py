@@ -27,6 +27,9 @@ can win by it. A reference is mostly what a reward likes best: --hyp is the hard
   other-reference  harmless: another human reference (--other-ref)
   synonym          harmless: one word replaced (--synonyms)
 
+In scripts without spaces (Chinese, Japanese, Thai and others) a word is a letter; negations are
+English ones.
+
 Length. Within the lists of --nbest: the Pearson correlation of the reward with the number of words
 (mean over lists), and the reward's standard deviation, by which changes are also given: what
 training sees are differences within a list, so that a change of 0.1 spreads is next to nothing.
@@ -82,6 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the harm and the bootstrap (default %(default)s)",
     )
+    text = "sacreBLEU tokeniser of BLEU (default: 13a)"
+    parser.add_argument("--tokenize", default="13a", metavar="TOK", help=text)
     add_resamples(parser)
     add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -94,15 +99,18 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import atomic_write
     from simile_plugin.report import analyse_probe, answer_probe, render_text
+    from simile_plugin.reward import check_tokenizer
 
+    check_tokenizer(args.tokenize, "--tokenize")
     _check_picture(args)
     texts = _read_texts(args)
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
     found = analyse_probe(
-        args.reward or [], texts, encoder, args.search_words, args.resamples, args.seed
+        *(args.reward or [], texts, encoder, args.search_words),
+        *(args.resamples, args.seed, args.tokenize),
     )
     base = f"harm is done to {len(texts.refs)} {'hypotheses' if texts.hyps else 'references'}"
-    answer = answer_probe(found, base, encoder, args.seed, args.resamples)
+    answer = answer_probe(found, base, encoder, args.seed, args.resamples, args.tokenize)
     if args.svg:
         assert answer.chart is not None
         with atomic_write(args.svg, "wb") as stream:

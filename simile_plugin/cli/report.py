@@ -206,7 +206,7 @@ def _add_details(group: argparse._ArgumentGroup) -> None:
     _add(group, "--lexical", "PAIR=REF,FIRST,SECOND", text, default=[])
     text = (
         "lexical: coarse parts of speech in files beside the texts, with this ending added to "
-        "their names: a tag for each token of sacreBLEU's 13a tokeniser"
+        "their names: a tag for each token of --tokenize"
     )
     _add(group, "--tags", "SUFFIX", text)
     text = "lexical: coarse parts of speech by this spaCy model, say en_core_web_sm"

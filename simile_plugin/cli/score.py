@@ -109,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         )
     warn_of_unknown(scores)
     signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
+    signatures["length_ratio"] = f"tokens, tok:{args.tokenize}"
     if encoder is not None:
         signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
     if learned is not None:
@@ -143,7 +144,7 @@ def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
 
 
 def corpus(scores: ListScores, system: int) -> dict[str, float]:
-    """Corpus scores of one output: BLEU, chrF, means of the others, length ratio in words."""
+    """Corpus scores of one output: BLEU, chrF, means of the others, length ratio in tokens."""
     from simile_plugin.reward import corpus_bleu, corpus_chrf
 
     stats = scores.bleu_stats[:, system].sum(0)
@@ -174,7 +175,7 @@ def print_corpus(args: argparse.Namespace, scores: ListScores, signatures: dict[
     found = {path: corpus(scores, system) for system, path in enumerate(args.hyp)}
     if args.json:
         entries = [
-            {"file": path, "name": name, "score": score, "signature": signatures.get(name, "words")}
+            {"file": path, "name": name, "score": score, "signature": signatures[name]}
             for path, values in found.items()
             for name, score in values.items()
         ]
@@ -184,4 +185,4 @@ def print_corpus(args: argparse.Namespace, scores: ListScores, signatures: dict[
         print(f"{path} ({len(scores.bleu)} sentences)")
         for name, score in values.items():
             shown = f"{score:.4f}" if name == "length_ratio" else f"{score:.2f}"
-            print(f"  {name:<12} {shown:>8}  {signatures.get(name, 'words')}")
+            print(f"  {name:<12} {shown:>8}  {signatures[name]}")

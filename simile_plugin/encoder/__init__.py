@@ -34,6 +34,8 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
+from simile_plugin.encoder.unspaced import split_parts, split_words
+from simile_plugin.encoder.words import Words
 from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ __all__ = [
     "SequenceComposer",
     "Tokenizer",
     "TransformerComposer",
+    "Words",
     "check_kind",
     "convert_published",
     "cosine",
@@ -107,6 +110,8 @@ __all__ = [
     "read_published",
     "save_encoder",
     "sinusoids",
+    "split_parts",
+    "split_words",
     "to_device",
     "types_of",
     "usable_device",

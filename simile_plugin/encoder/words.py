@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 KNOWN_IDS = 2**20  # that are remembered; some 50 MB with their words
+KNOWN_LETTERS = 2**23  # of the words: without spaces a word is a clause or a sentence
 
 
 class Words(dict[str, int]):
@@ -27,6 +28,7 @@ class Words(dict[str, int]):
         self._ids_of = ids_of
         self._lock = threading.Lock()
         self._new: list[str] = []
+        self._letters = 0
         self._ids, self._starts = array("q"), array("q", [0])
 
     def __missing__(self, word: str) -> int:
@@ -43,12 +45,17 @@ class Words(dict[str, int]):
         except BaseException:
             self.forget()  # rows without ids would stay behind
             raise
+        self._letters += sum(map(len, self._new))
         self._new.clear()
+
+    def overfull(self) -> bool:
+        """Whether the words have too many letters to be remembered."""
+        return self._letters > KNOWN_LETTERS
 
     def flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,) of the sentences' words, which white space separates, and lengths (U,)."""
         with self._lock:
-            if len(self._ids) > KNOWN_IDS:
+            if len(self._ids) > KNOWN_IDS or self.overfull():
                 self.forget()
             split = [sentence.split() for sentence in sentences]
             counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
@@ -68,4 +75,5 @@ class Words(dict[str, int]):
         """Begin anew."""
         self.clear()
         self._new.clear()
+        self._letters = 0
         self._ids, self._starts = array("q"), array("q", [0])

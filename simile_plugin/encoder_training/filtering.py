@@ -17,7 +17,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import Preprocessing
+from simile_plugin.encoder import Preprocessing, split_words
 from simile_plugin.encoder_training.deciles import Decile, Tally, merge_tallies
 from simile_plugin.encoder_training.pairs import BadLines, no_pair, sentence_hash
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
@@ -39,7 +39,8 @@ class FilterOptions:
         score_column: column of the paraphrase score, from 0.
         encoder: folder of an encoder whose cosine is the score instead.
         min_score, max_score: bounds of the score, inclusive.
-        min_tokens, max_tokens: bounds of the words of each side, inclusive; punctuation counts.
+        min_tokens, max_tokens: bounds of the words of each side, inclusive; punctuation counts, and
+            each letter of a script without spaces.
         min_overlap, max_overlap: bounds of trigram_overlap, inclusive.
         language: ISO 639-1 code that both sides must be identified as.
         duplicates: remove a pair that came before, in either order.
@@ -292,8 +293,8 @@ class BlockFilter:
             filters[SCORE] = lambda pair: self._in_range(pair.score)
         scores: dict[str, Callable[[_Candidate], float]] = {
             SCORE: lambda pair: pair.score,
-            LENGTH: lambda pair: max(side.count(" ") + 1 for side in pair.prepared),
-            OVERLAP: lambda pair: trigram_overlap(*(side.split(" ") for side in pair.prepared)),
+            LENGTH: lambda pair: max(len(split_words(side)) for side in pair.prepared),
+            OVERLAP: lambda pair: trigram_overlap(*map(split_words, pair.prepared)),
         }
         tallies = {name: Tally() for name in scores if name in filters}
         order = [name for name in self.options.active if name in filters]
@@ -340,7 +341,7 @@ class BlockFilter:
         if LENGTH in options.active:
             low = 0 if options.min_tokens is None else options.min_tokens
             high = math.inf if options.max_tokens is None else options.max_tokens
-            yield LENGTH, lambda p: all(low <= s.count(" ") + 1 <= high for s in p.prepared)
+            yield LENGTH, lambda p: all(low <= len(split_words(s)) <= high for s in p.prepared)
         if OVERLAP in options.active:
             yield OVERLAP, self._overlap_in_range
         if self.exclusions:
@@ -353,8 +354,7 @@ class BlockFilter:
         return (low is None or score >= low) and (high is None or score <= high)
 
     def _overlap_in_range(self, pair: _Candidate) -> bool:
-        left, right = pair.prepared
-        overlap = trigram_overlap(left.split(" "), right.split(" "))
+        overlap = trigram_overlap(*map(split_words, pair.prepared))
         return self.options.min_overlap <= overlap <= self.options.max_overlap
 
     def _is_not_excluded(self, pair: _Candidate) -> bool:

@@ -34,10 +34,11 @@ LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
+JOINERS = "\u200c\u200d"  # which Persian and Indic words have inside
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
 # of Chinese and Japanese need no space behind them.
 SENTENCE_END = re.compile(
-    r"\n+|(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])(?![。！？])[\"'”’»)\]」』）]*\s*"
+    r"\n+|(?<=[.!?…।॥؟۔])[\"'”’»)\]]*\s+|(?<=[。！？])(?![。！？])[\"'”’»)\]」』）]*\s*"
 )
 NGRAMS, FEATURES = (2, 4), 300_000  # tf-idf over n-grams of characters within words, the paper's
 SQUAD_VERSION = "v2.0"
@@ -101,7 +102,7 @@ def make_search(
 def words(text: str) -> list[tuple[int, int]]:
     """Where each word of a text begins and ends; a mark between words is one of its own.
 
-    Accents and vowel signs, which are no letters to `re`, belong to the word that they stand in.
+    Accents, vowel signs and joiners, no letters to `re`, belong to the word that they stand in.
     """
     found: list[tuple[int, int]] = []
     for match in WORD.finditer(text):
@@ -119,7 +120,7 @@ def _goes_on(before: str, after: str) -> bool:
 
 
 def _is_accent(character: str) -> bool:
-    return unicodedata.category(character)[0] == "M"
+    return unicodedata.category(character)[0] == "M" or character in JOINERS
 
 
 def sentences(document: str) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Harm that people were not asked about, made of plain text: what training might try.
 
-Each kind is one function of a hypothesis' and its reference's words (split at spaces), a random
+Each kind is one function of a hypothesis' and its reference's words (`split_parts`), a random
 generator and a Material. It returns the harmed words and how much harm that is, as a share of the
 words in [0, 1], or None where the sentence gives no occasion. HARMS names them all.
 """
@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from simile_plugin.encoder import split_parts
 from simile_plugin.reward import Lexicon
 
 Harmed = tuple[list[str], float] | None
@@ -40,7 +41,7 @@ class Material:
 
     def sentence(self, rng: random.Random) -> list[str]:
         """The words of some sentence."""
-        return rng.choice(rng.choice(self.texts)).split()
+        return split_parts(rng.choice(rng.choice(self.texts)))[0]
 
     def is_content(self, word: str) -> bool:
         """Whether it has letters and is none of the common words."""
@@ -183,7 +184,8 @@ def untranslated(hyp: list[str], ref: list[str], rng: random.Random, material: M
     at = [i for i, word in enumerate(hyp) if _core(word) in have and len(_core(word)) > 2]
     if not at:
         return None
-    if rng.random() < 0.3:
+    long = sum(len(word) > 1 for word in hyp)  # single letters are the same backwards
+    if rng.random() < 0.3 and 2 * long > len(hyp):
         return [word[::-1] for word in hyp], 1.0
     chosen = rng.sample(at, min(rng.randint(1, 4), len(at)))
     found = [word[::-1] if i in chosen else word for i, word in enumerate(hyp)]
@@ -228,7 +230,8 @@ def harmed_sentences(
     for kind, (title, harm) in enumerate(HARMS):
         for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
             rng = random.Random(f"{title} {seed} {hyp}")
-            done = harm(hyp.split(), ref.split(), rng, material)
-            if done is not None and done[0] != hyp.split():
-                found.append(HarmedSentence(kind, row, " ".join(done[0]), min(1.0, done[1])))
+            words, space = split_parts(hyp)
+            done = harm(words, split_parts(ref)[0], rng, material)
+            if done is not None and done[0] != words:
+                found.append(HarmedSentence(kind, row, space.join(done[0]), min(1.0, done[1])))
     return found

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import RewardEncoder
+from simile_plugin.encoder import RewardEncoder, split_parts, split_words
 from simile_plugin.evaluation.harm import HARMS, MARKS, Material, harmed_sentences
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.files import InputError
@@ -47,8 +47,12 @@ HYPS_AT_ONCE = 8192
 SEARCH_STEPS, SEARCH_REFS = 20, 200  # bounds of the search for a fixed text
 
 
-def reward_scores(reward: Reward, encoder: RewardEncoder | None) -> Scores:
-    """A --reward as a function of lists; it raises InputError for a number that is not finite."""
+def reward_scores(reward: Reward, encoder: RewardEncoder | None, tokenize: str = "13a") -> Scores:
+    """A --reward as a function of lists; it raises InputError for a number that is not finite.
+
+    Args:
+        tokenize: sacreBLEU tokeniser of BLEU.
+    """
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
         shape = len(lists), len(lists[0])
@@ -58,8 +62,8 @@ def reward_scores(reward: Reward, encoder: RewardEncoder | None) -> Scores:
             if not torch.isfinite(found).all():
                 raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
         elif encoder is None or "bleu" in reward.weights or reward.chrf_words is not None:
-            words, learned = reward.chrf_words, reward.learned
-            parts = score_lists(lists, refs, encoder, chrf_words=words, learned=learned)
+            wanted = reward.chrf_words, reward.learned
+            parts = score_lists(lists, refs, encoder, SIMILE_ALPHA, tokenize, *wanted)
             found = reward.from_scores(parts)
         else:  # BLEU would take most of the time
             parts = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
@@ -245,7 +249,8 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
     for number, (kind, _) in enumerate(HARMS):
         of = [one for one in harmed if one.kind == number]
         found.append(Changed(kind, False, [one.row for one in of], [one.text for one in of]))
-    halves = [" ".join(words[: len(words) // 2]) for words in map(str.split, base)]
+    parts = map(split_parts, base)
+    halves = [space.join(words[: len(words) // 2]) for words, space in parts]
     synonyms = [_with_synonym(text, texts.synonyms, seed) for text in base]
     whole: list[tuple[str, bool, Sequence[str]]] = [
         ("half", False, halves),  # the second half gone
@@ -299,7 +304,9 @@ def within_lists(
         if len(hyps) > 1:
             own = values[: len(hyps)]
             spreads.append(own.std())
-            correlations.append(pearson(own, np.array([len(hyp.split()) for hyp in hyps], float)))
+            correlations.append(
+                pearson(own, np.array([len(split_words(hyp)) for hyp in hyps], float))
+            )
     defined = [value for value in correlations if not np.isnan(value)]
     length = float(np.mean(defined)) if defined else None
     return float(np.mean(spreads)) if spreads else None, length, len(defined)
@@ -322,25 +329,27 @@ def find_text(
     Args:
         search_words: how many words are tried, and from how many references the search may begin.
     """
-    counts = Counter(word for ref in refs for word in ref.split())
+    split = [split_parts(ref) for ref in refs]
+    counts = Counter(word for words, _ in split for word in words)
+    space = Counter(space for _, space in split).most_common(1)[0][0]
     candidates = [word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
     every = -(-len(refs) // SEARCH_REFS)
     seen, of = refs[::every], srcs[::every]
     starts = ["", *refs[:: -(-len(refs) // search_words)]]
     means = _means(scores, starts, seen, of)
-    words, best = starts[int(means.argmax())].split(), means.max()
+    words, best = split_parts(starts[int(means.argmax())])[0], means.max()
     steps = idle = 0
     for step in range(SEARCH_STEPS):
         progress(1)
         if idle > len(words):  # every place was tried in vain
             continue
         tried = _neighbours(words, candidates[:search_words], step)
-        means = _means(scores, [" ".join(one) for one in tried], seen, of)
+        means = _means(scores, [space.join(one) for one in tried], seen, of)
         first = int(means.argmax())
         idle += 1
         if means[first] > best + LOWER:
             words, best, idle, steps = tried[first], means[first], 0, steps + 1
-    text = " ".join(words)
+    text = space.join(words)
     return FixedText(text, float(_means(scores, [text], refs, srcs)[0]), steps)
 
 

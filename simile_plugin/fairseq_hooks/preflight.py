@@ -15,6 +15,8 @@ from simile_plugin.fairseq_hooks.watch import is_risk
 from simile_plugin.files import InputError
 
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
+HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
+LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl"}
 DAMAGED = "it is cut short or damaged: copy it again, or run fairseq-preprocess again"
 # An index of fairseq-preprocess: 9 bytes of magic, version, code of the type, number of sentences;
 # then a length (4 bytes) and a position (8 bytes) for each sentence.
@@ -34,8 +36,28 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
             raise InputError(f"--seed: got {seed}, expected 0 to {LARGEST_SEED}")
         if "://" not in data and not os.path.isdir(data):
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
+        check_direction(cfg.checkpoint)
         check_start(cfg.checkpoint)
     return original(cfg, *args, **kwargs)
+
+
+def check_direction(flags: Any) -> None:
+    """Whether the best value is the highest: with the wrong one fairseq keeps the worst model.
+
+    Raises:
+        InputError: naming both flags.
+    """
+    metric, highest = flags.best_checkpoint_metric, flags.maximize_best_checkpoint_metric
+    if metric in HIGHER_IS_BETTER and not highest:
+        raise InputError(
+            f"--best-checkpoint-metric {metric}: higher is better; expected "
+            "--maximize-best-checkpoint-metric beside it"
+        )
+    if metric in LOWER_IS_BETTER and highest:
+        raise InputError(
+            f"--best-checkpoint-metric {metric}: lower is better; leave out "
+            "--maximize-best-checkpoint-metric"
+        )
 
 
 def check_start(flags: Any) -> None:

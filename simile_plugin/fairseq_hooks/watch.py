@@ -166,8 +166,10 @@ def judge_validation(
     stats: dict[str, Any],
     tracking_best: bool,
 ) -> dict[str, Any]:
-    """fairseq-train's ``get_valid_stats``; the first validation set is judged."""
+    """fairseq-train's ``get_valid_stats``; the first validation set is judged, and dumped."""
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
+    if dump := getattr(trainer.get_criterion(), "dump", None):
+        dump.close()  # the sentences of another set have the same ids
     band = getattr(trainer.get_criterion(), "length_band", None)
     seen = [found.get(key) for key in ("cost", "length_ratio", "bleu", "repetition")]
     if band is not None and tracking_best and None not in seen:

@@ -51,7 +51,10 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     )
     risk_detok: ChoiceEnum(["none", "moses"]) = field(  # type: ignore[valid-type]
         default="none",
-        metadata={"help": "moses: undo Moses tokenisation before scoring (needs sacremoses)"},
+        metadata={
+            "help": "moses: undo Moses tokenisation before scoring, of the sources too (needs "
+            "sacremoses)"
+        },
     )
     risk_credit: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
         default="sentence",
@@ -64,8 +67,9 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "append the n-best lists of validations before the first update to this file, "
-            "with their costs, one JSON object a line (simile report --only costs reads it)"
+            "help": "append the n-best lists of the first validation set before the first update "
+            "to this file, with their costs, one JSON object a line (simile report --only costs "
+            "reads it)"
         },
     )
 
@@ -111,7 +115,8 @@ def settings_of(task: Any) -> Any:
 
 
 def check_task(task: Any) -> None:
-    """Refuse tasks without a source and a target side, and targets that our search cannot make.
+    """Refuse tasks without a source and a target side, and targets that our search cannot make;
+    warn of what a task does in vain.
 
     Raises:
         InputError: naming the task or the flag.
@@ -122,6 +127,11 @@ def check_task(task: Any) -> None:
         raise InputError(
             f"--task {name}: has no source and target dictionary; expected a "
             "translation task over a folder made by fairseq-preprocess"
+        )
+    if getattr(settings, "eval_bleu", False):
+        logger.warning(
+            "--eval-bleu: costs a second search and is not logged: bleu is that of the "
+            "criterion's own best candidates; leave it out"
         )
     if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")

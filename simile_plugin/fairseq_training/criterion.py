@@ -11,7 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import to_device
+from simile_plugin.encoder import split_words, to_device
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -23,9 +23,9 @@ from simile_plugin.fairseq_training.config import (
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
-from simile_plugin.fairseq_training.metrics import note_memory, on_host, reduce_metrics
+from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
-from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer
+from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer, moses_mark
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     ListScores,
@@ -35,7 +35,15 @@ from simile_plugin.reward import (
     signature,
     word_credit,
 )
-from simile_plugin.risk import Portion, Portions, RiskSet, Scored, Stopwatch, sums_over_sentences
+from simile_plugin.risk import (
+    Portion,
+    Portions,
+    RiskSet,
+    Scored,
+    Stopwatch,
+    on_host,
+    sums_over_sentences,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +101,8 @@ class SimileRiskCriterion(FairseqCriterion):
             standardised=cfg.risk_standardised,
         )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
-        self.target_text = target_text(cfg, task)
-        self.source_text = TargetText(task.source_dictionary)
+        self.target_text = text_of(cfg, task, "target", cfg.risk_post_process)
+        self.source_text = text_of(cfg, task, "source")
         self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
         if cfg.risk_credit == "token":
             check_credit(self.reward, self._encoder.module)
@@ -110,6 +118,12 @@ class SimileRiskCriterion(FairseqCriterion):
         scored = signature(encoder, self.cfg.simile_alpha) if encoder else "no encoder"
         logger.info(f"reward: {self.cfg.reward} ({scored})")
         logger.info(f"target text: post-process {self.target_text.post_process}")
+        mark = moses_mark(self.target_text.symbols)
+        if mark and self.cfg.risk_detok == "none":
+            logger.warning(
+                f"the target dictionary has Moses' {mark}, which is scored as it stands; give "
+                "--risk-detok moses if the text was tokenised by Moses"
+            )
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
@@ -159,7 +173,9 @@ class SimileRiskCriterion(FairseqCriterion):
         scored, judgement = Scored.cat(found), judge_once()
         if self.dump is not None:
             self.write_lists(self.dump, sample, risk_set, judgement, scored)
-        sums = sums_over_sentences(scored, judgement.hyps, judgement.scores, tokens)
+        hyps, scores = judgement.hyps, judgement.scores
+        best = [split_words(row[1]) for row in hyps]
+        sums = sums_over_sentences(scored, hyps, best, scores, tokens)
         times = {f"seconds_{name}": value for name, value in self.clock.seconds.items()}
         held = {"length_multiplier": len(tokens) * self.length_control.multiplier}
         return loss, len(tokens), sums | times | held
@@ -299,8 +315,8 @@ def check_credit(reward: Reward, encoder: Any) -> None:
     check_words_add_up(encoder)
 
 
-def target_text(cfg: SimileRiskConfig, task: Any) -> TargetText:
-    """How target ids become the strings that are scored."""
-    language = getattr(settings_of(task), "target_lang", None) or "en"
+def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:
+    """How ids become strings, of the side "target" (what is scored) or "source"."""
+    language = getattr(settings_of(task), f"{side}_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
-    return TargetText(task.target_dictionary, cfg.risk_post_process, detokenize)
+    return TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from fairseq.logging import metrics
 from fairseq.utils import get_perplexity
-from torch import Tensor
 
 from simile_plugin.reward import corpus_bleu
-from simile_plugin.risk import PHASES, SENTENCE_MEANS
+from simile_plugin.risk import PHASES, SENTENCE_MEANS, on_host
 
 
 def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
@@ -51,17 +50,6 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_speed("sents_s", sentences, round=1)
     metrics.log_speed("hyps_s", float(total["candidates"]), round=0)
     metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
-
-
-def on_host(values: dict[str, Any]) -> dict[str, Any]:
-    """Numbers and tensors by name, with the tensors on the CPU: one copy for all of them."""
-    tensors = {k: v for k, v in values.items() if isinstance(v, Tensor) and v.device.type != "cpu"}
-    if not tensors:
-        return values
-    copy = torch.cat([value.flatten().double() for value in tensors.values()]).cpu()
-    parts = copy.split([value.numel() for value in tensors.values()])
-    pairs = zip(tensors.items(), parts, strict=True)
-    return values | {name: part.view(v.shape).to(v.dtype) for (name, v), part in pairs}
 
 
 def bleu_of_meter(meter: Any) -> float:

@@ -11,6 +11,7 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
 CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
+MOSES_MARKS = ("&apos;", "&quot;", "@-@")  # its tokeniser's ', " and the hyphen within a word
 
 
 class TargetDictionary(Protocol):
@@ -129,6 +130,11 @@ class TargetText:
             [ref, *itertools.islice(hyps, len(row) - 1)]
             for ref, row in zip(refs, rows, strict=True)
         ]
+
+
+def moses_mark(symbols: Iterable[str]) -> str:
+    """The first token that only Moses' tokeniser makes, or ""."""
+    return next((symbol for symbol in symbols if symbol.startswith(MOSES_MARKS)), "")
 
 
 def moses_detokenizer(language: str) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.reward import corpus_bleu
-from simile_plugin.risk import LENGTH_SUMS, SENTENCE_MEANS
+from simile_plugin.risk import LENGTH_SUMS, SENTENCE_MEANS, on_host
 
 BLEU_STATS = "bleu_stats"
 NAMES = (
@@ -26,8 +26,9 @@ class Sums:
 
     def add(self, sums: dict[str, Any]) -> None:
         """Add the sums of a batch (risk.sums_over_sentences)."""
+        sums = on_host(sums)
         numbers = [float(sums.get(name, 0.0)) for name in NAMES]
-        stats = sums.get(BLEU_STATS, torch.zeros(10)).double().cpu()
+        stats = sums.get(BLEU_STATS, torch.zeros(10)).double()
         self.values += torch.cat([torch.tensor(numbers, dtype=torch.float64), stats])
 
     def total(self, accelerator: Any) -> dict[str, float | Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
-from simile_plugin.encoder import RewardEncoder
+from simile_plugin.encoder import RewardEncoder, split_words
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
@@ -122,7 +122,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         with self.accelerator.autocast():
             loss, found = self.portions(model, dict(inputs), tokens, portion_loss, self.clock.phase)
         hyps, scores, _, _ = judge_once()
-        sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, scores, lengths)
+        best = [split_words(row[1]) for row in hyps]
+        sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, best, scores, lengths)
         held = len(lengths) * self.risk_state.control.multiplier
         similarity = float(scores.sim is not None)
         return loss, sums | {"length_multiplier": held, "similarity": similarity}

@@ -36,6 +36,8 @@ class NbestList:
             Empty where the file has none.
         costs: cost_bleu / cost_simile -> N numbers, where the criterion wrote them.
         lprobs: N log-probabilities in nats, the tokens' added up, where fairseq printed them.
+        ranked: the model's choice is the first, whatever the scores: those of --risk-dump are not
+            divided by lengths, as those of its search are.
     """
 
     sentence: int
@@ -45,10 +47,13 @@ class NbestList:
     costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
     src: str | None = None
     lprobs: tuple[float, ...] = ()
+    ranked: bool = False
 
     @property
     def first(self) -> int:
         """Place of the model's choice: the highest score, or the first candidate without scores."""
+        if self.ranked:
+            return 0
         return max(range(len(self.scores)), key=self.scores.__getitem__, default=0)
 
     def cut(self, n: int) -> NbestList:
@@ -232,7 +237,7 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if number == len(lines):
+            if number == len(lines) and not line.rstrip().endswith("}"):  # cut short
                 break
             reason = getattr(error, "msg", str(error))
             raise InputError(f"{flag}: {path}:{number}: not JSON: {reason}") from error
@@ -260,7 +265,7 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
     hyps = _strings(content["hyps"], f"{where}: hyps")
     texts = {
         key: _strings([content[key]], f"{where}: {key}")[0]
-        for key in ("ref", "src")
+        for key in ("ref", "src", "source")
         if key in content
     }
     columns = {
@@ -279,7 +284,9 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
                 "one for each of hyps"
             )
     scores = columns.pop("scores", ())
-    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, texts.get("src"))
+    src = texts.get("src", texts.get("source"))  # --risk-dump's name for it
+    dumped = "format_version" in content
+    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, src, ranked=dumped)
 
 
 def _strings(values: Any, where: str) -> tuple[str, ...]:

@@ -161,6 +161,17 @@ class Answer:
         return [*self.notes, *(f"{name}: {text}" for name, text in self.signatures.items())]
 
 
+def p_text(p_value: float) -> str:
+    """0.012, or <0.001: never 0, which no test gives."""
+    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+
+
+def p_told(p_value: float) -> str:
+    """In a sentence: p = 0.012, or p < 0.001."""
+    shown = p_text(p_value)
+    return f"p < {shown[1:]}" if shown[0] == "<" else f"p = {shown}"
+
+
 def count(number: int, what: str) -> str:
     """1 system, 2 systems."""
     return f"{number:,} {what}{'s' * (number != 1)}"

@@ -36,6 +36,7 @@ from simile_plugin.reward.bleu import (
     check_tokenizer,
     corpus_bleu,
     sentence_bleu,
+    sentence_bleu_signature,
 )
 from simile_plugin.reward.chrf import (
     CHAR_ORDER,
@@ -110,6 +111,7 @@ __all__ = [
     "score_lists",
     "score_outputs",
     "sentence_bleu",
+    "sentence_bleu_signature",
     "signature",
     "word_credit",
     "words_of",

@@ -159,6 +159,16 @@ def corpus_bleu(stats: Tensor) -> Tensor:
 
 def bleu_signature(tokenize: str = "13a") -> str:
     """sacreBLEU's signature of :func:`corpus_bleu`."""
+    return _signature(tokenize, "exp")
+
+
+def sentence_bleu_signature(tokenize: str = "13a") -> str:
+    """sacreBLEU's signature of :func:`sentence_bleu`, whose +1 it calls add-k."""
+    return f"sentence, +1 on orders 2 to 4; {_signature(tokenize, 'add-k[1.00]')}"
+
+
+def _signature(tokenize: str, smooth: str) -> str:
     import sacrebleu
 
-    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:exp|version:{sacrebleu.__version__}"
+    version = sacrebleu.__version__
+    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:{smooth}|version:{version}"

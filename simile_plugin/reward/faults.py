@@ -1,6 +1,7 @@
 """What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
 
-Words are lowercased runs of letters and digits, or one mark. The learned reward is a weighted sum
+Words are lowercased runs of letters and digits, or one mark; where a script has no spaces, each
+letter is one. The learned reward is a weighted sum
 of these faults (`learned.py`); they are counted for B lists of N hypotheses at once.
 """
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, normalize, pad
 
-from simile_plugin.encoder import RewardEncoder
+from simile_plugin.encoder import RewardEncoder, split_words
 from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
@@ -53,18 +54,26 @@ CELLS = 2**15  # pairs of words that are matched at once: little padding, and it
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
 _ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
+_JOINERS = "\u200c\u200d"  # which Persian and Indic words have inside
 _PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', strict=True)))
 
 
 def words_of(text: str) -> list[str]:
-    """Lowercased words: runs of letters, digits and their accents, or one other mark each."""
+    """Lowercased words: runs of letters, digits and their accents, or one other mark each.
+
+    Each letter is a word in scripts without spaces, see `encoder.split_words`.
+    """
     text = text.lower()
     if text.isascii():
         return _ASCII_WORDS(text)
     text = unicodedata.normalize("NFKC", text).translate(_PLAIN_MARKS).lower()
     found, run = [], ""
-    for character in text:
-        if character.isalnum() or unicodedata.category(character)[0] == "M":
+    for character in " ".join(split_words(text)):
+        if (
+            character.isalnum()
+            or unicodedata.category(character)[0] == "M"
+            or (run and character in _JOINERS)
+        ):
             run += character
             continue
         found += [run, character]

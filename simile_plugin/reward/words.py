@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from simile_plugin.encoder.words import Words
+from simile_plugin.encoder import Words
 
 KNOWN_TOKENS = 2**18  # remembered by default; some 40 MB
 
@@ -26,8 +26,9 @@ class TokenWords(Words):
         return [self.tokens.setdefault(token, len(self.tokens) + 1) for token in tokens]
 
     def trim(self, most: int | None = None) -> bool:
-        """Forget everything if there are more tokens than `most`; whether there were."""
-        much = len(self.tokens) > (KNOWN_TOKENS if most is None else most)
+        """Forget all if there are more tokens than `most` or too many letters; whether so."""
+        many = len(self.tokens) > (KNOWN_TOKENS if most is None else most)
+        much = many or self.overfull()
         if much:
             self.forget()
             self.tokens.clear()

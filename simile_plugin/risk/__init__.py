@@ -37,7 +37,14 @@ from simile_plugin.risk.prefix_trees import (
     trees_of_rows,
 )
 from simile_plugin.risk.settings import RiskSettings, flag, problem
-from simile_plugin.risk.sums import PHASES, SENTENCE_MEANS, Scored, Stopwatch, sums_over_sentences
+from simile_plugin.risk.sums import (
+    PHASES,
+    SENTENCE_MEANS,
+    Scored,
+    Stopwatch,
+    on_host,
+    sums_over_sentences,
+)
 
 __all__ = [
     "LENGTH_SUMS",
@@ -72,6 +79,7 @@ __all__ = [
     "length_slope",
     "list_deviation",
     "masked_std",
+    "on_host",
     "plan_parts",
     "prefix_tree",
     "problem",

@@ -139,7 +139,10 @@ class RiskSettings:
     )
     risk_bleu_tokenize: str = field(
         default="13a",
-        metadata={"help": "sacreBLEU tokeniser of the BLEU reward and of validation BLEU"},
+        metadata={
+            "help": "sacreBLEU tokeniser of the BLEU reward, validation BLEU and the length ratio; "
+            "zh, ja-mecab or char where the target has no spaces"
+        },
     )
     risk_max_skipped: int = field(
         default=10,

@@ -90,12 +90,17 @@ class Scored(FiniteRows):
 
 
 def sums_over_sentences(
-    scored: Scored, hyps: list[list[str]], scores: Scores, lengths: Tensor
+    scored: Scored,
+    hyps: list[list[str]],
+    best: list[list[str]],
+    scores: Scores,
+    lengths: Tensor,
 ) -> dict[str, Any]:
     """The logging output of a batch but for its times; the same keys on every rank.
 
     Args:
         hyps: B lists of 1 + N strings, the reference first; ``scores``: theirs.
+        best: words of each list's best candidate, hyps[b][1].
         lengths: (B,) tokens of the references.
     """
     members, q, device = scored.members, scored.distribution, scored.loss.device
@@ -125,7 +130,7 @@ def sums_over_sentences(
         "length_variance": variance.sum(),
         "expected_words": expected_cost(q, words[..., 0].to(q)).sum(),
         "words": (words[:, 0, 1] * members.any(-1)).sum(),
-        **repeated_bigrams(hyps),
+        **repeated_bigrams(best),
     }
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
@@ -139,9 +144,19 @@ def distinct_share(hyps: list[list[str]]) -> float:
     return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
 
 
-def repeated_bigrams(hyps: list[list[str]]) -> dict[str, float]:
-    """Bigrams of the best candidates, and those that their sentence has said before."""
-    words = [row[1].split() for row in hyps]
+def repeated_bigrams(words: list[list[str]]) -> dict[str, float]:
+    """Bigrams of sentences, and those that their sentence has said before."""
     total = sum(max(0, len(sentence) - 1) for sentence in words)
     distinct = sum(len(set(pairwise(sentence))) for sentence in words)
     return {"bigrams": float(total), "repeated_bigrams": float(total - distinct)}
+
+
+def on_host(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbers and tensors by name, with the tensors on the CPU: one copy for all of them."""
+    tensors = {k: v for k, v in values.items() if isinstance(v, Tensor) and v.device.type != "cpu"}
+    if not tensors:
+        return values
+    copy = torch.cat([value.flatten().double() for value in tensors.values()]).cpu()
+    parts = copy.split([value.numel() for value in tensors.values()])
+    pairs = zip(tensors.items(), parts, strict=True)
+    return values | {name: part.view(v.shape).to(v.dtype) for (name, v), part in pairs}

@@ -92,3 +92,17 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     assert "--search-words" in fails(*ref, "--search-words", -1)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "METEOR 1.5" in fails(*ref, "--reward", "meteor")
+
+
+def test_tokenize(capsys, tmp_path):
+    lines = ["他用硬币付了票钱。", "鹭在池塘边等。"]
+    (tmp_path / "ref.zh").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    arguments = ["--ref", tmp_path / "ref.zh", "--reward", "bleu"]
+    means = {}
+    for name in ("13a", "zh"):
+        assert probe(*arguments, "--tokenize", name, "--json") == 0
+        means[name] = json.loads(capsys.readouterr().out)["rewards"]["bleu"]["changes"]["drop"]
+    assert means["13a"]["mean"] < means["zh"]["mean"] < 0
+    assert probe(*arguments, "--tokenize", "zh") == 0 and "tok:zh|" in capsys.readouterr().out
+    assert probe(*arguments, "--tokenize", "hz") == 2
+    assert "--tokenize: got 'hz'" in capsys.readouterr().err

@@ -47,6 +47,7 @@ def test_json_equals_the_reward_of_training(files, encoder, encoder_folder, caps
     assert found["chrF"]["score"] == pytest.approx(chrf.corpus_score(HYPS, [REFS]).score)
     assert found["chrF"]["signature"] == str(chrf.get_signature())
     assert encoder.fingerprint in found["SIMILE"]["signature"]
+    assert found["length_ratio"]["signature"] == "tokens, tok:13a"
 
 
 def test_text_of_two_systems(files, encoder_folder, capsys):

@@ -49,6 +49,14 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(words) < 10
 
 
+def test_memory_is_bounded_where_a_word_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KNOWN_LETTERS", 100)
+    words = Words(lambda texts: [[len(text)] for text in texts])
+    for number in range(100, 140):
+        assert rows(words, [f"{number}" * 10, "x"]) == [[30], [1]]
+        assert sum(map(len, words)) <= 100 + 31
+
+
 def test_a_failure_leaves_no_word_half_known() -> None:
     def ids_of(words: list[str]) -> list[list[int]]:
         if "bad" in words:

@@ -108,6 +108,17 @@ def test_trigram_overlap_slowly(left: list[str], right: list[str]) -> None:
     assert trigram_overlap(left, left) == 1
 
 
+def test_letters_count_as_words_where_there_are_no_spaces(run: Run) -> None:
+    # Of the first pair's six trigrams of a side five are in the other, of the second none.
+    near, far = "他用硬币付了钱。\t她用硬币付了钱。", "他用硬币付了钱。\t票是现金买的。"
+    text = f"{near}\n{far}\n"
+    assert run(text, max_overlap=0.83)[0] == [far]
+    assert run(text, max_overlap=0.84)[0] == [near, far]
+    assert run(text, min_tokens=8)[0] == [near]
+    lines, report, _ = run(text, max_tokens=7, deciles=True)
+    assert not lines and report.deciles["length"][-1].high == 8
+
+
 @given(batches=st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=12))
 def test_seen_keys(batches: list[list[int]]) -> None:
     """Oracle: a set."""

@@ -86,6 +86,10 @@ def test_words_and_sentences_are_places_in_the_text() -> None:
     assert [text[i:j] for i, j in sentences(text)] == [
         *("他付了钱！？", "「走吧。」", "鹭在等。", "Yes.", "3.5 left")
     ]
+    text = "वह गया। क्यों? هل ذهب؟ وہ گیا۔ نعم."
+    assert [text[i:j] for i, j in sentences(text)] == [
+        *("वह गया।", "क्यों?", "هل ذهب؟", "وہ گیا۔", "نعم.")
+    ]
 
 
 def test_accents_and_vowel_signs_belong_to_their_word() -> None:
@@ -93,6 +97,8 @@ def test_accents_and_vowel_signs_belong_to_their_word() -> None:
     assert [text[i:j] for i, j in words(text)] == [
         *("हिन्दी", "की", "किताब", ",", "e\u0301te\u0301", "."),
     ]
+    text = "می\u200cروم، क्\u200dया"
+    assert [text[i:j] for i, j in words(text)] == ["می\u200cروم", "،", "क्\u200dया"]
     assert plain_words("कि") != plain_words("की")
     assert plain_words("Call __init__ _now_.") == ["call", "__init__", "_now_"]
 

@@ -101,6 +101,22 @@ def test_harm_depends_on_kind_seed_and_sentence_alone():
     assert all(one.text != hyps[one.row] and 0 < one.share <= 1 for one in found)
 
 
+def test_text_without_spaces_is_harmed_by_letters():
+    hyps, refs = ["他在2019年用硬币付了票钱。"], ["2019年他用硬币付了票。"]
+    material = Material([refs, ["鹭在池塘边等。"]], make_lexicon([["的在了"] * 9]))
+    found = [one for seed in SEEDS for one in harmed_sentences(hyps, refs, material, seed)]
+    kinds = {HARMS[one.kind][0] for one in found}
+    assert kinds == {"repeat", "drop", "append", "shuffle", "number", "untranslated"}
+    size = len(hyps[0]) - 3  # words: a number is one
+    for one in found:
+        kind, more = HARMS[one.kind][0], len(one.text) - len(hyps[0])
+        assert " " not in one.text and one.share <= 1
+        assert more > 0 or kind not in ("repeat", "append")
+        assert more < 0 or kind != "drop"
+        assert sorted(one.text) == sorted(hyps[0]) or kind not in ("shuffle", "untranslated")
+        assert kind != "untranslated" or one.share == 1 / size
+
+
 WORDS = st.lists(
     st.sampled_from(["a", "The", "not", "12,5", "Ada.", "''", "\u4e2d", "n't"]), max_size=8
 )

@@ -52,6 +52,20 @@ def test_changes_of_a_reward_that_is_the_length():
     }
 
 
+def test_text_without_spaces_is_changed_by_letters():
+    refs = ["他用硬币付了票钱。", "鹭在池塘边等。"]
+    half = {one.kind: one for one in change_texts(Texts(refs), 1)}["half"]
+    assert half.texts == ["他用硬币", "鹭在池"]
+    lists = [(["他用硬币付了票", "他付了票"], refs[0])]
+    scores = reward_scores(Reward("bleu"), None, "zh")
+    found = probe_reward(scores, Texts(refs, lists=lists), 5, 40)
+    assert found.changes["half"].mean < -0.3 and found.means["the references"] == 1
+    assert found.length == pytest.approx(1) and found.length_lists == 1
+    assert found.fixed is not None and " " not in found.fixed.text and found.fixed.score > 0
+    # 13a sees a sentence as a word and a mark, or one word
+    assert not reward_scores(Reward("bleu"), None)([["他用硬币"]], refs[:1], [""]).any()
+
+
 def test_what_is_the_same_changes_nothing(encoder):
     scores = reward_scores(Reward("simile"), encoder)
     found = probe_reward(scores, Texts(SENTENCES, others=SENTENCES), 0, 40)

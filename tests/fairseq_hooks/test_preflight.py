@@ -1,5 +1,6 @@
 """What is found before training starts, by functions; tests/system has the command lines."""
 
+import contextlib
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ def config(**changes: Any) -> Any:
         task=SimpleNamespace(data="."),
         checkpoint=SimpleNamespace(
             save_dir="run", finetune_from_model=None, restore_file="checkpoint_last.pt",
-            no_save=False, best_checkpoint_metric="loss",
+            no_save=False, best_checkpoint_metric="loss", maximize_best_checkpoint_metric=False,
         ),
     )  # fmt: skip
     for name, value in changes.items():
@@ -58,6 +59,29 @@ def test_flags(flag: str, value: Any, message: str) -> None:
         preflight.check_flags(passed, cfg, None)
     cfg.criterion._name = "cross_entropy"  # of no concern of ours
     assert preflight.check_flags(passed, cfg, None) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("metric", "maximize", "message"),
+    [
+        ("bleu", False, "metric bleu: higher is better; expected --maximize-best-checkpoint-m"),
+        ("cost", True, "metric cost: lower is better; leave out --maximize-best-checkpoint-met"),
+        ("simile", True, None),
+        ("cost_simile", False, None),
+        ("length_ratio", True, None),  # neither is better
+    ],
+)
+def test_the_best_checkpoint_is_not_the_worst(
+    metric: str, maximize: bool, message: str | None
+) -> None:
+    cfg = config(
+        **{
+            "checkpoint.best_checkpoint_metric": metric,
+            "checkpoint.maximize_best_checkpoint_metric": maximize,
+        }
+    )
+    with pytest.raises(ValueError, match=message) if message else contextlib.nullcontext():
+        assert preflight.check_flags(passed, cfg, None) == "passed"
 
 
 def test_a_run_that_resumes_needs_its_first_checkpoint_no_more() -> None:

@@ -153,3 +153,11 @@ def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:
     fairseq_train.should_stop_early.num_runs = 2  # restored from a checkpoint
     assert run_epoch(trainer, patience=2) == ([None], True)
     new_trainer()
+
+
+def test_only_the_first_validation_set_is_dumped() -> None:
+    closed: list[str] = []
+    dump = SimpleNamespace(close=lambda: closed.append("closed"))
+    trainer = SimpleNamespace(get_criterion=lambda: SimpleNamespace(dump=dump))
+    watching.judge_validation(lambda *_: {}, None, trainer, {}, True)
+    assert closed == ["closed"]

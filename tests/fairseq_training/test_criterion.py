@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import sys
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -61,6 +63,16 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
         expected += 0.4 * nll / length + 0.6 * 10 * b_risk
     assert size == 3
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monkeypatch):
+    def lists(rows, tags):
+        return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
+
+    criterion = make_criterion()
+    monkeypatch.setattr(criterion.target_text, "lists", lists)
+    *_, log = forward(criterion, make_sample(task))
+    assert (log["bigrams"], log["repeated_bigrams"]) == (3 * 5, 3 * 1)
 
 
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
@@ -415,6 +427,37 @@ def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog
     found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
     assert said in caplog.text
     assert (found.item() == plain.item()) is ("ignored" in said)
+
+
+def test_text_with_the_marks_of_moses_is_warned_of(make_criterion, task, caplog):
+    make_criterion()
+    assert "Moses" not in caplog.text
+    task.target_dictionary.add_symbol("&apos;s")
+    make_criterion()
+    assert "the target dictionary has Moses' &apos;s, which is scored as it stands" in caplog.text
+
+
+def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkeypatch):
+    class Detokenizer:
+        def __init__(self, lang):
+            self.lang = lang
+
+        def detokenize(self, tokens):
+            return f"{self.lang}: {'-'.join(tokens)}"
+
+    fake = SimpleNamespace(MosesDetokenizer=Detokenizer)
+    monkeypatch.setitem(sys.modules, "sacremoses", fake)
+    task.cfg.source_lang = "de"
+    criterion = make_criterion(risk_detok="moses")
+    row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
+    assert criterion.target_text.strings([row]) == ["en: red-house"]
+    assert criterion.source_text.strings([row]) == ["de: red-house"]
+
+
+def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):
+    task.cfg.eval_bleu = True
+    make_criterion()
+    assert "--eval-bleu: costs a second search and is not logged" in caplog.text
 
 
 def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch):

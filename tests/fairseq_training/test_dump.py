@@ -64,6 +64,13 @@ def test_the_report_reads_it(dumped):
     assert all(set(found.costs) == {"cost_bleu", "cost_simile"} for found in lists)
 
 
+def test_a_dump_is_read_with_its_sources(dumped):
+    *_, path = dumped
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lists = {found.sentence: found.src for found in nbest_lists.read_lists(str(path), "LISTS")}
+    assert lists == {record["id"]: record["source"] for record in records}
+
+
 def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
     path = tmp_path / "lists.jsonl"
     dump = RiskDump(str(path))

@@ -75,6 +75,16 @@ def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
     assert sums["nsentences"] == 4
 
 
+def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch):
+    def lists(rows):
+        return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
+
+    trainer = make_trainer()
+    monkeypatch.setattr(trainer.text, "lists", lists)
+    _, sums = trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
+    assert (sums["bigrams"], sums["repeated_bigrams"]) == (4 * 5, 4 * 1)
+
+
 def test_settings_are_those_of_the_criterion():
     from simile_plugin.fairseq_training import SimileRiskConfig
 

@@ -61,6 +61,18 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
     ]
 
 
+def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
+    path, scores = tmp_path / "lists", [-2.0, -1.0]  # sums: the longer one comes first all the same
+    path.write_text(dumped(0, scores=scores, format_version=1) + "\n" + dumped(1, scores=scores))
+    assert [one.first for one in read_lists(str(path), "LISTS")] == [0, 1]
+
+
+def test_sources_by_either_name(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text(dumped(0, src="eins") + "\n" + dumped(1, source="ein") + "\n")
+    assert [one.src for one in read_lists(str(path), "LISTS")] == ["eins", "ein"]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -73,6 +85,7 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
         ),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
+        ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
         ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
         (
             ['{"id": 1}'],

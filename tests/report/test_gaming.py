@@ -18,6 +18,7 @@ from simile_plugin.report.questions.gaming import (
     repeated_share,
 )
 from simile_plugin.report.render.text import render_text
+from simile_plugin.reward import bleu_signature
 
 from .test_results import REFS, noisy, system
 
@@ -79,6 +80,7 @@ def test_without_encoder_and_sources_less_is_known() -> None:
     long = tuple(f"{line} and so on and on" for line in REFS)
     found = analyse_gaming([system("A", REFS), system("B", long)], REFS, ScoreSettings(), "A")
     assert [signs.copied for signs in found.systems] == [None, None]
+    assert answer_gaming(found).signatures == {"BLEU and the tokens": bleu_signature()}
     assert len(found.notes) == 2
     assert found.warnings == (
         "B: BLEU and length outside the band around A (the reward is not known)",

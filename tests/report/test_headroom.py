@@ -1,6 +1,7 @@
 """Headroom of n-best lists: by hand, and the section of the report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,26 @@ def test_agreement_and_equal_lists(result: HeadroomResult) -> None:
     both = result.agreement["bleu chrf"]
     assert both.same_best == 1.0  # the reference, or nothing to choose
     assert both.correlation is not None and -1 <= both.correlation <= 1
+
+
+def test_rewards_that_differ_by_rounding_have_one_rank() -> None:
+    # Spearman of ranks 1.5 1.5 3 and 1 2 3 is sqrt(3) / 2; 1 if rounding ordered the first two.
+    rewards = {"simile": np.array([[0.5, 0.5 + 6e-8, 0.9]]), "bleu": np.array([[0.1, 0.2, 0.3]])}
+    scored = headroom.Scored(np.ones((1, 3), dtype=bool), rewards, {})
+    found = headroom._agreement(scored, np.array([0]))["simile bleu"]
+    assert found.correlation == pytest.approx(3**0.5 / 2)
+
+
+def test_notes_and_p_values_say_how_they_were_made(
+    path: str, encoder: Encoder, result: HeadroomResult
+) -> None:
+    notes = " ".join(headroom.answer_headroom(result).notes)
+    assert "40 resamples of the lists, seed 12345; p: paired bootstrap" in notes
+    assert "the tail of the direction seen" in notes
+    mbr = {metric: replace(own, p_value=1e-4) for metric, own in result.choices["mbr"].items()}
+    sure = replace(result, choices={**result.choices, "mbr": mbr})
+    told = headroom.answer_headroom(sure).sentences[0]
+    assert told.count("(p < 0.001)") == 3 and "0.000" not in told
 
 
 def test_expected_gain_is_a_share_of_the_headroom(

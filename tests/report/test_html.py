@@ -253,6 +253,12 @@ def test_the_best_system_is_named_when_it_is_another() -> None:
     assert headline(made_up(-0.6, 0.01))[-1] == "Highest BLEU: MLE, 30.00."
 
 
+def test_of_two_equal_systems_none_is_highest() -> None:
+    told = headline(made_up(0.0, 1.0))
+    assert told[0] == "RISK and MLE score the same BLEU (p = 1.000)."
+    assert not any("Highest" in sentence for sentence in told)
+
+
 def test_a_hundred_systems_have_a_table_and_no_picture() -> None:
     rows = tuple(
         replace(made_up(0.6, 0.01).systems[i > 0], name=f"S{i}" if i else "MLE") for i in range(100)

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import random
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_only_eligible_sentences_are_drawn() -> None:
     assert {item.line for item in study.items} == set(range(2, 11))
     with pytest.raises(ValueError, match=r"^--sentences: got 10, but only 9 of 32 references"):
         draw_study(pair, refs, None, DrawSettings(10), ("A", "B"))
+
+
+def test_letters_count_where_there_are_no_spaces() -> None:
+    refs = ["他付了钱。", "鹭。"]  # 5 words and 2
+    outputs = {"a": refs, "b": ["他付钱了。", "一只鹭。"]}
+    systems = [System(name, (name,), (tuple(lines),)) for name, lines in outputs.items()]
+    study = draw_study(systems, refs, None, DrawSettings(1, 3, 25), ("a", "b"))
+    assert {item.reference for item in study.items} == {"他付了钱。"}
 
 
 def test_equal_outputs_are_one_item() -> None:
@@ -177,6 +186,8 @@ def test_means_by_hand(tmp_path: Path) -> None:
     answer = answer_ratings(found)
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
+    sure = replace(found, pairs=(replace(compared, p_value=1e-4),))
+    assert "<0.001" in render_text(answer_ratings(sure))
     json.dumps(answer.data, allow_nan=False)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,8 @@ def test_text_json_and_picture(result: LexicalResult) -> None:
     row = next(line for line in text.splitlines() if line.startswith("11-100 "))
     assert "]*" in row and row.split()[-1].startswith("+")
     assert "parts of speech: by length" in text
+    assert "over the sentences, 200 resamples, seed 12345, *" in text
+    assert f"F1: compare-mt {version('compare_mt')}'s bucketers" in text
     content = json.loads(json.dumps(answer.data, allow_nan=False))
     assert content["language_pairs"] == ["de-en", "cs-en"]
     assert answer.chart is not None

@@ -69,6 +69,12 @@ def test_texts_are_tokenised(files: PairFiles) -> None:
     assert pair.second[1] == [[], ["a", "cat"]]
 
 
+def test_references_without_a_word_are_refused(files: PairFiles) -> None:
+    Path(files.ref).write_text("\n \n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"--lexical: the reference .*ref.en has no words"):
+        read_pair(files, None)
+
+
 def test_tags_from_files_beside_the_texts(files: PairFiles, tmp_path: Path) -> None:
     tags = {
         "ref.en": "DET NOUN PUNCT VERB PUNCT\nDET NOUN\n",

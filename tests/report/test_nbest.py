@@ -58,6 +58,7 @@ def test_points_are_sorted_and_scored_as_sacrebleu_does(result: NbestResult) -> 
 
 def test_text_json_and_picture(result: NbestResult) -> None:
     lines = render_text(answer_nbest(result)).splitlines()
+    assert list(result.signatures) == ["BLEU", "chrF", "SIM, SIMILE"]
     assert lines[2].split() == ["System", "N", "Seeds", "BLEU", "SIM", "SIMILE", "chrF"]
     assert lines[4].split()[:3] == ["MLE", "-", "1"]
     assert lines[6].split()[:3] == ["simile", "2", "2"] and " to " in lines[6]

@@ -181,9 +181,11 @@ def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
         "B": [[0.0] * 20 + [1.0] * 60, [1.0] * 70 + [0.0] * 10],
     }
     pair = [system("A", noisy(0.2, 1)), system("B", noisy(0.2, 2), noisy(0.2, 5))]
-    found = analyse_results(
+    results = analyse_results(
         pair, REFS, "ref.txt", ScoreSettings(), FEW, sentence_scores={"meaning": right}
-    ).systems
+    )
+    assert results.signatures["meaning"] == "mean of the sentences' given scores"
+    found = results.systems
     assert found[0].scores["meaning"].value == pytest.approx(25.0)
     assert found[1].scores["meaning"].seeds == pytest.approx((75.0, 87.5))
     assert found[1].scores["meaning"].value == pytest.approx(81.25)

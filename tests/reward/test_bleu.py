@@ -90,3 +90,24 @@ def test_the_memory_of_words_is_bounded(monkeypatch):
         assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
         assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
     assert torch.is_tensor(found)
+
+
+def test_the_memory_of_sentences_without_spaces_is_bounded(monkeypatch):
+    monkeypatch.setattr("simile_plugin.encoder.words.KNOWN_LETTERS", 60)
+    monkeypatch.setattr(bleu, "_WORDS", {})
+    for start in range(40):
+        new = chr(0x4E00 + start) * 20
+        assert list_statistics([[f"{new}."]], [new])[0, 0].tolist() == [
+            2,
+            1,
+            1,
+            0,
+            0,
+            0,
+            2,
+            1,
+            0,
+            0,
+        ]
+        known = bleu._WORDS["13a"]
+        assert len(known) <= 4 and len(known.tokens) <= 4

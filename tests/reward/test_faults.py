@@ -71,7 +71,11 @@ def only(found):
             ['"', "été", '"', "-", "na\u0131\u0308ve", "fin"],
         ),
         (" \u00a0\u3000\t", []),
-        ("\u4e2d\u6587\u3002", ["\u4e2d\u6587", "\u3002"]),
+        # no spaces: each letter, with the signs upon it
+        ("\u4e2d\u6587 2023\u5e74\u3002", ["\u4e2d", "\u6587", "2023", "\u5e74", "\u3002"]),
+        ("\u0e17\u0e35\u0e48\u0e21\u0e32", ["\u0e17\u0e35\u0e48", "\u0e21", "\u0e32"]),
+        # a joiner within a word is no mark of its own
+        ("\u0645\u06cc\u200c\u0631\u0648\u0645", ["\u0645\u06cc\u200c\u0631\u0648\u0645"]),
     ],
 )
 def test_words(text, words):

@@ -18,6 +18,7 @@ from simile_plugin.reward.bleu import (
     check_tokenizer,
     corpus_bleu,
     sentence_bleu,
+    sentence_bleu_signature,
 )
 from simile_plugin.reward.lists import ListScores, score_lists, score_outputs
 from simile_plugin.reward.simile import length_penalty, signature
@@ -80,6 +81,12 @@ def test_bleu_signature_is_sacrebleus():
     bleu = sacrebleu.metrics.BLEU()
     bleu.corpus_score(["a"], [["a"]])
     assert bleu_signature() == str(bleu.get_signature())
+
+
+def test_the_signature_of_sentence_bleu_names_its_own_smoothing():
+    bleu = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
+    bleu.corpus_score(["a"], [["a"]])
+    assert sentence_bleu_signature().partition("; ")[2] == str(bleu.get_signature())
 
 
 def slow_simile(hyp, ref, encoder, alpha):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from simile_plugin.encoder import split_words
 from simile_plugin.files import InputError, read_lines
 from simile_plugin.report.inputs.systems import System
 
@@ -33,7 +34,8 @@ class DrawSettings:
 
     Attributes:
         sentences: how many are drawn (the paper: 200).
-        shortest, longest: whitespace tokens of the reference, both inclusive (the paper: 3, 25).
+        shortest, longest: whitespace tokens of the reference, both inclusive (the paper: 3, 25);
+            each letter of a script without spaces is one.
         annotators: sheets that are made; each holds every item, in its own order.
         seed: of the draw and of every order.
 
@@ -135,7 +137,7 @@ def draw_study(
     eligible = [
         i
         for i, ref in enumerate(refs)
-        if settings.shortest <= len(ref.split()) <= settings.longest
+        if settings.shortest <= len(split_words(ref)) <= settings.longest
         and normalised(first[i]) != normalised(second[i])
     ]
     if len(eligible) < settings.sentences:

@@ -14,9 +14,9 @@ from simile_plugin.report.inputs.texts import Read, Sentences, tokenised
 Tag = Callable[[str, Sentences], Sentences]  # path of a text, its tokens -> its tags
 DEFAULT_MODEL = "en_core_web_sm"
 HOW = (
-    "give --tags SUFFIX, files beside the texts with a coarse tag for each 13a token, separated by "
-    f"spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or another model "
-    "by --spacy-model); or pip install textblob, which brings its own English tagger"
+    "give --tags SUFFIX, files beside the texts with a coarse tag for each token (--tokenize), "
+    f"separated by spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or "
+    "another model by --spacy-model); or pip install textblob, which brings its own English tagger"
 )
 # Penn tags by how they begin, as the universal tags that spaCy gives; auxiliaries are verbs here.
 UNIVERSAL = {
@@ -88,13 +88,15 @@ def read_pair(
         ref_kind, system_kind, read: how to read the files, see `systems.read_sentences`.
 
     Raises:
-        InputError: for files that are not parallel.
+        InputError: for files that are not parallel, or references without a word.
     """
     refs = read_sentences(files.ref, flag, ref_kind, read)
     named = {"first": files.first, "second": files.second}
     ref_name = f"the reference {files.ref}"
     first, second = read_systems(flag, named, system_kind, refs, ref_name, read)
     texts = [tokenised(tokenize, text) for text in (tuple(refs), *first.outputs, *second.outputs)]
+    if not any(texts[0]):
+        raise InputError(f"{flag}: {ref_name} has no words; expected a translation a line")
     paths = [files.ref, *files.first, *files.second]
     tags = [tag(path, text) for path, text in zip(paths, texts, strict=True)] if tag else None
     count = len(files.first) + 1
@@ -177,7 +179,7 @@ def read_tags(
         if len(own) != len(words):
             raise InputError(
                 f"{flag}: {path}:{number}: has {len(own)} tags for {len(words)} tokens; expected "
-                "one for each token of sacreBLEU's 13a tokeniser"
+                "one for each token of sacreBLEU's tokeniser (--tokenize)"
             )
     return tags
 

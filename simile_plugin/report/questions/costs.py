@@ -108,7 +108,7 @@ def analyse_costs(
     Raises:
         InputError: for a file without lists.
     """
-    from simile_plugin.reward import bleu_signature, signature
+    from simile_plugin.reward import sentence_bleu_signature, signature
 
     lists = read_nbest_lists(path, flag, read, refs)
     sizes = np.array([len(found.hyps) for found in lists])
@@ -119,7 +119,7 @@ def analyse_costs(
         costs = {cost: _padded([found.costs[cost] for found in lists], mask) for cost in written}
     else:
         costs = _scored(lists, mask, settings, progress)
-        signatures["BLEU"] = f"sentence, +1 on orders 2 to 4; {bleu_signature(settings.tokenize)}"
+        signatures["BLEU"] = sentence_bleu_signature(settings.tokenize)
         if settings.encoder is not None:
             signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
     pairs = {cost: _pair_differences(values, mask) for cost, values in costs.items()}

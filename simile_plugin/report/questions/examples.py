@@ -97,7 +97,7 @@ def analyse_examples(
     Raises:
         InputError: without an encoder, or for a number below 1.
     """
-    from simile_plugin.reward import bleu_signature, score_outputs, signature
+    from simile_plugin.reward import score_outputs, sentence_bleu_signature, signature
 
     if settings.encoder is None:
         raise InputError("--encoder: not given; examples compare BLEU with SIM, which needs one")
@@ -150,7 +150,7 @@ def analyse_examples(
         tuple(found[i] for i in best if gain[i] > 0),
         tuple(found[i] for i in worst if gain[i] < 0),
         {
-            "BLEU": f"sentence, +1 on orders 2 to 4; {bleu_signature(settings.tokenize)}",
+            "BLEU": sentence_bleu_signature(settings.tokenize),
             "SIM": signature(settings.encoder, settings.alpha),
         },
         tuple(f"{name}: the first seed" for name in several),

@@ -95,6 +95,7 @@ class GamingResult:
     Attributes:
         epochs: system -> validations in their order.
         band: the definition of the bands, in words.
+        signatures: of the outputs' scores.
     """
 
     systems: tuple[SystemSigns, ...]
@@ -102,6 +103,7 @@ class GamingResult:
     warnings: tuple[str, ...]
     band: str
     notes: tuple[str, ...]
+    signatures: dict[str, str]
 
 
 def analyse_gaming(
@@ -139,7 +141,17 @@ def analyse_gaming(
         if not found
     ]
     warnings = _system_warnings(signs, baseline) + _epoch_warnings(epochs)
-    return GamingResult(tuple(signs), epochs, tuple(warnings), BAND, tuple(notes))
+    signed_by = _signatures(settings) if systems else {}
+    return GamingResult(tuple(signs), epochs, tuple(warnings), BAND, tuple(notes), signed_by)
+
+
+def _signatures(settings: ScoreSettings) -> dict[str, str]:
+    from simile_plugin.reward import bleu_signature, signature
+
+    found = {"BLEU and the tokens": bleu_signature(settings.tokenize)}
+    if settings.encoder is not None:
+        found["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
+    return found
 
 
 # --- outputs ---
@@ -361,6 +373,7 @@ def answer_gaming(result: GamingResult) -> Answer:
         asdict(result),
         warnings=result.warnings,
         notes=[*([] if result.warnings else [fine]), f"band: {result.band}", *result.notes],
+        signatures=result.signatures,
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.files import read_lines
 from simile_plugin.nbest import NbestList, read_nbest_lists, references
-from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table
+from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table, p_told
 from simile_plugin.report.inputs.settings import PairedTest
 from simile_plugin.report.inputs.texts import Read
 from simile_plugin.statistics import (
@@ -94,6 +94,7 @@ class HeadroomResult:
         agreement: of "METRIC METRIC".
         equal: metric -> share of lists where all candidates cost the same.
         gain: metric -> lowest and highest gain that the measured shares promise, in percent points.
+        test: resamples and seed of intervals and p-values.
     """
 
     file: str
@@ -105,6 +106,7 @@ class HeadroomResult:
     equal: dict[str, float]
     gain: dict[str, tuple[float, float]]
     signatures: dict[str, str]
+    test: PairedTest
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,7 @@ def analyse_headroom(
         {metric: _equal_share(scored, metric) for metric in scored.rewards},
         _expected_gain(choices),
         signatures,
+        test,
     )
 
 
@@ -259,13 +262,15 @@ def _equal_share(scored: Scored, metric: str) -> float:
 def _agreement(scored: Scored, first: Places) -> dict[str, Agreement]:
     """Of each pair of rewards; lists of one length are correlated together."""
     found = {}
+    # What differs by rounding has one rank.
+    steps = {name: np.rint(values / EQUAL) for name, values in scored.rewards.items()}
     sizes = scored.mask.sum(axis=1)
     rows = np.arange(len(sizes))
     for one, other in combinations(scored.rewards, 2):
         values = [
             correlation(
                 "spearman",
-                *(scored.rewards[name][sizes == size, :size] for name in (one, other)),
+                *(steps[name][sizes == size, :size] for name in (one, other)),
             )
             for size in np.unique(sizes)
             if size > 1
@@ -363,8 +368,10 @@ def answer_headroom(result: HeadroomResult) -> Answer:
         result.file,
         sentences=_sentences(result),
         notes=[
-            "± is half of the 95% interval over resampled sentences; best and worst are chosen by "
-            "sentence scores, BLEU and chrF shown are of the corpus",
+            f"± is half of the 95% interval over {result.test.resamples:,} resamples of the lists, "
+            f"seed {result.test.seed}; p: paired bootstrap by the same (the tail of the direction "
+            "seen)",
+            "best and worst are chosen by sentence scores, BLEU and chrF shown are of the corpus",
             "expected gain: the headroom of the trained reward times the lowest and highest share "
             f"of it that was gained on test sets ({measured}); few runs, of at most 200 "
             "updates, on small models and lists of 8: an order of magnitude, no promise",
@@ -400,13 +407,13 @@ def _sentences(result: HeadroomResult) -> list[str]:
     first, mbr = (result.choices[choice][metric] for choice in (FIRST, MBR))
     other = [
         f"{result.choices[MBR][name].value - result.choices[FIRST][name].value:+.2f} {NAMES[name]} "
-        f"(p = {result.choices[MBR][name].p_value:.3f})"
+        f"({p_told(result.choices[MBR][name].p_value)})"
         for name in result.choices[FIRST]
         if name != metric
     ]
     found = [
         f"MBR decoding, without training, changes {NAMES[metric]} by "
-        f"{mbr.value - first.value:+.2f} (p = {mbr.p_value:.3f}), {', '.join(other)}.",
+        f"{mbr.value - first.value:+.2f} ({p_told(mbr.p_value)}), {', '.join(other)}.",
         f"The best of each list is {_headroom(result, metric):.2f} {NAMES[metric]} above the "
         f"first; in {result.equal[metric]:.0%} of the lists all candidates cost the same.",
     ]

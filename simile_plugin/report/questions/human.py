@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from simile_plugin.report.answer import Answer, Figure, Part, count, make_table
+from simile_plugin.report.answer import Answer, Figure, Part, count, make_table, p_text, p_told
 from simile_plugin.report.human.ratings import HumanResult, analyse_ratings
 from simile_plugin.report.inputs.settings import LEVEL
 from simile_plugin.statistics import Bar, interval_chart
@@ -40,7 +40,7 @@ def answer_ratings(result: HumanResult) -> Answer:
         [
             f"{pair.second} - {pair.first}",
             f"{pair.difference:+.2f}",
-            f"{pair.p_value:.3f}",
+            p_text(pair.p_value),
             *(str(number) for number in (pair.better, pair.equal, pair.worse)),
         ]
         for pair in result.pairs
@@ -74,7 +74,7 @@ def _sentence(found: HumanResult) -> str:
     """What people say of the last two systems."""
     pair = found.pairs[-1]
     people = count(len(found.annotators), "annotator")
-    chance = "p < 0.001" if pair.p_value < 0.0005 else f"p = {pair.p_value:.3f}"
+    chance = p_told(pair.p_value)
     if pair.p_value < LEVEL and pair.difference:
         better, worse = pair.second, pair.first
         if pair.difference < 0:

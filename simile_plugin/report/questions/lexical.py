@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +86,7 @@ class LexicalResult:
     Attributes:
         tables: frequency / pos -> rows.
         html_folders: language pair -> folder of compare-mt's own report.
+        resamples, seed: of the intervals.
     """
 
     first_name: str
@@ -93,6 +95,8 @@ class LexicalResult:
     tables: dict[str, tuple[LexicalRow, ...]]
     html_folders: dict[str, str]
     notes: tuple[str, ...]
+    resamples: int
+    seed: int
 
 
 def analyse_lexical(
@@ -125,7 +129,9 @@ def analyse_lexical(
         order = sorted(totals, key=lambda tag: (-totals[tag], tag))
         tables["pos"] = _rows(by_tag, order)
     names_of_pairs = tuple(pair.language_pair for pair in pairs)
-    return LexicalResult(*names, names_of_pairs, tables, html_folders or {}, tuple(notes))
+    return LexicalResult(
+        *names, names_of_pairs, tables, html_folders or {}, tuple(notes), resamples, seed
+    )
 
 
 def _rows(
@@ -250,7 +256,8 @@ def ask(inputs: Inputs) -> Answer:
         )
     test = inputs.test
     names = (first, second)
-    return answer_lexical(analyse_lexical(names, pairs, test.resamples, test.seed, [note], folders))
+    notes = [f"words: tokens of sacreBLEU's {args.tokenize}", note]
+    return answer_lexical(analyse_lexical(names, pairs, test.resamples, test.seed, notes, folders))
 
 
 def answer_lexical(result: LexicalResult) -> Answer:
@@ -272,8 +279,9 @@ def answer_lexical(result: LexicalResult) -> Answer:
         asdict(result),
         notes=[
             "count: words of the references; in brackets: 95% bootstrap interval over the "
-            "sentences, * where it leaves out 0",
-            "F1: compare-mt's bucketers",
+            f"sentences, {result.resamples:,} resamples, seed {result.seed}, * where it leaves out "
+            "0",
+            f"F1: compare-mt {version('compare_mt')}'s bucketers",
             *(f"compare-mt's own report of {lp}: {at}" for lp, at in result.html_folders.items()),
             *result.notes,
         ],

@@ -83,7 +83,7 @@ def analyse_nbest(
         InputError: for a folder without such files, or files that are not parallel.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import bleu_signature, signature
+    from simile_plugin.reward import bleu_signature, chrf_signature, signature
 
     files = _files(folder, flag)
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
@@ -103,7 +103,7 @@ def analyse_nbest(
             points.setdefault(name, []).append(point)
         else:
             baseline = point
-    signatures = {"BLEU": bleu_signature(settings.tokenize)}
+    signatures = {"BLEU": bleu_signature(settings.tokenize), "chrF": chrf_signature()}
     if settings.encoder is not None:
         signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
     found = {name: tuple(sorted(own, key=lambda p: p.n)) for name, own in points.items()}

@@ -22,6 +22,7 @@ ASKED_BY = ("reward",)
 PICTURED = True
 
 METEOR = "meteor"
+ROUNDING = 1e-6  # rewards are made in float32: a rise below this is none
 SEARCH_WORDS = 50  # of the fixed text; a page is not worth the minute that simile probe takes
 
 
@@ -32,11 +33,13 @@ def analyse_probe(
     search_words: int,
     resamples: int,
     seed: int,
+    tokenize: str = "13a",
 ) -> dict[str, Probed]:
     """Probe rewards, with a progress bar; a learned reward is named by its content.
 
     Args:
         specs: what --reward takes, or meteor; none of them: those that need no more than is there.
+        tokenize: sacreBLEU tokeniser of BLEU.
 
     Raises:
         InputError: for a bad spec, one that is given twice or lacks its encoder, or texts without
@@ -47,7 +50,7 @@ def analyse_probe(
     specs = specs or [*(["simile"] if encoder else []), "chrf", "bleu"]
     found = {}
     with Meteor() if METEOR in specs else nullcontext() as meteor:
-        rewards = _rewards(specs, encoder, meteor)
+        rewards = _rewards(specs, encoder, meteor, tokenize)
         with Progress(len(rewards) * probe_steps(search_words), " steps", "probing") as bar:
             for name, scores in rewards.items():
                 found[name] = probe_reward(scores, texts, search_words, resamples, seed, bar.update)
@@ -55,7 +58,7 @@ def analyse_probe(
 
 
 def _rewards(
-    specs: Sequence[str], encoder: RewardEncoder | None, meteor: Meteor | None
+    specs: Sequence[str], encoder: RewardEncoder | None, meteor: Meteor | None, tokenize: str
 ) -> dict[str, Scores]:
     from simile_plugin.evaluation import meteor_lists, reward_scores
     from simile_plugin.reward import Reward
@@ -72,7 +75,7 @@ def _rewards(
                 "(make one by simile train-encoder)"
             )
         if reward:
-            found[name] = reward_scores(reward, encoder)
+            found[name] = reward_scores(reward, encoder, tokenize)
         else:
             assert meteor is not None
             found[name] = meteor_lists(meteor)
@@ -99,9 +102,10 @@ def ask(inputs: Inputs) -> Answer:
         lists = [(one.hyps, ref) for one, ref in zip(found, of, strict=True)]
     texts = Texts(inputs.refs, hyps, inputs.sources or (), lists=lists)
     settings = (encoder, SEARCH_WORDS, test.resamples, test.seed)
-    probed = analyse_probe(args.reward, texts, *settings)
+    probed = analyse_probe(args.reward, texts, *settings, inputs.settings.tokenize)
     made_from = f"the first output of {inputs.baselines[0]}" if hyps else "the references"
-    return answer_probe(probed, f"harm is done to {made_from}", *settings[::3], test.resamples)
+    base, tokenize = f"harm is done to {made_from}", inputs.settings.tokenize
+    return answer_probe(probed, base, *settings[::3], test.resamples, tokenize)
 
 
 def answer_probe(
@@ -110,9 +114,10 @@ def answer_probe(
     encoder: RewardEncoder | None,
     seed: int,
     resamples: int,
+    tokenize: str = "13a",
 ) -> Answer:
     """Tables of kinds of change by rewards, then what else was found of each reward."""
-    made = f"seed:{seed}|resamples:{resamples}|version:{__version__}"
+    made = f"tok:{tokenize}|seed:{seed}|resamples:{resamples}|version:{__version__}"
     signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
     caption = "Change of each reward by each kind of harm, with 95% intervals: left of 0 is sound."
     parts: list[Part] = [Figure(_chart(found), caption)]
@@ -158,7 +163,7 @@ def _by_kind(found: Mapping[str, Probed], title: str, cell: Callable[[Change], o
 
 def _change(of: Change) -> Cell:
     text = f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"
-    return Cell(text, of.mean, "bad" if not of.harmless and of.low > 0 else "")
+    return Cell(text, of.mean, "bad" if not of.harmless and of.low > ROUNDING else "")
 
 
 def _number(value: float | None, form: str) -> str:
@@ -170,7 +175,7 @@ def _sentences(found: Mapping[str, Probed]) -> list[str]:
     told = []
     for name, probed in found.items():
         harms = {kind: of for kind, of in probed.changes.items() if not of.harmless}
-        paid = [kind for kind, of in harms.items() if of.low > 0]
+        paid = [kind for kind, of in harms.items() if of.low > ROUNDING]
         least = max(harms, key=lambda kind: harms[kind].mean)
         if paid:
             told.append(f"{name} rises on average by {', '.join(paid)}: training can win by it.")

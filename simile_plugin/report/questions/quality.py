@@ -108,11 +108,11 @@ def analyse_quality(
     METEOR is among them where it is installed; a note says what is missing where it is not.
     """
     from simile_plugin import evaluation
-    from simile_plugin.reward import bleu_signature, chrf_signature, signature
+    from simile_plugin.reward import chrf_signature, sentence_bleu_signature, signature
 
     missing = evaluation.missing_meteor() if folders or judged else ""
     signatures = {
-        "BLEU": f"sentence, +1 on orders 2 to 4; {bleu_signature()}",
+        "BLEU": sentence_bleu_signature(),
         "chrF": f"sentence; {chrf_signature()}",
     }
     if not missing:

@@ -22,6 +22,7 @@ from simile_plugin.report.answer import (
     cells,
     count,
     make_table,
+    p_text,
     signed,
 )
 from simile_plugin.report.inputs.settings import LEVEL, PairedTest, choose_baselines
@@ -177,6 +178,7 @@ def analyse_results(
         for system, own, ratio in zip(systems, scores, ratios, strict=True)
     ]
     signed_by = _signatures(settings, test)
+    signed_by |= dict.fromkeys(sentence_scores or {}, "mean of the sentences' given scores")
     share = scored.unknown_share
     return Results(tuple(rows), chosen, reference, len(refs), test, signed_by, share, lead)
 
@@ -369,8 +371,7 @@ def difference_table(results: Results) -> Table:
 def p_values(comparison: Comparison) -> str:
     """The p-value of a difference, or both of them: "p 0.012", "p 0.012, 0.020"."""
     found = [comparison.p_value, comparison.p_randomisation]
-    shown = [("<0.001" if p < 0.0005 else f"{p:.3f}") for p in found if p is not None]
-    return "p " + ", ".join(shown)
+    return "p " + ", ".join(p_text(p) for p in found if p is not None)
 
 
 def _charts(results: Results) -> list[Figure]:
@@ -480,7 +481,8 @@ def headline(results: Results) -> list[str]:
         sentences += _other_metrics(focus, place)
     for comparison in reversed(against):
         sentences += _seeds(results, focus, comparison.baseline)
-    if results.lead is None and best is not focus:
+    above = best.scores[MAIN].value - focus.scores[MAIN].value
+    if results.lead is None and above >= 0.005:
         sentences.append(f"Highest BLEU: {best.name}, {best.scores[MAIN].value:.2f}.")
     return sentences
 
