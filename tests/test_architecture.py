@@ -41,6 +41,7 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
+    "bgt": {"files", "encoder", "fairseq_hooks", "torch", "fairseq"},
     # peft only if asked for
     "hugging_face": {
         *("files", "risk", "encoder", "reward"),
@@ -143,19 +144,24 @@ def test_from_outside_a_room_only_its_face_is_imported() -> None:
     }
     assert {module: names for module, names in behind.items() if names} == {
         "user_dir": [
+            f"{PACKAGE}.bgt.registration",
             f"{PACKAGE}.fairseq_training.architectures",
             f"{PACKAGE}.fairseq_training.criterion",
         ]
     }
 
 
-def test_fairseq_is_known_in_its_two_rooms() -> None:
+def test_fairseq_is_known_in_its_three_rooms() -> None:
     knowing = importers_of("fairseq", "fairseq_cli") - {"recipes"}
-    assert knowing == {"fairseq_training", "fairseq_hooks"}
+    assert knowing == {"fairseq_training", "fairseq_hooks", "bgt"}
 
 
 def test_commands_know_nothing_of_fairseq_training() -> None:
-    assert "cli" not in importers_of("fairseq_training", "fairseq_hooks")
+    assert "cli" not in importers_of("fairseq_training", "fairseq_hooks", "bgt")
+
+
+def test_risk_training_knows_nothing_of_the_bgt() -> None:
+    assert importers_of("bgt") == {"bgt", "user_dir", "recipes"}
 
 
 def test_nothing_imports_the_commands() -> None:

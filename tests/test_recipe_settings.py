@@ -200,6 +200,26 @@ def test_an_encoder_of_bitext(tmp_path: Path) -> None:
     assert [[name for name in made if name in some] for some in steps] == [made, [], made, made]
 
 
+def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "bgt/run.sh")
+    few = {
+        **{"SEEDS": "1", "SYSTEMS": "sp mgt variational", "STS": ""},
+        "TEST": str(tmp_path / "data/newstest/de-en/newstest2014"),
+    }
+    notes = recipe.run(**few)
+    assert trainings(notes) == ["mgt.1", "variational.1"]
+    (mgt, variational) = (line for line in notes if line.startswith("fairseq-train|"))
+    assert "|--bgt-one-decoder|" in mgt and "|--bgt-ablation|variational|" in variational
+    assert sum("|train-encoder|" in line for line in notes) == 1
+    assert trainings(recipe.run(**few)) == []
+    assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "variational.1"]
+    (tmp_path / "my work" / ".done" / "mgt.1").unlink()
+    assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "RESUMED mgt.1"]
+    notes = recipe.run(**few, UPDATES="7", PAIRS="9")
+    assert trainings(notes) == ["mgt.1", "RESUMED mgt.1", "variational.1", "RESUMED variational.1"]
+    assert sum("|train-encoder|" in line for line in notes) == 1
+
+
 def test_the_learned_reward(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "reward/run.sh")
 

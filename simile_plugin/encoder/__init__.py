@@ -18,6 +18,7 @@ from simile_plugin.encoder.kinds import (
     COMBINE,
     MIXTURES,
     RECURRENT,
+    TRANSFORMER,
     check_kind,
     possible_tokens,
 )
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         usable_device,
     )
     from simile_plugin.encoder.sentence_transformer import MODULES
+    from simile_plugin.encoder.transformer import LONGEST, TransformerComposer, sinusoids
 
 __all__ = [
     "AT_ONCE",
@@ -71,6 +73,7 @@ __all__ = [
     "CONFIG",
     "CONTROL",
     "EMBEDDINGS",
+    "LONGEST",
     "MIX",
     "MIXTURES",
     "MODEL2VEC",
@@ -79,6 +82,7 @@ __all__ = [
     "SENTENCE_TRANSFORMERS",
     "SPACE_MARK",
     "TOKENS",
+    "TRANSFORMER",
     "UNKNOWN",
     "BagComposer",
     "Composer",
@@ -90,6 +94,7 @@ __all__ = [
     "Segmenter",
     "SequenceComposer",
     "Tokenizer",
+    "TransformerComposer",
     "Words",
     "check_kind",
     "convert_published",
@@ -104,6 +109,7 @@ __all__ = [
     "possible_tokens",
     "read_published",
     "save_encoder",
+    "sinusoids",
     "split_parts",
     "split_words",
     "to_device",
@@ -119,6 +125,7 @@ __getattr__ = imported_later(
         "models",
         "format",
         "sentence_transformer",
+        "transformer",
         "convert.export",
         "convert.published",
     ),

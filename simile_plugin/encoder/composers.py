@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simile_plugin.encoder.kinds import COMBINE, MIXTURES, check_kind
+from simile_plugin.encoder.kinds import COMBINE, MIXTURES, TRANSFORMER, check_kind
 from simile_plugin.encoder.tokens import MIX
 from simile_plugin.files import InputError
 
@@ -307,7 +307,8 @@ def make_composer(
     Args:
         kind: a key of KINDS, or several with + between them.
         dim: of the embeddings.
-        settings: "hidden", "combine" and "mix", where the kind has them.
+        settings: "hidden", "combine" and "mix", where the kind has them; of a transformer all of
+            transformer.SETTINGS.
         sizes: number of ids of each part of a mixture.
 
     Raises:
@@ -315,6 +316,10 @@ def make_composer(
     """
     check_kind(kind)
     settings = dict(settings or {})
+    if kind == TRANSFORMER:
+        from simile_plugin.encoder.transformer import make_transformer
+
+        return make_transformer(dim, settings)
     if MIX in kind:
         mix = settings.pop("mix", "add")
         if mix not in MIXTURES or settings:

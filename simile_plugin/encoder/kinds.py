@@ -16,7 +16,9 @@ KINDS: dict[str, str | None] = {
     "lstm": None,
     "blstm": None,
     "gran": None,
+    "transformer": "sp",
 }
+TRANSFORMER = "transformer"  # made by simile_plugin.bgt, not by simile train-encoder
 RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
 SEQUENCE_TOKENS = ("sp", "word", "trigram")
 
@@ -27,10 +29,11 @@ def check_kind(kind: str) -> None:
     for part in parts:
         if part not in KINDS:
             raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
-        if len(parts) > 1 and (part in RECURRENT or parts.count(part) > 1):
+        whole = part in (*RECURRENT, TRANSFORMER)
+        if len(parts) > 1 and (whole or parts.count(part) > 1):
             raise InputError(
                 f"kind: got {kind!r}, expected a mixture of different ones of "
-                f"{', '.join(name for name in KINDS if name not in RECURRENT)}"
+                f"{', '.join(name for name in KINDS if name not in (*RECURRENT, TRANSFORMER))}"
             )
 
 

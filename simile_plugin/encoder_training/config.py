@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simile_plugin.encoder import COMBINE, MIX, MIXTURES, RECURRENT, check_kind
+from simile_plugin.encoder import COMBINE, MIX, MIXTURES, RECURRENT, TRANSFORMER, check_kind
 from simile_plugin.files import InputError
 
 POOLS = ("other", "all")
@@ -122,6 +122,11 @@ class TrainingConfig:
             check_kind(self.kind)
         except ValueError as error:
             raise InputError(f"--{error}") from error
+        if self.kind == TRANSFORMER:
+            raise InputError(
+                f"--kind: got {TRANSFORMER}, which is exported from a BGT (recipes/bgt), not "
+                "trained here; expected another kind"
+            )
         if self.mix != "add" and MIX not in self.kind:
             raise InputError(
                 f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "

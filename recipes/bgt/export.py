@@ -1,0 +1,39 @@
+"""The semantic network of a trained BGT as an encoder folder: the mean of q(z_sem | sentence).
+
+export.py CHECKPOINT --data BIN --sentencepiece MODEL --output ENCODER
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from simile_plugin.bgt import export_encoder, read_bgt
+from simile_plugin.encoder import CONFIG, save_encoder
+from simile_plugin.files import InputError, check_replaceable, read_bytes
+
+
+def main() -> int:
+    """Read the flags, write the folder."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", metavar="CHECKPOINT")
+    parser.add_argument("--data", required=True, metavar="BIN", help="folder it was trained on")
+    parser.add_argument("--sentencepiece", required=True, metavar="MODEL", help="of its pieces")
+    parser.add_argument("--output", required=True, metavar="ENCODER")
+    args = parser.parse_args()
+    try:
+        check_replaceable(args.output, CONFIG)
+        proto = read_bytes(args.sentencepiece, "--sentencepiece")
+        model = read_bgt(args.checkpoint, args.data)
+        encoder = export_encoder(model, proto, {"checkpoint": Path(args.checkpoint).name})
+        save_encoder(args.output, encoder)
+    except (InputError, OSError) as error:
+        print(f"export.py: error: {error}", file=sys.stderr)
+        return 2
+    print(f"{args.output}: {encoder.kind}, {encoder.dim} dimensions, {encoder.fingerprint}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

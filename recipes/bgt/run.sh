@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# The Bilingual Generative Transformer and its ablations (Wieting's thesis, 5.4 to 5.9) beside the
+# averaging encoder SP, all trained on the same pairs: STS, its hard pairs, retrieval of translations.
+# Run it again after an interruption: finished steps are skipped, trainings go on.
+#
+#   recipes/bgt/run.sh [SRC TGT PREFIX...]
+#
+#   SRC, TGT   languages of the bitext; default: en de. --bgt-ablation english-translation is from SRC
+#   PREFIX     bitext: PREFIX.SRC and PREFIX.TGT, plain or .gz; default: Tatoeba and Europarl of SIMILE_DATA
+#
+# Settings (environment variables, with their defaults):
+#   WORK       work/bgt in the repository: everything that is made
+#   SYSTEMS    "sp bgt no-prior variational multilingual-translation english-translation"; also mgt
+#   SEEDS      "1 2 3"
+#   PAIRS      60000    pairs that are trained on, at most
+#   PIECES     4000     of the joint vocabulary (paper: 20000)
+#   UPDATES    1500     of each model (paper: 20 epochs of a million pairs)
+#   ANNEAL     4500     updates in which the KL term's weight would grow to 1: as in the paper (65536),
+#                       training ends before
+#   TOKENS     2000     of a side in an update, in steps of 2000 (paper: 25000, without prior 50000)
+#   LR         1e-3     after WARMUP updates, then as 1 / sqrt(update) (paper: 5e-4)
+#   WARMUP     400      (paper: 4000)
+#   SIZE       "--bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4"
+#   SP_STEPS   10000    minibatches of SP
+#   TEST       prefix of held-out bitext for retrieval; default: tatoeba-de-en/test of SIMILE_DATA
+#   STS        folders with human similarity; default: those of SIMILE_DATA that are English tests
+#   JOBS       1        trainings side by side
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+show_help "$@"
+SRC=${1:-en} TGT=${2:-de}
+[ $# = 0 ] || [ $# -ge 3 ] || die "expected SRC TGT PREFIX..., or nothing (see --help)"
+[ $# = 0 ] || shift 2
+HERE=$ROOT/recipes/bgt
+WORK=${WORK:-$ROOT/work/bgt}
+JOBS=${JOBS:-1}
+data=${SIMILE_DATA:-}
+TEST=${TEST:-$data/tatoeba-de-en/test}
+read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation}"
+read -ra seeds <<<"${SEEDS:-1 2 3}"
+read -ra size <<<"${SIZE:---bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4}"
+read -ra sts <<<"${STS-$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}"
+prefixes=("$@")
+[ $# -gt 0 ] || prefixes=("$data/tatoeba-de-en/train" "$data/europarl20k-de-en/train")
+
+# side PREFIX LANGUAGE: the file of one side, plain or .gz.
+side() {
+    if [ -e "$1.$2" ]; then echo "$1.$2" && return; fi
+    [ -e "$1.$2.gz" ] || die "neither $1.$2 nor $1.$2.gz is there (SIMILE_DATA, PREFIX or TEST)"
+    echo "$1.$2.gz"
+}
+
+for prefix in "${prefixes[@]}" "$TEST"; do
+    for language in "$SRC" "$TGT"; do side "$prefix" "$language" >/dev/null; done
+done
+for folder in "${sts[@]}"; do
+    [ -d "$folder" ] || die "STS: no such folder: $folder"
+done
+for system in "${systems[@]}"; do
+    case $system in
+    sp | bgt | mgt | no-prior | variational | multilingual-translation | english-translation) ;;
+    *) die "SYSTEMS: got '$system', expected some of sp, bgt, mgt and the ablations (see --help)" ;;
+    esac
+done
+test_src=$(side "$TEST" "$SRC") test_tgt=$(side "$TEST" "$TGT")
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+mkdir -p "$WORK/results"
+shopt -s nullglob
+excluded=("$test_src" "$test_tgt")
+for folder in "${sts[@]}"; do excluded+=("$folder"/STS.input.*.txt); done
+
+collect() { # PAIRS PIECES TEST STS PREFIXES...
+    local prefix
+    for prefix in "${@:5}"; do
+        paste <(zcat -f "$(side "$prefix" "$SRC")") <(zcat -f "$(side "$prefix" "$TGT")")
+    done >"$WORK/raw.tsv"
+    simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --max-tokens 100 \
+        --exclude "${excluded[@]}" --output "$WORK/all.tsv"
+    python "$HERE/pieces.py" split "$WORK/all.tsv" --pairs "$1" \
+        --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv"
+    rm -f "$WORK/raw.tsv" "$WORK/all.tsv"
+    simile binarize-pairs "$WORK/train.tsv" --vocab-size "$2" --overwrite --output "$WORK/pairs.bin"
+    python "$HERE/pieces.py" segment --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv" \
+        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" -s "$SRC" -t "$TGT" --output "$WORK/pieces"
+    rm -rf "${WORK:?}/bin"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$SRC" -t "$TGT" --joined-dictionary \
+        --srcdict "$WORK/pieces/dict.txt" --trainpref "$WORK/pieces/train" \
+        --validpref "$WORK/pieces/valid" --destdir "$WORK/bin"
+}
+
+train_sp() { # SEED STEPS
+    simile train-encoder "@$ROOT/recipes/encoder/best.flags" "$WORK/pairs.bin" --pool other \
+        --steps "$2" --seed "$1" --overwrite --output "$WORK/encoder/sp.$1"
+}
+
+train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
+    local run=$WORK/$1.$2 flags=(--bgt-ablation "$1")
+    case $1 in
+    bgt) flags=() ;;
+    mgt) flags=(--bgt-one-decoder) ;;
+    esac
+    threads_for "$JOBS"
+    begin "$run" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
+    [ -e "$run/checkpoint_last.pt" ] || rm -f "$WORK/logs/$1.$2.log"
+    logged "$WORK/logs/$1.$2.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
+        --user-dir "$ROOT/user_dir" --task bgt --arch bgt --criterion bgt "${flags[@]}" "${@:8}" \
+        --kl-anneal-updates "$4" --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$6" \
+        --lr-scheduler inverse_sqrt --warmup-updates "$7" --clip-norm 5 --seed "$2" \
+        --max-tokens 2000 --update-freq "$((($5 + 1999) / 2000))" --max-update "$3" \
+        --num-workers 0 \
+        --save-dir "$run" --no-epoch-checkpoints --log-format simple --log-interval 100
+    python "$HERE/export.py" "$run/checkpoint_last.pt" --data "$WORK/bin" \
+        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2"
+}
+
+evaluate() { # SYSTEM.SEED CONFIG TEST STS...
+    local encoder=$WORK/encoder/$1 result=$WORK/results/$1
+    if [ $# -gt 3 ]; then
+        simile eval-encoder "$encoder" --sts "${@:4}" --hard --resamples 100 --json >"$result.sts.new"
+        mv "$result.sts.new" "$result.sts.json"
+    fi
+    simile mine-bitext "$encoder" --source "$test_src" --target "$test_tgt" --aligned --json \
+        >"$result.mine.new"
+    mv "$result.mine.new" "$result.mine.json"
+}
+
+train_one() { # SYSTEM SEED
+    if [ "$1" = sp ]; then
+        AFTER=collect once "sp.$2" train_sp "$2" "${SP_STEPS:-10000}"
+    else
+        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "${UPDATES:-1500}" "${ANNEAL:-4500}" \
+            "${TOKENS:-2000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
+    fi
+}
+
+say "Bitext of $SRC and $TGT, in $WORK"
+once collect collect "${PAIRS:-60000}" "${PIECES:-4000}" "$TEST" "${sts[*]}" "${prefixes[@]}"
+for seed in "${seeds[@]}"; do
+    for system in "${systems[@]}"; do
+        say "Training $system, seed $seed"
+        in_background train_one "$system" "$seed"
+    done
+done
+wait_for_all
+names=()
+for system in "${systems[@]}"; do
+    for seed in "${seeds[@]}"; do
+        names+=("$system.$seed")
+        AFTER=$system.$seed once "evaluate.$system.$seed" evaluate "$system.$seed" \
+            "$WORK/encoder/$system.$seed/config.json" "$TEST" "${sts[@]}"
+    done
+done
+say "Pearson's r x 100 of STS and its hard pairs; retrieval: accuracy, mean of both ways"
+python "$HERE/table.py" "$WORK/results" "${names[@]}" | tee "$WORK/results.md"

@@ -1,0 +1,65 @@
+"""What encoders score, a row a system: mean over seeds, and their spread where there are several.
+
+table.py FOLDER SYSTEM.SEED...      the folder holds SYSTEM.SEED.mine.json (simile mine-bitext
+--aligned --json) of each, and SYSTEM.SEED.sts.json (simile eval-encoder --sts --hard --json)
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from simile_plugin.statistics import markdown_table
+
+HARD = "Hard STS: "
+
+
+def figures(sts: Path, mine: Path) -> dict[str, float | None]:
+    """The figures of one encoder, in percent; None where one is undefined."""
+    found: dict[str, float | None] = {}
+    if sts.exists():
+        result = json.loads(sts.read_text("utf-8"))
+        for part in result["sts"]:
+            found[Path(part["folder"]).name.removesuffix("-test")] = part["mean_pearson"]
+        for subset, scores in result["hard"]["pearson"].items():
+            if subset.startswith(HARD) or subset == "negation":
+                found[subset.removeprefix(HARD)] = scores["SIM"]
+    if mine.exists():
+        found["retrieval"] = json.loads(mine.read_text("utf-8"))["mean"]
+    return found
+
+
+def cell(values: list[float | None]) -> str:
+    """Mean, and (lowest to highest) of several."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    mean = f"{statistics.mean(known):.1f}"
+    return mean if len(known) == 1 else f"{mean} ({min(known):.1f} to {max(known):.1f})"
+
+
+def main(folder: str, names: list[str]) -> int:
+    """Print the table."""
+    rows: dict[str, list[dict[str, float | None]]] = defaultdict(list)
+    for name in names:
+        sts, mine = (Path(folder, f"{name}.{kind}.json") for kind in ("sts", "mine"))
+        if not mine.exists():
+            print(f"table.py: error: {mine}: not there; expected SYSTEM.SEED", file=sys.stderr)
+            return 2
+        rows[name.rpartition(".")[0]].append(figures(sts, mine))
+    titles = list(next(iter(rows.values()))[0])
+    table = [["", "seeds", *titles]]
+    for system, found in rows.items():
+        cells = [cell([one.get(title) for one in found]) for title in titles]
+        table.append([system, str(len(found)), *cells])
+    print(markdown_table(table))
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("table.py: error: expected a folder and names of systems, as bgt.1")
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
