@@ -79,7 +79,8 @@ def test_a_passive_by_hand() -> None:
 
 
 def test_a_template_suits_where_a_paraphrase_of_the_meaning_has_it() -> None:
-    rng, templates, meanings = Random(8), set(), []
+    rng, templates = Random(8), set[str]()
+    meanings: list[set[str]] = []
     while len(meanings) < 6:
         meaning = toy.draw_meaning(rng, 1)
         ways = [read_tree(tree(way) or "").template for way in toy.paraphrases(meaning)]
@@ -191,14 +192,15 @@ def test_wrong_sentences_differ_in_one_slot_and_similarities_are_means(
         meaning = toy.draw_meaning(rng)
         pairs.append("\t".join(toy.english(meaning, rng) for _ in range(2)))
     asked = list(toy_counts.questions(pairs, 1))
-    for reference, right, wrong in asked:
+    for (reference,), right, wrong in asked:
         meaning = toy.parse(reference) or pytest.fail(reference)
         assert toy.parse(right) == meaning and len(wrong) == toy_counts.WRONG
         for sentence in wrong:
             said = toy.parse(sentence) or pytest.fail(sentence)
-            assert sum(a != b for a, b in zip(said.slots().items(), meaning.slots().items())) == 1
+            slots = zip(said.slots().items(), meaning.slots().items(), strict=True)
+            assert sum(one != other for one, other in slots) == 1
     encoder, told = load_encoder(str(encoder_folder)), 0
-    several = [([first, right], right, wrong) for first, right, wrong in asked]
+    several = [([*first, right], right, wrong) for first, right, wrong in asked]
     for references, right, wrong in several:
         for sentence in wrong:
             sums = [0.0, 0.0]

@@ -10,28 +10,29 @@
 #   PAIRS, TREES  your own: sentence TAB paraphrase; a tree in Penn brackets of each, TAB between them.
 #                 Nothing is counted then. Default: generated
 #   SEED          1     of the data and the trainings
-#   SIZE          4000  generated pairs
-#   WORDS         5     of each kind that they are made of
-#   VALID, TEST   100, 150  pairs to validate on; to ask for paraphrases of
-#   MORE          200   training pairs of the encoders that are compared
+#   SIZE          3000  generated pairs
+#   WORDS         3     of each kind that they are made of
+#   VALID, TEST   50, 100  pairs to validate on; to ask for paraphrases of
+#   MORE          100   training pairs of the encoders that are compared
 #   TEMPLATES     4     wanted of each sentence (the thesis: 20)
 #   VOCABULARY    500   pieces
-#   UPDATES       400   of each model
-#   MAX_TOKENS    2000  of an update
-#   BEAM          4
+#   UPDATES       300   of each model
+#   MAX_TOKENS    1500  of an update
+#   BEAM          3
 #   MIN_OVERLAP   0     of word trigrams, in the filter (the thesis: 0.5 of n-grams)
 #   MIN_SIM       0.7   in the filter (the thesis)
-#   SIM_STEPS     600  of the encoder of the filter
-#   STEPS         200   of each encoder that is compared
+#   SIM_STEPS     300  of the encoder of the filter
+#   STEPS         100   of each encoder that is compared
 #   SEEDS         3     of these encoders
+#   JOBS          trainings at once; default: the number of cores
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-4000} WORDS=${WORDS:-5}
-VALID=${VALID:-100} TEST=${TEST:-150} MORE=${MORE:-200} TEMPLATES=${TEMPLATES:-4}
-VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-400} MAX_TOKENS=${MAX_TOKENS:-2000} BEAM=${BEAM:-4}
-MIN_OVERLAP=${MIN_OVERLAP:-0} MIN_SIM=${MIN_SIM:-0.7} SIM_STEPS=${SIM_STEPS:-600}
-STEPS=${STEPS:-200} SEEDS=${SEEDS:-3}
+WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-3000} WORDS=${WORDS:-3}
+VALID=${VALID:-50} TEST=${TEST:-100} MORE=${MORE:-100} TEMPLATES=${TEMPLATES:-4}
+VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-300} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
+MIN_OVERLAP=${MIN_OVERLAP:-0} MIN_SIM=${MIN_SIM:-0.7} SIM_STEPS=${SIM_STEPS:-300}
+STEPS=${STEPS:-100} SEEDS=${SEEDS:-3}
 
 no_arguments "$@"
 [ -n "${PAIRS:-}" ] || [ -z "${TREES:-}" ] || die "TREES: expected PAIRS with it"
@@ -44,7 +45,8 @@ setup_venv
 . "$ROOT/recipes/training.sh"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 mkdir -p "$WORK/logs"
-threads_for 1
+JOBS=${JOBS:-$(cores)}
+threads_for "$JOBS"
 pairs=${PAIRS:-$WORK/toy/paraphrases.tsv} trees=${TREES:-$WORK/toy/trees.tsv}
 
 generate_pairs() { # SEED SIZE WORDS
@@ -109,16 +111,17 @@ if [ -z "${PAIRS:-}" ]; then
 fi
 say "What the models read, and what they are asked"
 AFTER=toy once data prepare "$pairs" "$trees" "$TEST" "$VALID" "$MORE" "$TEMPLATES" "$VOCABULARY"
-say "The encoder of SIM"
-AFTER=data once encoder train_encoder "$SIM_STEPS" "$SEED"
+say "Training the models ($UPDATES updates) and the encoder of SIM, $JOBS at once"
 for model in parse paraphrase plain; do
-    say "Training: $model, $UPDATES updates"
-    AFTER=data once "$model" train_model "$model" "$UPDATES" "$MAX_TOKENS" "$SEED"
+    AFTER=data in_background once "$model" train_model "$model" "$UPDATES" "$MAX_TOKENS" "$SEED"
 done
+AFTER=data in_background once encoder train_encoder "$SIM_STEPS" "$SEED"
+wait_for_all
 say "Parses, paraphrases that follow them, paraphrases without"
+AFTER=plain in_background once uncontrolled answer plain "$BEAM" "$BEAM" --remove-bpe sentencepiece
 AFTER=parse once parses answer parse "$BEAM" 1
 AFTER="paraphrase parses" once followed follow_parses "$BEAM"
-AFTER=plain once uncontrolled answer plain "$BEAM" "$BEAM" --remove-bpe sentencepiece
+wait_for_all
 say "The filter: overlap $MIN_OVERLAP, SIM $MIN_SIM"
 AFTER="encoder followed uncontrolled" once filter filter "$MIN_OVERLAP" "$MIN_SIM"
 say "Kept: $WORK/kept.tsv (sentence, paraphrase, kind, number, own and wanted template)"

@@ -22,6 +22,7 @@ from recipes.scpn.toy_trees import tree
 from simile_plugin.files import InputError, read_lines
 
 WRONG = 5  # wrong sentences for each right one
+Question = tuple[list[str], str, list[str]]  # references, right, wrong
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def table(args: argparse.Namespace) -> Iterator[str]:
         yield f"\nGenerated parses of the wanted template, {kind}: {100 * mean(right):.1f} %"
 
 
-def questions(pairs: Sequence[str], seed: int) -> Iterator[tuple[str, str, list[str]]]:
+def questions(pairs: Sequence[str], seed: int) -> Iterator[Question]:
     """Reference, a paraphrase of it, and sentences whose meaning differs in one slot."""
     rows, rng = [line.split("\t") for line in pairs], Random(f"{seed} wrong")
     meanings = [meaning.slots() for row in rows if (meaning := toy.parse(row[0]))]
@@ -96,10 +97,10 @@ def questions(pairs: Sequence[str], seed: int) -> Iterator[tuple[str, str, list[
             slot = rng.choice([name for name in toy.SLOTS if len(values[name]) > 1])
             value = rng.choice([value for value in values[slot] if value != slots[slot]])
             wrong.append(toy.english(toy.Meaning.from_slots(slots | {slot: value}), rng))
-        yield reference, right, wrong
+        yield [reference], right, wrong
 
 
-def judged(encoder: Path, asked: Sequence[tuple[list[str], str, list[str]]]) -> float:
+def judged(encoder: Path, asked: Sequence[Question]) -> float:
     """Percent of the wrong sentences that are less similar to the references than the right one.
 
     Similarity to several references is the mean of their cosines.
@@ -110,7 +111,8 @@ def judged(encoder: Path, asked: Sequence[tuple[list[str], str, list[str]]]) -> 
     for references, right, wrong in asked:
         vectors = embed([*references, right, *wrong]).vectors
         count = len(references)
-        sims = sum(cosine(vector, vectors[count:]) for vector in vectors[:count])
+        rows = [cosine(vector, vectors[count:]).tolist() for vector in vectors[:count]]
+        sims = [sum(column) for column in zip(*rows, strict=True)]
         told += [float(sims[0] > sim) for sim in sims[1:]]
     return 100 * mean(told)
 
@@ -128,8 +130,8 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
         if output.system == "paired":
             references.setdefault(output.source, [output.source]).append(output.text)
     tested = read_lines(args.folder / "toy/paraphrases.tsv", "pairs")[: args.test]
-    one = [([first], *rest) for first, *rest in questions(tested, args.seed)]
-    several = [(references.get(first, [first]), *rest) for (first,), *rest in one]
+    one = list(questions(tested, args.seed))
+    several = [(references.get(first, [first]), right, wrong) for (first,), right, wrong in one]
     yield "| encoder of | pairs | references | told, mean | by seed |"
     yield "|---|---:|---|---:|---|"
     for name, system in (
