@@ -130,4 +130,5 @@ say "What has the wanted template, what keeps the meaning"
 python -m recipes.scpn.toy_counts table "$WORK" | tee "$WORK/table.md"
 say "Encoders of $MORE pairs, and of those and generated ones"
 python -m recipes.scpn.toy_counts judge "$WORK" --test "$TEST" --more "$MORE" --steps "$STEPS" \
-    --seeds "$SEEDS" 2>"$WORK/logs/judge.log" | tee "$WORK/judge.md"
+    --seeds "$SEEDS" 2>"$WORK/logs/judge.log" | tee "$WORK/judge.md" ||
+    die "the comparison failed, see $WORK/logs/judge.log"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -83,7 +84,8 @@ def table(args: argparse.Namespace) -> Iterator[str]:
             yield f"| {when} | {len(rows)} | {' | '.join(shares)} |"
     for kind in ("gold", "frequent", "paired"):
         right = [output.parse == output.wanted for output in found if output.system == kind]
-        yield f"\nGenerated parses of the wanted template, {kind}: {100 * mean(right):.1f} %"
+        if right:
+            yield f"\nGenerated parses of the wanted template, {kind}: {100 * mean(right):.1f} %"
 
 
 def questions(pairs: Sequence[str], seed: int) -> Iterator[Question]:
@@ -144,9 +146,11 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
         shares = []
         for seed in range(1, args.seeds + 1):
             encoder = args.folder / f"encoders/{system.replace(' ', '.') or 'alone'}.{seed}"
-            flags = f"--vocab-size 500 --steps {args.steps} --seed {seed} --overwrite"
+            flags = f"--vocab-size 500 --steps {args.steps} --seed {seed} --overwrite --restart"
             command = ["train-encoder", str(args.folder / "pairs.tsv"), "--output", str(encoder)]
-            if simile([*command, *flags.split()]):
+            with redirect_stdout(sys.stderr):
+                status = simile([*command, *flags.split()])
+            if status:
                 raise InputError("simile train-encoder failed, see above")
             shares.append([judged(encoder, asked) for asked in (one, several)])
         for which, column in zip(("one", "and generated"), zip(*shares, strict=True), strict=True):
