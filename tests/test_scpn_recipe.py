@@ -76,6 +76,7 @@ def test_a_passive_by_hand() -> None:
     assert tree("On Monday, the old dog was seen by the cats.") == expected
     assert tree("The old dog was see by the cats.") is None
     assert tree("The dog, saw the cats.") is None
+    assert tree("The old dog that is red saw the cats.") is None
 
 
 def test_a_template_suits_where_a_paraphrase_of_the_meaning_has_it() -> None:

@@ -27,10 +27,8 @@ def _forms(table: dict[str, toy.Word], form: int = 0) -> set[str]:
 VERBS = {tag: _forms(toy.VERB, i) for i, tag in enumerate(("VB", "VBD", "VBN", "VBG"))}
 PLURALS, TIMES = _forms(toy.NOUN, 1), _forms(toy.TIME)
 ADJECTIVE, PHRASE = _any(_forms(toy.ATTRIBUTE)), _any(TIMES | _forms(toy.PLACE))
-NOUN = (
-    rf"the (?:{ADJECTIVE} )?{_any(_forms(toy.NOUN) | PLURALS)}"
-    rf"(?: (?:who|that) (?:is|are) {ADJECTIVE})?"
-)
+NAME = _any(_forms(toy.NOUN) | PLURALS)
+NOUN = rf"the (?:{ADJECTIVE} {NAME}|{NAME}(?: (?:who|that) (?:is|are) {ADJECTIVE})?)"
 SENTENCE = re.compile(
     rf"(?:({PHRASE}),? )?({NOUN}) ((?:{_any(AUXILIARY)} )*)({_any(set().union(*VERBS.values()))})"
     rf" (by )?({NOUN})((?: {PHRASE})*)\.?"
