@@ -164,6 +164,20 @@ def test_mbr(tmp_path: Path) -> None:
     assert trainings(notes) == ["mbr-ft.1"]
 
 
+def test_controlled_paraphrases(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "scpn/run.sh")
+    files = {name: str(tmp_path / name) for name in ("PAIRS", "TREES")}
+    for path in files.values():
+        Path(path).write_text("a\tb\n")
+    assert trainings(recipe.run(**files)) == ["model"] * 3
+    assert trainings(recipe.run(**files)) == []
+    (tmp_path / "my work" / ".done" / "parse").unlink()
+    assert trainings(recipe.run(**files)) == ["model", "RESUMED model"]
+    assert trainings(recipe.run(**files, UPDATES="7")) == ["model"] * 3
+    Path(files["TREES"]).write_text("c\td\n")
+    assert any("|prepare|" in line for line in recipe.run(**files, UPDATES="7"))
+
+
 def test_hugging_face(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "hf/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}
