@@ -142,6 +142,20 @@ def test_multi30k(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few, MLE_EPOCHS="3", SRC="fr")) == ["mle", "bleu.1"]
 
 
+def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
+    recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
+    learned.mkdir()
+    (learned / "reward.json").write_text("{}")
+    few = {"SEEDS": "1", "REWARDS": "learned learned+bleu", "LEARNED": str(learned), "JOBS": "1"}
+    notes = recipe.run(**few)
+    assert trainings(notes) == ["mle", "learned.1", "learned+bleu.1"]
+    words = [line.split("|") for line in notes if "|--reward|" in line]
+    rewards = [line[line.index("--reward") + 1] for line in words]
+    assert rewards == [f"learned:{learned}", f"learned:{learned}:0.5,bleu:0.5"]
+    (learned / "reward.json").write_text('{"other": 1}')
+    assert trainings(recipe.run(**few)) == ["learned.1", "learned+bleu.1"]
+
+
 def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "multi30k/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}

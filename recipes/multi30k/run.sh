@@ -16,7 +16,7 @@
 #   RISK_LR       2e-4      learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3       gamma
 #   COST_SCALE    10        factor on the cost, see README.md
-#   REWARDS       "bleu half simile", and learned where there is one
+#   REWARDS       "bleu half simile", and "learned learned+bleu" (half of each) where there is one
 #   LEARNED       a learned reward's folder (simile fit-reward), fitted with ENCODER; default: where
 #                 SIMILE_DATA has judgements/ and ENCODER is not given, recipes/reward/run.sh fits one
 #   SEEDS         "1 2"     seeds of each risk training
@@ -168,10 +168,13 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 
 risk_system() { # REWARD SEED
     local reward=$1 fitted=''
-    if [ "$1" = learned ]; then
+    case $1 in
+    learned*)
         reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
         fitted=$LEARNED/reward.json
-    fi
+        [ "$1" != learned+bleu ] || reward=$reward:0.5,bleu:0.5
+        ;;
+    esac
     AFTER=mle once "$1.$2" train_risk "$1.$2" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
         "$RISK_LR" "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${flags[@]}"
 }
@@ -197,7 +200,7 @@ report() {
 say "Multi30k $SRC-en in $WORK"
 once data get_data "$SRC"
 reward_encoder
-REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned}}
+REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
 say "Segmenting and binarising the bitext"
 AFTER=data once bin segment "$SRC"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
