@@ -38,6 +38,7 @@ WORK=${WORK:-$ROOT/work/gpu${mode:+-rehearsal}}
 
 begin=$SECONDS
 setup_venv
+python -c 'import hypothesis, pytest' 2>/dev/null || _pip_install pytest hypothesis # part tests
 say "Installed, or found so, in $((SECONDS - begin)) s"
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
 open=()
