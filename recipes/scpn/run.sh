@@ -10,13 +10,13 @@
 #   PAIRS, TREES  your own: sentence TAB paraphrase; a tree in Penn brackets of each, TAB between them.
 #                 Nothing is counted then. Default: generated
 #   SEED          1     of the data and the trainings
-#   SIZE          3000  generated pairs
+#   SIZE          10000  generated pairs
 #   WORDS         3     of each kind that they are made of
 #   VALID, TEST   50, 100  pairs to validate on; to ask for paraphrases of
 #   MORE          100   training pairs of the encoders that are compared
 #   TEMPLATES     4     wanted of each sentence (the thesis: 20)
 #   VOCABULARY    500   pieces
-#   UPDATES       300   of each model
+#   UPDATES       1500  of each model
 #   MAX_TOKENS    1500  of an update
 #   BEAM          3
 #   MIN_OVERLAP   0     of word trigrams, in the filter (the thesis: 0.5 of n-grams)
@@ -28,9 +28,9 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-3000} WORDS=${WORDS:-3}
+WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-10000} WORDS=${WORDS:-3}
 VALID=${VALID:-50} TEST=${TEST:-100} MORE=${MORE:-100} TEMPLATES=${TEMPLATES:-4}
-VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-300} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
+VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-1500} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
 MIN_OVERLAP=${MIN_OVERLAP:-0} MIN_SIM=${MIN_SIM:-0.7} SIM_STEPS=${SIM_STEPS:-300}
 STEPS=${STEPS:-100} SEEDS=${SEEDS:-3}
 
