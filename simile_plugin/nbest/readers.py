@@ -285,7 +285,7 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
             )
     scores = columns.pop("scores", ())
     src = texts.get("src", texts.get("source"))  # --risk-dump's name for it
-    dumped = bool(columns) or "format_version" in content  # the first ones had no version
+    dumped = "format_version" in content
     return NbestList(sentence, texts.get("ref"), hyps, scores, columns, src, ranked=dumped)
 
 

@@ -63,10 +63,8 @@ def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
 
 def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
     path, scores = tmp_path / "lists", [-2.0, -1.0]  # sums: the longer one comes first all the same
-    other = json.dumps({"id": 2, "hyps": ["one", "won"], "scores": scores})
-    lines = dumped(0, scores=scores, format_version=1), dumped(1, scores=scores), other
-    path.write_text("\n".join(lines))
-    assert [one.first for one in read_lists(str(path), "LISTS")] == [0, 0, 1]
+    path.write_text(dumped(0, scores=scores, format_version=1) + "\n" + dumped(1, scores=scores))
+    assert [one.first for one in read_lists(str(path), "LISTS")] == [0, 1]
 
 
 def test_sources_by_either_name(tmp_path: Path) -> None:
