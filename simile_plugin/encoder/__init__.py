@@ -34,8 +34,8 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
-from simile_plugin.encoder.unspaced import split_parts, split_words
-from simile_plugin.encoder.words import Words
+from simile_plugin.encoder.unspaced import JOINERS, split_parts, split_words
+from simile_plugin.encoder.words import Words, flat_rows
 from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ __all__ = [
     "CONFIG",
     "CONTROL",
     "EMBEDDINGS",
+    "JOINERS",
     "LONGEST",
     "MIX",
     "MIXTURES",
@@ -102,6 +103,7 @@ __all__ = [
     "count_vocabulary",
     "export_encoder",
     "file_names",
+    "flat_rows",
     "load_encoder",
     "load_own_encoder",
     "load_tokenizer",

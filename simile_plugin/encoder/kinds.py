@@ -20,6 +20,7 @@ KINDS: dict[str, str | None] = {
 }
 TRANSFORMER = "transformer"  # made by simile_plugin.bgt, not by simile train-encoder
 RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
+UNMIXED = (*RECURRENT, TRANSFORMER)  # they read tokens in turn, a mixture adds bags
 SEQUENCE_TOKENS = ("sp", "word", "trigram")
 
 
@@ -29,11 +30,10 @@ def check_kind(kind: str) -> None:
     for part in parts:
         if part not in KINDS:
             raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
-        whole = part in (*RECURRENT, TRANSFORMER)
-        if len(parts) > 1 and (whole or parts.count(part) > 1):
+        if len(parts) > 1 and (part in UNMIXED or parts.count(part) > 1):
             raise InputError(
                 f"kind: got {kind!r}, expected a mixture of different ones of "
-                f"{', '.join(name for name in KINDS if name not in (*RECURRENT, TRANSFORMER))}"
+                f"{', '.join(name for name in KINDS if name not in UNMIXED)}"
             )
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from simile_plugin.encoder.composers import BagComposer, Composer, SequenceComposer, make_composer
 from simile_plugin.encoder.devices import to_device
 from simile_plugin.encoder.tokens import Tokenizer, types_of
+from simile_plugin.encoder.words import flat_rows
 from simile_plugin.files import InputError
 
 AT_ONCE = 1024  # sentences that go through a recurrent layer together
@@ -25,10 +25,8 @@ EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
 
 def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Ragged rows of piece ids -> (flat ids (P,), start of each row (U,)), both int64."""
-    lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
-    ids = np.fromiter(chain.from_iterable(pieces), dtype=np.int64, count=int(lengths.sum()))
-    offsets = np.zeros_like(lengths)
-    np.cumsum(lengths[:-1], out=offsets[1:])
+    ids, lengths = flat_rows(pieces)
+    offsets = np.cumsum(lengths) - lengths
     return torch.from_numpy(ids).to(device), torch.from_numpy(offsets).to(device)
 
 

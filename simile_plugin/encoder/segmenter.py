@@ -7,14 +7,13 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
-from simile_plugin.encoder.words import Ints, Words
+from simile_plugin.encoder.words import Ints, Words, as_rows, flat_rows
 from simile_plugin.files import InputError
 
 
@@ -154,9 +153,7 @@ class Segmenter:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Segment each sentence; one of only white space gives an empty list."""
-        ids, offsets = self.encode_flat(sentences)
-        flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
-        return [flat[start:end] for start, end in pairwise(ends)]
+        return as_rows(*self.encode_flat(sentences))
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """Segment sentences into one array, as EmbeddingBag takes it.
@@ -165,7 +162,7 @@ class Segmenter:
             ids (P,) of all pieces, and offsets (U,), where each sentence begins among them.
         """
         if self._words is None:
-            ids, lengths = self._encode_whole(sentences)
+            ids, lengths = flat_rows(self._rows(sentences))
         else:
             ids, lengths = self._words.flat(sentences)
         self._remove_lone_marks(ids, lengths)
@@ -174,11 +171,6 @@ class Segmenter:
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
         return rows
-
-    def _encode_whole(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        rows = self._rows(sentences)
-        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
 
     def _remove_lone_marks(self, ids: Ints, lengths: Ints) -> None:
         # The bare word mark stands before an unknown word; were it the only known piece, any two

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.encoder.words import Ints, Words
+from simile_plugin.encoder.words import Ints, Words, as_rows
 from simile_plugin.files import InputError
 
 NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's
@@ -111,7 +111,7 @@ class _Vocabulary:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Ids of each sentence, unknown ones included."""
-        return _as_rows(*self.encode_flat(sentences))
+        return as_rows(*self.encode_flat(sentences))
 
 
 class WordTokenizer(_Vocabulary):
@@ -253,7 +253,7 @@ class MixedTokenizer:
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Ids of each sentence, unknown ones included."""
-        return _as_rows(*self.encode_flat(sentences))
+        return as_rows(*self.encode_flat(sentences))
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,), and where each sentence begins among them, (U,)."""
@@ -281,11 +281,6 @@ class MixedTokenizer:
         before = np.concatenate([[0], np.cumsum(ids < self.bounds[1])])
         own = ids[ids < self.bounds[1]]
         return self.parts[0].lengths(own, before[offsets])
-
-
-def _as_rows(ids: Ints, offsets: Ints) -> list[list[int]]:
-    flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
-    return [flat[start:end] for start, end in pairwise(ends)]
 
 
 def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+JOINERS = "\u200c\u200d"  # of no width, which Persian and Indic words have inside
 _LETTERS = (
     "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46"  # Thai
     "\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf"  # Lao

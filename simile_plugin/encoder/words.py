@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,18 @@ Ints = NDArray[np.int64]
 
 KNOWN_IDS = 2**20  # that are remembered; some 50 MB with their words
 KNOWN_LETTERS = 2**23  # of the words: without spaces a word is a clause or a sentence
+
+
+def flat_rows(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Ragged rows of ids as one array (P,), and the length of each (U,)."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
+
+
+def as_rows(ids: Ints, offsets: Ints) -> list[list[int]]:
+    """The rows of flat ids (P,), of which each begins at its offset (U,)."""
+    flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
+    return [flat[start:end] for start, end in pairwise(ends)]
 
 
 class Words(dict[str, int]):
@@ -49,13 +61,13 @@ class Words(dict[str, int]):
         self._new.clear()
 
     def overfull(self) -> bool:
-        """Whether the words have too many letters to be remembered."""
-        return self._letters > KNOWN_LETTERS
+        """Whether the words have too many ids or letters to be remembered."""
+        return len(self._ids) > KNOWN_IDS or self._letters > KNOWN_LETTERS
 
     def flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """All ids (P,) of the sentences' words, which white space separates, and lengths (U,)."""
         with self._lock:
-            if len(self._ids) > KNOWN_IDS or self.overfull():
+            if self.overfull():
                 self.forget()
             split = [sentence.split() for sentence in sentences]
             counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))

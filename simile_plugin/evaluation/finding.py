@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import Encoder, RewardEncoder
+from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
 from simile_plugin.files import InputError, read_bytes
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,6 @@ LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
-JOINERS = "\u200c\u200d"  # which Persian and Indic words have inside
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
 # of Chinese and Japanese need no space behind them.
 SENTENCE_END = re.compile(

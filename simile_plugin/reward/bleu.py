@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from simile_plugin.encoder import flat_rows
 from simile_plugin.files import InputError
 from simile_plugin.reward.words import TokenWords
 
@@ -56,9 +57,7 @@ def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
     # A hyphen before the end of a line goes with it.
     if tokenize == "13a" and not any("\n" in sentence for sentence in sentences):
         return words.flat(sentences)
-    rows = [words.token_ids(words.split(sentence.rstrip())) for sentence in sentences]
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
+    return flat_rows([words.token_ids(words.split(text.rstrip())) for text in sentences])
 
 
 def list_statistics(

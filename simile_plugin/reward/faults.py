@@ -1,8 +1,8 @@
 """What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
 
 Words are lowercased runs of letters and digits, or one mark; where a script has no spaces, each
-letter is one. The learned reward is a weighted sum
-of these faults (`learned.py`); they are counted for B lists of N hypotheses at once.
+letter is one. The learned reward is a weighted sum of these faults (`learned.py`); they are counted
+for B lists of N hypotheses at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, normalize, pad
 
-from simile_plugin.encoder import RewardEncoder, split_words
+from simile_plugin.encoder import JOINERS, RewardEncoder, split_words
 from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,6 @@ CELLS = 2**15  # pairs of words that are matched at once: little padding, and it
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
 _ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
-_JOINERS = "\u200c\u200d"  # which Persian and Indic words have inside
 _PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', strict=True)))
 
 
@@ -72,7 +71,7 @@ def words_of(text: str) -> list[str]:
         if (
             character.isalnum()
             or unicodedata.category(character)[0] == "M"
-            or (run and character in _JOINERS)
+            or (run and character in JOINERS)
         ):
             run += character
             continue
