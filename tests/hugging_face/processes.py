@@ -31,7 +31,8 @@ args = SimileRiskArguments(
     risk_max_len_a=0.0,  # a bound by the longest source depends on the batch
     risk_max_len_b=8,
 )
-model, tokenizer = marian(folder / f"model{batch}")
+# A folder each: what one process reads, no other is writing.
+model, tokenizer = marian(folder / f"model{batch}.{args.process_index}")
 pairs, valid = (Pairs(tokenizer, SOURCES[:size], TARGETS[:size], 64) for size in (4, 3))
 trainer = SimileRiskTrainer(
     model, args, processing_class=tokenizer, train_dataset=pairs, eval_dataset=valid

@@ -127,7 +127,7 @@ def test_waits_of_an_update(flags: str, encoder_folder: Path) -> None:
     # of it what the length control sees.
     ours = [place for place in found.places.elements() if "/simile_plugin/" in place]
     assert sorted(place.split("/")[-1].split(":")[0] for place in ours) == [
-        *("candidates.py", "criterion.py", "lists.py", "metrics.py", "metrics.py"),
+        *("candidates.py", "criterion.py", "lists.py", "sums.py", "sums.py"),
     ], found.places
     # fairseq's encoder asks in each layer whether there is padding: here one layer, in the search
     # and for each of the portions.
