@@ -105,6 +105,18 @@ filter() { # MIN-OVERLAP MIN-SIM
         --min-overlap "$1" --max-overlap 1 --min-score "$2" --output "$WORK/kept.tsv"
 }
 
+count_outputs() {
+    python -m recipes.scpn.toy_counts table "$WORK" >"$WORK/table.new"
+    mv "$WORK/table.new" "$WORK/table.md"
+}
+
+compare_encoders() { # TEST MORE STEPS SEEDS
+    python -m recipes.scpn.toy_counts judge "$WORK" --test "$1" --more "$2" --steps "$3" \
+        --seeds "$4" 2>"$WORK/logs/judge.log" >"$WORK/judge.new" ||
+        die "the comparison failed, see $WORK/logs/judge.log"
+    mv "$WORK/judge.new" "$WORK/judge.md"
+}
+
 if [ -z "${PAIRS:-}" ]; then
     say "Generating $SIZE pairs and their trees, in $WORK"
     once toy generate_pairs "$SEED" "$SIZE" "$WORDS"
@@ -127,8 +139,8 @@ AFTER="encoder followed uncontrolled" once filter filter "$MIN_OVERLAP" "$MIN_SI
 say "Kept: $WORK/kept.tsv (sentence, paraphrase, kind, number, own and wanted template)"
 [ -z "${PAIRS:-}" ] || exit 0
 say "What has the wanted template, what keeps the meaning"
-python -m recipes.scpn.toy_counts table "$WORK" | tee "$WORK/table.md"
+AFTER=filter once table count_outputs
+cat "$WORK/table.md"
 say "Encoders of $MORE pairs, and of those and generated ones"
-python -m recipes.scpn.toy_counts judge "$WORK" --test "$TEST" --more "$MORE" --steps "$STEPS" \
-    --seeds "$SEEDS" 2>"$WORK/logs/judge.log" | tee "$WORK/judge.md" ||
-    die "the comparison failed, see $WORK/logs/judge.log"
+AFTER=filter once judge compare_encoders "$TEST" "$MORE" "$STEPS" "$SEEDS"
+cat "$WORK/judge.md"
