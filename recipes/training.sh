@@ -59,8 +59,8 @@ flags_of() {
 
 # train RUN FLAGS-FILE FLAGS...: fairseq-train on WORK/bin into WORK/RUN, which goes on where it
 # stopped, unless the data or a file among FLAGS is another by now; the whole command line is kept
-# in WORK/RUN/command. Reads SRC, the array more_flags, and first_epoch: not empty, the model after
-# one epoch is kept.
+# in WORK/RUN/command. Reads SRC, the array more_flags, read_files (more files that must not have
+# changed), and first_epoch: not empty, the model after one epoch is kept.
 train() {
     local run=$WORK/$1 log=$WORK/logs/$1.log command word origins=()
     mapfile -t command < <(flags_of "$2")
@@ -68,7 +68,7 @@ train() {
     command=(fairseq-train "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
         --save-dir "$run" --log-format simple "${command[@]}" "${@:3}" "${more_flags[@]}")
     # Other data, or another model to begin from, under the same names.
-    for word in "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:3}"; do
+    for word in "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:3}" "${read_files[@]}"; do
         [ ! -f "$word" ] || origins+=("$word")
     done
     begin "$run" "${origins[@]}"
@@ -118,7 +118,7 @@ threads_for() {
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
 }
 
-background=()
+background=() read_files=()
 
 # in_background COMMAND...: start it, once fewer than $JOBS are running; wait_for_all waits for them.
 in_background() {

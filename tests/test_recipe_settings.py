@@ -278,22 +278,46 @@ def test_the_evidences_report(tmp_path: Path) -> None:
     assert "MLE=my work/cpu/multi30k-de/out/test/mle.txt" in page
 
 
+def test_the_evidences_rewards(tmp_path: Path) -> None:
+    recipe, learned = Recipe(tmp_path, "evidence/step.sh"), tmp_path / "learned"
+    learned.mkdir()
+    (learned / "reward.json").write_text("{}")
+    for step in ("data", "mle"):
+        recipe.run(step, "multi30k-de", LEARNED=str(learned))
+
+    def train(reward: str) -> list[str]:
+        (folder / ".done" / f"{reward}.1").unlink(missing_ok=True)
+        return recipe.run("risk", "multi30k-de", reward, "1", LEARNED=str(learned))
+
+    folder = tmp_path / "my work/cpu/multi30k-de"
+    specs = {"bleu": "bleu", "learned": f"learned:{learned}"}
+    specs["learned+bleu"] = f"learned:{learned}:0.5,bleu:0.5"
+    for reward, spec in specs.items():
+        (line,) = (line.split("|") for line in train(reward) if "|--reward|" in line)
+        assert line[line.index("--reward") + 1] == spec
+    (learned / "reward.json").write_text('{"other": 1}')
+    assert trainings(train("bleu")) == ["bleu.1", "RESUMED bleu.1"]
+    assert trainings(train("learned")) == ["learned.1"]
+    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
+    assert trainings(train("bleu")) == ["bleu.1"]
+
+
 def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
     (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
     assert f"|--work|{tmp_path}/my work|" in note
 
 
-@pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt"])
+@pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt", "encoder.json"])
 def test_other_data_or_another_model_do_not_go_on(tmp_path: Path, changed: str) -> None:
     """`train` of training.sh, for recipes/wmt18 and recipes/evidence."""
     recipe = Recipe(tmp_path, "none")
     (tmp_path / "my work" / "bin").mkdir(parents=True)
     (tmp_path / "flags").write_text("--arch tiny\n")
-    for name in ("bin/train.de-en.de.bin", "mle.pt"):
+    for name in ("bin/train.de-en.de.bin", "mle.pt", "encoder.json"):
         (tmp_path / "my work" / name).write_text("one")
     script = (
         f"more_flags=() SRC=de; . '{recipe.root}/recipes/common.sh'; setup_venv; "
-        f". '{recipe.root}/recipes/training.sh'; "
+        f". '{recipe.root}/recipes/training.sh'; read_files=('my work/encoder.json'); "
         "train run flags --finetune-from-model 'my work/mle.pt'"
     )
 

@@ -18,7 +18,7 @@ from simile_plugin.files import InputError
 from simile_plugin.statistics import markdown_table
 
 TEST_SETS = ("test", "heldout")
-SEMANTIC = ("HALF", "SIMILE", "LEARNED")
+SEMANTIC = ("HALF", "SIMILE", "LEARNED", "LEARNED+BLEU")
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
 OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no system was trained on
 SIGNIFICANT = 0.01

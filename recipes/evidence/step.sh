@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One step of the evidence: what five rewards do on three corpora, by judges that nobody trained on.
+# One step of the evidence: what six rewards do on three corpora, by judges that nobody trained on.
 # The Snakefile runs all of them. A step that is done is skipped, a training that was stopped goes on.
 #
 #   recipes/evidence/step.sh rewards                        encoders of reward and judge, learned reward
@@ -15,8 +15,8 @@
 #   recipes/evidence/step.sh study CORPUS REWARD VARIANT SEED   a risk training with flags of study.tsv
 #   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
 #
-# CORPUS is one of corpora.tsv; REWARD is what --reward takes, or learned. REWARDS, SEEDS and CORPORA
-# are lists, such as "bleu chrf half simile learned" "1 2 3".
+# CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, or learned+bleu (half each).
+# REWARDS, SEEDS and CORPORA are lists, such as "bleu chrf half simile learned" "1 2 3".
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder of the corpora of corpora.tsv
@@ -142,17 +142,15 @@ train_mle() { # FLAGS-FILE GIVEN
     translate_splits mle checkpoint_best.pt
 }
 
-train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG MORE-FLAGS...
-    local reward=$3
-    [ "$3" != learned ] || reward=learned:$LEARNED
-    # What another encoder trained is not gone on with.
-    cmp -s "$5" "$WORK/$1/encoder.json" || {
-        rm -rf "${WORK:?}/$1"
-        mkdir -p "$WORK/$1"
-        cp "$5" "$WORK/$1/encoder.json"
-    }
+train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
+    local reward=$3 read_files=("$5") # what another encoder trained is not gone on with
+    case $3 in
+    learned) reward=learned:$LEARNED ;;
+    learned+bleu) reward=learned:$LEARNED:0.5,bleu:0.5 ;;
+    esac
+    [ "$reward" = "$3" ] || read_files+=("$6")
     train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
-        --reward "$reward" --simile-encoder "$ENCODER" "${@:6}"
+        --reward "$reward" --simile-encoder "$ENCODER" "${@:7}"
     translate_splits "$1" checkpoint_last.pt
 }
 
@@ -160,7 +158,8 @@ train_variant() { # REWARD VARIANT SEED
     local flags
     read -ra flags < <(awk -F '\t' -v name="$2" '$1 == name { print $2 }' "$HERE/study.tsv")
     SPLITS=(valid)
-    train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" "${flags[@]}"
+    train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" \
+        "$LEARNED/reward.json" "${flags[@]}"
 }
 
 study_table() { # REWARD SEEDS
@@ -247,7 +246,10 @@ rewards) make_rewards ;;
 data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
 mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
-risk) AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" ;;
+risk)
+    AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" \
+        "$LEARNED/reward.json"
+    ;;
 study)
     grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"
     AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5"

@@ -193,15 +193,9 @@ train_mle() { # FLAGS-FILE
 
 # train_from_mle SYSTEM FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG FLAGS...
 train_from_mle() {
-    local system=$1 own=()
+    local own=() read_files=("$6") # what another encoder trained is not gone on with
     [ "$SEGMENT" != moses ] || own=(--risk-detok moses)
-    # What another encoder trained is not gone on with.
-    cmp -s "$6" "$WORK/$system/encoder.json" || {
-        rm -rf "${WORK:?}/$system"
-        mkdir -p "$WORK/$system"
-        cp "$6" "$WORK/$system/encoder.json"
-    }
-    train "$system" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
+    train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
         --reward "$3" --mle-weight "$4" --seed "$5" --simile-encoder "$ENCODER" "${own[@]}" "${@:7}"
 }
 
