@@ -156,6 +156,16 @@ def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few)) == ["learned.1", "learned+bleu.1"]
 
 
+def test_multi30ks_control(tmp_path: Path) -> None:
+    notes = Recipe(tmp_path, "multi30k/run.sh").run(SEEDS="1", REWARDS="bleu more-mle")
+    assert trainings(notes) == ["mle", "bleu.1", "more-mle.1"]
+    calls = [line.split("|") for line in notes if "--mle-weight" in line]
+    gammas = [words[words.index("--mle-weight") + 1] for words in calls]
+    assert gammas == ["0.3", "1"]
+    (page,) = (line for line in notes if "--html" in line)
+    assert "MORE-MLE=my work/out/more-mle.1.txt" in page and "logs/more-mle.1.log" not in page
+
+
 def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "multi30k/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}
@@ -295,6 +305,8 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
     for reward, spec in specs.items():
         (line,) = (line.split("|") for line in train(reward) if "|--reward|" in line)
         assert line[line.index("--reward") + 1] == spec
+    (line,) = (line for line in train("more-mle") if "|--reward|" in line)
+    assert "|--mle-weight|1|--risk-candidates|1|" in line
     (learned / "reward.json").write_text('{"other": 1}')
     assert trainings(train("bleu")) == ["bleu.1", "RESUMED bleu.1"]
     assert trainings(train("learned")) == ["learned.1"]

@@ -15,8 +15,9 @@
 #   recipes/evidence/step.sh study CORPUS REWARD VARIANT SEED   a risk training with flags of study.tsv
 #   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
 #
-# CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, or learned+bleu (half each).
-# REWARDS, SEEDS and CORPORA are lists, such as "bleu chrf half simile learned" "1 2 3".
+# CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
+# more-mle, the control: as many updates of likelihood alone. REWARDS, SEEDS and CORPORA are lists,
+# such as "bleu learned" "1 2 3".
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder of the corpora of corpora.tsv
@@ -143,14 +144,15 @@ train_mle() { # FLAGS-FILE GIVEN
 }
 
 train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
-    local reward=$3 read_files=("$5") # what another encoder trained is not gone on with
+    local reward=$3 control=() read_files=("$5") # what another encoder trained is not gone on with
     case $3 in
+    more-mle) reward=simile control=(--mle-weight 1 --risk-candidates 1) ;; # candidates have no weight
     learned) reward=learned:$LEARNED ;;
     learned+bleu) reward=learned:$LEARNED:0.5,bleu:0.5 ;;
     esac
-    [ "$reward" = "$3" ] || read_files+=("$6")
+    [[ $3 != learned* ]] || read_files+=("$6")
     train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
-        --reward "$reward" --simile-encoder "$ENCODER" "${@:7}"
+        --reward "$reward" --simile-encoder "$ENCODER" "${control[@]}" "${@:7}"
     translate_splits "$1" checkpoint_last.pt
 }
 
@@ -219,7 +221,8 @@ report() { # REWARDS SEEDS
     for reward in $1; do
         files=''
         for seed in $2; do files+=,$WORK/logs/$reward.$seed.log; done
-        logs+=(--log "${reward^^}=${files#,}")
+        # Its costs are those of one candidate.
+        [ "$reward" = more-mle ] || logs+=(--log "${reward^^}=${files#,}")
     done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")

@@ -16,7 +16,8 @@
 #   RISK_LR       2e-4      learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3       gamma
 #   COST_SCALE    10        factor on the cost, see README.md
-#   REWARDS       "bleu half simile", and "learned learned+bleu" (half of each) where there is one
+#   REWARDS       "bleu half simile", and "learned learned+bleu" (half of each) where there is one;
+#                 more-mle is the control: as many updates of likelihood alone
 #   LEARNED       a learned reward's folder (simile fit-reward), fitted with ENCODER; default: where
 #                 SIMILE_DATA has judgements/ and ENCODER is not given, recipes/reward/run.sh fits one
 #   SEEDS         "1 2"     seeds of each risk training
@@ -167,8 +168,9 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 }
 
 risk_system() { # REWARD SEED
-    local reward=$1 fitted=''
+    local reward=$1 fitted='' gamma=$MLE_WEIGHT more=("${flags[@]}")
     case $1 in
+    more-mle) reward=simile gamma=1 more+=(--risk-candidates 1) ;; # candidates have no weight
     learned*)
         reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
         fitted=$LEARNED/reward.json
@@ -176,7 +178,7 @@ risk_system() { # REWARD SEED
         ;;
     esac
     AFTER=mle once "$1.$2" train_risk "$1.$2" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
-        "$RISK_LR" "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${flags[@]}"
+        "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
 }
 
 report() {
@@ -186,7 +188,9 @@ report() {
         for seed in $SEEDS; do
             files+=,$WORK/out/$reward.$seed.txt traces+=,$WORK/logs/$reward.$seed.log
         done
-        systems+=(--sys "${reward^^}=${files#,}") logs+=(--log "${reward^^}=${traces#,}")
+        systems+=(--sys "${reward^^}=${files#,}")
+        # Its costs are those of one candidate.
+        [ "$reward" = more-mle ] || logs+=(--log "${reward^^}=${traces#,}")
     done
     # Systems of other n-best sizes, if nbest.sh has trained any.
     [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")
