@@ -387,6 +387,11 @@ def _check_flags(args: argparse.Namespace, tokens: str, binarized: bool) -> None
             "--eval-every: got 0, with which --eval-sts would never be looked at; expected 1 or "
             "more, or no --eval-sts"
         )
+    if args.eval_every and not args.eval_sts:
+        raise InputError(
+            f"--eval-every: got {args.eval_every}, but there is nothing to evaluate; add "
+            "--eval-sts, or leave it out"
+        )
     if args.steps is None and not 0 < args.epochs < 1e6:
         raise InputError(f"--epochs: got {args.epochs:g}, expected a number above 0")
 

@@ -265,6 +265,7 @@ def test_bad_lines_are_reported_and_fatal_if_strict(
         (["--margin", "nan"], "--margin: got nan, expected above 0"),
         (["--lr", "inf"], "--lr: got inf, expected a number above 0"),
         (["--eval-sts", "x", "--eval-every", "0"], "--eval-every: got 0, with which --eval-sts"),
+        (["--eval-every", "5"], "--eval-every: got 5, but there is nothing"),
         (["--output", "{tsv}"], "--output: .* is an input of this command"),
         (["--eval-sts", "nowhere"], "--eval-sts: nowhere: no STS.input"),
         (["--device", "abacus"], "--device: got 'abacus'"),
