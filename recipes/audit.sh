@@ -3,7 +3,7 @@
 # Needs a network: pip-audit (put into .venv-audit) asks the PyPI and OSV services, which have no
 # copy that could be shipped. Status: 0 nothing known of any, 1 advisories found (they are listed), the
 # services cannot be reached or do not know a package (pip-audit says so). Further arguments go to
-# pip-audit: --fix, --format.
+# pip-audit: --fix, --format. SIMILE_PYTHON (default: python3) makes .venv-audit.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

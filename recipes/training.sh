@@ -142,7 +142,7 @@ has_gpu() {
 }
 
 # one_gpu FOLDER: leave this script and its children one GPU that no other script with FOLDER has, for
-# fairseq takes all that it sees. What has been chosen already (by Slurm, say) stays.
+# fairseq takes all that it sees, a batch on each. What has been chosen already (by Slurm, say) stays.
 one_gpu() {
     local count gpu
     [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || return 0

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NOTE = '#!/bin/bash\nprintf "%s|" "${0##*/}" "$@" >>"$NOTES"; echo >>"$NOTES"\n'
+NOTE = """#!/bin/bash
+printf "%s|" "${0##*/}" "$@" ${GPUS:+"GPU ${CUDA_VISIBLE_DEVICES-all}"} >>"$NOTES"; echo >>"$NOTES"
+"""
 VALUE = 'value() { while [ $# -gt 1 ]; do [ "$1" != "$FLAG" ] || echo "$2"; shift; done; }\n'
 STAND_INS = {
     "simile": VALUE
@@ -27,7 +29,7 @@ STAND_INS = {
     "python": VALUE
     + """
         case $1 in
-        -c) exit 1 ;; # there is no GPU
+        -c) echo "${GPUS:-0}" && exec [ -n "${GPUS:-}" ] ;;
         */model_flags.py) echo --arch; echo tiny ;;
         */train_mle.py)
             out=$(FLAG=--output value "$@")
@@ -188,6 +190,28 @@ def test_mbr(tmp_path: Path) -> None:
     assert trainings(notes) == ["mbr-ft.1"]
 
 
+def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    few = {"SEEDS": "1", "REWARDS": "bleu", "GPUS": "8"}
+    notes = recipe.run(**few, WORK="base")
+    recipe.path = "mbr/run.sh"
+    notes += recipe.run(**few, BASE="base")
+    recipe.path = "hf/run.sh"
+    notes += recipe.run(**few, WORK="hf")
+    alone = [line.split("|")[-2] for line in notes if "fairseq-train" in line or "hf|" in line]
+    alone += [line.split("|")[-2] for line in notes if "train_mle" in line]
+    assert alone == ["GPU 0"] * 5
+    notes = recipe.run(**few, WORK="other", CUDA_VISIBLE_DEVICES="5")
+    assert all(line.split("|")[-2] == "GPU 5" for line in notes if "|" in line)
+
+
+def test_the_papers_segmentation_is_installed(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "wmt18/step.sh")
+    assert not any("pip" in line for line in recipe.run("encoder", ARCH="cpu"))
+    notes = recipe.run("encoder", ARCH="fconv", CXX="true")
+    assert any(line.endswith(f"|-e|{recipe.root}[moses]|") for line in notes)
+
+
 def test_controlled_paraphrases(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "scpn/run.sh")
     files = {name: str(tmp_path / name) for name in ("PAIRS", "TREES")}
@@ -236,6 +260,8 @@ def test_an_encoder_of_bitext(tmp_path: Path) -> None:
     ]
     made = ["filter-pairs", "binarize-pairs", "train-encoder"]
     assert [[name for name in made if name in some] for some in steps] == [made, [], made, made]
+    notes = recipe.run("de", "en", bitext[2], TEST=test, SIMILE_DATA="")
+    assert not any("eval-encoder" in line for line in notes)  # no STS was named
 
 
 def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ if [ $# = 0 ]; then
     [ ${#prefixes[@]} -gt 0 ] || die "SIMILE_DATA: got '$data', which has no bitext of $SRC and $TGT; name PREFIX"
 fi
 if [ "$TGT" = en ]; then
-    read -ra sts <<<"${STS-$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}"
-    read -ra judgements <<<"${JUDGEMENTS-$(echo "$data"/judgements/wmt15.*.tsv)}"
+    read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
+    read -ra judgements <<<"${JUDGEMENTS-${data:+$(echo "$data"/judgements/wmt15.*.tsv)}}"
 else
     read -ra sts <<<"${STS:-}"
     read -ra judgements <<<"${JUDGEMENTS:-}"

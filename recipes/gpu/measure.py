@@ -204,7 +204,7 @@ class Parts:
         return counts
 
     def _encoder(self) -> dict[str, Any]:
-        if "ENCODER" in os.environ:
+        if os.environ.get("ENCODER"):
             return {"given": str(self.encoder)}
         # Both sides of the bitext: an encoder that has seen the English words is enough here.
         pairs = self.work / "pairs.tsv"

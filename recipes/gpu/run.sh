@@ -41,6 +41,7 @@ setup_venv
 python -c 'import hypothesis, pytest' 2>/dev/null || _pip_install pytest hypothesis # part tests
 say "Installed, or found so, in $((SECONDS - begin)) s"
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} # one: fairseq takes all that it sees
 open=()
 if [ "${#mode[@]}" -gt 0 ]; then # one process: most of the time would go into starting them
     python -m recipes.gpu.measure "${parts[@]}" page --work "$WORK" --rehearse ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Multi30k German-English with a Hugging Face model: a Marian model from scratch by transformers'
-# own trainer, then 1 - BLEU, 1 - SIMILE and the learned reward by simile finetune-hf; a table with
+# own trainer, then risk training on each of REWARDS by simile finetune-hf; a table with
 # significance. Run it again after an interruption: finished steps are skipped, trainings resume.
 #
 #   recipes/hf/run.sh
@@ -34,7 +34,10 @@ read -ra mle_flags <<<"${MLE_FLAGS:-}"
 read -ra risk_flags <<<"${RISK_FLAGS:-}"
 
 setup_venv hf
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
 mkdir -p "$WORK"/{raw,out}
+if has_gpu; then one_gpu "$WORK"; fi
 train=("$WORK/raw/train.de" "$WORK/raw/train.en") valid=("$WORK/raw/valid.de" "$WORK/raw/valid.en")
 watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 

@@ -40,6 +40,7 @@ setup_venv
 ENCODER=${ENCODER:-$(multi30k_encoder "$BASE")}
 mkdir -p "$WORK"/{bpe,out}
 threads_for 1
+if has_gpu; then one_gpu "$WORK"; fi
 
 list_candidates() { # SENTENCES N MODEL TEXT
     head -n "$1" "$4" >"$WORK/bpe/train.$SRC"

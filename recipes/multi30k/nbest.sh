@@ -53,6 +53,7 @@ ENCODER=${ENCODER:-$(multi30k_encoder "$WORK")}
 setup_venv
 mkdir -p "$WORK/nbest"
 if has_gpu; then
+    one_gpu "$WORK"
     JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
 else
     JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}

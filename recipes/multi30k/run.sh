@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Multi30k, from raw text to the table: reward encoder, MLE model, three risk-trained systems.
+# Multi30k, from raw text to the table: reward encoder, MLE model, risk-trained systems.
 # Run it again after an interruption: finished steps are skipped, trainings resume.
 #
 #   recipes/multi30k/run.sh
@@ -44,6 +44,7 @@ setup_venv
 . "$ROOT/recipes/training.sh"
 mkdir -p "$WORK"/{raw,captions,bpe,out}
 if has_gpu; then
+    one_gpu "$WORK"
     JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
 else
     JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}

@@ -23,6 +23,7 @@
 #   ENCODER       reward encoder; default: `encoder` makes one in WORK/encoder, of the data under
 #                 SIMILE_DATA by recipes/encoder, else ParaNMT-50M's 16.77 million pairs as the paper
 #                 does; with SIM=published it converts the authors' own
+#   SEGMENT       sentencepiece: does without Moses and subword-nmt (--arch fconv and paper)
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
 #   SIZES         for estimate: the N of the trainings of step size, if there will be any
 #   SPACY_MODEL   parts of speech by this model; default: en_core_web_sm if it is installed, else
@@ -58,7 +59,7 @@ esac
 # shellcheck source=recipes/wmt18/config/fconv/settings.env
 . "$CONFIG/settings.env"
 
-setup_venv
+if [ "$SEGMENT" = moses ]; then setup_venv moses; else setup_venv; fi
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 # shellcheck source=recipes/wmt18/download.sh

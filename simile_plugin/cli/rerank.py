@@ -43,7 +43,8 @@ examples:
   simile rerank nbest.txt --by cosine --source-encoder BILINGUAL --output out.en
   simile rerank test.nbest --by score cosine --source-encoder BILINGUAL --tune valid.nbest \\
       --reward chrf --output out.en
-a tie: the highest model score, then the first in the list; a reward of an own function is run
+a tie: the highest model score, then the first in the list; module:function as --reward is your own
+code, and is run
 """
 
 

@@ -28,7 +28,6 @@ VOCABULARY = "vocabulary.json"
 MIX = "+"  # between the parts of a mixture
 CHUNK = 20_000  # sentences counted at once
 PAD = " "  # stands before and after a sentence whose n-grams are taken
-SEPARATOR = "\0"  # stands between sentences; preprocessing makes a space of it inside one
 
 
 class Tokenizer(Protocol):

@@ -25,7 +25,6 @@ Progress = Callable[[int], object]  # called with how much more is done
 NEIGHBOURS = 4  # k of the paper
 BLOCK = 2048  # rows and columns of a block of similarities: 16 MB of float32
 EMBED_BATCH = 10_000
-MARGINS = ("ratio", "distance", "absolute")
 
 
 # --- files ---

@@ -42,7 +42,6 @@ class DetectionSet:
 
     Attributes:
         labels: (n,) True for a paraphrase.
-        graded: whether the file had grades (1 to 4) and not 0 and 1.
         dropped: pairs left out because their grade lies between the two classes.
     """
 
@@ -50,7 +49,6 @@ class DetectionSet:
     left: list[str]
     right: list[str]
     labels: Labels
-    graded: bool
     dropped: int
 
     def __len__(self) -> int:
@@ -101,7 +99,7 @@ def read_detection(
             f"both classes (grades from {positive_from:g} on against grades to {negative_to:g})"
         )
     left, right = ([pairs[i][side] for i in kept] for side in (0, 1))
-    return DetectionSet(str(path), left, right, labels, graded, len(grades) - len(kept))
+    return DetectionSet(str(path), left, right, labels, len(grades) - len(kept))
 
 
 def _columns(first: Row) -> tuple[dict[str, int], bool]:

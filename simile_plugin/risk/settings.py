@@ -87,10 +87,12 @@ class RiskSettings:
     )
     risk_max_len_a: float = field(
         default=1.5,
-        metadata={"help": "candidates have at most a * source length + b tokens: a (paper: 1.5)"},
+        metadata={
+            "help": "candidates have at most a * source length + b tokens: a (paper's code: 1.5)"
+        },
     )
     risk_max_len_b: int = field(
-        default=10, metadata={"help": "b of the same bound, in tokens (paper: 5)"}
+        default=10, metadata={"help": "b of the same bound, in tokens (paper's code: 5)"}
     )
     risk_include_reference: bool = field(
         default=False,

@@ -36,7 +36,7 @@ def test_opusparcus_layout(tmp_path: Path) -> None:
     found = read(tmp_path, "\n".join([*lines, "fi-D4\te .\tf .\t3.0"]) + "\n")
     assert found.left == ["ja niin", "c .", "e ."]
     assert found.labels.tolist() == [True, False, True]
-    assert (found.graded, found.dropped, len(found)) == (True, 1, 3)
+    assert (found.dropped, len(found)) == (1, 3)
     kept = read(tmp_path, "\n".join(lines) + "\n", negative_to=2.5)
     assert kept.labels.tolist() == [True, False, False]
 
@@ -52,7 +52,6 @@ def test_classes_instead_of_grades(tmp_path: Path) -> None:
     for text in ("1\tx\ty\t0\n2\tu\tv\t1\n", "x\ty\t0\nu\tv\t1\n"):
         found = read(tmp_path, text)
         assert found.labels.tolist() == [False, True]
-        assert not found.graded
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,7 @@ def angle_set(count: int, seed: int, name: str = "x") -> DetectionSet:
     apart = np.where(labels, rng.uniform(0, 20, count), rng.uniform(40, 90, count))
     left = [f"{a:.4f} {name}{i}" for i, a in enumerate(first)]
     right = [f"{a:.4f} {name}{i}" for i, a in enumerate(first + apart)]
-    return DetectionSet(name, left, right, labels, True, 0)
+    return DetectionSet(name, left, right, labels, 0)
 
 
 def test_trained_on_one_set_and_tested_on_another() -> None:
@@ -217,7 +216,7 @@ def test_cross_validation_tests_every_pair_once() -> None:
 def test_labels_by_chance_stay_near_chance() -> None:
     pairs = angle_set(400, 4)
     labels = np.random.default_rng(9).permutation(pairs.labels)
-    shuffled = DetectionSet("x", pairs.left, pairs.right, labels, True, 0)
+    shuffled = DetectionSet("x", pairs.left, pairs.right, labels, 0)
     found = evaluate_detection(embed, shuffled, resamples=50, seeds=(1,))
     assert 40 < found.auc < 60
     assert found.perceptron_mean < found.majority + 3
