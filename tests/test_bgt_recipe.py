@@ -76,7 +76,14 @@ def test_too_few_pairs_and_a_bad_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words: tuple[object, ...] = ("--pairs", 5, "--train", tmp_path / "a", "--held-out", tmp_path / "b")
+    words: tuple[object, ...] = (
+        "--pairs",
+        5,
+        "--train",
+        tmp_path / "a",
+        "--held-out",
+        tmp_path / "b",
+    )
     assert run(monkeypatch, "split", files[0], "--valid", 5, *words) == 2
     assert "train.tsv has 5 pairs, expected more than --valid 5" in capsys.readouterr().err
     files[1].write_text("no tab\n")
