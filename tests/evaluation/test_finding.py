@@ -61,6 +61,7 @@ def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) 
     document = " ".join(found)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("simile_plugin.evaluation.finding.STARTS", 3)
+        patch.setattr("simile_plugin.evaluation.finding.QUERIES", 1)
         one = spans(encoder, ["a dog", "the gate"], document, 4)
     for query, span in zip(["a dog", "the gate"], one, strict=True):
         if not found:
@@ -135,6 +136,8 @@ def test_f1_is_over_words_without_marks_and_case() -> None:
     assert f1("The dog barks.", "a Dog barks") == pytest.approx(2 / 3)
     assert f1("dog dog", "dog") == pytest.approx(2 / 3)
     assert f1("", "") == f1("...", "") == 1
+    # Four letters of the six that are found, and all four of the answer.
+    assert f1("昨天他付了钱。", "他付了钱") == pytest.approx(2 * 4 / (6 + 4))
     assert f1("dog", "") == f1("", "dog") == f1("cat", "dog") == 0
 
 
@@ -262,6 +265,18 @@ def test_queries_are_looked_for_in_documents(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == QUERY and "one.txt:" in lines[1] and "dog" in lines[1]
     assert lines[-2:] == ["qqq", "  not found"]
+    assert run(folder, *flags, "--threshold", 0.3, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert [(one["query"], one["missing"]) for one in found] == [
+        (QUERY, False),
+        (QUERY, found[1]["missing"]),
+        ("qqq", True),
+        ("qqq", True),
+    ]
+    best = found[0]
+    assert best["document"].endswith("one.txt")
+    assert DOCUMENT[best["start"] :].startswith(best["text"]) and "dog" in best["text"]
+    assert lines[1] == f"  {best['score']:.3f}\t{best['document']}:{best['start']}\t{best['text']}"
 
 
 def test_questions_are_measured_and_written(
