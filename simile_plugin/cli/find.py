@@ -106,6 +106,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(
             "--queries: expected --queries FILE with --documents FILE..., or --squad FILE alone"
         )
+    if [args.queries, *(args.documents or [])].count("-") > 1:
+        raise InputError("--queries, --documents: only one of them can be - (standard input)")
     if args.tune and args.threshold is not None:
         raise InputError("--tune: chooses the threshold; leave out --threshold")
     inputs = [args.encoder, args.squad, args.queries, args.tune, *(args.documents or [])]

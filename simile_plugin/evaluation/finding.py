@@ -458,7 +458,8 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{where}: answers: expected text and answer_start in each") from error
     for text, start in answers:
-        if not isinstance(text, str) or not text or context[start : start + len(text)] != text:
+        there = start >= 0 and isinstance(text, str) and context.startswith(text, start)
+        if not there or not text:
             raise InputError(
                 f"{where}: answer {text!r} does not stand at character {start} of the context"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -225,6 +226,7 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
         (lambda c: "[1]", "not in SQuAD's layout"),
         (lambda c: '{"data": []}', "no question; expected data"),
         (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
+        (lambda c: re.sub('start": [0-9]+', 'start": -21', c), "not stand at character -21 of"),
         (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
         (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
         (lambda c: c.replace('"qqq"', '"\\ud83d"'), "half a surrogate pair"),
@@ -304,6 +306,7 @@ def test_questions_are_measured_and_written(
         (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
         (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
         (("--squad", "one.txt"), "not valid JSON"),
+        (("--queries", "-", "--documents", "one.txt", "-"), "only one of them can be - (standard"),
         (("--squad", "questions.json", "--output", "no/where.json"), "--output: no folder for no/"),
         (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
     ],
