@@ -72,10 +72,18 @@ def test_pieces_are_those_of_the_encoder(
 def test_too_few_pairs_and_a_bad_line(
     files: tuple[Path, Path],
     tmp_path: Path,
+    spm_proto: bytes,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("--pairs", 5, "--train", tmp_path / "a", "--held-out", tmp_path / "b")
+    words: tuple[object, ...] = (
+        "--pairs",
+        5,
+        "--train",
+        tmp_path / "a",
+        "--held-out",
+        tmp_path / "b",
+    )
     assert run(monkeypatch, "split", files[0], "--valid", 5, *words) == 2
     assert "train.tsv has 5 pairs, expected more than --valid 5" in capsys.readouterr().err
     files[1].write_text("no tab\n")
@@ -83,6 +91,13 @@ def test_too_few_pairs_and_a_bad_line(
     error = capsys.readouterr().err
     assert error.startswith("pieces.py: error: ") and "valid.tsv:1" in error
     assert not (tmp_path / "a").exists()
+    assert run(monkeypatch, "split", files[0], "--valid", 0, *words) == 2
+    assert "--valid: got 0, expected a number above 0" in capsys.readouterr().err
+    (tmp_path / "m").write_bytes(spm_proto)
+    words = ("--train", files[0], "--held-out", files[1], "--sentencepiece", tmp_path / "m")
+    out = ("-s", "xx", "-t", "yy", "--output", tmp_path / "out")
+    assert run(monkeypatch, "segment", *words, *out) == 2
+    assert f"--held-out: {files[1]}:1: got 1 tab-separated" in capsys.readouterr().err
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

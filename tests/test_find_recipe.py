@@ -1,4 +1,4 @@
-"""recipes/find/qa.py: slices, their merging by hand, and a tiny model that learns to find."""
+"""recipes/find: qa.py's slices, their merging by hand, a tiny model that learns; plant.py."""
 
 import importlib.util
 import json
@@ -17,17 +17,17 @@ from simile_plugin.files import InputError
 WORDS = [f"w{i}" for i in range(20)] + ["alpha", "omega"]
 
 
-def load() -> ModuleType:
-    path = Path(__file__).parents[1] / "recipes" / "find" / "qa.py"
-    spec = importlib.util.spec_from_file_location("qa", path)
+def load(name: str) -> ModuleType:
+    path = Path(__file__).parents[1] / "recipes" / "find" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules["qa"] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
-qa = load()
+qa, plant = load("qa"), load("plant")
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +157,8 @@ def test_a_model_learns_to_find(
     train = ["train", str(model_folder), "--squad", str(tmp_path / "train.json"), *shape, *rate]
     train += ["--output", str(tmp_path / "qa")]
     assert qa.main([*train, "--epochs", "1"]) == 0
+    (last,) = (tmp_path / "qa").glob("checkpoint-*")
+    last.with_name(f"checkpoint-{int(last.name[11:]) + 1}").mkdir()  # as after a kill
     assert qa.main([*train, "--epochs", "6"]) == 0  # goes on
     state = json.loads(next((tmp_path / "qa").glob("checkpoint-*/trainer_state.json")).read_text())
     assert state["epoch"] == 6
@@ -185,3 +187,59 @@ def test_bad_input_is_one_line(
     (tmp_path / "q.json").write_text(json.dumps(content))
     assert qa.main(["train", str(model_folder), *flags]) == 2
     assert "question 1 has no answers and no is_impossible" in capsys.readouterr().err
+    predict = ["predict", str(model_folder), *flags[:2], "--output"]
+    for output, message in (
+        (tmp_path / "no" / "o", f"--output: no folder for {tmp_path}/no/o; make it first"),
+        (tmp_path, f"--output: {tmp_path} would be replaced with all in it"),
+        (tmp_path / "q.json", "is an input of this command"),
+        (model_folder.parent, "--output"),
+    ):
+        assert qa.main([*predict, str(output)]) == 2
+        assert message in capsys.readouterr().err
+    nowhere = ["predict", str(tmp_path / "nowhere"), *flags]
+    assert qa.main(nowhere) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+VERSES = ["id\tBBE\tWEB"]
+VERSES += [f"Book{b} 1:{v}\tsaid {b} {v}\ttold {b} {v}" for b in (1, 2) for v in (1, 2, 3)]
+
+
+def test_planted_verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "verses").write_text("\n".join(VERSES))
+    words = ["chapters", str(tmp_path / "verses"), "--present", "--output", str(tmp_path / "q")]
+    monkeypatch.setattr(sys, "argv", ["plant.py", *words])
+    assert plant.main() == 0
+    for name, book in (("dev", 1), ("test", 2)):
+        asked = read_squad(tmp_path / f"q.{name}.json", "--squad")
+        assert [(q.query, q.answers) for q in asked] == [
+            (f"said {book} {v}", (f"told {book} {v}",)) for v in (1, 2, 3)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "message"),
+    [
+        ("chapters", [], "FILE: {p} is empty, expected texts in several versions"),
+        ("chapters", ["id\tKJV"], "--query: no version 'BBE' in FILE: {p}:1; expected one of KJV"),
+        ("chapters", [*VERSES, "Book2 1:4\tsaid"], "FILE: {p}:8: got 2 tab-separated columns, exp"),
+        ("rewrites", [], "FILE: {p} is empty, expected texts in several versions"),
+        ("rewrites", ["a\tb", "c\t.\t", "d"], "FILE: {p} has 1 lines with rewrites, expected more"),
+    ],
+)
+def test_texts_that_nothing_can_be_planted_from(
+    kind: str,
+    lines: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "texts"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    words = [kind, str(path), "--output", str(tmp_path / "q")]
+    monkeypatch.setattr(sys, "argv", ["plant.py", *words])
+    assert plant.main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith("plant.py: error: " + message.format(p=path))
+    assert error.count("\n") == 1 and list(tmp_path.iterdir()) == [path]

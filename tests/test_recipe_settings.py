@@ -109,15 +109,24 @@ class Recipe:
     def run(self, *arguments: str, **settings: str) -> list[str]:
         """What the stand-ins note of one run."""
         self.notes.write_text("")
-        done = subprocess.run(
+        done = self._start(*arguments, **settings)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return self.notes.read_text().splitlines()
+
+    def refused(self, *arguments: str, **settings: str) -> str:
+        """The errors of a run that fails."""
+        done = self._start(*arguments, **settings)
+        assert done.returncode == 1, done.stdout
+        return done.stderr
+
+    def _start(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", str(self.root / "recipes" / self.path), *arguments],
             cwd=self.folder,
             env={**self.environment, **settings},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stderr + done.stdout
-        return self.notes.read_text().splitlines()
 
 
 def trainings(notes: list[str]) -> list[str]:
@@ -282,6 +291,20 @@ def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
     notes = recipe.run(**few, UPDATES="7", PAIRS="9")
     assert trainings(notes) == ["mgt.1", "RESUMED mgt.1", "variational.1", "RESUMED variational.1"]
     assert sum("|train-encoder|" in line for line in notes) == 1
+    # the same bitext the other way, then another one of that name
+    bitext = str(tmp_path / "data/tatoeba-de-en/train")
+    recipe.run("en", "de", bitext, **few)
+    assert trainings(recipe.run("de", "en", bitext, **few)) == ["mgt.1", "variational.1"]
+    recipe.data("tatoeba-de-en/train.en.gz")
+    assert any("|split|" in line for line in recipe.run("de", "en", bitext, **few))
+    stale = tmp_path / "my work/results/sp.1.sts.json"
+    stale.write_text("{}")
+    (tmp_path / "my work" / ".done" / "evaluate.sp.1").unlink()
+    recipe.run("de", "en", bitext, **few)
+    assert not stale.exists()
+    Path(bitext + ".en").write_text("a\n")
+    said = recipe.refused("de", "en", bitext, **few)
+    assert f"PREFIX: {bitext}.de.gz has 3 lines but {bitext}.en has 1; they must be par" in said
 
 
 def test_the_learned_reward(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_other_parsers_roots_and_spaces(line: str) -> None:
         ("(NP the rain)", "column 9: found rain, expected the ) of (NP"),
         ("(ROOT (A a) (B b))", "the root holds 2 trees; expected one"),
         ("(())", "the root holds 0 trees; expected one"),
+        ("(S" * 5000, "column 401: found 201 open brackets, expected at most 200"),
     ],
 )
 def test_malformed_brackets_are_one_line(line: str, error: str) -> None:
@@ -133,7 +134,7 @@ def test_what_the_models_read() -> None:
 @pytest.mark.parametrize(
     ("pairs", "trees", "error"),
     [
-        ("a\tb\n", f"{SLEPT}\t(S\n", "trees {t}:1: column 3: found the end, expected the ) of (S"),
+        ("a\tb\n", f"{SLEPT}\t(S\n", "trees {t}:1: second tree, column 3: found the end, ex"),
         ("a\tb\na\n", f"{SLEPT}\t{RAIN}\n" * 2, "pairs {p}:2: found one column, expected two"),
         ("a\tb\n", SLEPT + "\n", "trees {t}:1: found one column, expected two by a TAB"),
         ("a\tb\n", "", "pairs {p} has 1 lines but trees {t} has 0; they must be parallel"),

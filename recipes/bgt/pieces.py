@@ -29,6 +29,9 @@ def read_pairs(path: str, flag: str) -> list[tuple[str, str]]:
 
 def split(args: argparse.Namespace) -> None:
     """Write a sample of pairs, the first of them held out."""
+    for flag, count in (("--pairs", args.pairs), ("--valid", args.valid)):
+        if count < 1:
+            raise InputError(f"{flag}: got {count}, expected a number above 0")
     pairs = read_pairs(args.source, "PAIRS")
     wanted = args.pairs + args.valid
     if len(pairs) < args.valid + 1:
@@ -46,8 +49,11 @@ def segment(args: argparse.Namespace) -> None:
     segmenter = Segmenter(read_bytes(args.sentencepiece, "--sentencepiece"), Preprocessing())
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, path in (("train", args.train), ("valid", args.held_out)):
-        sides: list[Sequence[str]] = list(zip(*read_pairs(path, f"--{name}"), strict=True))
+    for name, path, flag in (
+        ("train", args.train, "--train"),
+        ("valid", args.held_out, "--held-out"),
+    ):
+        sides: list[Sequence[str]] = list(zip(*read_pairs(path, flag), strict=True))
         for language, sentences in zip((args.source_lang, args.target_lang), sides, strict=True):
             with atomic_write(folder / f"{name}.{language}") as stream:
                 for row in segmenter.encode(sentences):

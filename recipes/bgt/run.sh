@@ -51,9 +51,15 @@ side() {
     echo "$1.$2.gz"
 }
 
-for prefix in "${prefixes[@]}" "$TEST"; do
-    for language in "$SRC" "$TGT"; do side "$prefix" "$language" >/dev/null; done
+files=()
+for prefix in "${prefixes[@]}"; do
+    for language in "$SRC" "$TGT"; do
+        file=$(side "$prefix" "$language")
+        files+=("$file")
+    done
 done
+test_src=$(side "$TEST" "$SRC")
+test_tgt=$(side "$TEST" "$TGT")
 for folder in "${sts[@]}"; do
     [ -d "$folder" ] || die "STS: no such folder: $folder"
 done
@@ -63,7 +69,6 @@ for system in "${systems[@]}"; do
     *) die "SYSTEMS: got '$system', expected some of sp, bgt, mgt and the ablations (see --help)" ;;
     esac
 done
-test_src=$(side "$TEST" "$SRC") test_tgt=$(side "$TEST" "$TGT")
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -73,17 +78,24 @@ shopt -s nullglob
 excluded=("$test_src" "$test_tgt")
 for folder in "${sts[@]}"; do excluded+=("$folder"/STS.input.*.txt); done
 
-collect() { # PAIRS PIECES TEST STS PREFIXES...
-    local prefix
-    for prefix in "${@:5}"; do
-        paste <(zcat -f "$(side "$prefix" "$SRC")") <(zcat -f "$(side "$prefix" "$TGT")")
+collect() { # PAIRS PIECES STS TEST-FILES FILES...
+    local pairs=$1 pieces=$2 lines other
+    shift 5
+    while [ $# -gt 0 ]; do
+        lines=$(zcat -f "$1" | sed -n '$=')
+        other=$(zcat -f "$2" | sed -n '$=')
+        [ "$lines" = "$other" ] ||
+            die "PREFIX: $1 has ${lines:-0} lines but $2 has ${other:-0}; they must be parallel"
+        paste <(zcat -f "$1" | tr '\t' ' ') <(zcat -f "$2" | tr '\t' ' ')
+        shift 2
     done >"$WORK/raw.tsv"
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --max-tokens 100 \
         --exclude "${excluded[@]}" --output "$WORK/all.tsv"
-    python "$HERE/pieces.py" split "$WORK/all.tsv" --pairs "$1" \
+    python "$HERE/pieces.py" split "$WORK/all.tsv" --pairs "$pairs" \
         --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv"
     rm -f "$WORK/raw.tsv" "$WORK/all.tsv"
-    simile binarize-pairs "$WORK/train.tsv" --vocab-size "$2" --overwrite --output "$WORK/pairs.bin"
+    simile binarize-pairs "$WORK/train.tsv" --vocab-size "$pieces" --overwrite \
+        --output "$WORK/pairs.bin"
     python "$HERE/pieces.py" segment --train "$WORK/train.tsv" --held-out "$WORK/valid.tsv" \
         --sentencepiece "$WORK/pairs.bin/sentencepiece.model" -s "$SRC" -t "$TGT" --output "$WORK/pieces"
     rm -rf "${WORK:?}/bin"
@@ -104,7 +116,7 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
     mgt) flags=(--bgt-one-decoder) ;;
     esac
     threads_for "$JOBS"
-    begin "$run" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
+    begin "$run" "$SRC" "$TGT" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
     [ -e "$run/checkpoint_last.pt" ] || rm -f "$WORK/logs/$1.$2.log"
     logged "$WORK/logs/$1.$2.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" --task bgt --arch bgt --criterion bgt "${flags[@]}" "${@:8}" \
@@ -117,13 +129,14 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
         --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2"
 }
 
-evaluate() { # SYSTEM.SEED CONFIG TEST STS...
+evaluate() { # SYSTEM.SEED CONFIG TEST-FILES STS...
     local encoder=$WORK/encoder/$1 result=$WORK/results/$1
-    if [ $# -gt 3 ]; then
-        simile eval-encoder "$encoder" --sts "${@:4}" --hard --resamples 100 --json >"$result.sts.new"
+    rm -f "$result.sts.json" # of folders that STS had before
+    if [ $# -gt 4 ]; then
+        simile eval-encoder "$encoder" --sts "${@:5}" --hard --resamples 100 --json >"$result.sts.new"
         mv "$result.sts.new" "$result.sts.json"
     fi
-    simile mine-bitext "$encoder" --source "$test_src" --target "$test_tgt" --aligned --json \
+    simile mine-bitext "$encoder" --source "$3" --target "$4" --aligned --json \
         >"$result.mine.new"
     mv "$result.mine.new" "$result.mine.json"
 }
@@ -138,7 +151,7 @@ train_one() { # SYSTEM SEED
 }
 
 say "Bitext of $SRC and $TGT, in $WORK"
-once collect collect "${PAIRS:-60000}" "${PIECES:-4000}" "$TEST" "${sts[*]}" "${prefixes[@]}"
+once collect collect "${PAIRS:-60000}" "${PIECES:-4000}" "${sts[*]}" "$test_src" "$test_tgt" "${files[@]}"
 for seed in "${seeds[@]}"; do
     for system in "${systems[@]}"; do
         say "Training $system, seed $seed"
@@ -151,7 +164,7 @@ for system in "${systems[@]}"; do
     for seed in "${seeds[@]}"; do
         names+=("$system.$seed")
         AFTER=$system.$seed once "evaluate.$system.$seed" evaluate "$system.$seed" \
-            "$WORK/encoder/$system.$seed/config.json" "$TEST" "${sts[@]}"
+            "$WORK/encoder/$system.$seed/config.json" "$test_src" "$test_tgt" "${sts[@]}"
     done
 done
 say "Pearson's r x 100 of STS and its hard pairs; retrieval: accuracy, mean of both ways"

@@ -37,6 +37,8 @@ def main() -> int:
             meanings = read_lines(args.meaning, "--meaning")
         else:
             meanings, styles = read_parallel([(args.meaning, "--meaning"), (args.style, "--style")])
+        if not meanings:
+            raise InputError(f"--meaning: {args.meaning} is empty, expected a sentence a line")
         proto = read_bytes(args.sentencepiece, "--sentencepiece")
         voices = Voices(read_bgt(args.checkpoint, args.data), Segmenter(proto, Preprocessing()))
         for start in range(0, len(meanings), BATCH):

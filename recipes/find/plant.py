@@ -9,8 +9,9 @@ a sentence and other people's rewrites of it, by TABs: the sentence is the query
 among those of other lines, and two sentences each are joined to one, so that the answer is a part
 of a sentence. Of every third question the answer is taken out of the document (setup 2).
 
-PREFIX.dev.json is to tune on, PREFIX.test.json to test on; they share no book and no line. With
---present no answer is taken out (setup 1).
+PREFIX.dev.json is to tune on, PREFIX.test.json to test on; their queries share no book and no line
+(of rewrites, documents of both are put together from all lines). With --present no answer is taken
+out (setup 1).
 """
 
 from __future__ import annotations
@@ -22,28 +23,32 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from simile_plugin.evaluation import Question
-from simile_plugin.files import InputError, atomic_write, read_lines
+from simile_plugin.files import InputError, Row, atomic_write, read_rows
 
 OTHERS = 20  # sentences of a document that is put together
 MISSING = 3  # of every third question the answer is taken out
 
 
-def chapters(lines: Sequence[str], query: str, document: str) -> dict[str, list[tuple[str, str]]]:
+def chapters(rows: Sequence[Row], query: str, document: str) -> dict[str, list[tuple[str, str]]]:
     """Chapter -> (verse of one version, verse of the other) in order.
 
     Raises:
-        InputError: for a version that the header does not have.
+        InputError: for a version that the header does not have, or a line that lacks its column.
     """
-    header = lines[0].split("\t")
-    for name in (query, document):
-        if name not in header:
-            raise InputError(f"no version {name!r}; expected one of {', '.join(header[1:])}")
+    header = rows[0].cells
+    for flag, name in (("--query", query), ("--document", document)):
+        if name not in header[1:]:
+            raise InputError(
+                f"{flag}: no version {name!r} in {rows[0].where}; expected one of "
+                f"{', '.join(header[1:])}"
+            )
+    columns = header.index(query), header.index(document)
     found: dict[str, list[tuple[str, str]]] = {}
-    for line in lines[1:]:
-        cells = line.split("\t")
-        pair = cells[header.index(query)].strip(), cells[header.index(document)].strip()
+    for row in rows[1:]:
+        row.expect(max(columns) + 1)
+        pair = row.cells[columns[0]].strip(), row.cells[columns[1]].strip()
         if all(pair):
-            found.setdefault(cells[0].rpartition(":")[0], []).append(pair)
+            found.setdefault(row.cells[0].rpartition(":")[0], []).append(pair)
     return found
 
 
@@ -80,6 +85,22 @@ def rewrite_questions(
         pairs = zip(parts[::2], parts[1::2], strict=True)
         document = " ".join(f"{one}, and {other}." for one, other in pairs)
         yield number, Question(str(number), text, document, () if missing else (answer,))
+
+
+def rewritten(rows: Sequence[Row]) -> list[list[str]]:
+    """The sentence and its rewrites of each line that has some; an empty cell is none.
+
+    Raises:
+        InputError: if there are too few for a document.
+    """
+    cells = [[cell for cell in row.cells if plain(cell)] for row in rows if row.cells[0].strip()]
+    found = [row for row in cells if len(row) > 1]
+    if len(found) <= OTHERS:
+        raise InputError(
+            f"{rows[0].where.rpartition(':')[0]} has {len(found)} lines with rewrites, expected "
+            f"more than {OTHERS}, of which a document is put together"
+        )
+    return found
 
 
 def plain(sentence: str) -> str:
@@ -119,17 +140,16 @@ def main() -> int:
     args = parser.parse_args()
     rng = random.Random(args.seed)
     try:
-        lines = read_lines(args.file, "file")
+        rows = read_rows(args.file, "FILE", "texts in several versions, a TAB between them")
         if args.kind == "chapters":
             made = [
-                *chapter_questions(chapters(lines, args.query, args.document), args.present, rng)
+                *chapter_questions(chapters(rows, args.query, args.document), args.present, rng)
             ]
         else:
-            rows = [line.split("\t") for line in lines]
-            made = [*rewrite_questions([row for row in rows if len(row) > 1], args.present, rng)]
+            made = [*rewrite_questions(rewritten(rows), args.present, rng)]
         for part, name in enumerate(("dev", "test")):
             write(f"{args.output}.{name}.json", [q for number, q in made if number % 2 == part])
-    except (ValueError, OSError) as error:
+    except (InputError, OSError) as error:
         print(f"plant.py: error: {error}", file=sys.stderr)
         return 2
     return 0

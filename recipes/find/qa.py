@@ -24,7 +24,8 @@ import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.evaluation import Question, Span, evaluate_finding, read_squad, squad
-from simile_plugin.files import InputError, Progress, atomic_write
+from simile_plugin.files import InputError, Progress, atomic_write, refuse_overwriting_input
+from simile_plugin.hugging_face import last_checkpoint
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
 LEARNING_RATE = {1: 3e-5, 2: 2e-5}
@@ -143,7 +144,6 @@ def train(args: argparse.Namespace) -> None:
         TrainingArguments,
         set_seed,
     )
-    from transformers.trainer_utils import get_last_checkpoint
 
     questions = read_questions(args)
     tokenizer = open_tokenizer(args)
@@ -169,8 +169,7 @@ def train(args: argparse.Namespace) -> None:
         data_collator=DataCollatorWithPadding(tokenizer),
         train_dataset=examples,
     )
-    checkpoint = get_last_checkpoint(args.output) if Path(args.output).is_dir() else None
-    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.train(resume_from_checkpoint=last_checkpoint(Path(args.output)))
     trainer.save_model(args.output)
 
 
@@ -203,6 +202,17 @@ def predict(args: argparse.Namespace) -> None:
             f"{own.questions:,} questions, {own.missing:,} missing: exact {own.exact:.1f}, "
             f"F1 {own.f1:.1f}, said missing {own.said_missing:.1f} %"
         )
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Find out before the work whether the output can be written."""
+    refuse_overwriting_input(args.output, [args.model, args.squad])
+    path = Path(args.output)
+    if not path.parent.is_dir():
+        raise InputError(f"--output: no folder for {path}; make it first")
+    if path.exists() and path.is_dir() != (args.step == "train"):
+        found, expected = ("folder", "file") if path.is_dir() else ("file", "folder")
+        raise InputError(f"--output: {path} is a {found}, expected a {expected}")
 
 
 def read_questions(args: argparse.Namespace) -> list[Question]:
@@ -250,9 +260,10 @@ def main(arguments: list[str] | None = None) -> int:
     add("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
     try:
+        check_output(args)
         (train if args.step == "train" else predict)(args)
     except (InputError, OSError) as error:
-        print(f"qa.py: error: {error}", file=sys.stderr)
+        print(f"qa.py: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from simile_plugin.files import InputError
 
 ROOTS = ("", "ROOT", "TOP")  # a node that only holds the tree
+DEEPEST = 200  # brackets that are open at once: more are no sentence's
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ def read_tree(line: str) -> Tree:
         InputError: what was found in which column, and what was expected there.
     """
     tokens = [(found[0], found.start() + 1) for found in re.finditer(r"[()]|[^\s()]+", line)]
+    depth = 0
+    for token, column in tokens:
+        depth += {"(": 1, ")": -1}.get(token, 0)
+        if depth > DEEPEST:
+            raise InputError(
+                f"column {column}: found {depth} open brackets, expected at most {DEEPEST}"
+            )
     tree, end = _node([*tokens, ("the end", len(line) + 1)], 0)
     if end < len(tokens):
         raise _error(tokens[end], "the end")

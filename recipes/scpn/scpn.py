@@ -53,11 +53,14 @@ def read_pairs(pairs: str, trees: str) -> list[tuple[Side, Side]]:
         for (path, what), row in zip(files, rows, strict=True):
             if len(row) < 2:
                 raise InputError(f"{what} {path}:{number}: found one column, expected two by a TAB")
-        try:
-            found.append(tuple((rows[0][i], read_tree(rows[1][i])) for i in (0, 1)))
-        except InputError as error:
-            raise InputError(f"trees {trees}:{number}: {error}") from None
-    return found  # type: ignore[return-value]
+        sides = []
+        for i, which in enumerate(("first", "second")):
+            try:
+                sides.append((rows[0][i], read_tree(rows[1][i])))
+            except InputError as error:
+                raise InputError(f"trees {trees}:{number}: {which} tree, {error}") from None
+        found.append((sides[0], sides[1]))
+    return found
 
 
 def requests(

@@ -39,7 +39,15 @@ def read_bgt(path: str, data: str) -> Any:
     arch = getattr((state.get("cfg") or {}).get("model"), "_name", None)
     if arch != "bgt":
         raise InputError(f"{path}: holds a model of --arch {arch}, expected bgt")
-    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], {"data": data})
+    try:
+        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], {"data": data})
+    except RuntimeError as error:
+        if "size mismatch for embed.weight" not in str(error):
+            raise
+        raise InputError(
+            f"--data: the dictionary in {data} has not the size of that of {path}; give the folder "
+            "of fairseq-preprocess that it was trained on"
+        ) from error
     assert isinstance(model, BgtModel)
     return model.eval()
 

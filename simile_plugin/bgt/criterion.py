@@ -76,7 +76,9 @@ class BgtCriterion(FairseqCriterion):
         Returns:
             loss, sample_size (number of pairs), logging_output (sums over pairs).
         """
-        plain = getattr(model, "module", model)
+        plain = model
+        while isinstance(inner := getattr(plain, "module", None), nn.Module):
+            plain = inner  # fairseq wraps a model twice where several workers train it
         if not isinstance(plain, BgtModel):
             raise InputError(f"--arch: got a {type(plain).__name__}, expected bgt")
         cfg, sides = self.cfg, (sample["net_input"]["src_tokens"], sample["target"])

@@ -21,7 +21,8 @@ whose cosine with it is highest, among all spans of at most --longest words:
   sentence  the best sentence, by the same cosine
   tfidf     the best sentence, by tf-idf of character 2- to 4-grams within words
 A span that scores below --threshold says that the document does not hold the query; --tune chooses
-the threshold with the highest F1 on a file that knows the answers.
+the threshold with the highest F1 on a file that knows the answers. In scripts without spaces a word
+of a span is what stands between two marks; exact match and F1 count letters there.
 
 Queries are lines of --queries, each looked for in every file of --documents; or questions in the
 layout of SQuAD (--squad: context, question, answers, is_impossible). Where the answers are known,
@@ -90,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
         with atomic_write(args.output) as stream:
             json.dump(squad(questions, first, threshold, titles or None), stream, indent=1)
     if args.json:
+        if not known:
+            report["found"] = _rows(questions, first, threshold, titles)
         print(json.dumps(without_nan(report), indent=2))
     elif known:
         _print(report, len(questions) - len(known))
@@ -103,6 +106,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(
             "--queries: expected --queries FILE with --documents FILE..., or --squad FILE alone"
         )
+    if [args.queries, *(args.documents or [])].count("-") > 1:
+        raise InputError("--queries, --documents: only one of them can be - (standard input)")
     if args.tune and args.threshold is not None:
         raise InputError("--tune: chooses the threshold; leave out --threshold")
     inputs = [args.encoder, args.squad, args.queries, args.tune, *(args.documents or [])]
@@ -201,6 +206,23 @@ def _print(report: dict[str, Any], unknown: int) -> None:
         print(f"{unknown:,} questions without known answers are not measured")
     print(f"\n{text_table(grid)}\n")
     print("oracle: exact and F1 of the best choice of one whole sentence")
+
+
+def _rows(
+    questions: list[Question], found: list[Span], threshold: float, titles: dict[str, str]
+) -> list[dict[str, Any]]:
+    """What was found, an object a question, in their order; its text is empty where it is missing.
+
+    What --json prints where no answer is known: what _lines prints, and what is missing.
+    """
+    rows = []
+    for question, span in zip(questions, found, strict=True):
+        missing = span.score < threshold
+        text = "" if missing else question.document[span.start : span.end]
+        name = titles.get(question.document, question.id)
+        row = {"query": question.query, "document": name, "missing": missing}
+        rows.append(row | {"score": span.score, "start": span.start, "text": text})
+    return rows
 
 
 def _lines(

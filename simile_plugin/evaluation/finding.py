@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
+from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder, split_words
 from simile_plugin.files import InputError, read_bytes
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,8 @@ Ints = NDArray[np.int64]
 SEARCH_METHODS = ("span", "sentence", "tfidf")
 AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
 LONGEST_SPAN = 40  # words of a span at most
-STARTS = 256  # spans that begin at so many words are scored at once
+STARTS = 256  # spans that begin at so many words are scored at once,
+QUERIES = 256  # for so many queries: memory does not grow with either
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
@@ -155,11 +156,14 @@ def spans(
     best = np.full((len(queries), longest), -np.inf)  # of each width
     start = np.zeros((len(queries), longest), dtype=np.int64)
     for first in range(0, len(places), STARTS):
-        cosines = _block(unit, vectors[first : first + STARTS + longest - 1], longest)
-        place = _first_best(cosines, axis=1)
-        value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
-        better = value > best + TIE
-        best[better], start[better] = value[better], first + place[better]
+        block = vectors[first : first + STARTS + longest - 1]
+        for some in range(0, len(queries), QUERIES):
+            part = slice(some, some + QUERIES)
+            cosines = _block(unit[part], block, longest)
+            place = _first_best(cosines, axis=1)
+            value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
+            better = value > best[part] + TIE
+            best[part][better], start[part][better] = value[better], first + place[better]
     width = _first_best(best, axis=1)
     rows = np.arange(len(queries))
     return [
@@ -299,8 +303,12 @@ class Finding:
 
 
 def plain_words(text: str) -> list[str]:
-    """Lowercased words without the marks between them: what the measures compare."""
-    return [text[i:j].lower() for i, j in words(text) if any(map(str.isalnum, text[i:j]))]
+    """Lowercased words without the marks between them: what the measures compare.
+
+    Each letter is a word in scripts without spaces, see `encoder.split_words`.
+    """
+    parts = [part for i, j in words(text) for part in split_words(text[i:j].lower())]
+    return [part for part in parts if any(map(str.isalnum, part))]
 
 
 def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
@@ -450,7 +458,8 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{where}: answers: expected text and answer_start in each") from error
     for text, start in answers:
-        if not isinstance(text, str) or not text or context[start : start + len(text)] != text:
+        there = start >= 0 and isinstance(text, str) and context.startswith(text, start)
+        if not there or not text:
             raise InputError(
                 f"{where}: answer {text!r} does not stand at character {start} of the context"
             )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.distributed import ModuleProxyWrapper
 
 from simile_plugin.bgt.criterion import BgtCriterion, BgtCriterionConfig
 from simile_plugin.bgt.elbo import EVALUATION_SEED, sentence_nll
@@ -240,6 +241,22 @@ def test_a_model_and_a_task_that_do_not_belong() -> None:
         BgtModel.build_model(BgtConfig(**SMALL), task)
     with pytest.raises(InputError, match="--arch: got a TransformerModel, expected bgt"):
         make_bgt_criterion()(make_model("transformer_tiny", task), batch())
+
+
+def test_a_model_that_several_workers_train_is_found_in_its_wrappers() -> None:
+    class Parallel(torch.nn.Module):
+        """As DistributedDataParallel."""
+
+        def __init__(self, module: BgtModel) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.module(*args, **kwargs)
+
+    model, criterion = make_bgt().eval(), make_bgt_criterion()
+    wrapped = ModuleProxyWrapper(Parallel(model)).eval()
+    assert float(criterion(wrapped, batch())[0]) == float(criterion(model, batch())[0])
 
 
 def test_means_over_pairs_are_logged() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,7 @@ def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) 
     document = " ".join(found)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("simile_plugin.evaluation.finding.STARTS", 3)
+        patch.setattr("simile_plugin.evaluation.finding.QUERIES", 1)
         one = spans(encoder, ["a dog", "the gate"], document, 4)
     for query, span in zip(["a dog", "the gate"], one, strict=True):
         if not found:
@@ -135,6 +137,8 @@ def test_f1_is_over_words_without_marks_and_case() -> None:
     assert f1("The dog barks.", "a Dog barks") == pytest.approx(2 / 3)
     assert f1("dog dog", "dog") == pytest.approx(2 / 3)
     assert f1("", "") == f1("...", "") == 1
+    # Four letters of the six that are found, and all four of the answer.
+    assert f1("昨天他付了钱。", "他付了钱") == pytest.approx(2 * 4 / (6 + 4))
     assert f1("dog", "") == f1("", "dog") == f1("cat", "dog") == 0
 
 
@@ -222,6 +226,7 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
         (lambda c: "[1]", "not in SQuAD's layout"),
         (lambda c: '{"data": []}', "no question; expected data"),
         (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
+        (lambda c: re.sub('start": [0-9]+', 'start": -21', c), "not stand at character -21 of"),
         (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
         (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
         (lambda c: c.replace('"qqq"', '"\\ud83d"'), "half a surrogate pair"),
@@ -262,6 +267,18 @@ def test_queries_are_looked_for_in_documents(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == QUERY and "one.txt:" in lines[1] and "dog" in lines[1]
     assert lines[-2:] == ["qqq", "  not found"]
+    assert run(folder, *flags, "--threshold", 0.3, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert [(one["query"], one["missing"]) for one in found] == [
+        (QUERY, False),
+        (QUERY, found[1]["missing"]),
+        ("qqq", True),
+        ("qqq", True),
+    ]
+    best = found[0]
+    assert best["document"].endswith("one.txt")
+    assert DOCUMENT[best["start"] :].startswith(best["text"]) and "dog" in best["text"]
+    assert lines[1] == f"  {best['score']:.3f}\t{best['document']}:{best['start']}\t{best['text']}"
 
 
 def test_questions_are_measured_and_written(
@@ -289,6 +306,7 @@ def test_questions_are_measured_and_written(
         (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
         (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
         (("--squad", "one.txt"), "not valid JSON"),
+        (("--queries", "-", "--documents", "one.txt", "-"), "only one of them can be - (standard"),
         (("--squad", "questions.json", "--output", "no/where.json"), "--output: no folder for no/"),
         (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
     ],

@@ -84,5 +84,11 @@ def test_a_checkpoint_is_read(trainings: Trainings) -> None:
     assert not model.training and model.cfg.bgt_latent == 8
     with pytest.raises(InputError, match="mle/checkpoint_last.pt: holds a model of --arch trans"):
         read_bgt(str(folder / "mle" / "checkpoint_last.pt"), data)
+    larger = folder / "larger"
+    larger.mkdir()
+    for path in (folder / "bin").glob("dict.*"):
+        (larger / path.name).write_text(path.read_text() + "elsewhere 1\n")
+    with pytest.raises(InputError, match="--data: the dictionary in .*larger has not the size of"):
+        read_bgt(str(folder / "read" / "checkpoint_last.pt"), str(larger))
     with pytest.raises(InputError, match="CHECKPOINT: no such file: x.pt"):
         read_bgt("x.pt", data)
