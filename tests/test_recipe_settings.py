@@ -207,9 +207,14 @@ def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
     notes += recipe.run(**few, BASE="base")
     recipe.path = "hf/run.sh"
     notes += recipe.run(**few, WORK="hf")
+    recipe.path = "bgt/run.sh"
+    bitext = str(tmp_path / "data/tatoeba-de-en/train")
+    own = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "WORK": "bgt"}
+    notes += recipe.run("de", "en", bitext, **few | own)
     alone = [line.split("|")[-2] for line in notes if "fairseq-train" in line or "hf|" in line]
     alone += [line.split("|")[-2] for line in notes if "train_mle" in line]
-    assert alone == ["GPU 0"] * 5
+    assert alone == ["GPU 0"] * 6
+    recipe.path = "hf/run.sh"
     notes = recipe.run(**few, WORK="other", CUDA_VISIBLE_DEVICES="5")
     assert all(line.split("|")[-2] == "GPU 5" for line in notes if "|" in line)
 
@@ -354,8 +359,8 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
     for reward, spec in specs.items():
         (line,) = (line.split("|") for line in train(reward) if "|--reward|" in line)
         assert line[line.index("--reward") + 1] == spec
-    (line,) = (line for line in train("more-mle") if "|--reward|" in line)
-    assert "|--mle-weight|1|--risk-candidates|1|" in line
+    (call,) = (line for line in train("more-mle") if "|--reward|" in line)
+    assert "|--mle-weight|1|--risk-candidates|1|" in call
     (learned / "reward.json").write_text('{"other": 1}')
     assert trainings(train("bleu")) == ["bleu.1", "RESUMED bleu.1"]
     assert trainings(train("learned")) == ["learned.1"]

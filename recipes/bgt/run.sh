@@ -40,7 +40,7 @@ TEST=${TEST:-$data/tatoeba-de-en/test}
 read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation}"
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra size <<<"${SIZE:---bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4}"
-read -ra sts <<<"${STS-$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}"
+read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
 prefixes=("$@")
 [ $# -gt 0 ] || prefixes=("$data/tatoeba-de-en/train" "$data/europarl20k-de-en/train")
 
@@ -74,6 +74,7 @@ setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 mkdir -p "$WORK/results"
+if has_gpu; then one_gpu "$WORK"; fi
 shopt -s nullglob
 excluded=("$test_src" "$test_tgt")
 for folder in "${sts[@]}"; do excluded+=("$folder"/STS.input.*.txt); done

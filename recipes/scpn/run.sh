@@ -23,8 +23,8 @@
 #   MIN_SIM       0.7   in the filter (the thesis)
 #   SIM_STEPS     300  of the encoder of the filter
 #   STEPS         100   of each encoder that is compared
-#   SEEDS         3     of these encoders
-#   JOBS          trainings at once; default: the number of cores
+#   SEEDS         "1 2 3"  of these encoders
+#   JOBS          trainings at once; CPU: the number of cores, GPU: 1
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -32,7 +32,8 @@ WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-10000} WORDS=${WORDS:
 VALID=${VALID:-50} TEST=${TEST:-100} MORE=${MORE:-100} TEMPLATES=${TEMPLATES:-4}
 VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-1500} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
 MIN_OVERLAP=${MIN_OVERLAP:-0} MIN_SIM=${MIN_SIM:-0.7} SIM_STEPS=${SIM_STEPS:-300}
-STEPS=${STEPS:-100} SEEDS=${SEEDS:-3}
+STEPS=${STEPS:-100} SEEDS=${SEEDS:-1 2 3}
+read -ra seeds <<<"$SEEDS"
 
 no_arguments "$@"
 [ -n "${PAIRS:-}" ] || [ -z "${TREES:-}" ] || die "TREES: expected PAIRS with it"
@@ -45,7 +46,12 @@ setup_venv
 . "$ROOT/recipes/training.sh"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 mkdir -p "$WORK/logs"
-JOBS=${JOBS:-$(cores)}
+if has_gpu; then
+    one_gpu "$WORK"
+    JOBS=${JOBS:-1}
+else
+    JOBS=${JOBS:-$(cores)}
+fi
 threads_for "$JOBS"
 pairs=${PAIRS:-$WORK/toy/paraphrases.tsv} trees=${TREES:-$WORK/toy/trees.tsv}
 
@@ -110,9 +116,9 @@ count_outputs() {
     mv "$WORK/table.new" "$WORK/table.md"
 }
 
-compare_encoders() { # TEST MORE STEPS SEEDS
+compare_encoders() { # TEST MORE STEPS SEEDS...
     python -m recipes.scpn.toy_counts judge "$WORK" --test "$1" --more "$2" --steps "$3" \
-        --seeds "$4" 2>"$WORK/logs/judge.log" >"$WORK/judge.new" ||
+        --seeds "${@:4}" 2>"$WORK/logs/judge.log" >"$WORK/judge.new" ||
         die "the comparison failed, see $WORK/logs/judge.log"
     mv "$WORK/judge.new" "$WORK/judge.md"
 }
@@ -142,5 +148,5 @@ say "What has the wanted template, what keeps the meaning"
 AFTER=filter once table count_outputs
 cat "$WORK/table.md"
 say "Encoders of $MORE pairs, and of those and generated ones"
-AFTER=filter once judge compare_encoders "$TEST" "$MORE" "$STEPS" "$SEEDS"
+AFTER=filter once judge compare_encoders "$TEST" "$MORE" "$STEPS" "${seeds[@]}"
 cat "$WORK/judge.md"

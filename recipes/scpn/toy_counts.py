@@ -144,7 +144,7 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
         lines = [*pairs, *(f"{o.source}\t{o.text}" for o in kept if o.system == system)]
         write(args.folder / "pairs.tsv", lines)
         shares = []
-        for seed in range(1, args.seeds + 1):
+        for seed in args.seeds:
             encoder = args.folder / f"encoders/{system.replace(' ', '.') or 'alone'}.{seed}"
             flags = f"--vocab-size 500 --steps {args.steps} --seed {seed} --overwrite --restart"
             command = ["train-encoder", str(args.folder / "pairs.tsv"), "--output", str(encoder)]
@@ -173,8 +173,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("trees", "table", "judge"))
     parser.add_argument("folder", type=Path)
-    for flag, default in (("test", 200), ("more", 500), ("steps", 300), ("seeds", 3), ("seed", 1)):
+    for flag, default in (("test", 200), ("more", 500), ("steps", 300), ("seed", 1)):
         parser.add_argument(f"--{flag}", type=int, default=default, help="(%(default)s)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of encoders")
     args = parser.parse_args(argv)
     try:
         for line in {"trees": trees, "table": table, "judge": judge}[args.command](args):
