@@ -233,6 +233,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             return {}
         return super()._evaluate(trial, ignore_keys, skip_scheduler=skip_scheduler)
 
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """A run that has had all its updates is resumed for none; transformers would make one."""
+        if self.state.global_step < self.state.max_steps:
+            super()._run_epoch(*args, **kwargs)
+
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As ever; what the watch stops is saved, then an error.
 
