@@ -147,7 +147,8 @@ def padded_after(rows: Tensor, end: int) -> Tensor:
 
 def references(labels: Tensor, special: SpecialTokens) -> Tensor:
     """(B, T) targets of the references: labels up to their end, the tag of mBART's after it cut."""
-    return padded_after(labels, special.end)
+    order = labels.eq(PADDING).int().argsort(dim=-1, stable=True)  # some tokenizers pad on the left
+    return padded_after(labels.gather(-1, order), special.end)
 
 
 def risk_set_of(

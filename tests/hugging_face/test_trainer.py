@@ -75,6 +75,41 @@ def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
     assert sums["nsentences"] == 4
 
 
+@pytest.mark.parametrize("kind", ["marian", "t5"])
+def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer, kind):
+    trainer = make_trainer(kind)
+    model, inputs = trainer.model.train(), batch_of(trainer.processing_class)
+    found = []
+    for again in (False, True):
+        if again:
+            model.activation_checkpointing_enable()
+        model.zero_grad()
+        trainer.risk_loss(model, inputs)[0].backward()
+        grads = [p.grad for p in model.parameters() if p.requires_grad]
+        found.append(torch.cat([grad.flatten() for grad in grads]))
+    assert torch.allclose(*found, atol=1e-4)
+
+
+def test_references_that_are_padded_on_the_left(make_trainer):
+    trainer = make_trainer("t5")
+    found = []
+    for side in ("right", "left"):
+        trainer.processing_class.padding_side = side
+        inputs = batch_of(trainer.processing_class)
+        assert (inputs["labels"][:, 0] == PADDING).any() == (side == "left")
+        loss, sums = trainer.risk_loss(trainer.model, inputs)
+        found.append([loss.item(), float(sums["ntokens"]), float(sums["nll_loss"])])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_the_model_with_the_least_cost_is_the_best(make_trainer):
+    names = {"cost": False, "eval_cost_bleu": False, "ppl": False, "loss": False, "bleu": True}
+    for name, greater in names.items():
+        assert make_trainer(metric_for_best_model=name).args.greater_is_better is greater
+    given = make_trainer(metric_for_best_model="cost", greater_is_better=True)
+    assert given.args.greater_is_better is True
+
+
 def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch):
     def lists(rows):
         return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
