@@ -272,6 +272,11 @@ def test_bad_input(make_trainer, tmp_path):
     refused("that the model was trained with", lambda: make_trainer(made=(model, other)))
     lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
     refused("--target-lang: not given", lambda: special_tokens(*lost))
+    again = {"use_reentrant": True}
+    refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
+    tokenizer.eos_token = "<unk>"
+    model.config.eos_token_id = tokenizer.eos_token_id
+    refused("does not end a target in <unk>", lambda: make_trainer(made=(model, tokenizer)))
     tokenizer.pad_token = None
     refused("no padding token", lambda: make_trainer(made=(model, tokenizer)))
     refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
@@ -287,11 +292,18 @@ def test_bad_input(make_trainer, tmp_path):
         )
 
 
-def test_candidates_end_where_the_positions_of_a_model_do(tmp_path):
+def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):
     model, tokenizer = marian(tmp_path / "model")
     special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer, ["ja " * 40], ["yes"])
     found = risk_set_of(model, inputs, RiskSettings(risk_candidates=2, risk_max_len_a=9), special)
     assert found.tokens.size(-1) <= 64  # max_position_embeddings
+    defaults = model.generation_config
+    defaults.max_length, defaults.num_beams, defaults.return_dict_in_generate = 200, 5, True
+    monkeypatch.setattr("transformers.generation.utils.logger.warning", pytest.fail)
+    for search in ("beam", "sampling"):
+        asked = RiskSettings(risk_max_len_a=0.5, risk_max_len_b=0, risk_search=search)
+        found = risk_set_of(model, inputs, asked, special)
+        assert found.tokens.shape[1:] == (9, inputs["input_ids"].size(1) // 2)
     short = RiskSettings(risk_max_len_a=0.0, risk_max_len_b=0)
     with pytest.raises(InputError, match="--risk-max-len-a, --risk-max-len-b: .* gets 0, expected"):
         risk_set_of(model, inputs, short, special)
