@@ -268,7 +268,10 @@ def check_parallel(args: Any) -> None:
         InputError: naming the flag.
     """
     if args.n_gpu > 1:
-        raise InputError(f"{args.n_gpu} GPUs in one process; start one for each by torchrun")
+        raise InputError(
+            f"{args.n_gpu} GPUs in one process; expected one: start a process for each by "
+            "torchrun, or name one by CUDA_VISIBLE_DEVICES"
+        )
     for name in ("fsdp", "deepspeed"):
         if getattr(args, name, None):
             raise InputError(f"--{name}: not supported; expected one process a GPU (torchrun)")
