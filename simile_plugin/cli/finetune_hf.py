@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         eval_strategy="steps" if args.valid else "no",
         eval_steps=args.valid_interval,
         save_steps=args.valid_interval,
-        save_total_limit=2,
+        save_total_limit=3,  # the last one before the two that end a gamed run, too
         logging_steps=args.log_interval,
         seed=args.seed,
         bf16=args.bf16,

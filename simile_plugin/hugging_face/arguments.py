@@ -10,6 +10,9 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import check_tokenizer
 from simile_plugin.risk import RiskSettings, problem
 
+# Metrics of a validation that are not named a loss, of which transformers would keep the greatest.
+LESS_IS_BETTER = ("cost", "cost_bleu", "cost_simile", "ppl", "repetition")
+
 
 @dataclass
 class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
@@ -24,6 +27,10 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
     eval_on_start: bool = field(
         default=True, metadata={"help": "validate before the first update, if at all"}
     )
+    greater_is_better: bool | None = field(
+        default=None,
+        metadata={"help": "of --metric-for-best-model (default: not of losses and costs)"},
+    )
 
     def __post_init__(self) -> None:
         if found := problem(self):
@@ -34,10 +41,18 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
                 f"--label-smoothing-factor: got {self.label_smoothing_factor}, expected 0; give "
                 "--label-smoothing instead"
             )
+        name = (self.metric_for_best_model or "").removeprefix("eval_")
+        if self.greater_is_better is None and name in LESS_IS_BETTER:
+            self.greater_is_better = False
         try:
             super().__post_init__()
         except ValueError as error:
             raise InputError(" ".join(str(error).split())) from error
+        if (self.activation_checkpointing_kwargs or {}).get("use_reentrant"):
+            raise InputError(
+                "--activation-checkpointing-kwargs: got use_reentrant true, with which a portion's "
+                "gradient cannot be computed; expected false, the default"
+            )
         if self.fp16 and self.device.type == "cpu":
             raise InputError(
                 "--fp16: there is no GPU here, and a CPU cannot; expected --bf16, or neither"

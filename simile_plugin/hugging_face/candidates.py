@@ -82,8 +82,8 @@ def generation_config(
         top_p=settings.risk_sampling_topp if sampling and settings.risk_sampling_topp > 0 else 1.0,
         temperature=settings.risk_temperature if sampling else 1.0,
         length_penalty=settings.risk_lenpen,
-        early_stopping=True,  # as soon as N are finished, as in fairseq
-        max_new_tokens=allowed,
+        early_stopping=not sampling,  # as soon as N are finished, as in fairseq
+        max_length=1 + allowed,  # with the decoder start
         decoder_start_token_id=special.start,
         eos_token_id=special.end,
         pad_token_id=special.pad,
@@ -91,6 +91,7 @@ def generation_config(
         forced_eos_token_id=special.end,
         suppress_tokens=None if special.pad == special.end else [special.pad],
         use_cache=True,
+        return_dict_in_generate=False,
     )
 
 
@@ -100,6 +101,8 @@ def generate(
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
     longest = inputs["input_ids"].size(1)
     config = generation_config(settings, special, longest, positions(model))
+    if model.generation_config.max_new_tokens is not None:  # it would go before max_length
+        config.max_new_tokens = config.max_length - 1
     sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
@@ -147,7 +150,8 @@ def padded_after(rows: Tensor, end: int) -> Tensor:
 
 def references(labels: Tensor, special: SpecialTokens) -> Tensor:
     """(B, T) targets of the references: labels up to their end, the tag of mBART's after it cut."""
-    return padded_after(labels, special.end)
+    order = labels.eq(PADDING).int().argsort(dim=-1, stable=True)  # some tokenizers pad on the left
+    return padded_after(labels.gather(-1, order), special.end)
 
 
 def risk_set_of(

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import safe_open
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NAME
 
 from simile_plugin.files import InputError, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
@@ -62,13 +65,20 @@ def load(job: Job) -> tuple[Any, Any]:
     given = {name: code for name, code in languages.items() if code is not None}
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
-        model = AutoModelForSeq2SeqLM.from_pretrained(job.model)
+        # A model that was saved in half precision trains in single, as any other: AdamW's steps
+        # are too small for half, and --fp16 and --bf16 want single.
+        model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
         raise InputError(
             f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
         ) from error
     special_tokens(model, tokenizer)
+    if given and not hasattr(tokenizer, "tgt_lang"):
+        raise InputError(
+            f"--source-lang, --target-lang: the tokenizer of {job.model} has no languages; leave "
+            "them out (T5 needs --prefix)"
+        )
     return model, tokenizer
 
 
@@ -125,6 +135,38 @@ def last_checkpoint(folder: Path) -> str | None:
     return None
 
 
+def _check_new(folder: Path) -> None:
+    """Refuse to write over what is no run of ours."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--output: {folder} is a file, expected a folder; name another one")
+    held = any((folder / name).exists() for name in (CONFIG_NAME, ADAPTER_CONFIG_NAME))
+    if held and not (folder / TRAINER_STATE_NAME).exists():
+        raise InputError(
+            f"--output: {folder} holds a model that no run of this command made, and is not "
+            "replaced; name another folder"
+        )
+
+
+def _check_begun(checkpoint: Path, model: Any, job: Job) -> None:
+    """Refuse to go on with another MODEL or --lora than those that a run began with."""
+    begun = f"--output: the run in {checkpoint.parent} was begun with"
+    adapter, weights = checkpoint / ADAPTER_CONFIG_NAME, checkpoint / SAFE_WEIGHTS_NAME
+    rank = json.loads(adapter.read_bytes())["r"] if adapter.exists() else 0
+    if rank != job.lora:
+        raise InputError(
+            f"{begun} --lora {rank}, got --lora {job.lora}; give the same, or name another folder"
+        )
+    if weights.exists():
+        state = model.state_dict()
+        with safe_open(weights, framework="pt") as file:
+            for name in file.keys():
+                if name not in state or [*state[name].shape] != file.get_slice(name).get_shape():
+                    raise InputError(
+                        f"{begun} another model than {job.model}; give the same, or name another "
+                        "folder"
+                    )
+
+
 def finetune(job: Job, args: SimileRiskArguments) -> Path:
     """Fine-tune and save; goes on where a killed run ended.
 
@@ -134,6 +176,11 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     Raises:
         InputError: for input that cannot work.
     """
+    assert args.output_dir is not None
+    folder = Path(args.output_dir)
+    last = last_checkpoint(folder)
+    if last is None:
+        _check_new(folder)
     set_seed(args.seed)
     model, tokenizer = load(job)
     most = positions(model)
@@ -144,12 +191,12 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
 
         settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=job.lora, target_modules="all-linear")
         model = get_peft_model(model, settings)
+    if last is not None:
+        _check_begun(Path(last), model, job)
     trainer = SimileRiskTrainer(
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
-    assert args.output_dir is not None
-    folder = Path(args.output_dir)
-    trainer.train(resume_from_checkpoint=last_checkpoint(folder))
+    trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.save_state()
     return folder

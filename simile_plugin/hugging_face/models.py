@@ -61,6 +61,11 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
     _check_same(model, tokenizer)
     _check_languages(tokenizer)
     target = tokenizer(text_target="a").input_ids
+    if end not in target:
+        raise InputError(
+            f"MODEL: its tokenizer does not end a target in {tokenizer.eos_token}; expected a "
+            "tokenizer for translation, or one with add_eos_token; set it and save it again"
+        )
     start, tag = model.generation_config.decoder_start_token_id, target[0]
     start = model.generation_config.bos_token_id if start is None else start
     if model.config.model_type == "mbart":  # its decoder starts from what a target ends in

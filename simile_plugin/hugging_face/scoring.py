@@ -104,7 +104,7 @@ class Scorer:
 
     def _tree(self, tokens: Tensor, lengths: Any, max_tokens: int) -> PrefixTree:
         """Trees of sentences where that is less work and fits, else of single rows."""
-        if self.way == TREES:
+        if self.way == TREES and not self._positions_are_lost():
             tree = prefix_tree(tokens, lengths)
             largest = int(tree.counts.max(initial=1))
             few = tree.counts.sum() <= TREE_SHARE * lengths.sum()
@@ -112,6 +112,12 @@ class Scorer:
             if few and fits and not 0 < max_tokens < largest:
                 return tree
         return trees_of_rows(lengths, tokens.size(-1))
+
+    def _positions_are_lost(self) -> bool:
+        """Whether layers that see positions run again in the backward pass, after the tree's."""
+        modules = position_modules(self.model.get_decoder())
+        within = any(method == "compute_bias" for _, method in modules)
+        return within and self.model.training and self.model.is_activation_checkpointing
 
     def _part(
         self,

@@ -59,6 +59,12 @@ class RiskState(TrainerCallback, ExportableState):
             for flag, before in saved["attributes"]["objective"].items():
                 if (now := self.objective.get(flag)) != before:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
+            rates = getattr(kwargs.get("lr_scheduler"), "base_lrs", [args.learning_rate])
+            if rates[0] != args.learning_rate:
+                logger.warning(
+                    f"--learning-rate: this run had {rates[0]} and keeps it; for "
+                    f"{args.learning_rate} name another --output"
+                )
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any

@@ -233,6 +233,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             return {}
         return super()._evaluate(trial, ignore_keys, skip_scheduler=skip_scheduler)
 
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """A run that has had all its updates is resumed for none; transformers would make one."""
+        if self.state.global_step < self.state.max_steps:
+            super()._run_epoch(*args, **kwargs)
+
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As ever; what the watch stops is saved, then an error.
 
@@ -263,7 +268,10 @@ def check_parallel(args: Any) -> None:
         InputError: naming the flag.
     """
     if args.n_gpu > 1:
-        raise InputError(f"{args.n_gpu} GPUs in one process; start one for each by torchrun")
+        raise InputError(
+            f"{args.n_gpu} GPUs in one process; expected one: start a process for each by "
+            "torchrun, or name one by CUDA_VISIBLE_DEVICES"
+        )
     for name in ("fsdp", "deepspeed"):
         if getattr(args, name, None):
             raise InputError(f"--{name}: not supported; expected one process a GPU (torchrun)")

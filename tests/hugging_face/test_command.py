@@ -1,8 +1,11 @@
 """simile finetune-hf on a model made here."""
 
 import json
+import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 
 from simile_plugin.cli import main
@@ -34,6 +37,48 @@ def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert main([*command, "--max-updates", "3"]) == 0  # goes on
     history = json.loads((tmp_path / "tuned/trainer_state.json").read_text())["log_history"]
     assert [log["step"] for log in history if "eval_cost" in log] == [0, 1, 2, 3]
+    # Two validations end a gamed run; the checkpoint before them is there to be taken.
+    assert len([*(tmp_path / "tuned").glob("checkpoint-*")]) == 3
+
+
+def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
+    command = [*command, "--batch-size", "2", "--max-updates", "1"]  # an epoch has two
+    assert main(command) == 0
+    once = (tmp_path / "tuned/model.safetensors").read_bytes()
+    assert main(command) == 0
+    assert (tmp_path / "tuned/model.safetensors").read_bytes() == once
+    assert json.loads((tmp_path / "tuned/trainer_state.json").read_text())["global_step"] == 1
+
+
+def test_a_model_saved_in_half_precision_trains_in_single(command, tmp_path):
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")
+    model.half().save_pretrained(tmp_path / "model")
+    assert main(command) == 0
+    assert {w.dtype for w in load_file(tmp_path / "tuned/model.safetensors").values()} == {
+        torch.float32
+    }
+
+
+def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog):
+    output, begun = tmp_path / "tuned", f"--output: the run in {tmp_path / 'tuned'} was begun with"
+    assert main([*command, "--max-updates", "1"]) == 0
+    assert f"{begun} --lora 0, got --lora 2; give the same" in refused(
+        [*command, "--lora", "2"], capsys
+    )
+    model, tokenizer = t5()
+    model.save_pretrained(tmp_path / "t5")
+    tokenizer.save_pretrained(tmp_path / "t5")
+    other = [*command[:1], str(tmp_path / "t5"), *command[2:]]
+    assert f"{begun} another model than {tmp_path / 't5'}; give the same" in refused(other, capsys)
+    assert main([*command, "--learning-rate", "0.5"]) == 0
+    said = [r.getMessage() for r in caplog.records if "--learning-rate" in r.getMessage()]
+    assert said == [
+        "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name another --output"
+    ]
+    for path in output.glob("checkpoint-*"):
+        shutil.rmtree(path)
+    (output / "trainer_state.json").unlink()
+    assert f"--output: {output} holds a model that no run of this" in refused(command, capsys)
 
 
 def refused(command, capsys):
@@ -66,6 +111,10 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert "its tokenizer has no padding token" in refused(other(tmp_path / "t5"), capsys)
     assert "--risk-alpha: got 0.0" in refused([*command, "--risk-alpha", "0"], capsys)
     assert "--fp16: there is no GPU here" in refused([*command, "--fp16"], capsys)
+    line = refused([*command, "--source-lang", "de", "--target-lang", "en"], capsys)
+    assert "--source-lang, --target-lang: the tokenizer of" in line and "has no languages" in line
+    line = refused([*command, "--output", str(tmp_path / "files/source.spm")], capsys)
+    assert "--output: " in line and "is a file, expected a folder" in line
     (tmp_path / "tgt").write_text("a\nb\n\nd\n")
     assert "tgt:3: the target sentence is empty" in refused(command, capsys)
     (tmp_path / "tgt").write_text("a\n")

@@ -75,6 +75,41 @@ def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
     assert sums["nsentences"] == 4
 
 
+@pytest.mark.parametrize("kind", ["marian", "t5"])
+def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer, kind):
+    trainer = make_trainer(kind)
+    model, inputs = trainer.model.train(), batch_of(trainer.processing_class)
+    found = []
+    for again in (False, True):
+        if again:
+            model.activation_checkpointing_enable()
+        model.zero_grad()
+        trainer.risk_loss(model, inputs)[0].backward()
+        grads = [p.grad for p in model.parameters() if p.requires_grad]
+        found.append(torch.cat([grad.flatten() for grad in grads]))
+    assert torch.allclose(*found, atol=1e-4)
+
+
+def test_references_that_are_padded_on_the_left(make_trainer):
+    trainer = make_trainer("t5")
+    found = []
+    for side in ("right", "left"):
+        trainer.processing_class.padding_side = side
+        inputs = batch_of(trainer.processing_class)
+        assert (inputs["labels"][:, 0] == PADDING).any() == (side == "left")
+        loss, sums = trainer.risk_loss(trainer.model, inputs)
+        found.append([loss.item(), float(sums["ntokens"]), float(sums["nll_loss"])])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_the_model_with_the_least_cost_is_the_best(make_trainer):
+    names = {"cost": False, "eval_cost_bleu": False, "ppl": False, "loss": False, "bleu": True}
+    for name, greater in names.items():
+        assert make_trainer(metric_for_best_model=name).args.greater_is_better is greater
+    given = make_trainer(metric_for_best_model="cost", greater_is_better=True)
+    assert given.args.greater_is_better is True
+
+
 def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch):
     def lists(rows):
         return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
@@ -237,6 +272,11 @@ def test_bad_input(make_trainer, tmp_path):
     refused("that the model was trained with", lambda: make_trainer(made=(model, other)))
     lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
     refused("--target-lang: not given", lambda: special_tokens(*lost))
+    again = {"use_reentrant": True}
+    refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
+    tokenizer.eos_token = "<unk>"
+    model.config.eos_token_id = tokenizer.eos_token_id
+    refused("does not end a target in <unk>", lambda: make_trainer(made=(model, tokenizer)))
     tokenizer.pad_token = None
     refused("no padding token", lambda: make_trainer(made=(model, tokenizer)))
     refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
@@ -252,11 +292,18 @@ def test_bad_input(make_trainer, tmp_path):
         )
 
 
-def test_candidates_end_where_the_positions_of_a_model_do(tmp_path):
+def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):
     model, tokenizer = marian(tmp_path / "model")
     special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer, ["ja " * 40], ["yes"])
     found = risk_set_of(model, inputs, RiskSettings(risk_candidates=2, risk_max_len_a=9), special)
     assert found.tokens.size(-1) <= 64  # max_position_embeddings
+    defaults = model.generation_config
+    defaults.max_length, defaults.num_beams, defaults.return_dict_in_generate = 200, 5, True
+    monkeypatch.setattr("transformers.generation.utils.logger.warning", pytest.fail)
+    for search in ("beam", "sampling"):
+        asked = RiskSettings(risk_max_len_a=0.5, risk_max_len_b=0, risk_search=search)
+        found = risk_set_of(model, inputs, asked, special)
+        assert found.tokens.shape[1:] == (9, inputs["input_ids"].size(1) // 2)
     short = RiskSettings(risk_max_len_a=0.0, risk_max_len_b=0)
     with pytest.raises(InputError, match="--risk-max-len-a, --risk-max-len-b: .* gets 0, expected"):
         risk_set_of(model, inputs, short, special)
