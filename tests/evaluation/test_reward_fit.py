@@ -84,6 +84,23 @@ def test_harm_raises_what_it_needs_and_no_more():
     assert fit_weights([part(faults, human, easy)]) == pytest.approx(without)
 
 
+def test_segments_with_an_empty_side_have_no_say(encoder, judged):
+    whole = judged("x.tsv", 1)
+    more = Judgements(
+        "x.tsv",
+        [*whole.hyps, "", "the heron", " "],
+        [*whole.refs, SENTENCES[0], "", ""],
+        np.array([*whole.human, 9.0, -99.0, 5.0]),
+    )
+    other = judged("y.tsv", 2)
+    alone, beside = (
+        fit_reward([first, other], [("t", TEXT)], encoder, 40) for first in (whole, more)
+    )
+    assert beside.reward.weights == pytest.approx(alone.reward.weights)
+    assert beside.importance == pytest.approx(alone.importance)
+    assert beside.harm == alone.harm
+
+
 def test_left_out_segments_have_no_say():
     rng = np.random.default_rng(4)
     parts = []
@@ -163,6 +180,10 @@ def test_one_file_is_cut(encoder, judged):
     ("change", "message"),
     [
         (lambda a, b: [a, Judgements("c", b.hyps[:19], b.refs[:19], b.human[:19])], "c: 19 judged"),
+        (
+            lambda a, b: [a, Judgements("c", b.hyps, ["", *b.refs[:19], *[" "] * 20], b.human)],
+            "c: 19 judged segments with words on both sides, expected 20 or more",
+        ),
         (lambda a, b: [a, Judgements("c", b.hyps, b.refs, a.human * 0 + 3)], "c: every human .* 3"),
         (lambda a, b: [a, a], "x.tsv has the same content as x.tsv"),
         (lambda a, b: [a, Judgements("c", a.hyps, a.refs, a.human)], "c has the same .* x.tsv"),
