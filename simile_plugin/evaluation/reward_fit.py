@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 FEWEST_SEGMENTS = 20  # of a file, for twelve weights
-FOLDS = 5  # of a single file
+FOLDS = 5  # of a single file, cut between references
 RIDGE = 0.03
 HARM_FLOOR, HARM_SLOPE = 0.1, 1.0
 KIND_WEIGHTS = {"append": 4.0, "negation": 2.0}  # the hardest to see; the others weigh 1
@@ -318,8 +318,8 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
     """
     folds = [np.full(len(part.faults), number) for number, part in enumerate(parts)]
     if len(parts) == 1:
-        count = len(parts[0].faults)
-        folds = [np.random.default_rng(seed).permutation(count) % FOLDS]
+        groups = _groups(parts[0])
+        folds = [np.random.default_rng(seed).permutation(max(groups) + 1)[groups] % FOLDS]
     rewards = [np.zeros(len(part.faults)) for part in parts]
     drops: list[Floats] = []
     kinds: list[Ids] = []
@@ -332,6 +332,14 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
             drops.append(rise.faults @ weights)
             kinds.append(rise.kinds)
     return rewards, _harm_seen(np.concatenate(drops), np.concatenate(kinds))
+
+
+def _groups(part: Part) -> list[int]:
+    """What stays together in a fold: segments of one reference, unless there are too few others."""
+    seen: dict[str, int] = {}
+    groups = [seen.setdefault(ref, len(seen)) for ref in part.judged.refs]
+    fitted = {group for group, none in zip(groups, part.empty, strict=True) if not none}
+    return groups if len(fitted) > FOLDS else [*range(len(groups))]
 
 
 def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:

@@ -125,6 +125,20 @@ def test_left_out_segments_have_no_say():
     assert alone[0][folds == 3] == pytest.approx(np.exp(-parts[0].faults[folds == 3] @ weights / 4))
 
 
+def test_a_single_file_is_cut_between_references():
+    rng = np.random.default_rng(5)
+    refs = [f"reference {n % 8}" for n in range(40)]
+    faults, human = rng.exponential(size=(40, 12)), rng.normal(size=40)
+    one = part(faults, human)
+    whole = Part(Judgements("a", refs, refs, human), faults, one.empty, one.hyp_harm, one.ref_harm)
+    rewards, _ = leave_out([whole], 1)
+    folds = (np.random.default_rng(1).permutation(8) % FOLDS)[np.arange(40) % 8]
+    for fold in range(FOLDS):
+        left = folds == fold
+        weights = fit_weights([whole], [~left])
+        assert rewards[0][left] == pytest.approx(np.exp(-faults[left] @ weights / 4))
+
+
 @pytest.fixture
 def judged():
     def make(path, seed, count=40):
