@@ -51,7 +51,7 @@ LEAST_SPREAD = 1e-3  # standard deviation of a fault that hardly ever occurs
 ROUNDS = 30
 SETTLED = 1e-6
 LOWER = 1e-6  # a loss below this is rounding
-BATCH = 512  # pairs whose faults are counted at once
+BATCH = 512  # pairs whose faults, or n-grams, are counted at once
 LEARNED, CHRFPP = "LEARNED", "chrF++"
 
 
@@ -355,8 +355,12 @@ def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
 def _peers(judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None) -> dict[str, Floats]:
     """Sentence scores of the metrics that a learned reward stands beside."""
     pairs = judged.hyps, judged.refs
-    chrfpp = corpus_chrf(list_chrf_statistics([[hyp] for hyp in judged.hyps], judged.refs, 2)[:, 0])
-    return encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor) | {CHRFPP: chrfpp}
+    parts = []
+    for start in range(0, len(judged.refs), BATCH):
+        hyps, refs = (side[start : start + BATCH] for side in pairs)
+        parts.append(corpus_chrf(list_chrf_statistics([[hyp] for hyp in hyps], refs, 2)[:, 0]))
+    found = encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor)
+    return found | {CHRFPP: np.concatenate(parts)}
 
 
 def _rows(judged: Judgements) -> list[str]:
@@ -407,6 +411,8 @@ def format_fit(fit: Fit) -> str:
     names = {
         path: Path(path).name.removesuffix(".gz").removesuffix(".tsv") for path in fit.quality.files
     }
+    if len(set(names.values())) < len(names):  # files of one name in several folders
+        names = {path: path for path in names}
     header = [
         f"{fit.folds}: Spearman / Pearson",
         "mean",
