@@ -19,10 +19,10 @@ repeated, a half dropped, words appended, shuffled, a negation, number or name c
 untranslated), which must cost the more the more of it there is.
 
 Printed: the correlation with people on judgements that the reward was not fitted on, each file left
-out once (a single file is cut in five), with bootstrap intervals, beside SIM, SIMILE, sentence
-BLEU, chrF, chrF++ and METEOR 1.5 (where Java and pycocoevalcap are); how much of the harm to
-such hypotheses lowers the reward, and by how many standard deviations of a human score; and the
-weights.
+out once (a single file is cut in five, between references), with bootstrap intervals, beside SIM,
+SIMILE, sentence BLEU, chrF, chrF++ and METEOR 1.5 (where Java and pycocoevalcap are); how much of
+the harm to such hypotheses lowers the reward, and by how many standard deviations of a human score;
+and the weights.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, as simile eval-encoder reads it.
 --text FILE: sentences of the references' language. Their words are the known ones (others count as

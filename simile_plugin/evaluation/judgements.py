@@ -37,6 +37,7 @@ NAMES = {
     "reference": ("reference", "ref", "post_edit"),
     "human score": ("human_z", "da_z_mean", "z_mean", "human", "z", "score"),
 }
+MOST = 1e100  # of a human score: squares of larger ones are infinite
 FEWEST = 4  # segments: the standard error of Fisher's z, 1 / sqrt(n - 3), is infinite for three
 
 
@@ -89,6 +90,9 @@ def read_judgements(
     for row in rows:
         row.expect(max(where) + 1)
     human = [row.number(where[2], "human score") for row in rows]
+    for row, score in zip(rows, human, strict=True):
+        if abs(score) > MOST:
+            row.number(where[2], "human score", -MOST, MOST)  # raises
     if len(human) < FEWEST:
         raise InputError(f"{flag}: {path}: {len(human)} judged segments, expected {FEWEST} or more")
     if len(set(human)) == 1:

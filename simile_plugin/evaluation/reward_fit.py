@@ -4,7 +4,8 @@ The judgements: a ridge regression of the human scores, standardised within each
 standardised faults; every file weighs the same. The harm (`harm.py`): what is done to a hypothesis
 must cost it at least HARM_FLOOR + HARM_SLOPE * the share of its words that were touched, in
 standard deviations of the human scores; what falls short of that enters squared. All kinds of harm
-together weigh as much as the judgements before KIND_WEIGHTS.
+together weigh as much as the judgements before KIND_WEIGHTS. Segments with an empty side have no
+part in it: the reward is 0 there, whatever the weights.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 FEWEST_SEGMENTS = 20  # of a file, for twelve weights
-FOLDS = 5  # of a single file
+FOLDS = 5  # of a single file, cut between references
 RIDGE = 0.03
 HARM_FLOOR, HARM_SLOPE = 0.1, 1.0
 KIND_WEIGHTS = {"append": 4.0, "negation": 2.0}  # the hardest to see; the others weigh 1
@@ -50,7 +51,7 @@ LEAST_SPREAD = 1e-3  # standard deviation of a fault that hardly ever occurs
 ROUNDS = 30
 SETTLED = 1e-6
 LOWER = 1e-6  # a loss below this is rounding
-BATCH = 512  # pairs whose faults are counted at once
+BATCH = 512  # pairs whose faults, or n-grams, are counted at once
 LEARNED, CHRFPP = "LEARNED", "chrF++"
 
 
@@ -71,7 +72,10 @@ class Rise:
 
 @dataclass(frozen=True)
 class Part:
-    """What one file of judgements brings into the fit: faults (n, 12), empty (n,), harm."""
+    """What one file of judgements brings into the fit: faults (n, 12), empty (n,), harm.
+
+    Where a side is empty there is no harm to do, and nothing to fit.
+    """
 
     judged: Judgements
     faults: Floats
@@ -180,9 +184,12 @@ def steps(files: Sequence[Judgements]) -> int:
 def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[str]]]) -> None:
     """Raise InputError for judgements or texts that a fit cannot be made of."""
     for judged in files:
-        if len(judged.human) < FEWEST_SEGMENTS:
+        pairs = zip(judged.hyps, judged.refs, strict=True)
+        count = sum(bool(hyp.strip() and ref.strip()) for hyp, ref in pairs)
+        if count < FEWEST_SEGMENTS:
+            words = " with words on both sides" if count < len(judged.human) else ""
             raise InputError(
-                f"--judgements: {judged.path}: {len(judged.human)} judged segments, expected "
+                f"--judgements: {judged.path}: {count} judged segments{words}, expected "
                 f"{FEWEST_SEGMENTS} or more to fit {len(FAULTS)} weights"
             )
         if np.ptp(judged.human) == 0:
@@ -206,14 +213,20 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
 def make_part(judged: Judgements, table: WordTable, material: Material, seed: int) -> Part:
     """Count the faults of the hypotheses of a file, and of harmed hypotheses and references."""
     faults, empty = _faults(table, judged.hyps, judged.refs)
-    hyps = harmed_sentences(judged.hyps, judged.refs, material, seed)
-    refs = harmed_sentences(judged.refs, judged.refs, material, seed)[::REFERENCES]
+    hyps, refs = (
+        [
+            found
+            for found in harmed_sentences(texts, judged.refs, material, seed)
+            if not empty[found.row]
+        ]
+        for texts in (judged.hyps, judged.refs)
+    )
     return Part(
         judged,
         faults,
         empty,
         _rise(hyps, judged.refs, faults, table),
-        _rise(refs, judged.refs, np.zeros_like(faults), table),
+        _rise(refs[::REFERENCES], judged.refs, np.zeros_like(faults), table),
     )
 
 
@@ -242,8 +255,10 @@ def _faults(
 
 def fit_weights(parts: Sequence[Part], chosen: Sequence[NDArray[np.bool_]] | None = None) -> Floats:
     """Weights (12,) >= 0 of the faults; of the chosen segments of each part, if given."""
-    chosen = [np.ones(len(part.faults), dtype=bool) for part in parts] if chosen is None else chosen
-    used = [(part, rows) for part, rows in zip(parts, chosen, strict=True) if rows.any()]
+    both = [~part.empty for part in parts]
+    if chosen is not None:
+        both = [of & rows for of, rows in zip(both, chosen, strict=True)]
+    used = [(part, rows) for part, rows in zip(parts, both, strict=True) if rows.any()]
     faults = np.concatenate([part.faults[rows] for part, rows in used])
     human = np.concatenate([_standardised(part.judged.human[rows]) for part, rows in used])
     share = np.concatenate([np.full(rows.sum(), 1 / rows.sum()) for _, rows in used]) / len(used)
@@ -266,8 +281,9 @@ def _deviation(faults: Floats, share: Floats) -> Floats:
 
 def _spread(parts: Sequence[Part]) -> Floats:
     """Standard deviation of each fault over all files: (12,)."""
-    share = [np.full(len(part.faults), 1 / len(part.faults) / len(parts)) for part in parts]
-    return _deviation(np.concatenate([part.faults for part in parts]), np.concatenate(share))
+    faults = [part.faults[~part.empty] for part in parts]
+    share = [np.full(len(part), 1 / len(part) / len(parts)) for part in faults]
+    return _deviation(np.concatenate(faults), np.concatenate(share))
 
 
 def _with_harm(squares: Floats, products: Floats, rises: Sequence[Rise], spread: Floats) -> Floats:
@@ -302,8 +318,8 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
     """
     folds = [np.full(len(part.faults), number) for number, part in enumerate(parts)]
     if len(parts) == 1:
-        count = len(parts[0].faults)
-        folds = [np.random.default_rng(seed).permutation(count) % FOLDS]
+        groups = _groups(parts[0])
+        folds = [np.random.default_rng(seed).permutation(max(groups) + 1)[groups] % FOLDS]
     rewards = [np.zeros(len(part.faults)) for part in parts]
     drops: list[Floats] = []
     kinds: list[Ids] = []
@@ -316,6 +332,14 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
             drops.append(rise.faults @ weights)
             kinds.append(rise.kinds)
     return rewards, _harm_seen(np.concatenate(drops), np.concatenate(kinds))
+
+
+def _groups(part: Part) -> list[int]:
+    """What stays together in a fold: segments of one reference, unless there are too few others."""
+    seen: dict[str, int] = {}
+    groups = [seen.setdefault(ref, len(seen)) for ref in part.judged.refs]
+    fitted = {group for group, none in zip(groups, part.empty, strict=True) if not none}
+    return groups if len(fitted) > FOLDS else [*range(len(groups))]
 
 
 def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
@@ -331,8 +355,12 @@ def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
 def _peers(judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None) -> dict[str, Floats]:
     """Sentence scores of the metrics that a learned reward stands beside."""
     pairs = judged.hyps, judged.refs
-    chrfpp = corpus_chrf(list_chrf_statistics([[hyp] for hyp in judged.hyps], judged.refs, 2)[:, 0])
-    return encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor) | {CHRFPP: chrfpp}
+    parts = []
+    for start in range(0, len(judged.refs), BATCH):
+        hyps, refs = (side[start : start + BATCH] for side in pairs)
+        parts.append(corpus_chrf(list_chrf_statistics([[hyp] for hyp in hyps], refs, 2)[:, 0]))
+    found = encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor)
+    return found | {CHRFPP: np.concatenate(parts)}
 
 
 def _rows(judged: Judgements) -> list[str]:
@@ -383,6 +411,8 @@ def format_fit(fit: Fit) -> str:
     names = {
         path: Path(path).name.removesuffix(".gz").removesuffix(".tsv") for path in fit.quality.files
     }
+    if len(set(names.values())) < len(names):  # files of one name in several folders
+        names = {path: path for path in names}
     header = [
         f"{fit.folds}: Spearman / Pearson",
         "mean",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,12 +177,17 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
 
 def _check(found: Any, where: str) -> None:
     """Raise InputError unless everything is there and of the right type."""
-    if not isinstance(found, dict) or not isinstance(found.get("format_version"), int):
+    if not isinstance(found, dict) or type(found.get("format_version")) is not int:
         raise InputError(f"{where}: no format_version; this is no learned reward's {REWARD}")
     if found["format_version"] > FORMAT_VERSION:
         raise InputError(
             f"{where}: format_version {found['format_version']} is newer than {FORMAT_VERSION}, "
             "the newest this version reads; update simile-plugin"
+        )
+    if found["format_version"] < 1:
+        raise InputError(
+            f"{where}: format_version: got {found['format_version']}, expected 1 to "
+            f"{FORMAT_VERSION}; the file was changed after the fit: copy or fit it again"
         )
     kinds: dict[str, type] = {"fingerprint": str, "encoder": str, "weights": dict, "facts": dict}
     kinds |= {"vocabulary": dict, "common_words": list, "negation_words": list}
@@ -204,4 +209,4 @@ def _check(found: Any, where: str) -> None:
 
 def _is_number(value: object) -> bool:
     """Whether it is a finite number of at least 0."""
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0  # type: ignore
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max  # type: ignore

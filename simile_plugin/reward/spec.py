@@ -50,9 +50,10 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
     if len(terms) == 1 and terms[0][0] and not spec.startswith("."):
         module, _, function = spec.partition(":")
         return _import_function(module, function, flag)
+    of_folder = "; a folder's name cannot have a comma in it" if LEARNED in spec else ""
     raise InputError(
         f"{flag}: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
-        "a mix such as simile:0.7,bleu:0.3, or your own module:function"
+        f"a mix such as simile:0.7,bleu:0.3, or your own module:function{of_folder}"
     )
 
 

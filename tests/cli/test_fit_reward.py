@@ -76,6 +76,13 @@ def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folde
     assert "LEARNED" in table and found["signature"] in table and "LEARNED - BLEU" in table
 
 
+def test_files_of_one_name_are_told_apart(capsys, tmp_path, files, fit):
+    (tmp_path / "2016").mkdir()
+    second = judgements(tmp_path / "2016" / "1.tsv", 3)
+    header = run(capsys, *fit(files[0], second)).splitlines()[0]
+    assert header.split()[-2:] == [str(files[0]), str(second)]
+
+
 def test_an_encoder_of_another_fit(capsys, tmp_path, files, fit, encoder_folder):
     run(capsys, *fit())
     path = tmp_path / "reward" / "reward.json"
@@ -103,6 +110,7 @@ GOOD = [f"a {n}\tb\t{n}" for n in range(20)]
         (rows(*GOOD[:12]), "12 judged segments, expected 20 or more to fit 12 weights"),
         (rows(*GOOD, "a\tnan"), ":22: got 2 tab-separated columns"),
         (rows(*GOOD, "a\tb\tnan"), ":22: got human score 'nan' in column 3"),
+        (rows(*GOOD, "a\tb\t-1e300"), ":22: got human score '-1e300' in column 3, expected a"),
         ("hyp\tref\n", "no column 'human_z'"),
         ("", "is empty"),
     ],

@@ -11,6 +11,7 @@ from simile_plugin.evaluation import reward_fit as module
 from simile_plugin.evaluation.harm import HARMS
 from simile_plugin.evaluation.judgements import Judgements
 from simile_plugin.evaluation.reward_fit import (
+    CHRFPP,
     FOLDS,
     LEARNED,
     Part,
@@ -84,6 +85,23 @@ def test_harm_raises_what_it_needs_and_no_more():
     assert fit_weights([part(faults, human, easy)]) == pytest.approx(without)
 
 
+def test_segments_with_an_empty_side_have_no_say(encoder, judged):
+    whole = judged("x.tsv", 1)
+    more = Judgements(
+        "x.tsv",
+        [*whole.hyps, "", "the heron", " "],
+        [*whole.refs, SENTENCES[0], "", ""],
+        np.array([*whole.human, 9.0, -99.0, 5.0]),
+    )
+    other = judged("y.tsv", 2)
+    alone, beside = (
+        fit_reward([first, other], [("t", TEXT)], encoder, 40) for first in (whole, more)
+    )
+    assert beside.reward.weights == pytest.approx(alone.reward.weights)
+    assert beside.importance == pytest.approx(alone.importance)
+    assert beside.harm == alone.harm
+
+
 def test_left_out_segments_have_no_say():
     rng = np.random.default_rng(4)
     parts = []
@@ -106,6 +124,20 @@ def test_left_out_segments_have_no_say():
     folds = np.random.default_rng(1).permutation(40) % FOLDS
     weights = fit_weights(parts[:1], [folds != 3])
     assert alone[0][folds == 3] == pytest.approx(np.exp(-parts[0].faults[folds == 3] @ weights / 4))
+
+
+def test_a_single_file_is_cut_between_references():
+    rng = np.random.default_rng(5)
+    refs = [f"reference {n % 8}" for n in range(40)]
+    faults, human = rng.exponential(size=(40, 12)), rng.normal(size=40)
+    one = part(faults, human)
+    whole = Part(Judgements("a", refs, refs, human), faults, one.empty, one.hyp_harm, one.ref_harm)
+    rewards, _ = leave_out([whole], 1)
+    folds = (np.random.default_rng(1).permutation(8) % FOLDS)[np.arange(40) % 8]
+    for fold in range(FOLDS):
+        left = folds == fold
+        weights = fit_weights([whole], [~left])
+        assert rewards[0][left] == pytest.approx(np.exp(-faults[left] @ weights / 4))
 
 
 @pytest.fixture
@@ -153,6 +185,20 @@ def test_fit_on_text(encoder, judged):
     assert all(text in table for text in FAULTS.values())
 
 
+def test_peers_of_a_large_file_are_counted_in_batches(encoder, judged, monkeypatch):
+    files, sizes, count = judged("x.tsv", 1), [], module.list_chrf_statistics
+
+    def counted(hyps, refs, order):
+        sizes.append(len(refs))
+        return count(hyps, refs, order)
+
+    whole = module._peers(files, encoder, None)
+    monkeypatch.setattr(module, "list_chrf_statistics", counted)
+    monkeypatch.setattr(module, "BATCH", 16)
+    found = module._peers(files, encoder, None)
+    assert sizes == [16, 16, 8] and found[CHRFPP].tolist() == whole[CHRFPP].tolist()
+
+
 def test_one_file_is_cut(encoder, judged):
     fit = fit_reward([judged("x.tsv", 1)], [("t", TEXT)], encoder, 40)
     assert fit.folds == "5 folds of the one file"
@@ -163,6 +209,10 @@ def test_one_file_is_cut(encoder, judged):
     ("change", "message"),
     [
         (lambda a, b: [a, Judgements("c", b.hyps[:19], b.refs[:19], b.human[:19])], "c: 19 judged"),
+        (
+            lambda a, b: [a, Judgements("c", b.hyps, ["", *b.refs[:19], *[" "] * 20], b.human)],
+            "c: 19 judged segments with words on both sides, expected 20 or more",
+        ),
         (lambda a, b: [a, Judgements("c", b.hyps, b.refs, a.human * 0 + 3)], "c: every human .* 3"),
         (lambda a, b: [a, a], "x.tsv has the same content as x.tsv"),
         (lambda a, b: [a, Judgements("c", a.hyps, a.refs, a.human)], "c has the same .* x.tsv"),

@@ -117,9 +117,13 @@ def change(**changes):
         (lambda folder: (folder / VOCABULARY).unlink(), f"{VOCABULARY}: cannot be read"),
         (lambda folder: (folder / VOCABULARY).write_text("the\n"), "it has 1 words, expected 5"),
         (change(format_version=2), "format_version 2 is newer than 1"),
+        (change(format_version=0), "format_version: got 0, expected 1 to 1"),
+        (change(format_version=True), "no format_version"),
         (change(encoder=None), "encoder: got None, expected str"),
         (change(encoder="0" * 12), "fingerprint: got .*changed after the fit"),
         (change(scale=0), "scale: got 0, expected a number above 0"),
+        (change(scale=math.nan), "scale: got nan, expected a number above 0"),
+        (change(scale=10**400), "scale: got 10+, expected a number above 0"),
         (change(weights={"sim": 1}), "weights: got .*expected a number of at least 0 for each of"),
         (change(weights=dict.fromkeys(FAULTS, -1)), "weights: got .*at least 0"),
         (change(common_words=[1]), "common_words: expected a list of words"),
@@ -160,6 +164,7 @@ def test_names_of_rewards(encoder, learned, folder, monkeypatch):
         ("learned:0.5,bleu:0.5", "got component 'learned' .*learned:DIR"),
         ("learned:a:0.5,learned:b:0.5", "got two learned rewards"),
         ("learned:a,bleu:0.5", "got 'learned:a,bleu:0.5'"),
+        ("learned:a,b/c", "got 'learned:a,b/c'.*; a folder's name cannot have a comma in it"),
     ],
 )
 def test_bad_names(spec, message):
