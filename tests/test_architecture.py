@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     # peft only if asked for
     "hugging_face": {
         *("files", "risk", "encoder", "reward"),
-        *("torch", "transformers", "peft"),
+        *("torch", "transformers", "safetensors", "peft"),
     },
 }
 ROOMS = {*ALLOWED, "cli"}
