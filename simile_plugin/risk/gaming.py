@@ -12,6 +12,10 @@ GAMING_ADVICE = (
     "the reward is being gamed: take an earlier checkpoint, raise --mle-weight, lower "
     "--risk-cost-scale or the learning rate, or train on --reward half"
 )
+RISE_ADVICE = (
+    "lower the learning rate; or, if costs in training are far below it, train on sentences that "
+    "the MLE model has not learned by heart (docs/training.md)"
+)
 CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
 # What training on SIMILE alone showed, and training on BLEU did not: lengths 3 % beyond the start
 # and 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
@@ -49,10 +53,10 @@ class GamingWatch:
     ) -> None:
         """Judge a validation: does the trained cost fall while lengths or repetition leave?
 
-        A warning for a length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or
-        ``REPETITION_SIGN`` more repetition than at the first one. The end where BLEU falls too and,
-        for ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or repetition
-        has doubled.
+        A warning for a cost above the first one; for one that is not, where length_ratio >
+        1.03 * max(1, first) or < min(1, first) / 1.03, or with ``REPETITION_SIGN`` more repetition
+        than at the first one. The end where BLEU falls too and, for ``VALIDATIONS`` in a row,
+        length_ratio leaves ``band`` in the same way, or repetition has doubled.
 
         Args:
             cost: expected cost of the trained reward, 0 to 1.
@@ -68,6 +72,8 @@ class GamingWatch:
         length = _leaves(length_ratio, first_ratio, 1 + LENGTH_SIGN)
         more = repetition - first_repetition
         repeats = more > REPETITION_SIGN * first_repetition and more > REPETITION_FLOOR
+        if cost > first_cost:
+            logger.warning(f"cost rose from {first_cost:.4f} to {cost:.4f}: {RISE_ADVICE}")
         if cost >= first_cost or not (length or repeats):
             self.outside = 0
             return

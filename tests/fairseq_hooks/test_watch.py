@@ -75,7 +75,8 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
         ((0.5, 1.00, 0.02), (0.4, 1.00, 0.03), "repeated bigrams from 2.00% to 3.00%: the"),
         ((0.5, 1.00, 0.02), (0.4, 1.00, 0.024), None),  # less than a quarter more
         ((0.5, 1.00, 0.001), (0.4, 1.00, 0.003), None),  # two in a thousand are chance
-        ((0.5, 1.00, 0.02), (0.6, 1.20, 0.06), None),  # the reward has not risen
+        ((0.5, 1.00, 0.02), (0.5, 1.20, 0.06), None),  # the reward has not risen
+        ((0.5, 1.00, 0.02), (0.6, 1.20, 0.06), "cost rose from 0.5000 to 0.6000: lower the learn"),
         ((0.5, 1.00, 0.02), (0.4, 1.05, 0.03), "1.000 to 1.050 and repeated bigrams from 2.00%"),
     ],
 )
