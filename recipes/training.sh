@@ -1,6 +1,21 @@
 # shellcheck shell=bash
 # Training and translating with fairseq, for the recipes; sourced after common.sh and setup_venv.
 
+# read_reward WORD: set reward to what --reward takes for a word of REWARDS, and fitted to the file of
+# the learned reward in it, if there is one. Reads LEARNED.
+# shellcheck disable=SC2034 # the recipe reads them
+read_reward() {
+    reward=$1 fitted=''
+    case $1 in
+    more-mle) reward=simile ;; # the control: any will do, candidates have no weight
+    learned | learned+bleu)
+        reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
+        fitted=$LEARNED/reward.json
+        [ "$1" = learned ] || reward=$reward:0.5,bleu:0.5
+        ;;
+    esac
+}
+
 # logged LOG COMMAND...: append all that the command prints to LOG and show fairseq's progress
 # lines, shortened; if it fails, show the end of the log.
 logged() {

@@ -144,24 +144,21 @@ train_mle() { # FLAGS-FILE GIVEN
 }
 
 train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
-    local reward=$3 control=() read_files=("$5") # what another encoder trained is not gone on with
-    case $3 in
-    more-mle) reward=simile control=(--mle-weight 1 --risk-candidates 1) ;; # candidates have no weight
-    learned) reward=learned:$LEARNED ;;
-    learned+bleu) reward=learned:$LEARNED:0.5,bleu:0.5 ;;
-    esac
-    [[ $3 != learned* ]] || read_files+=("$6")
+    local reward fitted control=() read_files=("$5" "$6") # what others trained is not gone on with
+    read_reward "$3"
+    [ "$3" != more-mle ] || control=(--mle-weight 1 --risk-candidates 1)
     train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
         --reward "$reward" --simile-encoder "$ENCODER" "${control[@]}" "${@:7}"
     translate_splits "$1" checkpoint_last.pt
 }
 
 train_variant() { # REWARD VARIANT SEED
-    local flags
+    local flags reward fitted
+    read_reward "$1"
     read -ra flags < <(awk -F '\t' -v name="$2" '$1 == name { print $2 }' "$HERE/study.tsv")
     SPLITS=(valid)
     train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" \
-        "$LEARNED/reward.json" "${flags[@]}"
+        "$fitted" "${flags[@]}"
 }
 
 study_table() { # REWARD SEEDS
@@ -250,8 +247,9 @@ data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DAT
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
 mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
 risk)
+    read_reward "$3" # of another learned reward only what trained on it is repeated
     AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" \
-        "$LEARNED/reward.json"
+        "$fitted"
     ;;
 study)
     grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"

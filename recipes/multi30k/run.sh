@@ -169,15 +169,9 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 }
 
 risk_system() { # REWARD SEED
-    local reward=$1 fitted='' gamma=$MLE_WEIGHT more=("${flags[@]}")
-    case $1 in
-    more-mle) reward=simile gamma=1 more+=(--risk-candidates 1) ;; # candidates have no weight
-    learned*)
-        reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
-        fitted=$LEARNED/reward.json
-        [ "$1" != learned+bleu ] || reward=$reward:0.5,bleu:0.5
-        ;;
-    esac
+    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}")
+    read_reward "$1"
+    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
     AFTER=mle once "$1.$2" train_risk "$1.$2" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
         "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
 }

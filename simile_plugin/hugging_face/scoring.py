@@ -115,9 +115,10 @@ class Scorer:
 
     def _positions_are_lost(self) -> bool:
         """Whether layers that see positions run again in the backward pass, after the tree's."""
+        if not (self.model.training and self.model.is_activation_checkpointing):
+            return False
         modules = position_modules(self.model.get_decoder())
-        within = any(method == "compute_bias" for _, method in modules)
-        return within and self.model.training and self.model.is_activation_checkpointing
+        return any(method == "compute_bias" for _, method in modules)
 
     def _part(
         self,
