@@ -75,15 +75,16 @@ flags_of() {
 # train RUN FLAGS-FILE FLAGS...: fairseq-train on WORK/bin into WORK/RUN, which goes on where it
 # stopped, unless the data or a file among FLAGS is another by now; the whole command line is kept
 # in WORK/RUN/command. Reads SRC, the array more_flags, read_files (more files that must not have
-# changed), and first_epoch: not empty, the model after one epoch is kept.
+# changed), bin (another folder of data), and first_epoch: not empty, the model after one epoch is
+# kept.
 train() {
-    local run=$WORK/$1 log=$WORK/logs/$1.log command word origins=()
+    local run=$WORK/$1 log=$WORK/logs/$1.log data=${bin:-$WORK/bin} command word origins=()
     mapfile -t command < <(flags_of "$2")
     # shellcheck disable=SC2154 # the recipe's array
-    command=(fairseq-train "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
+    command=(fairseq-train "$data" -s "$SRC" -t en --user-dir "$ROOT/user_dir"
         --save-dir "$run" --log-format simple "${command[@]}" "${@:3}" "${more_flags[@]}")
     # Other data, or another model to begin from, under the same names.
-    for word in "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:3}" "${read_files[@]}"; do
+    for word in "$data"/dict.* "$data"/train.* "${@:3}" "${read_files[@]}"; do
         [ ! -f "$word" ] || origins+=("$word")
     done
     begin "$run" "${origins[@]}"

@@ -102,7 +102,19 @@ make_rewards() {
     [ "$JUDGE" != "$OWN_JUDGE" ] || once judge caption_judge
 }
 
-get_data() { # corpora.tsv SETTINGS SIMILE_DATA GIVEN: what decides the result
+# only_unseen: of the pairs kept for risk training leave those with neither side in the MLE model's
+# training text; what it knows by heart teaches it nothing (docs/training.md).
+only_unseen() {
+    local raw=$WORK/raw
+    paste "$raw/risk.$SRC" "$raw/risk.en" |
+        awk -F '\t' 'FILENAME != "-" { seen[$0]; next } !($1 in seen) && !($2 in seen)' \
+            "$raw/train.$SRC" "$raw/train.en" - >"$raw/unseen.tsv"
+    cut -f1 "$raw/unseen.tsv" >"$raw/risk.$SRC"
+    cut -f2 "$raw/unseen.tsv" >"$raw/risk.en"
+    rm "$raw/unseen.tsv"
+}
+
+get_data() { # ROWS SETTINGS SIMILE_DATA GIVEN: what decides the result
     local split text lines language last=\$ raw=$WORK/raw given=$4
     mkdir -p "$raw" "$WORK/bpe"
     while IFS=$'\t' read -r split text lines; do
@@ -114,23 +126,27 @@ get_data() { # corpora.tsv SETTINGS SIMILE_DATA GIVEN: what decides the result
                 die "SIMILE_DATA: cannot read $SIMILE_DATA/$text.$language.gz"
         done
     done < <(rows)
+    [ ! -e "$raw/risk.en" ] || only_unseen
     if [ -n "$given" ]; then
         cp "$given/bpe/nmt.model" "$WORK/bpe/nmt.model"
     else
         python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size "$PIECES" \
             "$raw/train.$SRC" "$raw/train.en"
     fi
-    for split in train "${SPLITS[@]}"; do
+    for split in $(rows | cut -f1); do
         for language in "$SRC" en; do
             python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
                 <"$raw/$split.$language" >"$WORK/bpe/$split.$language"
         done
     done
-    rm -rf "${WORK:?}/bin"
+    rm -rf "${WORK:?}"/bin{,.risk}
     logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en --joined-dictionary \
         --destdir "$WORK/bin" --workers "$(cores)" --trainpref "$WORK/bpe/train" \
         --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test,$WORK/bpe/heldout" \
         ${given:+--srcdict "$given/bin/dict.en.txt"}
+    [ ! -e "$raw/risk.en" ] || logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en \
+        --joined-dictionary --srcdict "$WORK/bin/dict.en.txt" --destdir "$WORK/bin.risk" \
+        --workers "$(cores)" --trainpref "$WORK/bpe/risk" --validpref "$WORK/bpe/valid"
 }
 
 train_mle() { # FLAGS-FILE GIVEN
@@ -144,8 +160,9 @@ train_mle() { # FLAGS-FILE GIVEN
 }
 
 train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
-    local reward fitted control=() read_files=("$5" "$6") # what others trained is not gone on with
+    local bin reward fitted control=() read_files=("$5" "$6") # what others trained is not gone on with
     read_reward "$3"
+    [ ! -e "$WORK/bin.risk" ] || bin=$WORK/bin.risk
     [ "$3" != more-mle ] || control=(--mle-weight 1 --risk-candidates 1)
     train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
         --reward "$reward" --simile-encoder "$ENCODER" "${control[@]}" "${@:7}"
@@ -243,7 +260,7 @@ table() { # CORPORA
 GIVEN=${GIVEN:-}
 case $step in
 rewards) make_rewards ;;
-data) once data get_data "$HERE/corpora.tsv" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
+data) once data get_data "$(rows)" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
 mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
 risk)

@@ -19,6 +19,7 @@ def write_tatoeba(folder: Path) -> None:
     (folder / "tatoeba-de-en").mkdir(parents=True)
     for split, count in LINES.items():
         lines = [generator.choices(list(WORDS), k=generator.randint(3, 8)) for _ in range(count)]
+        lines[4] = lines[0]  # one of those kept for risk training, which has been seen
         sides = {"de": lines, "en": [[WORDS[word] for word in line] for line in lines]}
         for language, text in sides.items():
             path = folder / "tatoeba-de-en" / f"{split}.{language}.gz"
@@ -48,14 +49,18 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
     step("rewards")  # all are given
     step("data", "tatoeba-de")
     lines = [len((work / "raw" / f"{split}.en").read_text().splitlines())
-             for split in ("train", "valid", "test", "heldout")]  # fmt: skip
-    assert lines == [120, 24, 24, 24]
+             for split in ("train", "risk", "valid", "test", "heldout")]  # fmt: skip
+    assert lines == [96, 23, 24, 24, 24]
+    seen = set((work / "raw" / "train.en").read_text().splitlines())
+    assert not seen & set((work / "raw" / "risk.en").read_text().splitlines())
     step("estimate", "tatoeba-de", "bleu simile", "1 2")
     assert "| risk | 4 | 4 |" in (work / "estimate.md").read_text()
     step("mle", "tatoeba-de")
     for reward in ("bleu", "simile"):
         step("risk", "tatoeba-de", reward, "1")
     assert "--reward simile" in (work / "simile.1" / "command").read_text()
+    assert f"{work}/bin.risk " in (work / "simile.1" / "command").read_text()
+    assert f"{work}/bin " in (work / "mle" / "command").read_text()
     assert "done before, skipped" in step("risk", "tatoeba-de", "simile", "1")
     step("report", "tatoeba-de", "bleu simile", "1")
     table = step("table", "tatoeba-de")
