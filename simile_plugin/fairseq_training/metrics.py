@@ -42,8 +42,6 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
     metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
     metrics.log_scalar("length_multiplier", total["length_multiplier"] / sentences, round=4)
-    share = total["repeated_bigrams"] / max(1.0, float(total["bigrams"]))
-    metrics.log_scalar("repetition", float(share), float(total["bigrams"]), round=4)
     for phase in PHASES:  # the time of a device, also where several share the batch
         seconds = total.get(f"seconds_{phase}", 0.0)
         metrics.log_scalar(f"ms_{phase}", 1000 * seconds / sentences, sentences, round=2)

@@ -14,7 +14,7 @@ from simile_plugin.risk import LENGTH_SUMS, SENTENCE_MEANS, on_host
 BLEU_STATS = "bleu_stats"
 NAMES = (
     *("loss", "unscored", "nll_loss", "ntokens", "nsentences", *SENTENCE_MEANS, *LENGTH_SUMS),
-    *("bigrams", "repeated_bigrams", "length_multiplier", "similarity", "updates", "skipped"),
+    *("length_multiplier", "similarity", "updates", "skipped"),
 )
 
 
@@ -61,7 +61,6 @@ def metrics_of(total: dict[str, Any]) -> dict[str, float]:
     stats = total[BLEU_STATS]
     found["bleu"] = float(corpus_bleu(stats))
     found["length_ratio"] = float(stats[0] / stats[1].clamp(min=1))
-    found["repetition"] = total["repeated_bigrams"] / max(1.0, total["bigrams"])
     found["length_multiplier"] = total["length_multiplier"] / sentences
     if total["updates"]:
         found["skipped"] = total["skipped"] / total["updates"]

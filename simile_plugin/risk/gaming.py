@@ -62,7 +62,7 @@ class GamingWatch:
             cost: expected cost of the trained reward, 0 to 1.
             length_ratio: words of the best candidates over words of the references.
             bleu: of the best candidates, 0 to 100.
-            repetition: share of their bigrams that their sentence has said before.
+            repetition: share of the bigrams of one of them that it has said before, their mean.
             band: ``--risk-length-band``; 0 never ends a run.
         """
         if self.first is None:

@@ -29,6 +29,7 @@ SENTENCE_MEANS = (
     "zero_std",
     "nonfinite",
     "empty",
+    "repetition",
 )
 PHASES = ("generation", "text", "reward", "scoring", "backward")
 
@@ -130,7 +131,7 @@ def sums_over_sentences(
         "length_variance": variance.sum(),
         "expected_words": expected_cost(q, words[..., 0].to(q)).sum(),
         "words": (words[:, 0, 1] * members.any(-1)).sum(),
-        **repeated_bigrams(best),
+        "repetition": repetition(best),
     }
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
@@ -144,11 +145,14 @@ def distinct_share(hyps: list[list[str]]) -> float:
     return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
 
 
-def repeated_bigrams(words: list[list[str]]) -> dict[str, float]:
-    """Bigrams of sentences, and those that their sentence has said before."""
-    total = sum(max(0, len(sentence) - 1) for sentence in words)
-    distinct = sum(len(set(pairwise(sentence))) for sentence in words)
-    return {"bigrams": float(total), "repeated_bigrams": float(total - distinct)}
+def repetition(words: list[list[str]]) -> float:
+    """Sum over sentences of the share of their bigrams that they have said before.
+
+    By sentence, for of all bigrams a few outputs that loop hold as many as all the others.
+    """
+    return sum(
+        1 - len(set(pairwise(sentence))) / (len(sentence) - 1) for sentence in words if sentence[1:]
+    )
 
 
 def on_host(values: dict[str, Any]) -> dict[str, Any]:

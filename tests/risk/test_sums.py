@@ -1,9 +1,12 @@
 """Sums that are logged: hand arithmetic."""
 
-from simile_plugin.risk.sums import repeated_bigrams
+import pytest
+
+from simile_plugin.risk.sums import repetition
 
 
-def test_repeated_bigrams_by_hand() -> None:
+def test_repetition_by_hand() -> None:
     # ab ba ab: one of three again; cc cc: one of two; one word has none
-    found = repeated_bigrams([[*"abab"], [*"ccc"], ["d"], []])
-    assert found == {"bigrams": 3 + 2, "repeated_bigrams": 1 + 1}
+    assert repetition([[*"abab"], [*"ccc"], ["d"], []]) == pytest.approx(1 / 3 + 1 / 2)
+    # a sentence that loops counts once, however long
+    assert repetition([["a"] * 1000, [*"abcd"]]) < 1
