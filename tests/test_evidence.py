@@ -125,15 +125,17 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
 
 
 def test_sets_share_no_line() -> None:
-    """Lines FIRST~STEP of the same text, or all but these, never meet."""
+    """Lines of the same text never meet: FIRST~STEP, several of them, or all but these."""
     rows = [line.split("\t") for line in (RECIPE / "corpora.tsv").read_text().splitlines()][1:]
     for corpus in {row[0] for row in rows}:
         own = [row for row in rows if row[0] == corpus]
         assert [row[2] for row in own if row[2] != "risk"] == ["train", "valid", "test", "heldout"]
         taken: dict[str, set[int]] = {}
         for _, _, _, text, lines in own:
-            first, step = map(int, lines.removesuffix("!").split("~"))
-            found = set(range(first, 20_000, step))
+            found: set[int] = set()
+            for address in lines.removesuffix("!").split():
+                first, step = map(int, address.split("~"))
+                found |= set(range(first, 20_000, step))
             if lines.endswith("!"):
                 found = set(range(1, 20_000)) - found
             assert not taken.get(text, set()) & found, (corpus, text)

@@ -121,7 +121,7 @@ get_data() { # ROWS SETTINGS SIMILE_DATA GIVEN: what decides the result
         [ "$LINES" = 0 ] || last=$LINES
         [ "$split" = train ] || [ "$LINES" = 0 ] || last=24
         for language in "$SRC" en; do
-            gzip -dc "$SIMILE_DATA/$text.$language.gz" | sed -n "${lines}p" | sed -n "1,${last}p" \
+            gzip -dc "$SIMILE_DATA/$text.$language.gz" | sed -n "${lines// /p;}p" | sed -n "1,${last}p" \
                 >"$raw/$split.$language" ||
                 die "SIMILE_DATA: cannot read $SIMILE_DATA/$text.$language.gz"
         done
