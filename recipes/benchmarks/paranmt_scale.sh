@@ -26,9 +26,9 @@ setup_venv
 mkdir -p "$WORK"
 script=$ROOT/recipes/benchmarks/paranmt_scale.py
 
-once write python "$script" write "$WORK/lines.tsv" "$count" \
+once made python "$script" write "$WORK/lines.tsv" "$count" \
     "$SIMILE_DATA"/paraphrases/paranmt-10k.tsv.gz "$SIMILE_DATA"/paraphrases/quora.*.gz
-AFTER=write once filter python "$script" time "$WORK/filter.json" simile filter-pairs \
+AFTER=made once filter python "$script" time "$WORK/filter.json" simile filter-pairs \
     "$WORK/lines.tsv" --score-column 3 --min-score 0.5 --deciles --workers 1 \
     --output "$WORK/pairs.tsv"
 AFTER=filter once binarise python "$script" time "$WORK/binarise.json" simile binarize-pairs \
