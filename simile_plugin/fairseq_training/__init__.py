@@ -3,6 +3,7 @@
 Importing `criterion` registers it with fairseq, `architectures` theirs; user_dir does both.
 """
 
+from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.candidates import build_risk_set, stack_lists
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.scoring import score_rows
@@ -14,6 +15,7 @@ __all__ = [
     "SimileRiskConfig",
     "Stopwatch",
     "TargetText",
+    "beam_search",
     "build_risk_set",
     "evaluation_mode",
     "score_rows",

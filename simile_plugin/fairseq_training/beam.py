@@ -1,28 +1,23 @@
 """Beam search, diverse beam search and sampling with the results of fairseq's SequenceGenerator,
 for a batch of long n-best lists.
 
-What it leaves out: the encoder's output and the attention over it are the same for all hypotheses
-of a sentence and are never reordered; hypotheses are back pointers until the end, so that neither
-token rows nor attention maps are copied at each step; the softmax is a log-sum-exp and a top-k;
-finished hypotheses are collected by scatter, not one by one in Python.
+What it leaves out: hypotheses are back pointers until the end, so that neither token rows nor
+attention maps are copied at each step; the softmax is a log-sum-exp and a top-k; finished
+hypotheses are collected by scatter, not one by one in Python; and what steps.py leaves out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.encoder import to_device
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.steps import Steps, decoder_steps
 from simile_plugin.files import InputError
-from simile_plugin.risk import replaced
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
 # largest maxima, and a maximum is far cheaper than a selection.
@@ -107,8 +102,20 @@ def beam_search(
     Raises:
         InputError: if the longest allowed hypothesis is empty.
     """
-    with torch.no_grad(), decoding_mode(model.decoder, cfg.risk_candidates):
-        return _Search(model, sample, cfg, dictionary, start, end).run()
+    source = sample["net_input"]["src_tokens"]
+    longest = source.size(1)
+    allowed = int(cfg.risk_max_len_a * longest + cfg.risk_max_len_b)
+    max_len = min(allowed, model.decoder.max_positions() - 1)
+    if max_len < 1:
+        raise InputError(
+            f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {max_len}, "
+            "expected at least 1; raise them"
+        )
+    with (
+        torch.no_grad(),
+        decoder_steps(model, sample["net_input"], cfg.risk_candidates, max_len + 1) as steps,
+    ):
+        return _Search(steps, source, max_len, cfg, dictionary, start, end).run()
 
 
 class _Search:
@@ -116,31 +123,18 @@ class _Search:
 
     def __init__(
         self,
-        model: Any,
-        sample: dict[str, Any],
+        steps: Steps,
+        source: Tensor,
+        max_len: int,
         cfg: SimileRiskConfig,
         dictionary: Any,
         start: int,
         end: int | None,
     ) -> None:
-        source = sample["net_input"]["src_tokens"]
-        self.model, self.cfg = model, cfg
-        self.pad = dictionary.pad()
+        self.steps, self.max_len, self.cfg = steps, max_len, cfg
+        self.pad, self.start = dictionary.pad(), start
         self.eos = dictionary.eos() if end is None else end
-        self.size, self.device = cfg.risk_candidates, source.device
-        self.batch, longest = source.shape
-        allowed = int(cfg.risk_max_len_a * longest + cfg.risk_max_len_b)
-        self.max_len = min(allowed, model.decoder.max_positions() - 1)
-        if self.max_len < 1:
-            raise InputError(
-                f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets "
-                f"{self.max_len}, expected at least 1; raise them"
-            )
-        self.start = start
-        self.state: dict[str, Any] = {}
-        encoder_out = model.encoder.forward_torchscript(sample["net_input"])
-        order = torch.arange(self.batch, device=self.device).repeat_interleave(self.size)
-        self.encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        self.size, self.device, self.batch = cfg.risk_candidates, source.device, len(source)
         # Back pointers of every step: the beam that each new beam continues, and its new token.
         shape = (self.max_len + 1, self.batch, self.size)
         self.parents = torch.zeros(shape, dtype=torch.int64, device=self.device)
@@ -182,17 +176,13 @@ class _Search:
             scores, last = best.gather(1, active), tokens.gather(1, active)
             parents = beams.gather(1, active)
             self.parents[step, rows], self.chosen[step, rows] = parents, last
-            self._reorder(parents, kept)
+            self.steps.reorder(parents, kept)
             last = last.flatten()
         return self._hypotheses(step + 1)
 
     def _logits(self, last: Tensor, step: int) -> Tensor:
-        # Known decoders read the number of tokens so far and the last one.
-        previous = last.unsqueeze(1).expand(-1, step + 1)
-        output = self.model.decoder(
-            previous, encoder_out=self.encoder_out, incremental_state=self.state
-        )
-        logits = output[0][:, -1].to(torch.promote_types(output[0].dtype, torch.float32))
+        logits = self.steps.logits(last, step)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return logits if self.cfg.risk_temperature == 1 else logits / self.cfg.risk_temperature
 
     def _candidates(
@@ -202,8 +192,8 @@ class _Search:
 
         A search gives 2N of them, diverse search and sampling N.
         """
-        if step == 0:  # all beams of a sentence are equal
-            logits, scores = logits[:: self.size], scores[:, :1]
+        if step == 0:  # all beams of a sentence are one
+            scores = scores[:, :1]
         sums = logits.logsumexp(-1, keepdim=True)
         logits[:, self.pad] = -torch.inf
         if step >= self.max_len:
@@ -291,22 +281,6 @@ class _Search:
         self.look = None  # at rows that are other ones from here on
         return to_device(kept, self.device)
 
-    def _reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        """Bring the decoder's state to the order of the new beams."""
-        if kept is None and self.size == 1:
-            return
-        first = torch.arange(len(parents), device=self.device) if kept is None else kept
-        order = (first.unsqueeze(1) * self.size + parents).flatten()
-        # Whatever the beams do, the encoder's output of a sentence stays the same.
-        held = {}
-        if kept is None:
-            names = [name for name in self.state if name.endswith(".encoder_out")]
-            held = {name: self.state.pop(name) for name in names}
-        else:
-            self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, order)
-        self.model.decoder.reorder_incremental_state_scripting(self.state, order)
-        self.state.update(held)
-
     def _hypotheses(self, searched: int) -> Hypotheses:
         """Follow the back pointers of all finished hypotheses at once.
 
@@ -375,58 +349,3 @@ def draw(weights: Tensor, draws: int) -> Tensor:
     # The first of exponential clocks to ring: multinomial would wait for a check of the weights.
     weights = weights.unsqueeze(1).expand(-1, draws, -1)
     return (weights / torch.empty_like(weights).exponential_()).argmax(-1)
-
-
-class _Nothing:
-    """In place of the id of padding: what is compared with it is none, and no device is asked."""
-
-    @classmethod
-    def __torch_function__(cls, *_: Any) -> Tensor:
-        return torch.zeros((), dtype=torch.bool)
-
-
-@contextmanager
-def without_padding(decoder: Any) -> Iterator[None]:
-    """Within the block a transformer's decoder does not look for padding in its input."""
-    with replaced(decoder, "padding_idx", _Nothing()) if known(decoder).heads else nullcontext():
-        yield
-
-
-@contextmanager
-def decoding_mode(decoder: Any, size: int) -> Iterator[None]:
-    """Within the block the decoder's steps compute only what the next token needs.
-
-    Attention maps are not averaged for output, attention over the source is shared by the ``size``
-    hypotheses of a sentence, weight normalisation is computed once, not at each step, and no beam
-    that counts ends in padding.
-    """
-    with ExitStack() as stack:
-        stack.enter_context(without_padding(decoder))
-        for module in decoder.modules():
-            if getattr(module, "need_attn", False):
-                module.need_attn = False
-                stack.callback(setattr, module, "need_attn", True)
-            stack.enter_context(_weights_computed_once(module))
-        if hasattr(decoder, "set_beam_size"):
-            before = getattr(decoder, "_beam_size", 1)
-            decoder.set_beam_size(size)
-            stack.callback(decoder.set_beam_size, before)
-        yield
-
-
-@contextmanager
-def _weights_computed_once(module: Any) -> Iterator[None]:
-    hooks = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, WeightNorm)}
-    linearized = hasattr(module, "_get_linearized_weight")  # the fconv's convolutions
-    try:
-        for key, hook in hooks.items():
-            hook(module, None)
-            del module._forward_pre_hooks[key]
-        if linearized:
-            module._linearized_weight = None
-            module._linearized_weight = module._get_linearized_weight()
-        yield
-    finally:
-        module._forward_pre_hooks.update(hooks)
-        if linearized:
-            module._linearized_weight = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.nat import FairseqNATModel
+from fairseq.modules import MultiheadAttention
 from torch import nn
 
 from simile_plugin.files import InputError
@@ -47,11 +48,13 @@ class KnownDecoder:
         projection: its last step is this linear projection; None: ask it for its logits.
         heads: of its self-attention, if rows may be laid out as prefix trees, because what it does
             with an attention mask is known; else 0.
+        plain_layers: a Transformer's without variants: TransformerSteps takes its steps.
     """
 
     steps: bool
     projection: Projection | None
     heads: int
+    plain_layers: bool
 
 
 def known(decoder: Any) -> KnownDecoder:
@@ -66,7 +69,39 @@ def known(decoder: Any) -> KnownDecoder:
         if _defined_in(TRANSFORMER, decoder, MASKED) and all(theirs):
             widths = {layer.self_attn.num_heads for layer in layers}
             heads = widths.pop() if len(widths) == 1 else 0
-    return KnownDecoder(_defined_in(KNOWN, decoder, STEPS), projection, heads)
+    steps = _defined_in(KNOWN, decoder, STEPS)
+    return KnownDecoder(steps, projection, heads, steps and heads > 0 and _plain_layers(decoder))
+
+
+def _plain_layers(decoder: Any) -> bool:
+    layers = list(decoder.layers.children())
+    if decoder.quant_noise is not None or not all(map(_plain, layers)):
+        return False
+    # What TransformerSteps goes round must do nothing of its own.
+    parts = [decoder, *layers, *(layer.encoder_attn for layer in layers)]
+    for attention in (layer.self_attn for layer in layers):
+        linear = [attention.q_proj, attention.k_proj, attention.v_proj]
+        if any(type(part) is not nn.Linear or part.bias is None for part in linear):
+            return False
+        parts += [attention, *linear]
+    hooks = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    dropout = any(getattr(m, "apply_during_inference", False) for m in decoder.modules())
+    return not hooks and not dropout
+
+
+def _plain(layer: Any) -> bool:
+    """Whether a fairseq Transformer's layer has none of the variants that its settings allow."""
+    variants = ("c_attn", "attn_ln", "ffn_layernorm", "w_resid")
+    return (
+        _defined_in(TRANSFORMER, layer, ["residual_connection"])
+        and all(getattr(layer, name, None) is None for name in variants)
+        and all(
+            type(attention) is MultiheadAttention
+            and not (attention.use_xformers or attention.add_zero_attn)
+            and attention.bias_k is None
+            for attention in (layer.self_attn, layer.encoder_attn)
+        )
+    )
 
 
 def _defined_in(modules: set[str], owner: object, methods: list[str]) -> bool:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.encoder import to_device
-from simile_plugin.fairseq_training.beam import without_padding
 from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.steps import without_padding
 from simile_plugin.risk import (
     TREE_MASK,
     TREE_SHARE,

@@ -8,8 +8,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.fairseq_training import beam
-from simile_plugin.fairseq_training.beam import beam_search, block_topk, decoding_mode
+from simile_plugin.fairseq_training.beam import beam_search, block_topk
 from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.steps import decoding_mode
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
@@ -32,9 +33,9 @@ def config(size, max_len_a=0.0, **flags):
     return SimileRiskConfig(risk_candidates=size, risk_max_len_a=max_len_a, **flags)
 
 
-def make_peaked_model(arch, task, seed=1):
+def make_peaked_model(arch, task, seed=1, **flags):
     """A tiny model whose distributions are far from flat, and which likes to stop."""
-    model = make_model(arch, task, seed).eval()
+    model = make_model(arch, task, seed, **flags).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

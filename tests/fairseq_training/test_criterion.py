@@ -87,9 +87,13 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     for lengths, reward, weights in zip(
         judged.lengths.tolist(), judged.reward, q.tolist(), strict=True
     ):
-        mean = sum(w * x for w, x in zip(weights, lengths, strict=True))
-        for weight, cost, length in zip(weights, 1 - reward, lengths, strict=True):
-            covariance += weight * float(cost) * (length - mean)
+        costs = (1 - reward).tolist()
+        # both centred: float32 weights do not add up to 1
+        mean, mean_cost = (
+            sum(w * x for w, x in zip(weights, xs, strict=True)) for xs in (lengths, costs)
+        )
+        for weight, cost, length in zip(weights, costs, lengths, strict=True):
+            covariance += weight * (cost - mean_cost) * (length - mean)
             variance += weight * (length - mean) ** 2
         expected += mean
     criterion.after_update([log])

@@ -1,0 +1,299 @@
+"""The steps of a decoder in a search: logits of the next token for every hypothesis, and the order
+of the hypotheses that the search goes on with.
+
+S sentences have N hypotheses each, S x N rows; before the first step those of a sentence are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.utils.weight_norm import WeightNorm
+
+from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.risk import replaced
+
+# Steps for which room is made at once.
+ROOM = 8
+
+
+class Steps(Protocol):
+    """What a search asks of a decoder."""
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        """Go on by one token.
+
+        Args:
+            last: (S x N,) the hypotheses' last tokens.
+            step: how often this was called before.
+
+        Returns:
+            (S x N, V); of the first step (S, V).
+        """
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        """Go on with other hypotheses.
+
+        Args:
+            parents: (S', N) which hypothesis of its sentence each new one continues.
+            kept: (S',) the sentences to go on with; None: all.
+        """
+
+
+@contextmanager
+def decoder_steps(
+    model: Any, net_input: dict[str, Tensor], size: int, longest: int
+) -> Iterator[Steps]:
+    """The steps of a model's decoder over a batch of sources, within the block.
+
+    Args:
+        model: an encoder-decoder in eval mode, of whose decoder ``known`` says ``steps``.
+        net_input: fairseq's.
+        size: N.
+        longest: number of steps at most.
+    """
+    encoder_out = model.encoder.forward_torchscript(net_input)
+    if known(model.decoder).plain_layers:
+        yield TransformerSteps(model.decoder, encoder_out, size, longest)
+        return
+    with decoding_mode(model.decoder, size):
+        yield FairseqSteps(model, encoder_out, len(net_input["src_tokens"]), size)
+
+
+class FairseqSteps:
+    """Steps by the decoder's own code and fairseq's incremental state.
+
+    The encoder's output and the attention over it are the same for all hypotheses of a sentence and
+    are never reordered.
+    """
+
+    def __init__(
+        self, model: Any, encoder_out: dict[str, list[Tensor]], sentences: int, size: int
+    ) -> None:
+        self.model, self.size = model, size
+        self.device = next(model.decoder.parameters()).device
+        self.state: dict[str, Any] = {}
+        order = torch.arange(sentences, device=self.device).repeat_interleave(size)
+        self.encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        # Known decoders read the number of tokens so far and the last one.
+        previous = last.unsqueeze(1).expand(-1, step + 1)
+        output = self.model.decoder(
+            previous, encoder_out=self.encoder_out, incremental_state=self.state
+        )
+        return output[0][:: 1 if step else self.size, -1]
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        if kept is None and self.size == 1:
+            return
+        order = _rows(parents, kept, self.size)
+        held = {}
+        if kept is None:
+            names = [name for name in self.state if name.endswith(".encoder_out")]
+            held = {name: self.state.pop(name) for name in names}
+        else:
+            self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, order)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, order)
+        self.state.update(held)
+
+
+class TransformerSteps:
+    """Steps of fairseq's Transformer, of whose decoder ``known`` says ``plain_layers``.
+
+    They are of fewer and larger operations than its own, so that a GPU does not wait for the host
+    to ask for them: queries, keys and values come from one product, those of the source are there
+    once a sentence, attention is one operation.
+
+    Args:
+        decoder: in eval mode.
+        encoder_out: fairseq's, of S sentences.
+        size: N.
+        longest: number of steps at most.
+    """
+
+    def __init__(
+        self, decoder: Any, encoder_out: dict[str, list[Tensor]], size: int, longest: int
+    ) -> None:
+        self.decoder, self.size = decoder, size
+        self.layers = list(decoder.layers.children())
+        features = encoder_out["encoder_out"][0]
+        self.source = [_of_source(layer.encoder_attn, features) for layer in self.layers]
+        # In the type that products have here: autocast would convert them anew at each step.
+        dtype = self.source[0][0].dtype
+        self.projections = [_joined_projection(layer.self_attn, dtype) for layer in self.layers]
+        self.mask = None
+        if padding := encoder_out["encoder_padding_mask"]:
+            hidden = padding[0].bool()[:, None, None]
+            zeros = self.source[0][0].new_zeros(hidden.shape)
+            self.mask = zeros.masked_fill(hidden, -torch.inf)
+        self.positions = None
+        if decoder.embed_positions is not None:
+            token = decoder.padding_idx + 1  # any but padding
+            tokens = torch.full((1, longest), token, device=features.device)
+            self.positions = decoder.embed_positions(tokens)[0]
+        # By layer, keys and values of the hypotheses: (2, rows, heads, steps and room for more,
+        # width of a head).
+        self.beams, self.taken = 1, 0
+        heads = self.layers[0].self_attn.num_heads
+        shape = (2, features.size(1), heads, ROOM, decoder.embed_dim // heads)
+        self.cache = [weight.new_empty(shape) for weight, _ in self.projections]
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        decoder = self.decoder
+        x = decoder.embed_scale * decoder.embed_tokens(last if step else last[:: self.size])
+        if decoder.project_in_dim is not None:
+            x = decoder.project_in_dim(x)
+        if self.positions is not None:
+            x = x + self.positions[step]
+        if decoder.layernorm_embedding is not None:
+            x = decoder.layernorm_embedding(x)
+        self.taken = step + 1
+        for number, layer in enumerate(self.layers):
+            x = self._layer(x, layer, number)
+        if decoder.layer_norm is not None:
+            x = decoder.layer_norm(x)
+        if decoder.project_out_dim is not None:
+            x = decoder.project_out_dim(x)
+        logits: Tensor = decoder.output_layer(x)
+        return logits
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        if self.beams == 1:  # whichever they are, they are the only one
+            parents = torch.zeros_like(parents)
+        order = _rows(parents, kept, self.beams)
+        self.beams = self.size
+        room = (self.taken // ROOM + 1) * ROOM
+        for number, old in enumerate(self.cache):
+            new = old.new_empty(2, len(order), old.size(2), room, old.size(4))
+            torch.index_select(old[..., : self.taken, :], 1, order, out=new[..., : self.taken, :])
+            self.cache[number] = new
+        if kept is not None:
+            self.source = [(keys[kept], values[kept]) for keys, values in self.source]
+            self.mask = None if self.mask is None else self.mask[kept]
+
+    def _layer(self, x: Tensor, layer: Any, number: int) -> Tensor:
+        before = layer.normalize_before
+        y = layer.self_attn_layer_norm(x) if before else x
+        x = x + layer.self_attn.out_proj(self._over_hypothesis(y, layer.self_attn, number))
+        x = x if before else layer.self_attn_layer_norm(x)
+        y = layer.encoder_attn_layer_norm(x) if before else x
+        x = x + layer.encoder_attn.out_proj(self._over_source(y, layer.encoder_attn, number))
+        x = x if before else layer.encoder_attn_layer_norm(x)
+        y = layer.final_layer_norm(x) if before else x
+        x = x + layer.fc2(layer.activation_fn(layer.fc1(y)))
+        return x if before else layer.final_layer_norm(x)
+
+    def _over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
+        joined = linear(x, *self.projections[number]).view(len(x), 3, attention.num_heads, -1)
+        cache = self.cache[number]
+        cache[..., self.taken - 1, :] = joined[:, 1:].transpose(0, 1)
+        keys, values = cache[..., : self.taken, :]
+        found = _attention(joined[:, 0].unsqueeze(2), keys, values)
+        return found.reshape(x.shape)
+
+    def _over_source(self, x: Tensor, attention: Any, number: int) -> Tensor:
+        keys, values = self.source[number]
+        queries = attention.q_proj(x).view(len(keys), -1, attention.num_heads, keys.size(-1))
+        found = _attention(queries.transpose(1, 2), keys, values, self.mask)
+        return found.transpose(1, 2).reshape(x.shape)
+
+
+def _rows(parents: Tensor, kept: Tensor | None, size: int) -> Tensor:
+    """The rows of the hypotheses to go on with, see Steps.reorder."""
+    sentences = torch.arange(len(parents), device=parents.device) if kept is None else kept
+    return (sentences.unsqueeze(1) * size + parents).flatten()
+
+
+def _joined_projection(attention: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Weight and bias of one product for queries, keys (as they are multiplied with) and values."""
+    query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
+    scale = attention.scaling
+    weight = torch.cat([query.weight, key.weight * scale, value.weight])
+    bias = torch.cat([query.bias, key.bias * scale, value.bias])
+    return weight.to(dtype), bias.to(dtype)
+
+
+def _of_source(attention: Any, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys (as they are multiplied with) and values of fairseq's (source, sentences, width).
+
+    Returns:
+        (sentences, heads, source, width of a head) each.
+    """
+    shape = (*features.shape[:2], attention.num_heads, -1)
+    keys = attention.k_proj(features) * attention.scaling
+    values = attention.v_proj(features)
+    keys, values = (one.view(shape).permute(1, 2, 0, 3).contiguous() for one in (keys, values))
+    return keys, values
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Attention of (.., a, d) queries over (.., b, d) keys that are scaled already: (.., a, d)."""
+    if queries.device.type != "cpu":
+        return scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)
+    # On a CPU the one operation goes row by row.
+    weights = queries @ keys.transpose(-1, -2)
+    if mask is not None:
+        weights = weights + mask
+    precise = torch.promote_types(weights.dtype, torch.float32)
+    return weights.softmax(-1, dtype=precise).to(values.dtype) @ values
+
+
+class _Nothing:
+    """In place of the id of padding: what is compared with it is none, and no device is asked."""
+
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> Tensor:
+        return torch.zeros((), dtype=torch.bool)
+
+
+@contextmanager
+def without_padding(decoder: Any) -> Iterator[None]:
+    """Within the block a transformer's decoder does not look for padding in its input."""
+    with replaced(decoder, "padding_idx", _Nothing()) if known(decoder).heads else nullcontext():
+        yield
+
+
+@contextmanager
+def decoding_mode(decoder: Any, size: int) -> Iterator[None]:
+    """Within the block the decoder's steps compute only what the next token needs.
+
+    Attention maps are not averaged for output, attention over the source is shared by the ``size``
+    hypotheses of a sentence, weight normalisation is computed once, not at each step, and no beam
+    that counts ends in padding.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(without_padding(decoder))
+        for module in decoder.modules():
+            if getattr(module, "need_attn", False):
+                module.need_attn = False
+                stack.callback(setattr, module, "need_attn", True)
+            stack.enter_context(_weights_computed_once(module))
+        if hasattr(decoder, "set_beam_size"):
+            before = getattr(decoder, "_beam_size", 1)
+            decoder.set_beam_size(size)
+            stack.callback(decoder.set_beam_size, before)
+        yield
+
+
+@contextmanager
+def _weights_computed_once(module: Any) -> Iterator[None]:
+    hooks = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, WeightNorm)}
+    linearized = hasattr(module, "_get_linearized_weight")  # the fconv's convolutions
+    try:
+        for key, hook in hooks.items():
+            hook(module, None)
+            del module._forward_pre_hooks[key]
+        if linearized:
+            module._linearized_weight = None
+            module._linearized_weight = module._get_linearized_weight()
+        yield
+    finally:
+        module._forward_pre_hooks.update(hooks)
+        if linearized:
+            module._linearized_weight = None

@@ -1,0 +1,147 @@
+"""A Transformer's steps in few operations against fairseq's own, one by one and in a search."""
+
+import pytest
+import torch
+from torch import nn
+
+from simile_plugin.fairseq_training.beam import beam_search
+from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.steps import (
+    FairseqSteps,
+    TransformerSteps,
+    decoder_steps,
+    decoding_mode,
+)
+from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_training.test_beam import (
+    EOS,
+    LENGTHS,
+    check_equal,
+    config,
+    make_peaked_model,
+    stock_lists,
+)
+
+SIZE = 3
+PLAIN = {
+    "post-norm": {},
+    "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "no final norm": {"decoder_normalize_before": True, "no_decoder_final_norm": True},
+    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True},
+    "no positions": {"no_token_positional_embeddings": True},
+    "normalised embeddings": {"layernorm_embedding": True, "no_scale_embedding": True},
+    "other widths": {"decoder_input_dim": 6, "decoder_output_dim": 10},
+    "gelu": {"activation_fn": "gelu"},
+    "checkpoints": {"checkpoint_activations": True},
+    "wide encoder": {"encoder_embed_dim": 24},
+}
+VARIANTS = {
+    "scale_attn": {"scale_attn": True},
+    "scale_heads": {"scale_heads": True},
+    "scale_fc": {"scale_fc": True},
+    "scale_resids": {"scale_resids": True},
+    "quantised": {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 1},
+}
+
+
+class Lora(nn.Linear):
+    """A projection that is more than its weight."""
+
+    def forward(self, x):
+        return super().forward(x) * 1.5
+
+
+def make(name="post-norm", **flags):
+    return make_model("transformer_tiny", make_task(), **(PLAIN | VARIANTS)[name], **flags).eval()
+
+
+def compare(model, sample, tolerance):
+    """Six steps by us and by fairseq, after which hypotheses go on from random others, and two
+    sentences drop out."""
+    encoder_out = model.encoder.forward_torchscript(sample["net_input"])
+    ours = TransformerSteps(model.decoder, encoder_out, SIZE, 8)
+    sentences = len(LENGTHS)
+    theirs = FairseqSteps(model, encoder_out, sentences, SIZE)
+    generator = torch.Generator().manual_seed(0)
+    last = torch.full((sentences * SIZE,), EOS)
+    for step in range(6):
+        found = ours.logits(last, step)
+        with decoding_mode(model.decoder, SIZE):
+            expected = theirs.logits(last, step)
+        assert found.shape == expected.shape
+        assert torch.allclose(found.float(), expected.float(), atol=tolerance, rtol=tolerance)
+        kept = torch.tensor([0, 2, 4]) if step == 2 else None
+        sentences = sentences if kept is None else len(kept)
+        parents = torch.randint(SIZE, (sentences, SIZE), generator=generator)
+        ours.reorder(parents, kept)
+        with decoding_mode(model.decoder, SIZE):
+            theirs.reorder(parents, kept)
+        last = torch.randint(4, 14, (sentences * SIZE,), generator=generator)
+    return ours
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_logits_are_fairseqs(name):
+    model, sample = make(name), make_sample(make_task(), lengths=LENGTHS)
+    assert known(model.decoder).plain_layers
+    with torch.no_grad():
+        compare(model, sample, 1e-5)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_lists_are_sequence_generators(name):
+    task, options = make_task(), {"max_len_a": 1.5, "max_len_b": 6}
+    sample = make_sample(task, 1, LENGTHS)
+    model = make_peaked_model("transformer_tiny", task, 1, **PLAIN[name])
+    expected = stock_lists(model, task, sample, 4, options)
+    found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
+    check_equal(found, expected, 4)
+
+
+def test_under_autocast_keys_are_kept_in_its_type():
+    model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        ours = compare(model, sample, 0.05)
+    assert {cache.dtype for cache in ours.cache} == {torch.bfloat16}
+
+
+def test_attention_in_one_operation_is_the_same(monkeypatch):
+    # what a GPU computes by one operation is what a CPU computes by three
+    model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
+
+    def in_one(queries, keys, values, mask=None):
+        return nn.functional.scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)
+
+    monkeypatch.setattr("simile_plugin.fairseq_training.steps._attention", in_one)
+    with torch.no_grad():
+        compare(model, sample, 1e-5)
+
+
+def hooked(model):
+    model.decoder.layers[0].register_forward_hook(lambda *_: None)
+
+
+def with_lora(model):
+    attention = model.decoder.layers[1].self_attn
+    attention.q_proj = Lora(attention.embed_dim, attention.embed_dim)
+
+
+def with_dropout(model):
+    model.decoder.dropout_module.apply_during_inference = True
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_other_layers_take_their_own_steps(name):
+    model = make(name)
+    assert known(model.decoder).steps and not known(model.decoder).plain_layers
+    sample = make_sample(make_task(), lengths=LENGTHS)
+    with torch.no_grad(), decoder_steps(model, sample["net_input"], SIZE, 8) as steps:
+        assert isinstance(steps, FairseqSteps)
+
+
+@pytest.mark.parametrize("change", [hooked, with_lora, with_dropout])
+def test_what_is_added_to_a_layer_is_not_gone_round(change):
+    model = make()
+    assert known(model.decoder).plain_layers
+    change(model)
+    assert not known(model.decoder).plain_layers
