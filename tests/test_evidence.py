@@ -71,13 +71,13 @@ def test_goals_by_hand(tmp_path: Path) -> None:
         "chrF above BLEU-trained": "yes: +0.90, p 0.001",
         "METEOR above BLEU-trained": "yes: +0.90, p 0.001",
         "SIM above BLEU-trained": "yes: +0.90, p 0.001",
-        "BLEU over MLE >= 1.5": "yes: +1.90",
+        "BLEU over MLE >= 1.5": "yes: +1.900",
         "length within 0.02 of 1": "no: 1.030",
         "repetition <= MLE's": "no: 2.50 % after 2.00 %",
     }
     learned = results.goals_of(systems, "LEARNED")
     assert learned["chrF above BLEU-trained"] == "no: +0.40, p 0.020"
-    assert learned["BLEU over MLE >= 1.5"] == "no: +1.40"
+    assert learned["BLEU over MLE >= 1.5"] == "no: +1.400"
     assert learned["length within 0.02 of 1"] == "yes: 1.015"
     assert learned["repetition <= MLE's"] == "yes: 2.00 % after 2.00 %"
     assert results.best_on_validation(systems) == "SIMILE"

@@ -82,9 +82,9 @@ class LearnedReward:
         if self._table is None or self._table.encoder is not encoder:
             if encoder.fingerprint != self.encoder:
                 raise InputError(
-                    f"the learned reward {self.fingerprint} was fitted with encoder "
-                    f"{self.encoder}, got encoder {encoder.fingerprint}; give that one, or fit "
-                    "again (simile fit-reward)"
+                    f"--encoder (in training --simile-encoder): got encoder {encoder.fingerprint}, "
+                    f"but the learned reward {self.fingerprint} was fitted with encoder "
+                    f"{self.encoder}; give that one, or fit again (simile fit-reward)"
                 )
             self._table = WordTable(encoder, self.lexicon)
         return self._table

@@ -182,7 +182,7 @@ def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path)
     # a run that is resumed notices another reward in the same folder, and not another place
     assert criterion.objective()["--reward"] == f"learned:{learned.fingerprint}"
     save_learned(tmp_path / "other", dataclasses.replace(learned, encoder="0" * 12))
-    with pytest.raises(ValueError, match="fitted with encoder 000000000000, got encoder"):
+    with pytest.raises(ValueError, match="--simile-encoder.*fitted with encoder 000000000000"):
         make_criterion(reward=f"learned:{tmp_path / 'other'}")
 
 

@@ -75,7 +75,7 @@ def test_bounds(encoder, hyp, ref):
 
 def test_an_encoder_that_is_not_of_the_fit(encoder, learned):
     other = Encoder(torch.zeros(len(encoder.segmenter), 4), encoder.segmenter)
-    with pytest.raises(InputError, match=f"fitted with encoder {encoder.fingerprint}, got encoder"):
+    with pytest.raises(InputError, match=f"^--encoder.*fitted with encoder {encoder.fingerprint}"):
         score_lists(HYPS, REFS, other, learned=learned)
 
 
