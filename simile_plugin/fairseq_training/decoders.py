@@ -7,7 +7,8 @@ from typing import Any
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.nat import FairseqNATModel
-from fairseq.modules import MultiheadAttention
+from fairseq.modules import FairseqDropout, MultiheadAttention
+from fairseq.modules.checkpoint_activations import _checkpointed_forward
 from torch import nn
 
 from simile_plugin.files import InputError
@@ -78,15 +79,16 @@ def _plain_layers(decoder: Any) -> bool:
     if decoder.quant_noise is not None or not all(map(_plain, layers)):
         return False
     # What TransformerSteps goes round must do nothing of its own.
-    parts = [decoder, *layers, *(layer.encoder_attn for layer in layers)]
-    for attention in (layer.self_attn for layer in layers):
-        linear = [attention.q_proj, attention.k_proj, attention.v_proj]
-        if any(type(part) is not nn.Linear or part.bias is None for part in linear):
-            return False
-        parts += [attention, *linear]
-    hooks = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
-    dropout = any(getattr(m, "apply_during_inference", False) for m in decoder.modules())
-    return not hooks and not dropout
+    attentions = [part for layer in layers for part in (layer.self_attn, layer.encoder_attn)]
+    selves = [layer.self_attn for layer in layers]
+    linear = [part for one in selves for part in (one.q_proj, one.k_proj, one.v_proj)]
+    if not all(_is(nn.Linear, part) and part.bias is not None for part in linear):
+        return False
+    dropouts = [one.dropout_module for one in (decoder, *layers, *attentions)]
+    dropouts += [layer.activation_dropout_module for layer in layers]
+    if not all(_is(FairseqDropout, part) and not part.apply_during_inference for part in dropouts):
+        return False
+    return not any(map(_changed, [decoder, *layers, *attentions, *linear, *dropouts]))
 
 
 def _plain(layer: Any) -> bool:
@@ -96,12 +98,34 @@ def _plain(layer: Any) -> bool:
         _defined_in(TRANSFORMER, layer, ["residual_connection"])
         and all(getattr(layer, name, None) is None for name in variants)
         and all(
-            type(attention) is MultiheadAttention
+            _is(MultiheadAttention, attention)
             and not (attention.use_xformers or attention.add_zero_attn)
             and attention.bias_k is None
+            and attention.embed_dim == layer.embed_dim  # else heads were pruned
             for attention in (layer.self_attn, layer.encoder_attn)
         )
     )
+
+
+def _is(kind: type[nn.Module], part: object) -> bool:
+    """Whether a module is of this class, whose own code is as it was written."""
+    methods = ["forward", "apply_sparse_mask"]
+    return type(part) is kind and _defined_in({kind.__module__}, part, methods)
+
+
+def _changed(part: nn.Module) -> bool:
+    """Whether a module has hooks, or methods that are not those of its class."""
+    if part._forward_hooks or part._forward_pre_hooks:
+        return True
+    for name, value in vars(part).items():
+        method = getattr(type(part), name, None)
+        if callable(method):
+            # fairseq's checkpoints change nothing where there is no gradient
+            checkpointed = getattr(value, "func", None) is _checkpointed_forward
+            inner = value.args[0] if checkpointed else value
+            if getattr(inner, "__func__", None) is not method:
+                return True
+    return False
 
 
 def _defined_in(modules: set[str], owner: object, methods: list[str]) -> bool:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.nn.utils.weight_norm import WeightNorm
 
@@ -121,15 +121,17 @@ class TransformerSteps:
         self, decoder: Any, encoder_out: dict[str, list[Tensor]], size: int, longest: int
     ) -> None:
         self.decoder, self.size = decoder, size
-        self.layers = list(decoder.layers.children())
+        # Not children(): a layer may stand in two places. Not iter(): that of layer drop draws.
+        self.layers: list[Any] = list(nn.ModuleList.__iter__(decoder.layers))
         features = encoder_out["encoder_out"][0]
         self.source = [_of_source(layer.encoder_attn, features) for layer in self.layers]
         # In the type that products have here: autocast would convert them anew at each step.
         dtype = self.source[0][0].dtype
         self.projections = [_joined_projection(layer.self_attn, dtype) for layer in self.layers]
         self.mask = None
-        if padding := encoder_out["encoder_padding_mask"]:
-            hidden = padding[0].bool()[:, None, None]
+        padding = (*encoder_out["encoder_padding_mask"], None)[0]
+        if padding is not None:
+            hidden = padding.bool()[:, None, None]
             zeros = self.source[0][0].new_zeros(hidden.shape)
             self.mask = zeros.masked_fill(hidden, -torch.inf)
         self.positions = None
@@ -146,22 +148,27 @@ class TransformerSteps:
 
     def logits(self, last: Tensor, step: int) -> Tensor:
         decoder = self.decoder
-        x = decoder.embed_scale * decoder.embed_tokens(last if step else last[:: self.size])
+        # In fairseq's shapes, on which your own modules may rely: (rows, 1, width), but in the
+        # layers (1, rows, width).
+        tokens = last[:: 1 if step else self.size].unsqueeze(1)
+        x = decoder.embed_scale * decoder.embed_tokens(tokens)
         if decoder.project_in_dim is not None:
             x = decoder.project_in_dim(x)
         if self.positions is not None:
-            x = x + self.positions[step]
+            x += self.positions[step]  # in the type of x, as fairseq
         if decoder.layernorm_embedding is not None:
             x = decoder.layernorm_embedding(x)
+        x = x.transpose(0, 1)
         self.taken = step + 1
         for number, layer in enumerate(self.layers):
             x = self._layer(x, layer, number)
         if decoder.layer_norm is not None:
             x = decoder.layer_norm(x)
+        x = x.transpose(0, 1)
         if decoder.project_out_dim is not None:
             x = decoder.project_out_dim(x)
         logits: Tensor = decoder.output_layer(x)
-        return logits
+        return logits[:, -1]
 
     def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
         if self.beams == 1:  # whichever they are, they are the only one
@@ -190,7 +197,7 @@ class TransformerSteps:
         return x if before else layer.final_layer_norm(x)
 
     def _over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
-        joined = linear(x, *self.projections[number]).view(len(x), 3, attention.num_heads, -1)
+        joined = linear(x, *self.projections[number]).view(x.size(1), 3, attention.num_heads, -1)
         cache = self.cache[number]
         cache[..., self.taken - 1, :] = joined[:, 1:].transpose(0, 1)
         keys, values = cache[..., : self.taken, :]
