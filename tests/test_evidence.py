@@ -94,6 +94,7 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "| SIMILE | 31.90 (30.9, 32.9) |" in page and "| 1.030 | 2.50 % | 0.10 % |" in page
     assert "| SIMILE - MLE | +1.90 (p 0.001) |" in page
     assert "| BLEU - BLEU" not in page and "| MLE - " not in page
+    assert "by judges that none" not in page and "BLEU judges what was trained on it, too" in page
     with pytest.raises(ValueError, match=r"test\.json: cannot be read; run the step report"):
         results.render({"c": tmp_path / "c"})
 
@@ -122,6 +123,53 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
         (tmp_path / f"{name}.meteor").write_text("0.5\n")
         os.utime(tmp_path / f"{name}.meteor", (time, time))
     assert [path.stem for path in meteor.wanted(tmp_path)] == ["none", "old"]
+
+
+def test_meteor_of_earlier_translations_is_left_out(tmp_path: Path) -> None:
+    """Where METEOR is missing by now, scores may be older than their translations, or too few."""
+    text = (RECIPE / "step.sh").read_text("utf-8")
+    found = re.search(r"^systems\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
+    assert found
+    (tmp_path / "out" / "test").mkdir(parents=True)
+    paths = [tmp_path / "out" / "test" / f"{name}.meteor" for name in ("mle", "bleu.1", "bleu.2")]
+
+    def flags() -> list[str]:
+        command = f"{found[0]}\nWORK=$1; systems test bleu '1 2'"
+        done = subprocess.run(
+            ["bash", "-euc", command, "-", tmp_path], capture_output=True, text=True, check=True
+        )
+        return [word for word in done.stdout.splitlines() if word.startswith("METEOR:")]
+
+    for path in paths:
+        path.with_suffix(".txt").write_text("a\n")
+        path.write_text("0.5\n")
+        os.utime(path.with_suffix(".txt"), (1, 1))
+    assert flags() == [f"METEOR:MLE={paths[0]}", f"METEOR:BLEU={paths[1]},{paths[2]}"]
+    os.utime(paths[1].with_suffix(".txt"))
+    os.utime(paths[1], (2, 2))
+    assert flags() == []
+    os.utime(paths[1])
+    assert len(flags()) == 2
+    paths[2].unlink()
+    assert flags() == []
+
+
+def test_a_variant_is_trained_again_when_what_decides_it_changes() -> None:
+    """Flags of study.tsv, encoder and learned reward are words of the step, as `once` wants."""
+    text = (RECIPE / "step.sh").read_text("utf-8")
+    found = re.search(r"\nstudy\)\n(.*?)\n    ;;", text, re.DOTALL)
+    assert found
+    stubs = "read_reward() { fitted=F; }; once() { printf '%s\\n' \"$@\"; }; RISK_FLAGS=R ENCODER=E"
+    for variant, flags in (("default", []), ("n16", ["--risk-candidates", "16"])):
+        command = f"{stubs} HERE={RECIPE}\n{found[1]}"
+        done = subprocess.run(
+            ["bash", "-euc", command, "-", *("study", "multi30k-de", "bleu", variant, "1")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        words = ["train_variant", "bleu", variant, "1", "R", "E/config.json", "F", *flags]
+        assert done.stdout.splitlines() == [f"study.bleu.{variant}.1", *words]
 
 
 def test_sets_share_no_line() -> None:

@@ -20,7 +20,7 @@ from simile_plugin.statistics import markdown_table
 TEST_SETS = ("test", "heldout")
 SEMANTIC = ("HALF", "SIMILE", "LEARNED", "LEARNED+BLEU")
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
-OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no system was trained on
+OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no semantic reward is trained on
 SIGNIFICANT = 0.01
 MORE_THAN_MLE = 1.5  # BLEU
 LENGTH = 0.02
@@ -156,7 +156,7 @@ def goal_table(folders: dict[str, Path]) -> str:
 
 def render(folders: dict[str, Path]) -> str:
     """The whole page."""
-    parts = ["# What the rewards do, by judges that none was trained on\n"]
+    parts = ["# What the rewards do, by four judges\n"]
     for corpus, folder in folders.items():
         for split in (*TEST_SETS, "valid"):
             note = ": --lenpen and checkpoints were chosen on it" if split == "valid" else ""
@@ -171,7 +171,8 @@ def render(folders: dict[str, Path]) -> str:
         *parts,
         "Scores are means of the seeds, which stand in brackets. p: one-sided paired "
         f"{test['kind']} over the sentences, {test['resamples']:,} resamples, of the seeds' mean "
-        "scores. METEOR is the mean of the sentences'.\n",
+        "scores. METEOR is the mean of the sentences'. BLEU judges what was trained on it, too "
+        "(BLEU, HALF, LEARNED+BLEU), and so does chrF (CHRF).\n",
         *signatures,
         "\n## Goals\n",
         goal_table(folders),

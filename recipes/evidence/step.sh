@@ -79,6 +79,8 @@ read -ra more_flags <<<"$FLAGS"
 OWN_ENCODER=$TOP/paraphrases/encoder.1 OWN_LEARNED=$TOP/learned/reward OWN_JUDGE=$TOP/judge
 ENCODER=${ENCODER:-$OWN_ENCODER} LEARNED=${LEARNED:-$OWN_LEARNED} JUDGE=${JUDGE:-$OWN_JUDGE}
 SPLITS=(valid test heldout)
+# Enough to tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
+RESAMPLES=(--resamples 10000)
 mkdir -p "$WORK"
 case $DEVICE:$step in
 cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
@@ -169,13 +171,9 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
     translate_splits "$1" checkpoint_last.pt
 }
 
-train_variant() { # REWARD VARIANT SEED
-    local flags reward fitted
-    read_reward "$1"
-    read -ra flags < <(awk -F '\t' -v name="$2" '$1 == name { print $2 }' "$HERE/study.tsv")
+train_variant() { # REWARD VARIANT SEED FLAGS-FILE ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
     SPLITS=(valid)
-    train_risk "study/$1.$2.$3" "$RISK_FLAGS" "$1" "$3" "$ENCODER/config.json" \
-        "$fitted" "${flags[@]}"
+    train_risk "study/$1.$2.$3" "$4" "$1" "$3" "${@:5}"
 }
 
 study_table() { # REWARD SEEDS
@@ -212,8 +210,13 @@ translate_splits() { # SYSTEM CHECKPOINT
 }
 
 systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a word a line
-    local out=$WORK/out/$1 reward seed files meteor meteor_here
-    meteor_here=$(compgen -G "$out/*.meteor" || true)
+    local out=$WORK/out/$1 reward seed name files meteor meteor_here=yes names=(mle)
+    for reward in $2; do
+        for seed in $3; do names+=("$reward.$seed"); done
+    done
+    for name in "${names[@]}"; do # scores of an earlier translation say nothing of this one
+        [[ -e $out/$name.meteor && ! $out/$name.meteor -ot $out/$name.txt ]] || meteor_here=''
+    done
     printf '%s\n' --sys "MLE=$out/mle.txt"
     [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores "METEOR:MLE=$out/mle.meteor"
     for reward in $2; do
@@ -241,11 +244,11 @@ report() { # REWARDS SEEDS
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")
         simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
-            "${flags[@]}" --only results,gaming --json >"$results/$split.json"
+            "${flags[@]}" "${RESAMPLES[@]}" --only results,gaming --json >"$results/$split.json"
     done
     mapfile -t flags < <(systems "test" "$1" "$2")
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
-        "${flags[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        "${flags[@]}" "${RESAMPLES[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
         --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
 }
 
@@ -270,7 +273,10 @@ risk)
     ;;
 study)
     grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"
-    AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5"
+    read_reward "$3"
+    read -ra variant < <(awk -F '\t' -v name="$4" '$1 == name { print $2 }' "$HERE/study.tsv")
+    AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5" "$RISK_FLAGS" \
+        "$ENCODER/config.json" "$fitted" "${variant[@]}"
     ;;
 study-table) study_table "$3" "$4" ;;
 report) report "$3" "$4" ;;

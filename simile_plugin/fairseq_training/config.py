@@ -89,6 +89,12 @@ def read_config(given: Any) -> SimileRiskConfig:
         raise InputError(
             "--risk-credit token: given with --risk-compat or --risk-detok; expected neither"
         )
+    # Its cost scale is 100; a token's credit has no bound in its list's standard deviations.
+    if cfg.risk_standardised and (cfg.risk_compat == BEYOND_BLEU or cfg.risk_credit == "token"):
+        raise InputError(
+            f"--risk-standardised: given with --risk-compat {BEYOND_BLEU} or --risk-credit token; "
+            "expected neither"
+        )
     check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
     if cfg.risk_compat == BEYOND_BLEU:
         _warn_of_compat(cfg)

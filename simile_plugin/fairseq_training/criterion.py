@@ -236,9 +236,11 @@ class SimileRiskCriterion(FairseqCriterion):
         """
         # Validation's loss is that of the reward alone, whatever length costs by then.
         length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
+        objective = self.objective_of_lists
+        objective = objective if self.training else objective.of_validation()
         token_mask = risk_set.tokens.ne(self.padding_idx)
         vocabulary = len(self.target_text.symbols)
-        return self.objective_of_lists.loss(
+        return objective.loss(
             *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
             *(reward, length_cost, divisors),
             vocabulary,

@@ -99,6 +99,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.clock = risk.Stopwatch()
         # Validation's loss is that of the reward alone, whatever length costs by then.
         multiplier = self.risk_state.control.multiplier if model.training else 0.0
+        objective = self.objective if model.training else self.objective.of_validation()
         with self.clock.phase("generation"):
             risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
         judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
@@ -110,7 +111,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             part_set, mask = risk_set.part(portion.rows), counted[portion.rows]
             lprobs, means = self.scorer(part, part_set, portion.max_tokens)
             _, _, reward, words = judge_once()
-            return self.objective.loss(
+            return objective.loss(
                 *(torch.where(mask, lprobs, 0.0), torch.where(mask[:, 0], means, 0.0)),
                 *(mask, part_set.mask),
                 *(reward[portion.rows], multiplier * words[portion.rows]),

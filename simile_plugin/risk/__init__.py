@@ -10,7 +10,6 @@ from simile_plugin.risk.distribution import (
     candidate_scores,
     entropy,
     expected_cost,
-    list_deviation,
     masked_std,
     standardised,
 )
@@ -77,7 +76,6 @@ __all__ = [
     "label_smoothed_nll",
     "layout",
     "length_slope",
-    "list_deviation",
     "masked_std",
     "on_host",
     "plan_parts",

@@ -83,11 +83,6 @@ def masked_std(values: Tensor, mask: Tensor) -> Tensor:
     return ((deviations**2).sum(-1) / count).sqrt()
 
 
-def list_deviation(cost: Tensor, mask: Tensor) -> Tensor:
-    """max(std, 0.01) of each list's members: (B, 1)."""
-    return masked_std(cost, mask).clamp(min=LEAST_STD).unsqueeze(-1)
-
-
 def standardised(cost: Tensor, mask: Tensor) -> Tensor:
     """(cost - mean) / max(std, 0.01) over each list's members, as in GRPO (Shao et al. 2024).
 
@@ -101,4 +96,5 @@ def standardised(cost: Tensor, mask: Tensor) -> Tensor:
         (B, N), 0 outside the risk set.
     """
     mean = torch.where(mask, cost, 0.0).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(1)
-    return torch.where(mask, (cost - mean) / list_deviation(cost, mask), 0.0)
+    deviation = masked_std(cost, mask).clamp(min=LEAST_STD).unsqueeze(-1)
+    return torch.where(mask, (cost - mean) / deviation, 0.0)

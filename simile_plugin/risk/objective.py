@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -11,7 +11,6 @@ from simile_plugin.risk.distribution import (
     candidate_distribution,
     candidate_scores,
     expected_cost,
-    list_deviation,
     standardised,
 )
 from simile_plugin.risk.guards import cost_without_members, finite_rows
@@ -40,6 +39,13 @@ class Objective:
     normalize: bool = False
     beyond_bleu: bool = False
     standardised: bool = False
+
+    def of_validation(self) -> Objective:
+        """The same with costs as they are.
+
+        Counted from its own list's mean, a cost does not say whether the whole list is better.
+        """
+        return replace(self, standardised=False)
 
     def distribution(self, token_lprobs: Tensor, token_mask: Tensor, members: Tensor) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it.
@@ -109,8 +115,6 @@ class Objective:
         else:
             held = expected + expected_cost(q, length_cost.to(q))
         if credit is not None:
-            if self.standardised:
-                credit = credit / list_deviation(cost, rows.members).unsqueeze(-1)
             held = held - self.credited(rows.token_lprobs, token_mask, q, credit.to(q))
         gamma = self.mle_weight
         loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held

@@ -124,8 +124,14 @@ def test_costs_in_standard_deviations_of_their_list(make_criterion, task):
         length = int(sample["target"][b].ne(PAD).sum())
         expected += 0.4 * -float(lprobs[b, 0, :length].sum()) / length
     assert risk_set.mask[:, 1:].all() and loss.item() == pytest.approx(expected, rel=1e-4)
-    plain = make_criterion(**flags)(model, sample)[2]
-    assert log["cost"].item() == pytest.approx(plain["cost"].item())  # as it is, for the log
+    plain = make_criterion(**flags)
+    assert log["cost"].item() == pytest.approx(plain(model, sample)[2]["cost"].item())  # as it is
+    # and so in validation's loss, which chooses a checkpoint
+    assert loss.item() != pytest.approx(plain(model, sample)[0].item())
+    assert criterion.eval()(model, sample)[0].item() == plain.eval()(model, sample)[0].item()
+    for other in ({"risk_compat": "beyond-bleu"}, {"risk_credit": "token", "reward": "simile"}):
+        with pytest.raises(InputError, match="--risk-standardised: given with"):
+            make_criterion(**other, risk_standardised=True)
 
 
 def test_credit_by_token(make_criterion, task, encoder):

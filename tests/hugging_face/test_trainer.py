@@ -102,6 +102,11 @@ def test_references_that_are_padded_on_the_left(make_trainer):
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
+def test_validation_has_costs_as_they_are(make_trainer):
+    trainers = [make_trainer(risk_standardised=standardised) for standardised in (False, True)]
+    assert trainers[0].evaluate()["eval_loss"] == trainers[1].evaluate()["eval_loss"]
+
+
 def test_the_model_with_the_least_cost_is_the_best(make_trainer):
     names = {"cost": False, "eval_cost_bleu": False, "ppl": False, "loss": False, "bleu": True}
     for name, greater in names.items():
