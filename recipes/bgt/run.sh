@@ -10,7 +10,8 @@
 #
 # Settings (environment variables, with their defaults):
 #   WORK       work/bgt in the repository: everything that is made
-#   SYSTEMS    "sp bgt no-prior variational multilingual-translation english-translation"; also mgt
+#   SYSTEMS    "sp bgt no-prior variational multilingual-translation english-translation untrained"; also
+#              mgt. untrained is a BGT at random, as in the paper's Table 51
 #   SEEDS      "1 2 3"
 #   PAIRS      60000    pairs that are trained on, at most
 #   PIECES     4000     of the joint vocabulary (paper: 20000)
@@ -37,7 +38,7 @@ WORK=${WORK:-$ROOT/work/bgt}
 JOBS=${JOBS:-1}
 data=${SIMILE_DATA:-}
 TEST=${TEST:-$data/tatoeba-de-en/test}
-read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation}"
+read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation untrained}"
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra size <<<"${SIZE:---bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4}"
 read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
@@ -65,8 +66,8 @@ for folder in "${sts[@]}"; do
 done
 for system in "${systems[@]}"; do
     case $system in
-    sp | bgt | mgt | no-prior | variational | multilingual-translation | english-translation) ;;
-    *) die "SYSTEMS: got '$system', expected some of sp, bgt, mgt and the ablations (see --help)" ;;
+    sp | bgt | mgt | untrained | no-prior | variational | multilingual-translation | english-translation) ;;
+    *) die "SYSTEMS: got '$system', expected some of sp, bgt, mgt, untrained and the ablations (see --help)" ;;
     esac
 done
 
@@ -77,7 +78,7 @@ mkdir -p "$WORK/results"
 if has_gpu; then one_gpu "$WORK"; fi
 shopt -s nullglob
 excluded=("$test_src" "$test_tgt")
-for folder in "${sts[@]}"; do excluded+=("$folder"/STS.input.*.txt); done
+for folder in "${sts[@]}"; do excluded+=("$folder"/STS*.input.*.txt); done # of 2016: STS2016.input.X.txt
 
 collect() { # PAIRS PIECES STS TEST-FILES FILES...
     local pairs=$1 pieces=$2 lines other
@@ -114,7 +115,11 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
     local run=$WORK/$1.$2 flags=(--bgt-ablation "$1")
     case $1 in
     bgt) flags=() ;;
-    mgt) flags=(--bgt-one-decoder) ;;
+    mgt) flags=(--bgt-one-decoder --bgt-places logit) ;;
+    untrained) # one update that moves nothing
+        flags=()
+        set -- "${@:1:2}" 1 "${@:4:2}" 1e-30 "${@:7}"
+        ;;
     esac
     threads_for "$JOBS"
     begin "$run" "$SRC" "$TGT" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*

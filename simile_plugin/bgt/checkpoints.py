@@ -52,6 +52,22 @@ def read_bgt(path: str, data: str) -> Any:
     return model.eval()
 
 
+def check_pieces(dictionary: Any, segmenter: Segmenter) -> None:
+    """Refuse pieces that are not those of the dictionary.
+
+    Raises:
+        InputError: for an entry of the dictionary that is no piece.
+    """
+    names = dictionary.symbols[dictionary.nspecial :]
+    known = set(segmenter.model.pieces)
+    strange = {name for name in names if not name.startswith(MADE_UP)} - known
+    if strange:
+        raise InputError(
+            f"--sentencepiece: lacks {len(strange)} of the dictionary's {len(names)} entries "
+            f"({min(strange)!r}, ...); give the model that segmented the training text"
+        )
+
+
 def export_encoder(
     model: Any, sentencepiece: bytes, facts: dict[str, Any] | None = None
 ) -> Encoder:
@@ -70,13 +86,7 @@ def export_encoder(
     """
     segmenter = Segmenter(sentencepiece, Preprocessing())
     dictionary, pieces = model.dictionary, segmenter.model.pieces
-    names = dictionary.symbols[dictionary.nspecial :]
-    strange = {name for name in names if not name.startswith(MADE_UP)} - set(pieces)
-    if strange:
-        raise InputError(
-            f"--sentencepiece: lacks {len(strange)} of the dictionary's {len(names)} entries "
-            f"({min(strange)!r}, ...); give the model that segmented the training text"
-        )
+    check_pieces(dictionary, segmenter)
     with torch.no_grad():
         weight = model.embed.weight[[dictionary.index(piece) for piece in pieces]].float().clone()
         trained = model.semantic.composer

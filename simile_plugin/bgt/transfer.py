@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from simile_plugin.bgt.checkpoints import check_pieces
 from simile_plugin.encoder import Segmenter
 from simile_plugin.files import InputError
 
@@ -19,9 +20,13 @@ class Voices:
     Args:
         model: of read_bgt.
         segmenter: of its training text.
+
+    Raises:
+        InputError: if the pieces are not those of the dictionary.
     """
 
     def __init__(self, model: Any, segmenter: Segmenter) -> None:
+        check_pieces(model.dictionary, segmenter)
         self.model, self.segmenter = model, segmenter
         self.end = model.dictionary.eos()
 

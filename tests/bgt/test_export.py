@@ -93,10 +93,14 @@ def test_commands_take_the_folder(
     assert "is of kind transformer; only averages" in capsys.readouterr().err
 
 
-def test_a_wrong_sentencepiece_model(model: BgtModel, spm_proto: bytes) -> None:
+def test_a_wrong_sentencepiece_model(spm_proto: bytes) -> None:
+    model = make_trained(spm_proto)
     model.dictionary.add_symbol("▁elsewhere")
-    with pytest.raises(InputError, match="--sentencepiece: lacks 1 of the .* \\('▁elsewhere', "):
+    message = "--sentencepiece: lacks 1 of the .* \\('▁elsewhere', "
+    with pytest.raises(InputError, match=message):
         export_encoder(model, spm_proto)
+    with pytest.raises(InputError, match=message):
+        Voices(model, Segmenter(spm_proto, Preprocessing()))
 
 
 def test_a_sentence_is_written_from_two_others(spm_proto: bytes) -> None:
