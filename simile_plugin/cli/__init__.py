@@ -22,8 +22,8 @@ from simile_plugin.files import InputError
 ORDER = (
     "doctor",
     "user-dir",
-    "binarize-pairs",
     "filter-pairs",
+    "binarize-pairs",
     "train-encoder",
     "eval-encoder",
     "fit-reward",

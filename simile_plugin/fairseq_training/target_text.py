@@ -30,7 +30,17 @@ def guess_post_process(symbols: Sequence[str]) -> str:
 
     Returns:
         "sentencepiece", "subword_nmt" or "none".
+
+    Raises:
+        InputError: for GPT-2's pieces, which a dictionary has as numbers: they are no text.
     """
+    numbers = sum(symbol.isdecimal() for symbol in symbols)
+    if 2 * numbers >= len(symbols):
+        raise InputError(
+            f"--risk-post-process: {numbers} of the {len(symbols)} entries of the target "
+            "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
+            "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
+        )
     marked = sum(SPACE_MARK in symbol for symbol in symbols)
     continued = sum(symbol.endswith(CONTINUATION) for symbol in symbols)
     few = max(1, len(symbols) // 100)  # a stray mark in a word vocabulary decides nothing

@@ -15,6 +15,7 @@ from simile_plugin.fairseq_training.target_text import (
     join_tokens,
     moses_detokenizer,
 )
+from simile_plugin.files import InputError
 
 
 def dictionary(*words):
@@ -81,6 +82,15 @@ def test_guess_post_process():
     assert guess_post_process(["w"] * 198 + ["odd@@"] * 2) == "subword_nmt"  # one in a hundred
     assert guess_post_process(["w"] * 199 + ["odd@@"]) == "none"
     assert guess_post_process(["\u2581a@@", "b"]) == "sentencepiece"  # as many of either
+
+
+def test_pieces_that_are_numbers():
+    few = ["<unk>", "a@@", "b", "1990", "7"]
+    assert guess_post_process(few) == "subword_nmt"
+    numbers = dictionary("13", "262", "11", "284", "290", "madeupword0000")
+    with pytest.raises(InputError, match="--risk-post-process: 5 of the 10 entries .* are numbers"):
+        TargetText(numbers)
+    assert TargetText(numbers, "none").post_process == "none"
 
 
 def test_target_text_drops_padding_eos_and_bos():
