@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 WIDTH, TALLEST, COLOURS = 1200, 16000, 64
-SECTION = re.compile(r'<details class="section" id="(\w+)"(?: open)?>')
+SECTION = re.compile(r'<details class="section" id="([\w-]+)"(?: open)?>')
 
 
 def with_open(page: str, names: list[str]) -> str:
