@@ -153,6 +153,22 @@ def test_multi30k(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few, MLE_EPOCHS="3", SRC="fr")) == ["mle", "bleu.1"]
 
 
+def test_multi30k_into_another_language(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    pair = {"SEEDS": "1", "REWARDS": "bleu", "SRC": "en", "TGT": "de"}
+    notes = recipe.run(**pair)
+    assert trainings(notes) == ["mle", "bleu.1"]
+    texts = [line for line in notes if line.startswith(("fairseq-", "simile|report"))]
+    assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
+    assert not list((tmp_path / "my work/captions").iterdir())  # they are English
+    for wrong, message in (
+        ({"TGT": "xx"}, "TGT: got 'xx', expected cs, de, en or fr"),
+        ({"SRC": "de"}, "TGT: got 'de', which is SRC, too"),
+        ({"ENCODER": ""}, "ENCODER: needed with TGT=de; recipes/encoder/bitext.sh en de makes one"),
+    ):
+        assert message in recipe.refused(**pair | wrong)
+
+
 def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
     recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
     learned.mkdir()

@@ -9,7 +9,9 @@
 #   WORK          work/multi30k in the repository: everything that is made
 #   ENCODER       a reward encoder's folder; default: recipes/encoder/run.sh makes one of the
 #                 paraphrases under SIMILE_DATA; where there are none, one of the captions is made
-#   SRC           de        source language: de, fr or cs (target: en)
+#   SRC           de        source language
+#   TGT           en        target language; both are of cs, de, en, fr. Another than en needs ENCODER, an
+#                           encoder of that language: recipes/encoder/bitext.sh makes one of any
 #   MLE_EPOCHS    12        epochs of MLE training
 #   RISK_UPDATES  600       updates of each risk training
 #   RISK_BATCH    30        sentences an update
@@ -28,6 +30,7 @@
 
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
+TGT=${TGT:-en}
 MLE_EPOCHS=${MLE_EPOCHS:-12}
 RISK_UPDATES=${RISK_UPDATES:-600}
 RISK_BATCH=${RISK_BATCH:-30}
@@ -38,6 +41,13 @@ SEEDS=${SEEDS:-1 2}
 HERE=$ROOT/recipes/multi30k
 
 no_arguments "$@"
+for name in SRC TGT; do
+    grep -q " task1/train\.${!name}\$" "$HERE/SHA256SUMS" ||
+        die "$name: got '${!name}', expected cs, de, en or fr"
+done
+[ "$SRC" != "$TGT" ] || die "TGT: got '$TGT', which is SRC, too"
+[ "$TGT" = en ] || [ -n "${ENCODER:-}" ] ||
+    die "ENCODER: needed with TGT=$TGT; recipes/encoder/bitext.sh $SRC $TGT makes one"
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -70,13 +80,14 @@ get() {
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.
 
-get_data() { # SRC
+get_data() { # SRC TGT
     local language number
-    for language in "$1" en; do
+    for language in "$@"; do
         get "task1/train.$language" "$WORK/raw/train.$language"
         get "task1/val.$language" "$WORK/raw/valid.$language"
         get "task1/test_2016_flickr.$language" "$WORK/raw/test.$language"
     done
+    [ "$2" = en ] || return 0 # no captions
     for number in 1 2 3 4 5; do
         get "task2/train.$number.en" "$WORK/captions/train.$number.en"
         gzip -nf "$WORK/captions/train.$number.en"
@@ -108,18 +119,18 @@ reward_encoder() {
     fi
 }
 
-segment() { # SRC
+segment() { # SRC TGT
     local split language
     python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size 5000 \
-        "$WORK/raw/train.$1" "$WORK/raw/train.en"
+        "$WORK/raw/train.$1" "$WORK/raw/train.$2"
     for split in train valid test; do
-        for language in "$1" en; do
+        for language in "$@"; do
             python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
                 <"$WORK/raw/$split.$language" >"$WORK/bpe/$split.$language"
         done
     done
     rm -rf "${WORK:?}/bin"
-    fairseq-preprocess -s "$1" -t en --joined-dictionary --destdir "$WORK/bin" --workers 2 \
+    fairseq-preprocess -s "$1" -t "$2" --joined-dictionary --destdir "$WORK/bin" --workers 2 \
         --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }
 
@@ -127,16 +138,16 @@ model=(--arch transformer --share-all-embeddings --dropout 0.3
     --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512
     --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256
     --decoder-ffn-embed-dim 512 --decoder-attention-heads 4)
-common=("$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir" --optimizer adam
+common=("$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" --optimizer adam
     --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple "${model[@]}")
 
-train_mle() { # SRC EPOCHS FLAGS...
+train_mle() { # SRC TGT EPOCHS FLAGS...
     threads_for 1
     begin "$WORK/mle" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
     logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
         --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 \
         --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
-        --max-epoch "$2" --log-interval 50 "${@:3}"
+        --max-epoch "$3" --log-interval 50 "${@:4}"
 }
 
 # train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
@@ -157,11 +168,11 @@ train_risk() {
 }
 
 translate_test() { # SYSTEM CHECKPOINT
-    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2"
+    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
-    PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t en --user-dir "$ROOT/user_dir" \
+    PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" \
         --path "$WORK/mle/checkpoint_best.pt" --gen-subset valid --beam 8 --nbest 8 \
         --remove-bpe sentencepiece --batch-size 50 >"$WORK/out/mle.nbest.new" 2>"$WORK/logs/nbest.log" ||
         die "fairseq-generate failed, see $WORK/logs/nbest.log"
@@ -189,21 +200,21 @@ report() {
     done
     # Systems of other n-best sizes, if nbest.sh has trained any.
     [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")
-    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
+    simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
         --compare-mt "$WORK/compare-mt" \
         --svg "$WORK/curves.svg" --out "$WORK/results.md" \
-        --html "$WORK/report.html" --title "Multi30k $SRC-en"
+        --html "$WORK/report.html" --title "Multi30k $SRC-$TGT"
 }
 
-say "Multi30k $SRC-en in $WORK"
-once data get_data "$SRC"
+say "Multi30k $SRC-$TGT in $WORK"
+once data get_data "$SRC" "$TGT"
 reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
 say "Segmenting and binarising the bitext"
-AFTER=data once bin segment "$SRC"
+AFTER=data once bin segment "$SRC" "$TGT"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
-AFTER=bin once mle train_mle "$SRC" "$MLE_EPOCHS" "${flags[@]}"
+AFTER=bin once mle train_mle "$SRC" "$TGT" "$MLE_EPOCHS" "${flags[@]}"
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt
 AFTER=mle once mle-nbest list_candidates
 
