@@ -157,19 +157,49 @@ def test_meteor_of_earlier_translations_is_left_out(tmp_path: Path) -> None:
 def test_a_variant_is_trained_again_when_what_decides_it_changes() -> None:
     """Flags of study.tsv, encoder and learned reward are words of the step, as `once` wants."""
     text = (RECIPE / "step.sh").read_text("utf-8")
-    found = re.search(r"\nstudy\)\n(.*?)\n    ;;", text, re.DOTALL)
-    assert found
-    stubs = "read_reward() { fitted=F; }; once() { printf '%s\\n' \"$@\"; }; RISK_FLAGS=R ENCODER=E"
-    for variant, flags in (("default", []), ("n16", ["--risk-candidates", "16"])):
-        command = f"{stubs} HERE={RECIPE}\n{found[1]}"
+    function = re.search(r"^read_variant\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
+    case = re.search(r"\nrisk \| study\)\n(.*?)\n    ;;", text, re.DOTALL)
+    assert function and case
+    stubs = 'read_reward() { fitted=F; }; once() { printf \'%s\\n\' "$@" "${SPLITS[*]}"; }'
+    settings = f"HERE={RECIPE} RISK_FLAGS=R ENCODER=E SPLITS=(valid test) step=$1"
+    for step, reward, flags in (
+        ("risk", "bleu", []),
+        ("risk", "bleu@n16", ["--risk-candidates", "16"]),
+        ("study", "bleu@n16", ["--risk-candidates", "16"]),
+    ):
+        command = f"{stubs}\n{settings}\n{function[0]}\n{case[1]}"
         done = subprocess.run(
-            ["bash", "-euc", command, "-", *("study", "multi30k-de", "bleu", variant, "1")],
+            ["bash", "-euc", command, "-", *(step, "multi30k-de", reward, "1")],
             capture_output=True,
             text=True,
             check=True,
         )
-        words = ["train_variant", "bleu", variant, "1", "R", "E/config.json", "F", *flags]
-        assert done.stdout.splitlines() == [f"study.bleu.{variant}.1", *words]
+        note, splits = ("study.", "valid") if step == "study" else ("", "valid test")
+        words = [f"{reward}.1", "R", "bleu", "1", "E/config.json", "F", *flags]
+        assert done.stdout.splitlines() == [f"{note}{reward}.1", "train_risk", *words, splits]
+    command = f'die() {{ echo "$*"; exit 1; }}\n{settings}\n{function[0]}\nread_variant bleu@n17'
+    done = subprocess.run(["bash", "-euc", command, "-", "risk"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.startswith("REWARD: got the variant 'n17', expected one of study.tsv: upd")
+
+
+def test_a_variant_is_compared_with_bleu_training_of_the_same_kind(tmp_path: Path) -> None:
+    systems = {name: system(name, 30, 0, 0, 1) for name in ("MLE", "BLEU", "LEARNED@N16", "HALF")}
+    systems["BLEU@N16"] = system("BLEU@N16", 31, 0, 0, 1)
+    rivals = {name: results.bleu_trained(systems, name) for name in systems}
+    assert rivals == {
+        "MLE": "BLEU",
+        "BLEU": "BLEU",
+        "HALF": "BLEU",
+        "LEARNED@N16": "BLEU@N16",
+        "BLEU@N16": "BLEU@N16",
+    }
+    assert results.semantic(systems) == ["LEARNED@N16", "HALF"]
+    table = results.difference_table(systems)
+    assert "| LEARNED@N16 - BLEU@N16 |" in table and "| LEARNED@N16 - BLEU |" not in table
+    assert "| BLEU@N16 - MLE |" in table and "BLEU@N16 - BLEU" not in table
+    del systems["BLEU@N16"], systems["BLEU"]
+    assert results.bleu_trained(systems, "HALF") == ""
 
 
 def test_sets_share_no_line() -> None:
@@ -221,7 +251,7 @@ def test_configurations_are_whole(name: str) -> None:
         (["mle", "fr"], {}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoe"),
         (["risk", "tatoeba-de"], {}, "risk: got 1 arguments, expected 3"),
         (["mle", "tatoeba-de"], {"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu tiny"),
-        (["study", "tatoeba-de", "bleu"], {}, "study: got 2 arguments, expected 4"),
+        (["study", "tatoeba-de", "bleu"], {}, "study: got 2 arguments, expected 3"),
         (["data", "tatoeba-de"], {"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the"),
     ],
 )
@@ -242,7 +272,7 @@ def test_wrong_steps_are_one_line(
 
 def test_the_studys_flags_are_flags_of_the_criterion() -> None:
     rows = [line.split("\t") for line in (RECIPE / "study.tsv").read_text().splitlines()][1:]
-    assert rows[0] == ["default", ""] and len({row[0] for row in rows}) == len(rows)
+    assert len({row[0] for row in rows}) == len(rows)
     known = {flag(name) for name in RiskSettings.__dataclass_fields__} | {
         *("--risk-credit", "--lr", "--max-update", "--total-num-update")
     }

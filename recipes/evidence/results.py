@@ -58,15 +58,20 @@ def against(system: System, judge: str, baseline: str) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def above(system: System, judge: str) -> bool:
-    """Better than what was trained on BLEU, at the p-value of the goals."""
-    difference, p_value = against(system, judge, "BLEU")
-    return difference > 0 and p_value < SIGNIFICANT
+def semantic(systems: dict[str, System]) -> list[str]:
+    """The rewards that see meaning, with any variant of their training (REWARD@VARIANT)."""
+    return [name for name in systems if name.partition("@")[0] in SEMANTIC]
+
+
+def bleu_trained(systems: dict[str, System], name: str) -> str:
+    """What was trained on BLEU as this system was, or else without a variant; "" for none."""
+    _, at, variant = name.partition("@")
+    return next((one for one in (f"BLEU{at}{variant}", "BLEU") if one in systems), "")
 
 
 def best_on_validation(systems: dict[str, System]) -> str:
     """The semantic reward with the highest mean of the other judges on validation."""
-    names = [name for name in SEMANTIC if name in systems]
+    names = semantic(systems)
     keys = [key for key in OTHER_JUDGES if key in judges(systems)]
     return max(
         names,
@@ -98,13 +103,14 @@ def difference_table(systems: dict[str, System]) -> str:
     """Every system against MLE and against what was trained on BLEU."""
     columns = judges(systems)
     rows = [["Difference", *columns.values()]]
-    for baseline in ("MLE", "BLEU"):
-        for name, system in systems.items():
-            if name in ("MLE", baseline) or baseline not in systems:
-                continue
-            tests = (against(system, key, baseline) for key in columns)
-            cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
-            rows.append([f"{name} - {baseline}", *cells])
+    pairs = [(name, "MLE") for name in systems]
+    pairs += [(name, bleu_trained(systems, name)) for name in systems]
+    for name, baseline in pairs:
+        if name in ("MLE", baseline) or not baseline:
+            continue
+        tests = (against(systems[name], key, baseline) for key in columns)
+        cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
+        rows.append([f"{name} - {baseline}", *cells])
     return markdown_table(rows)
 
 
@@ -114,9 +120,9 @@ def goals_of(systems: dict[str, System], name: str) -> dict[str, str]:
     signs = system["signs"]
     found = {}
     for key, judge in judges(systems).items():
-        difference, p_value = against(system, key, "BLEU")
+        difference, p_value = against(system, key, bleu_trained(systems, name))
         found[f"{judge} above BLEU-trained"] = verdict(
-            above(system, key), f"{difference:+.2f}, p {p_value:.3f}"
+            difference > 0 and p_value < SIGNIFICANT, f"{difference:+.2f}, p {p_value:.3f}"
         )
     gain, _ = against(system, "bleu", "MLE")
     length, repeated = signs["length_ratio"], signs["repeated"]
@@ -142,8 +148,8 @@ def goal_table(folders: dict[str, Path]) -> str:
         chosen = best_on_validation(read_systems(folder, "valid"))
         for split in TEST_SETS:
             systems = read_systems(folder, split)
-            for name in SEMANTIC:
-                if name in systems and "BLEU" in systems:
+            for name in semantic(systems):
+                if bleu_trained(systems, name):
                     goals = goals_of(systems, name)
                     mark = " (best)" if name == chosen else ""
                     found.append(([corpus, split, name + mark], goals))

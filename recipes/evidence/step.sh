@@ -12,12 +12,12 @@
 #
 # and, beside the workflow, the study of settings on validation:
 #
-#   recipes/evidence/step.sh study CORPUS REWARD VARIANT SEED   a risk training with flags of study.tsv
+#   recipes/evidence/step.sh study CORPUS REWARD SEED           as risk, translated on validation only
 #   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
 #
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
-# more-mle, the control: as many updates of likelihood alone. REWARDS, SEEDS and CORPORA are lists,
-# such as "bleu learned" "1 2 3".
+# more-mle, the control: as many updates of likelihood alone. REWARD@VARIANT adds the flags of a
+# variant of study.tsv. REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder of the corpora of corpora.tsv
@@ -49,8 +49,7 @@ wanted() {
 case $step in
 rewards) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;
-risk | report | estimate | study-table) wanted 4 "$@" ;;
-study) wanted 5 "$@" ;;
+risk | report | estimate | study | study-table) wanted 4 "$@" ;;
 *) die "got step '$step', see --help" ;;
 esac
 # rows: split, text and lines of this corpus in corpora.tsv.
@@ -161,6 +160,17 @@ train_mle() { # FLAGS-FILE GIVEN
     translate_splits mle checkpoint_best.pt
 }
 
+# read_variant REWARD[@VARIANT]: set reward_name to REWARD, and the array variant to its flags.
+read_variant() {
+    local name=${1#*@} names
+    reward_name=${1%%@*} variant=()
+    [ "$name" != "$1" ] || return 0
+    names=$(tail -n +2 "$HERE/study.tsv" | cut -f1)
+    grep -qxF "$name" <<<"$names" ||
+        die "REWARD: got the variant '$name', expected one of study.tsv:" "$(xargs <<<"$names")"
+    read -ra variant < <(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$HERE/study.tsv")
+}
+
 train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
     local bin reward fitted control=() read_files=("$5" "$6") # what others trained is not gone on with
     read_reward "$3"
@@ -171,22 +181,17 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
     translate_splits "$1" checkpoint_last.pt
 }
 
-train_variant() { # REWARD VARIANT SEED FLAGS-FILE ENCODER-CONFIG LEARNED-JSON MORE-FLAGS...
-    SPLITS=(valid)
-    train_risk "study/$1.$2.$3" "$4" "$1" "$3" "${@:5}"
-}
-
 study_table() { # REWARD SEEDS
     local variant seed files baseline=MLE systems=(--sys "MLE=$WORK/out/valid/mle.txt")
-    while read -r variant; do
+    for variant in "" $(tail -n +2 "$HERE/study.tsv" | cut -f1); do
         files=''
         for seed in $2; do
-            [ -e "$WORK/out/valid/study/$1.$variant.$seed.txt" ] || continue 2
-            files+=,$WORK/out/valid/study/$1.$variant.$seed.txt
+            [ -e "$WORK/out/valid/$1${variant:+@$variant}.$seed.txt" ] || continue 2
+            files+=,$WORK/out/valid/$1${variant:+@$variant}.$seed.txt
         done
-        systems+=(--sys "$variant=${files#,}")
-        [ "$variant" != default ] || baseline=MLE,default
-    done < <(tail -n +2 "$HERE/study.tsv" | cut -f1)
+        systems+=(--sys "${variant:-default}=${files#,}")
+        [ -n "$variant" ] || baseline=MLE,default
+    done
     mkdir -p "$WORK/results"
     simile report --ref "$WORK/raw/valid.en" --src "$WORK/raw/valid.$SRC" --encoder "$JUDGE" \
         "${systems[@]}" --baseline "$baseline" --only results,gaming --out "$WORK/results/study.md"
@@ -231,24 +236,25 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags files logs=() folders=() results=$WORK/results
+    local split reward seed flags files logs=() folders=() baselines=MLE results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
         files=''
         for seed in $2; do files+=,$WORK/logs/$reward.$seed.log; done
+        [ "${reward%%@*}" != bleu ] || baselines+=,${reward^^}
         # Its costs are those of one candidate.
-        [ "$reward" = more-mle ] || logs+=(--log "${reward^^}=${files#,}")
+        [ "${reward%%@*}" = more-mle ] || logs+=(--log "${reward^^}=${files#,}")
     done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")
         simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
-            "${flags[@]}" "${RESAMPLES[@]}" --only results,gaming --json >"$results/$split.json"
+            "${flags[@]}" --baseline "$baselines" "${RESAMPLES[@]}" --only results,gaming --json >"$results/$split.json"
     done
     mapfile -t flags < <(systems "test" "$1" "$2")
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
-        "${flags[@]}" "${RESAMPLES[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        "${flags[@]}" --baseline "$baselines" "${RESAMPLES[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
         --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
 }
 
@@ -266,16 +272,12 @@ rewards) make_rewards ;;
 data) once data get_data "$(rows)" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
 mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
-risk)
-    read_reward "$3" # of another learned reward only what trained on it is repeated
-    AFTER=mle once "$3.$4" train_risk "$3.$4" "$RISK_FLAGS" "$3" "$4" "$ENCODER/config.json" \
-        "$fitted"
-    ;;
-study)
-    grep -q "^$4"$'\t' "$HERE/study.tsv" || die "study: got VARIANT '$4', expected one of study.tsv"
-    read_reward "$3"
-    read -ra variant < <(awk -F '\t' -v name="$4" '$1 == name { print $2 }' "$HERE/study.tsv")
-    AFTER=mle once "study.$3.$4.$5" train_variant "$3" "$4" "$5" "$RISK_FLAGS" \
+risk | study)
+    note=$3.$4
+    [ "$step" = risk ] || SPLITS=(valid) note=study.$3.$4
+    read_variant "$3"
+    read_reward "$reward_name" # of another learned reward only what trained on it is repeated
+    AFTER=mle once "$note" train_risk "$3.$4" "$RISK_FLAGS" "$reward_name" "$4" \
         "$ENCODER/config.json" "$fitted" "${variant[@]}"
     ;;
 study-table) study_table "$3" "$4" ;;

@@ -68,9 +68,14 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
         assert f"## tatoeba-de, {split}" in table
     assert "| SIMILE - BLEU |" in table and "SIMILE (best)" in table
     assert (work / "results" / "report.html").stat().st_size > 10_000
-    step("study", "tatoeba-de", "simile", "token", "1")
+    step("study", "tatoeba-de", "simile@token", "1")
     step("study-table", "tatoeba-de", "simile", "1")
-    assert "| token |" in (work / "results" / "study.md").read_text()
+    study = (work / "results" / "study.md").read_text()
+    assert "| token |" in study and "| default |" in study  # which `risk` has trained
+    assert not (work / "out" / "test" / "simile@token.1.txt").exists()
+    step("risk", "tatoeba-de", "simile@token", "1")
+    step("report", "tatoeba-de", "bleu simile@token", "1")
+    assert "| tatoeba-de | heldout | SIMILE@TOKEN (best) |" in step("table", "tatoeba-de")
     # the dictionary and the segmentation of an MLE model that is there already
     variables |= {"GIVEN": str(work), "WORK": str(tmp_path / "other")}
     step("data", "tatoeba-de")
