@@ -84,6 +84,15 @@ def test_documents_are_cut_into_slices_that_overlap_and_queries_are_not(tokenize
     assert [qa.target(Question("1", "a", "b", ()), piece) for piece in found] == [(0, 0)] * 3
 
 
+@pytest.mark.parametrize("answer", ["w3 w4 ", "w3 w4", " w3 w4 "])
+def test_white_space_at_an_answers_edges_is_no_tokens(tokenizer, answer: str) -> None:
+    document = "w1 w2 w3 w4 "
+    asked = Question("1", "alpha", document, (answer,), document.index(answer))
+    (piece,) = qa.slices(tokenizer, asked, longest=14, overlap=3)
+    # [CLS] alpha [SEP] w1 w2 w3 w4 [SEP]
+    assert qa.target(asked, piece) == (5, 6)
+
+
 def test_queries_that_leave_no_room_are_refused(tokenizer) -> None:
     question = Question("q7", numbered(0, 9), numbered(0, 20))
     with pytest.raises(InputError, match="question q7: the query has 9 tokens; expected less than"):
@@ -174,6 +183,83 @@ def test_a_model_learns_to_find(
     assert right / 60 == pytest.approx(float(line.split("exact ")[1].split(",")[0]) / 100, abs=0.01)
 
 
+def test_only_the_same_training_goes_on(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        write_questions(tmp_path / name, 6, seed)
+    output, other = tmp_path / "qa", tmp_path / "bert"
+    other.symlink_to(model_folder)
+
+    def train(*changed: str, squad: str = "a", model: Path = model_folder) -> str:
+        flags = "--longest 40 --overlap 8 --batch-size 4 --epochs 1".split()
+        files = [str(model), "--squad", str(tmp_path / squad), "--output", str(output)]
+        status = qa.main(["train", *files, *flags, *changed])
+        error = capsys.readouterr().err
+        assert status == 2 * error.startswith("qa.py: error: ")
+        return error
+
+    train()
+    trained = (output / "model.safetensors").read_bytes()
+    begun = f"qa.py: error: --output: the training in {output} was begun with "
+    for error, flag in (
+        (train(squad="b"), "--squad sha256 "),
+        (train(model=other), f"MODEL {model_folder}, got {other}; give the same, or name"),
+        (train("--seed", "2"), "--seed 1, got 2; give the same, or name another folder"),
+        (train("--overlap", "7"), "--overlap 8, got 7"),
+        (train("--batch-size", "2"), "--batch-size 4, got 2"),
+        (train("--learning-rate", "0.5"), "--learning-rate 2e-05, got 0.5"),
+    ):
+        assert error.startswith(begun + flag) and error.count("\n") == 1
+    assert (output / "model.safetensors").read_bytes() == trained
+    train("--epochs", "2")
+    assert (output / "model.safetensors").read_bytes() != trained
+    (output / "training.json").unlink()
+    assert f"--output: {output} has checkpoints and no training.json" in train()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--batch-size", "-1"], "--batch-size: got -1, expected at least 1"),
+        (["--overlap", "-5"], "--overlap: got -5, expected at least 0"),
+        (["--longest", "0"], "--longest: got 0, expected at least 1"),
+        (["--longest", "41"], "--longest: got 41, expected at most the model's 40"),
+        (["--epochs", "-1"], "--epochs: got -1, expected a number above 0"),
+        (["--learning-rate", "nan"], "--learning-rate: got nan, expected a number above 0"),
+        (["--seed", "-1"], "--seed: got -1, expected 0 to 4294967295"),
+    ],
+)
+def test_numbers_that_cannot_be_meant(
+    flags: list[str],
+    message: str,
+    model_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    for step in ("train", "predict"):
+        assert qa.main([step, str(model_folder), *files, *flags]) == 2
+        assert capsys.readouterr().err == f"qa.py: error: {message}\n"
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("config", [None, "{}", '{"model_type": "none of them"}', "{"])
+def test_folders_that_are_no_model(
+    config: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    (tmp_path / "model").mkdir()
+    if config is not None:
+        (tmp_path / "model" / "config.json").write_text(config)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    assert qa.main(["train", str(tmp_path / "model"), *files]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"qa.py: error: MODEL: {tmp_path}/model cannot be loaded: ")
+    assert error.count("\n") == 1
+
+
 def test_bad_input_is_one_line(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,6 +301,23 @@ def test_planted_verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert [(q.query, q.answers) for q in asked] == [
             (f"said {book} {v}", (f"told {book} {v}",)) for v in (1, 2, 3)
         ]
+
+
+def test_what_the_document_says_once_more_is_not_asked_about() -> None:
+    verses = [("one", "he said"), ("two", "she paid"), ("three", "he said so"), ("four", "amen")]
+    for present in (True, False):
+        for seed in range(20):
+            rng = random.Random(seed)
+            asked = [q for _, q in plant.chapter_questions({"Book 1": verses}, present, rng)]
+            assert [q.query for q in asked] == ["two", "three", "four"]
+            for question in asked:
+                answer = dict(verses)[question.query]
+                assert question.document.count(answer) == len(question.answers or ())
+    # Two of 21 lines have the same rewrite: in setup 2 it stays where it is taken out.
+    rows = [[f"text {i}", "amen" if i < 2 else f"rewrite {i} of it"] for i in range(21)]
+    for present in (True, False):
+        numbers = [n for n, _ in plant.rewrite_questions(rows, present, random.Random(1))]
+        assert numbers[-19:] == [*range(2, 21)]
 
 
 @pytest.mark.parametrize(

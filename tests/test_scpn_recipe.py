@@ -26,7 +26,14 @@ def test_a_tree_without_its_words_and_its_template_by_hand() -> None:
     assert read_tree(RAIN).template == "(S (PP) (,) (NP) (VP))"
 
 
-@pytest.mark.parametrize("line", [f"( {SLEPT})", f"(TOP {SLEPT})", SLEPT.replace(" ", "  ")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"({root} {SLEPT})" for root in ("", "TOP", "S1", "VROOT")),
+        SLEPT.replace(" ", "  "),
+        SLEPT.replace("slept", "1\u00a01/2\u2028"),
+    ],
+)
 def test_other_parsers_roots_and_spaces(line: str) -> None:
     assert read_tree(line) == read_tree(SLEPT)
 
@@ -150,6 +157,28 @@ def test_bad_input_is_one_line(
     assert scpn.main(["prepare", str(tmp_path / "d"), *map(str, files.values())]) == 2
     said = capsys.readouterr().err
     assert said.startswith("scpn.py: error: " + error.format(**files)) and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "count", "bound"),
+    [
+        ([chr(0x4E00 + i) for i in range(90)], 50, r"at least \d+"),
+        (["he slept in rain"] * 60, 500, r"at most \d+"),
+    ],
+)
+def test_a_vocabulary_that_the_sentences_cannot_have(
+    texts: list[str], count: int, bound: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p").write_text("".join(f"{text}\t{text}\n" for text in texts))
+    (tmp_path / "t").write_text(f"{SLEPT}\t{RAIN}\n" * len(texts))
+    flags = ["--test", "5", "--valid", "5", "--vocabulary", str(count)]
+    files = [str(tmp_path / name) for name in ("d", "p", "t")]
+    assert scpn.main(["prepare", *files, *flags]) == 2
+    said = capsys.readouterr().err
+    found = re.search(rf"--vocabulary \(VOCABULARY of run.sh\): got {count} .*{bound}", said)
+    assert found and said.count("\n") == 1
+    flags[-1] = found[0].split()[-1]
+    assert scpn.main(["prepare", *files, *flags]) == 0
 
 
 def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ chapters: FILE is a table of verses (id "Book 1:2", then a column a version, nam
 verse of one version is the query, its chapter in the other one the document. rewrites: a line has
 a sentence and other people's rewrites of it, by TABs: the sentence is the query, one rewrite stands
 among those of other lines, and two sentences each are joined to one, so that the answer is a part
-of a sentence. Of every third question the answer is taken out of the document (setup 2).
+of a sentence. Of every third question the answer is taken out of the document (setup 2). What the
+document says once more, as a verse that repeats, is not asked about.
 
 PREFIX.dev.json is to tune on, PREFIX.test.json to test on; their queries share no book and no line
 (of rewrites, documents of both are put together from all lines). With --present no answer is taken
@@ -63,11 +64,14 @@ def chapter_questions(
             text, answer = verses[place]
             missing = not present and rng.randrange(MISSING) == 0
             rest = [verse for i, (_, verse) in enumerate(verses) if i != place or not missing]
+            document = "\n".join(rest)
+            if document.count(answer) != (not missing):
+                continue
             name = f"{chapter}:{place}{':missing' if missing else ''}"
             answers = () if missing else (answer,)
             yield (
                 numbers[chapter.rpartition(" ")[0]],
-                Question(name, text, "\n".join(rest), answers),
+                Question(name, text, document, answers),
             )
 
 
@@ -84,6 +88,8 @@ def rewrite_questions(
             parts[rng.randrange(OTHERS)] = answer
         pairs = zip(parts[::2], parts[1::2], strict=True)
         document = " ".join(f"{one}, and {other}." for one, other in pairs)
+        if document.count(answer) != (not missing):
+            continue
         yield number, Question(str(number), text, document, () if missing else (answer,))
 
 

@@ -7,13 +7,16 @@ As in the paper's sections 3 and 4: query and document are one input; a document
 cut into slices that overlap by 128 tokens, the query never; a span's score is the sum of its first
 token's and its last token's logits. A slice that does not hold the answer has the tokenizer's
 [CLS] for span. In setup 2 the score of "it is missing" is the least that a slice gives it. The
-defaults are the paper's. The same training again goes on where it was stopped.
+defaults are the paper's. The same training again goes on where it was stopped; another one into its
+folder is refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +27,13 @@ import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.evaluation import Question, Span, evaluate_finding, read_squad, squad
-from simile_plugin.files import InputError, Progress, atomic_write, refuse_overwriting_input
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    atomic_write,
+    read_bytes,
+    refuse_overwriting_input,
+)
 from simile_plugin.hugging_face import last_checkpoint
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
@@ -32,6 +41,7 @@ LEARNING_RATE = {1: 3e-5, 2: 2e-5}
 EPOCHS = 2
 LONGEST_INPUT = 512  # tokens
 OVERLAP = 128  # tokens that two slices share
+TRAINING = "training.json"  # of a trained folder: what decides its model, but for the epochs
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,9 @@ def target(question: Question, piece: Slice) -> tuple[int, int]:
     if not question.answers:
         return piece.cls, piece.cls
     assert question.start is not None
-    start, end = question.start, question.start + len(question.answers[0])
+    text = question.answers[0]  # white space at its edges is no token's
+    start = question.start + len(text) - len(text.lstrip())
+    end = question.start + len(text.rstrip())
     inside = [
         token
         for token, place in enumerate(piece.places)
@@ -137,29 +149,29 @@ def merge(
 
 def train(args: argparse.Namespace) -> None:
     """Fine-tune a model; the folder then has model and tokenizer."""
-    from transformers import (
-        AutoModelForQuestionAnswering,
-        DataCollatorWithPadding,
-        Trainer,
-        TrainingArguments,
-        set_seed,
-    )
+    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
     questions = read_questions(args)
-    tokenizer = open_tokenizer(args)
+    args.batch_size = args.batch_size or BATCH_SIZE[args.setup]
+    args.learning_rate = args.learning_rate or LEARNING_RATE[args.setup]
+    training = training_of(args)
+    checkpoint = begun(Path(args.output), training)
+    tokenizer, model = load(args)
     examples = []
     for question in questions:
         for piece in slices(tokenizer, question, args.longest, args.overlap):
             first, last = target(question, piece)
             examples.append(piece.inputs | {"start_positions": first, "end_positions": last})
-    set_seed(args.seed)
-    model = AutoModelForQuestionAnswering.from_pretrained(args.model)
+    if checkpoint is None:
+        Path(args.output).mkdir(exist_ok=True)
+        with atomic_write(Path(args.output) / TRAINING) as stream:
+            json.dump(training, stream, indent=1)
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
             args.output,
-            per_device_train_batch_size=args.batch_size or BATCH_SIZE[args.setup],
-            learning_rate=args.learning_rate or LEARNING_RATE[args.setup],
+            per_device_train_batch_size=args.batch_size,
+            learning_rate=args.learning_rate,
             num_train_epochs=args.epochs,
             save_total_limit=1,
             seed=args.seed,
@@ -169,18 +181,48 @@ def train(args: argparse.Namespace) -> None:
         data_collator=DataCollatorWithPadding(tokenizer),
         train_dataset=examples,
     )
-    trainer.train(resume_from_checkpoint=last_checkpoint(Path(args.output)))
+    trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model(args.output)
+
+
+def training_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides the model that comes out, but for the epochs; the flags by their names."""
+    named = ("model", "setup", "longest", "overlap", "batch_size", "learning_rate", "seed")
+    content = hashlib.sha256(read_bytes(args.squad, "--squad")).hexdigest()
+    return {"squad": f"sha256 {content}"} | {name: getattr(args, name) for name in named}
+
+
+def begun(folder: Path, training: dict[str, Any]) -> str | None:
+    """The checkpoint that a training goes on from; None if nothing was begun.
+
+    Raises:
+        InputError: where another training was begun, naming the flag.
+    """
+    last = last_checkpoint(folder)
+    if last is None:
+        return None
+    if not (folder / TRAINING).is_file():
+        raise InputError(
+            f"--output: {folder} has checkpoints and no {TRAINING} that says of what; name another "
+            "folder"
+        )
+    theirs = json.loads((folder / TRAINING).read_bytes())
+    for name, value in training.items():
+        if theirs.get(name) != value:
+            flag = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"--output: the training in {folder} was begun with {flag} {theirs.get(name)}, got "
+                f"{value}; give the same, or name another folder"
+            )
+    return last
 
 
 def predict(args: argparse.Namespace) -> None:
     """Find the span of each question, write it in SQuAD's layout, print how good they are."""
-    from transformers import AutoModelForQuestionAnswering
-
     questions = read_questions(args)
-    tokenizer = open_tokenizer(args)
+    tokenizer, model = load(args)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForQuestionAnswering.from_pretrained(args.model).to(device).eval()
+    model.to(device).eval()
     found = []
     with Progress(len(questions), " questions") as bar, torch.inference_mode():
         for question in questions:
@@ -231,14 +273,47 @@ def read_questions(args: argparse.Namespace) -> list[Question]:
     return questions
 
 
-def open_tokenizer(args: argparse.Namespace) -> Any:
-    """The model's tokenizer, which has to say where in a text its tokens are."""
-    from transformers import AutoTokenizer
+def load(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The tokenizer, which has to say where in a text its tokens are, and the model.
 
-    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    Raises:
+        InputError: where there is none, or --longest is more than it can read.
+    """
+    from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, set_seed
+
+    config, tokenizer = (loaded(kind, args.model) for kind in (AutoConfig, AutoTokenizer))
+    most = getattr(config, "max_position_embeddings", None)
+    if most is not None and args.longest > most:
+        raise InputError(f"--longest: got {args.longest}, expected at most the model's {most}")
     if not tokenizer.is_fast:
         raise InputError(f"MODEL: {args.model} has no fast tokenizer, which knows tokens' places")
-    return tokenizer
+    set_seed(args.seed)  # a head that the model lacks is drawn
+    return tokenizer, loaded(AutoModelForQuestionAnswering, args.model)
+
+
+def loaded(kind: Any, model: str) -> Any:
+    """What transformers makes of a folder or name; InputError with its first sentence."""
+    try:
+        return kind.from_pretrained(model)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split()).partition(". ")[0][:300]
+        raise InputError(f"MODEL: {model} cannot be loaded: {reason}") from error
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Raise InputError for a number that a flag cannot mean."""
+    for flag, value, least in (
+        ("--longest", args.longest, 1),
+        ("--overlap", args.overlap, 0),
+        ("--batch-size", args.batch_size, 1),
+    ):
+        if value is not None and value < least:
+            raise InputError(f"{flag}: got {value}, expected at least {least}")
+    for flag, value in (("--learning-rate", args.learning_rate), ("--epochs", args.epochs)):
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{flag}: got {value:g}, expected a number above 0")
+    if not 0 <= args.seed < 2**32:
+        raise InputError(f"--seed: got {args.seed}, expected 0 to {2**32 - 1}")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -260,6 +335,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
     try:
+        check_numbers(args)
         check_output(args)
         (train if args.step == "train" else predict)(args)
     except (InputError, OSError) as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from simile_plugin.files import InputError
 
-ROOTS = ("", "ROOT", "TOP")  # a node that only holds the tree
+ROOTS = ("", "ROOT", "TOP", "S1", "VROOT")  # a node that only holds the tree
 DEEPEST = 200  # brackets that are open at once: more are no sentence's
 
 
@@ -40,7 +40,9 @@ def read_tree(line: str) -> Tree:
     Raises:
         InputError: what was found in which column, and what was expected there.
     """
-    tokens = [(found[0], found.start() + 1) for found in re.finditer(r"[()]|[^\s()]+", line)]
+    # A no-break space is part of a word.
+    found = re.finditer(r"[()]|[^ \t\r\n()]+", line)
+    tokens = [(one[0], one.start() + 1) for one in found]
     depth = 0
     for token, column in tokens:
         depth += {"(": 1, ")": -1}.get(token, 0)

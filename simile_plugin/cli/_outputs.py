@@ -9,8 +9,10 @@ from pathlib import Path
 from simile_plugin.files import InputError, refuse_overwriting_input
 
 
-def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) -> None:
-    """Find out before the work whether files or folders can be written: flag -> path."""
+def check_outputs(
+    outputs: dict[str, str | None], inputs: Sequence[str | None], folders: bool = False
+) -> None:
+    """Find out before the work whether files, or folders, can be written: flag -> path."""
     written: dict[str, str] = {}
     for flag, path in outputs.items():
         if not path:
@@ -19,4 +21,6 @@ def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) 
             raise InputError(f"{flag}: {path} is what {other} writes; name another place")
         if not Path(path).parent.is_dir():
             raise InputError(f"{flag}: no folder for {path}; make it first")
+        if not folders and Path(path).is_dir():
+            raise InputError(f"{flag}: {path} is a folder, expected a file; name one")
         refuse_overwriting_input(path, [name for name in inputs if name], flag)

@@ -12,17 +12,20 @@ from simile_plugin.files import InputError
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Question, Span
 
-HELP = "find the paraphrase of a query in a document: the best span of words, exact and fast"
+HELP = "find the paraphrase of a query in a document: the best span of words"
 
 DESCRIPTION = """\
 Paraphrase span detection without training data of the task. Of each query the span of the document
-whose cosine with it is highest, among all spans of at most --longest words:
-  span      every span; exact for averages of pieces or words, other encoders read windows
+whose cosine with it is highest, of at most --longest words:
+  span      every span, exact and fast, of encoders of kind sp or word with --split-punctuation, the
+            default. Others read windows: all of up to 10 words, then widths that grow by a fifth,
+            at starts that move by a tenth of the width
   sentence  the best sentence, by the same cosine
   tfidf     the best sentence, by tf-idf of character 2- to 4-grams within words
 A span that scores below --threshold says that the document does not hold the query; --tune chooses
-the threshold with the highest F1 on a file that knows the answers. In scripts without spaces a word
-of a span is what stands between two marks; exact match and F1 count letters there.
+the threshold with the highest F1 on a file that knows the answers. A query, or a document, of which
+no token is known is missing, too. In scripts without spaces a word of a span is what stands between
+two marks; exact match and F1 count letters there.
 
 Queries are lines of --queries, each looked for in every file of --documents; or questions in the
 layout of SQuAD (--squad: context, question, answers, is_impossible). Where the answers are known,
@@ -74,11 +77,11 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.statistics import without_nan
 
     _check(args)
-    titles: dict[str, str] = {}
+    names: dict[str, str] = {}
     if args.squad:
         questions = read_squad(args.squad, "--squad")
     else:
-        questions, titles = _texts(args)
+        questions, names = _texts(args)
     dev = _dev(args.tune) if args.tune else []
     encoder = load_encoder(args.encoder, usable_device(args.device))
     report: dict[str, Any] = {"encoder": encoder.fingerprint, "methods": {}}
@@ -89,15 +92,15 @@ def run(args: argparse.Namespace) -> int:
     first, threshold = answers[args.method[0]]
     if args.output:
         with atomic_write(args.output) as stream:
-            json.dump(squad(questions, first, threshold, titles or None), stream, indent=1)
+            json.dump(squad(questions, first, threshold, names), stream, indent=1)
     if args.json:
         if not known:
-            report["found"] = _rows(questions, first, threshold, titles)
+            report["found"] = _rows(questions, first, threshold, names)
         print(json.dumps(without_nan(report), indent=2))
     elif known:
         _print(report, len(questions) - len(known))
     else:
-        _lines(questions, first, threshold, titles)
+        _lines(questions, first, threshold, names)
     return 0
 
 
@@ -115,25 +118,28 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _texts(args: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:
-    """Every query in every document, and the files' names by their text."""
-    from simile_plugin.evaluation import Question
-    from simile_plugin.files import read_lines
+    """Every query in every document, and the document's file by the id of the question.
 
-    queries = [line for line in read_lines(args.queries, "--queries") if line.strip()]
+    An id is the line of the query and the file.
+    """
+    from simile_plugin.evaluation import Question
+    from simile_plugin.files import read_lines, refuse_twice
+
+    lines = enumerate(read_lines(args.queries, "--queries"), start=1)
+    queries = [(number, line) for number, line in lines if line.strip()]
     if not queries:
         raise InputError(f"--queries: {args.queries}: has no text; expected a query a line")
+    refuse_twice(args.documents, "--documents")
     documents: dict[str, str] = {}
     for path in args.documents:
-        text = "\n".join(read_lines(path, "--documents"))
-        if not text.strip():
+        documents[path] = "\n".join(read_lines(path, "--documents"))
+        if not documents[path].strip():
             raise InputError(f"--documents: {path}: has no text")
-        documents.setdefault(text, path)
-    questions = [
-        Question(f"{number}:{name}", query, text)
-        for number, query in enumerate(queries, start=1)
-        for text, name in documents.items()
-    ]
-    return questions, documents
+    asked = {
+        f"{number}:{path}": (query, path) for number, query in queries for path in args.documents
+    }
+    questions = [Question(name, query, documents[path]) for name, (query, path) in asked.items()]
+    return questions, {name: path for name, (_, path) in asked.items()}
 
 
 def _dev(path: str) -> list[Question]:
@@ -209,7 +215,7 @@ def _print(report: dict[str, Any], unknown: int) -> None:
 
 
 def _rows(
-    questions: list[Question], found: list[Span], threshold: float, titles: dict[str, str]
+    questions: list[Question], found: list[Span], threshold: float, names: dict[str, str]
 ) -> list[dict[str, Any]]:
     """What was found, an object a question, in their order; its text is empty where it is missing.
 
@@ -217,27 +223,29 @@ def _rows(
     """
     rows = []
     for question, span in zip(questions, found, strict=True):
-        missing = span.score < threshold
-        text = "" if missing else question.document[span.start : span.end]
-        name = titles.get(question.document, question.id)
-        row = {"query": question.query, "document": name, "missing": missing}
+        text = span.text(question.document, threshold)
+        name = names.get(question.id, question.id)
+        row = {"query": question.query, "document": name, "missing": not text}
         rows.append(row | {"score": span.score, "start": span.start, "text": text})
     return rows
 
 
 def _lines(
-    questions: list[Question], found: list[Span], threshold: float, titles: dict[str, str]
+    questions: list[Question], found: list[Span], threshold: float, names: dict[str, str]
 ) -> None:
     """A line a question: score, document, first character, text; the best documents first."""
-    asked: dict[str, list[tuple[Question, Span]]] = {}
+    asked: dict[tuple[str, str], list[tuple[Question, Span]]] = {}
     for question, span in zip(questions, found, strict=True):
-        asked.setdefault(question.query, []).append((question, span))
-    for query, pairs in asked.items():
+        line = question.id.partition(":")[0] if names else ""  # a query may stand on several
+        asked.setdefault((line, question.query), []).append((question, span))
+    for (_, query), pairs in asked.items():
         print(query)
-        there = [pair for pair in pairs if pair[1].score >= threshold]
+        there = [pair for pair in pairs if pair[1].text(pair[0].document, threshold)]
         for question, span in sorted(there, key=lambda pair: -pair[1].score):
-            text = " ".join(question.document[span.start : span.end].split())
-            name = titles.get(question.document, question.id)
+            text = " ".join(span.text(question.document).split())
+            name = names.get(question.id, question.id)
             print(f"  {span.score:.3f}\t{name}:{span.start}\t{text}")
-        if not there:
+        if all(span.start == span.end for _, span in pairs):
+            print("  no known token")
+        elif not there:
             print("  not found")

@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.files import Progress, check_replaceable, read_lines
     from simile_plugin.reward import REWARD, save_learned
 
-    check_outputs({"--output": args.output}, [args.encoder, *args.judgements, *args.text])
+    inputs = [args.encoder, *args.judgements, *args.text]
+    check_outputs({"--output": args.output}, inputs, folders=True)
     check_replaceable(args.output, REWARD)
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]

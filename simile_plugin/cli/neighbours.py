@@ -26,7 +26,7 @@ vocabulary, or of --vocabulary FILE, any text, which all other encoders need: a 
 that of the word alone, made of its pieces or n-grams.
 --sentences FILE --queries FILE: a sentence a line; the neighbours of each query among the others.
 --tokens FILE: tokens of the encoder, one a line, _ for a space; their neighbours among all its
-tokens, by their embeddings.
+tokens, by their embeddings. Several tokens that are shown alike are each asked for.
 
 Printed: each query, then a line a neighbour: cosine, line of the file (sentences), text.
 """
@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if pool.unknown:
         print(f"note: {pool.unknown} texts without a known token are left out", file=sys.stderr)
     if flag == "--tokens":
-        keys, vectors = _token_queries(queries, pool, path)
+        pool = _distinct_tokens(pool, encoder)
+        queries, keys, vectors = _token_queries(queries, pool, path)
     else:
         keys, vectors = _text_queries(queries, encoder)
     found = nearest_texts(keys, vectors, pool, args.k)
@@ -165,16 +166,35 @@ def _text_queries(queries: list[str], encoder: RewardEncoder) -> tuple[list[str]
     return list(map(text_key(encoder), queries)), embed_all(encoder.embed_text, queries)
 
 
-def _token_queries(queries: list[str], pool: Pool, path: str) -> tuple[list[str], Tensor]:
-    """Keys and vectors of tokens; InputError for one that the encoder does not have."""
+def _distinct_tokens(pool: Pool, encoder: RewardEncoder) -> Pool:
+    """The tokens, with themselves as keys: "_a" and " a" are shown alike."""
+    from dataclasses import replace
+
+    from simile_plugin.encoder import Encoder
+
+    assert isinstance(encoder, Encoder)
+    own = [text for text in encoder.segmenter.texts if text is not None]
+    return replace(pool, keys=[own[place - 1] for place in pool.places])
+
+
+def _token_queries(
+    queries: list[str], pool: Pool, path: str
+) -> tuple[list[str], list[str], Tensor]:
+    """Headings, keys and vectors of tokens; InputError for one that the encoder does not have."""
     from simile_plugin.evaluation import token_key
 
-    row = {key: number for number, key in enumerate(pool.keys)}
-    keys = list(map(token_key, queries))
-    for key in keys:
-        if key not in row:
+    rows: dict[str, list[int]] = {}
+    for row, text in enumerate(pool.texts):
+        rows.setdefault(text, []).append(row)
+    asked = []
+    for query in queries:
+        found = rows.get(token_key(query))
+        if not found:
             raise InputError(
-                f"--tokens: {path}: {key!r} is no token of the encoder, for example "
+                f"--tokens: {path}: {token_key(query)!r} is no token of the encoder, for example "
                 f"{pool.texts[0]!r} is; words that are none go to --words"
             )
-    return keys, pool.vectors[[row[key] for key in keys]]
+        for row in found:
+            asked.append((query if len(found) == 1 else f"{query} ({pool.keys[row]!r})", row))
+    headings, chosen = [heading for heading, _ in asked], [row for _, row in asked]
+    return headings, [pool.keys[row] for row in chosen], pool.vectors[chosen]

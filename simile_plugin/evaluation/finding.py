@@ -1,10 +1,11 @@
 """Finding a paraphrase of a query in a document, as a span of its words.
 
 Task and measures are those of paraphrase span detection (setup 1: it is always there, setup 2: it
-may be missing); the search is ours and needs no training data of the task. An averaging encoder's
-vector of words i to j points the way of P_j - P_i, where P are running sums over the document:
-the best of all spans of at most L words is exact, for O(n D) a document and O(n L) a query beside
-the products of neighbouring sums.
+may be missing); the search is ours and needs no training data of the task. Where an encoder
+averages what each word is made of, whatever its neighbours, the vector of words i to j points the
+way of P_j - P_i, where P are running sums over the document: the best of all spans of at most L
+words is exact, for O(n D) a document and O(n L) a query beside the products of neighbouring sums.
+Elsewhere windows are read: all of up to 10 words, and some that are longer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +26,19 @@ from numpy.typing import NDArray
 
 from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder, split_words
 from simile_plugin.files import InputError, read_bytes
+from simile_plugin.statistics import without_nan
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Place = tuple[int, int]  # where a text begins and ends
+Tokens = tuple[Ints, Ints, NDArray[np.bool_]]  # see _tokens
 
 SEARCH_METHODS = ("span", "sentence", "tfidf")
 AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
 LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once,
 QUERIES = 256  # for so many queries: memory does not grow with either
+WINDOWS = 4096  # are embedded at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
@@ -69,6 +75,13 @@ class Span:
     end: int
     score: float
 
+    def text(self, document: str, threshold: float = -np.inf) -> str:
+        """What stands there; "" for missing: no characters, or a score below the threshold."""
+        return document[self.start : self.end] if self.score >= threshold else ""
+
+
+NOWHERE = Span(0, 0, -np.inf)  # no text to choose from, or nothing in it or the query is known
+
 
 # --- search ---
 
@@ -81,7 +94,7 @@ def make_search(
     documents: Sequence[str],
     longest: int = LONGEST_SPAN,
 ) -> Search:
-    """The search of a method in SEARCH_METHODS; each gives one span a query, (0, 0, -1) of no text.
+    """The search of a method in SEARCH_METHODS; each gives one span a query, or NOWHERE.
 
     Args:
         documents: what the weights of tf-idf are counted on.
@@ -90,21 +103,18 @@ def make_search(
     if method == "tfidf":
         return _tfidf(documents)
     if method == "sentence":
-        return lambda queries, document: _best_of(
-            _cosines(encoder, queries, [document[i:j] for i, j in sentences(document)]),
-            sentences(document),
+        return lambda queries, document: _best_text(
+            encoder, queries, document, iter(sentences(document))
         )
-    if isinstance(encoder, Encoder) and encoder.kind in AVERAGES:
-        return lambda queries, document: spans(encoder, queries, document, longest)
-    return lambda queries, document: _windows(encoder, queries, document, longest)
+    return lambda queries, document: spans(encoder, queries, document, longest)
 
 
-def words(text: str) -> list[tuple[int, int]]:
+def words(text: str) -> list[Place]:
     """Where each word of a text begins and ends; a mark between words is one of its own.
 
     Accents, vowel signs and joiners, no letters to `re`, belong to the word that they stand in.
     """
-    found: list[tuple[int, int]] = []
+    found: list[Place] = []
     for match in WORD.finditer(text):
         start, end = match.span()
         if found and found[-1][1] == start and _goes_on(text[start - 1], text[start]):
@@ -123,7 +133,7 @@ def _is_accent(character: str) -> bool:
     return unicodedata.category(character)[0] == "M" or character in JOINERS
 
 
-def sentences(document: str) -> list[tuple[int, int]]:
+def sentences(document: str) -> list[Place]:
     """Where each sentence begins and ends, without white space."""
     found, start = [], 0
     for end in (*SENTENCE_END.finditer(document), None):
@@ -137,29 +147,32 @@ def sentences(document: str) -> list[tuple[int, int]]:
 
 
 def spans(
-    encoder: Encoder, queries: Sequence[str], document: str, longest: int = LONGEST_SPAN
+    encoder: RewardEncoder, queries: Sequence[str], document: str, longest: int = LONGEST_SPAN
 ) -> list[Span]:
     """The span of each query with the highest cosine; of equals the shortest, then the first.
 
-    A span's vector is the mean over the known tokens of its words, each segmented by itself; so
-    numerator and norm of the cosine are differences of running sums, in float64.
+    Exact, in float64, where the encoder averages the tokens of words that do not depend on their
+    neighbours: numerator and norm of the cosine are differences of running sums. Else the best of
+    some windows, see `_windows`.
     """
-    places = words(document)
-    if not places:
-        return [Span(0, 0, -1.0)] * len(queries)
-    found = encoder.embed_counted([document[i:j] for i, j in places])
-    counts = (found.tokens - found.unknown)[:, None]
-    vectors = (found.vectors.double().cpu() * counts).numpy()
-    query = encoder.embed_text(list(queries)).double().cpu()
-    unit = torch.nn.functional.normalize(query, eps=1e-30).numpy()
+    places, tokens = _separate(encoder, document)
     longest = min(longest, len(places))
+    if tokens is None:
+        return _best_text(encoder, queries, document, _windows(places, longest))
+    assert isinstance(encoder, Encoder)
+    ids, starts, alone = tokens
+    with torch.no_grad():
+        means = encoder(torch.from_numpy(ids), torch.from_numpy(starts)).double().cpu().numpy()
+    vectors = means * _counts(encoder.segmenter.known(ids), starts)[:, None]
+    known = _counts(alone, starts)
+    unit = _unit_vectors(encoder, queries)
     best = np.full((len(queries), longest), -np.inf)  # of each width
     start = np.zeros((len(queries), longest), dtype=np.int64)
     for first in range(0, len(places), STARTS):
-        block = vectors[first : first + STARTS + longest - 1]
+        block = slice(first, first + STARTS + longest - 1)
         for some in range(0, len(queries), QUERIES):
             part = slice(some, some + QUERIES)
-            cosines = _block(unit[part], block, longest)
+            cosines = _block(unit[part], vectors[block], known[block], longest)
             place = _first_best(cosines, axis=1)
             value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
             better = value > best[part] + TIE
@@ -167,19 +180,67 @@ def spans(
     width = _first_best(best, axis=1)
     rows = np.arange(len(queries))
     return [
-        Span(places[i][0], places[i + n][1], float(value))
+        Span(places[i][0], places[i + n][1], float(value)) if value > -np.inf else NOWHERE
         for i, n, value in zip(start[rows, width], width, best[rows, width], strict=True)
     ]
 
 
-def _block(unit: Floats, vectors: Floats, longest: int) -> Floats:
+def _separate(encoder: RewardEncoder, document: str) -> tuple[list[Place], Tokens | None]:
+    """The words, and their tokens where the vector of a span is the mean of its words' tokens.
+
+    Where punctuation is split off, what stands between two spaces is one word if the encoder reads
+    it as such: with a soft hyphen or a zero-width space, or "№5", which becomes "No5".
+    """
+    places = words(document)
+    if not (
+        places
+        and isinstance(encoder, Encoder)
+        and encoder.kind in AVERAGES
+        and encoder.segmenter.preprocessing.split_punctuation
+    ):
+        return places, None
+    tokens = _tokens(encoder, document, places)
+    if tokens is None:
+        rest, places = deque(places), []
+        for chunk in re.finditer(r"\S+", document):
+            own = []
+            while rest and rest[0][1] <= chunk.end():
+                own.append(rest.popleft())
+            places += own if _tokens(encoder, document, own) else [chunk.span()]
+        tokens = _tokens(encoder, document, places)
+    return places, tokens
+
+
+def _tokens(encoder: Encoder, document: str, places: Sequence[Place]) -> Tokens | None:
+    """The tokens of a stretch of words; None if they are others than those of each word alone.
+
+    But for sentencepiece's lone mark before an unknown word, which is known beside known words.
+
+    Returns:
+        ids (P,), where each word begins among them (W,), which are known of a word alone (P,).
+    """
+    alone, starts = encoder.segmenter.encode_flat([document[i:j] for i, j in places])
+    ids, _ = encoder.segmenter.encode_flat([document[places[0][0] : places[-1][1]]])
+    known = encoder.segmenter.known(alone)
+    same = len(ids) == len(alone) and bool((ids == alone)[known].all())
+    return (ids, starts, known) if same else None
+
+
+def _counts(flags: NDArray[np.bool_], starts: Ints) -> Ints:
+    """How many flags are set of each of the rows that begin at `starts`."""
+    before = np.concatenate([[0], np.cumsum(flags)])
+    return np.diff(before[starts], append=before[-1])
+
+
+def _block(unit: Floats, vectors: Floats, known: Ints, longest: int) -> Floats:
     """Cosines (Q, S, L) of the spans that begin at the first S <= STARTS of some words.
 
-    -inf where a span would reach beyond the last word. Sums begin anew in each block, so that
-    their rounding does not grow with the document.
+    -inf where a span would reach beyond the last word, and where it or the query has no known
+    token. Sums begin anew in each block, so that their rounding does not grow with the document.
     """
     size = len(vectors)
     sums = np.concatenate([np.zeros((1, vectors.shape[1])), vectors.cumsum(0)])
+    tokens = np.concatenate([[0], known.cumsum()])
     begin = np.arange(min(STARTS, size))[:, None]
     end = begin + 1 + np.arange(longest)
     inside = end <= size
@@ -188,10 +249,11 @@ def _block(unit: Floats, vectors: Floats, longest: int) -> Floats:
     square = (sums**2).sum(1)
     norms = square[begin] + square[end] - 2 * products[begin, end]
     along = unit @ sums.T
-    # A span of no known word has a norm of rounding: its cosine is 0, as an empty sentence's.
-    known = norms > TIE
-    cosines = (along[:, end] - along[:, begin]) / np.sqrt(np.where(known, norms, 1.0))
-    result: Floats = np.where(inside, np.where(known, cosines, 0.0), -np.inf)
+    # A norm of rounding is that of vectors that cancel out: the cosine is 0, see encoder.cosine.
+    there = norms > TIE
+    cosines = (along[:, end] - along[:, begin]) / np.sqrt(np.where(there, norms, 1.0))
+    some = inside & (tokens[end] > tokens[begin]) & unit.any(1).reshape(-1, 1, 1)
+    result: Floats = np.where(some, np.where(there, cosines, 0.0), -np.inf)
     return result
 
 
@@ -201,38 +263,49 @@ def _first_best(scores: Floats, axis: int) -> Ints:
     return place
 
 
-def _windows(
-    encoder: RewardEncoder, queries: Sequence[str], document: str, longest: int
+def _windows(places: Sequence[Place], longest: int) -> Iterator[Place]:
+    """Where windows of words begin and end, the shortest first, up to the document's end.
+
+    Widths grow by a fifth, from 1 to `longest`, and starts move by a tenth of the width.
+    """
+    width = min(1, longest)
+    while width:
+        last = len(places) - width
+        for i in (*range(0, last, max(1, width // 10)), last):
+            yield places[i][0], places[i + width - 1][1]
+        width = min(longest, width + max(1, width // 5)) if width < longest else 0
+
+
+def _best_text(
+    encoder: RewardEncoder,
+    queries: Sequence[str],
+    document: str,
+    places: Iterator[Place],
 ) -> list[Span]:
-    """The best window of each query, of encoders that have to read each: widths grow by a fifth."""
-    places = words(document)
-    widths, width = [1], 1
-    while (width := width + max(1, width // 5)) <= min(longest, len(places)):
-        widths.append(width)
-    windows = [
-        (places[i][0], places[i + n - 1][1])
-        for n in widths
-        for i in range(0, len(places) - n + 1, max(1, n // 10))
-    ]
-    return _best_of(_cosines(encoder, queries, [document[i:j] for i, j in windows]), windows)
+    """The place of each query whose text has the highest cosine; of equals the first."""
+    unit = _unit_vectors(encoder, queries)
+    best = [NOWHERE] * len(queries)
+    while block := [*islice(places, WINDOWS)]:
+        vectors = _unit_vectors(encoder, [document[i:j] for i, j in block])
+        for some in range(0, len(queries), QUERIES):
+            part = unit[some : some + QUERIES]
+            known = part.any(1).reshape(-1, 1) & vectors.any(1)
+            _keep_best(best, some, np.where(known, part @ vectors.T, -np.inf), block)
+    return best
 
 
-def _cosines(encoder: RewardEncoder, queries: Sequence[str], texts: Sequence[str]) -> Floats:
-    """(Q, T) cosines; 0 where a side has no known token."""
-    sides = (encoder.embed_text(list(side)).double().cpu() for side in (queries, texts))
-    left, right = (torch.nn.functional.normalize(side, eps=1e-30).numpy() for side in sides)
-    cosines: Floats = left @ right.T
-    return cosines
+def _unit_vectors(encoder: RewardEncoder, texts: Sequence[str]) -> Floats:
+    """(T, D) vectors of length 1; 0 of a text without a known token."""
+    vectors = encoder.embed_text(list(texts)).double().cpu()
+    unit: Floats = torch.nn.functional.normalize(vectors, eps=1e-30).numpy()
+    return unit
 
 
-def _best_of(scores: Floats, places: Sequence[tuple[int, int]]) -> list[Span]:
-    """The place with the highest score in each row of (Q, T); of equals the first."""
-    if not places:
-        return [Span(0, 0, -1.0)] * len(scores)
-    return [
-        Span(places[i][0], places[i][1], float(row[i]))
-        for row, i in zip(scores, _first_best(scores, axis=1), strict=True)
-    ]
+def _keep_best(best: list[Span], first: int, scores: Floats, places: Sequence[Place]) -> None:
+    """Put into best[first:] what has a higher score in (Q, T); of equals the first stays."""
+    for query, (row, i) in enumerate(zip(scores, _first_best(scores, axis=1), strict=True), first):
+        if row[i] > best[query].score + TIE:
+            best[query] = Span(places[i][0], places[i][1], float(row[i]))
 
 
 def _tfidf(documents: Sequence[str]) -> Search:
@@ -245,11 +318,13 @@ def _tfidf(documents: Sequence[str]) -> Search:
         vectorizer.fit(known)
 
     def search(queries: Sequence[str], document: str) -> list[Span]:
-        places = sentences(document)
-        if not places:
-            return _best_of(np.zeros((len(queries), 0)), places)
-        texts = vectorizer.transform([document[i:j] for i, j in places])
-        return _best_of((vectorizer.transform(queries) @ texts.T).toarray(), places)
+        best, places = [NOWHERE] * len(queries), sentences(document)
+        if places:
+            asked = vectorizer.transform(queries)
+            texts = vectorizer.transform([document[i:j] for i, j in places])
+            known = asked.getnnz(axis=1)[:, None] > 0
+            _keep_best(best, 0, np.where(known, (asked @ texts.T).toarray(), -np.inf), places)
+        return best
 
     return search
 
@@ -320,10 +395,16 @@ def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
 
 
 def quality(question: Question, text: str) -> tuple[float, float]:
-    """Exact match and F1 of a text, "" for missing, against the nearest answer: in [0, 1]."""
+    """Exact match and F1 of a text, "" for missing, against the nearest answer: in [0, 1].
+
+    What has no words but marks is compared as it stands.
+    """
     assert question.answers is not None
-    own = plain_words(text)
-    answers = [plain_words(answer) for answer in question.answers or ("",)]
+    if not text or not question.answers:
+        right = float(not text and not question.answers)
+        return right, right
+    own = plain_words(text) or [text.strip()]
+    answers = [plain_words(answer) or [answer.strip()] for answer in question.answers]
     return float(own in answers), max(token_f1(own, answer) for answer in answers)
 
 
@@ -332,7 +413,7 @@ def evaluate_finding(
 ) -> Finding:
     """Measure answers: a span below the threshold says that the query is not in the document."""
     texts = [
-        question.document[span.start : span.end] if span.score >= threshold else ""
+        span.text(question.document, threshold)
         for question, span in zip(questions, found, strict=True)
     ]
     own = np.array([quality(q, text) for q, text in zip(questions, texts, strict=True)])
@@ -374,7 +455,7 @@ def tune_missing(questions: Sequence[Question], found: Sequence[Span]) -> float:
     spans_f1, none_f1 = (
         np.array([quality(q, text)[1] for q, text in zip(questions, texts, strict=True)])[order]
         for texts in (
-            [q.document[s.start : s.end] for q, s in zip(questions, found, strict=True)],
+            [span.text(q.document) for q, span in zip(questions, found, strict=True)],
             [""] * len(questions),
         )
     )
@@ -445,7 +526,7 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
             f"{where}: got id {name!r} and question {query!r}; expected an id and a text"
         )
     try:
-        (context + query).encode()
+        (str(name) + context + query).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{where}: half a surrogate pair, which is no text; mend it") from error
     given = qa.get("answers")
@@ -455,7 +536,7 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
         return Question(str(name), query, context)
     try:
         answers = [(one["text"], int(one["answer_start"])) for one in given]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{where}: answers: expected text and answer_start in each") from error
     for text, start in answers:
         there = start >= 0 and isinstance(text, str) and context.startswith(text, start)
@@ -473,28 +554,26 @@ def squad(
     threshold: float,
     titles: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What was found, in SQuAD's layout: `answers` are ours, with their score.
+    """What was found, in SQuAD's layout: `answers` are ours, with their score, null of NOWHERE.
 
     Args:
-        titles: of documents; default: their number.
+        titles: of the questions' documents, by id; default: the documents' numbers.
     """
-    articles: dict[str, list[dict[str, Any]]] = {}
+    articles: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for question, span in zip(questions, found, strict=True):
-        there = span.score >= threshold
-        text = question.document[span.start : span.end]
-        answers = [{"text": text, "answer_start": span.start}] if there else []
-        articles.setdefault(question.document, []).append(
+        text = span.text(question.document, threshold)
+        title = titles[question.id] if titles else ""
+        articles.setdefault((title, question.document), []).append(
             {
                 "id": question.id,
                 "question": question.query,
-                "answers": answers,
-                "is_impossible": not there,
-                "score": span.score,
+                "answers": [{"text": text, "answer_start": span.start}] if text else [],
+                "is_impossible": not text,
+                "score": without_nan(span.score),
             }
         )
-    names = titles or {document: str(n) for n, document in enumerate(articles, start=1)}
     data = [
-        {"title": names[document], "paragraphs": [{"context": document, "qas": qas}]}
-        for document, qas in articles.items()
+        {"title": title or str(n), "paragraphs": [{"context": document, "qas": qas}]}
+        for n, ((title, document), qas) in enumerate(articles.items(), start=1)
     ]
     return {"version": SQUAD_VERSION, "data": data}

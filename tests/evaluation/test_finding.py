@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.cli import main
-from simile_plugin.encoder import Encoder, cosine
+from simile_plugin.encoder import Encoder, Preprocessing, cosine
+from simile_plugin.encoder.tokens import WordTokenizer
 from simile_plugin.evaluation import (
     Question,
     Span,
@@ -26,24 +27,31 @@ from simile_plugin.evaluation import (
     squad,
     tune_missing,
 )
-from simile_plugin.evaluation.finding import plain_words, sentences, spans, token_f1, words
+from simile_plugin.evaluation.finding import (
+    NOWHERE,
+    _windows,
+    plain_words,
+    quality,
+    sentences,
+    spans,
+    token_f1,
+    words,
+)
 
 DOCUMENT = "The gate was shut. Two boys skip stones over the pond, and a dog barks.\nHe paid."
 QUERY = "a dog is barking"
 
 
 def slow_spans(encoder: Encoder, query: str, document: str, longest: int) -> Span:
-    """The mean over the tokens of each span's words, span by span; shortest, then first."""
-    places = words(document)
-    tokens = encoder.segmenter.encode([document[i:j] for i, j in places])
-    best = Span(0, 0, -math.inf)
+    """The encoder's cosine with the text of each span, span by span; shortest, then first."""
+    places, (asked,) = words(document), encoder.embed_text([query])
+    best = NOWHERE
     for width in range(1, min(longest, len(places)) + 1):
         for i in range(len(places) - width + 1):
             start, end = places[i][0], places[i + width - 1][1]
-            pieces = [piece for row in tokens[i : i + width] for piece in row]
-            vector = encoder.embed([pieces])[0]
-            score = float(cosine(encoder.embed_text([query])[0].double(), vector.double()))
-            if score > best.score + 1e-6:
+            (vector,) = encoder.embed_text([document[start:end]])
+            score = float(cosine(asked.double(), vector.double()))
+            if asked.any() and vector.any() and score > best.score + 1e-6:
                 best = Span(start, end, score)
     return best
 
@@ -65,12 +73,88 @@ def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) 
         patch.setattr("simile_plugin.evaluation.finding.QUERIES", 1)
         one = spans(encoder, ["a dog", "the gate"], document, 4)
     for query, span in zip(["a dog", "the gate"], one, strict=True):
-        if not found:
-            assert span == Span(0, 0, -1.0)
-            continue
         expected = slow_spans(encoder, query, document, 4)
         assert span.score == pytest.approx(expected.score, abs=1e-6)
         assert (span.start, span.end) == (expected.start, expected.end)
+
+
+MARKS = "the po\u00adnd froze, the №5 ferry left Ω. Two boys paid"
+
+
+@pytest.mark.parametrize("document", ["the Ω ferry, Ω Ω", MARKS, "Ω", "Ω Ω the"])
+@pytest.mark.parametrize("kind", ["sp", "word"])
+def test_scores_are_the_encoders_cosines_of_the_text_found(
+    encoder: Encoder, kind: str, document: str
+) -> None:
+    """Ω is unknown, its ▁ is known beside a known word alone; a soft hyphen joins, № becomes No."""
+    if kind == "word":
+        tokenizer = WordTokenizer(["the", "po\u00adnd", "no5", "ferry", "two"], Preprocessing())
+        torch.manual_seed(1)
+        encoder = Encoder(torch.randn(6, 8), tokenizer)
+    for query in ("the Ω ferry", "the Ω", "the pond", document):
+        (found,) = spans(encoder, [query], document, 4)
+        if found != NOWHERE:
+            left, right = encoder.embed_text([query, found.text(document)]).double()
+            assert found.score == pytest.approx(float(cosine(left, right)), abs=1e-6)
+        if len(words(document)) <= 4:
+            assert found.score == pytest.approx(slow_spans(encoder, query, document, 4).score)
+    (found,) = spans(encoder, [document], document, 20)
+    assert found.score == pytest.approx(-math.inf if document == "Ω" else 1)
+
+
+def test_words_that_are_read_with_their_marks_are_looked_for_in_windows() -> None:
+    """Without --split-punctuation "pond" and "," are no two words of "pond,"."""
+    raw = WordTokenizer(["over", "the", "pond,", "pond", "and"], Preprocessing(False, True, False))
+    torch.manual_seed(1)
+    encoder = Encoder(torch.randn(6, 8), raw)
+    document = "skipped over the pond, and left"
+    for query in ("over the pond, and", "over the pond"):
+        (found,) = spans(encoder, [query], document, 6)
+        assert found.text(document) == query
+        assert found.score == pytest.approx(1)
+
+
+@pytest.mark.parametrize("count", [1, 9, 13, 22, 39, 45])
+def test_windows_reach_the_end_and_are_of_the_longest_width(count: int) -> None:
+    document = " ".join(f"w{i}" for i in range(count))
+    places = words(document)
+    found = [*_windows(places, min(40, count))]
+    widths = [document[i:j].count(" ") + 1 for i, j in found]
+    assert widths == sorted(widths) and len({*found}) == len(found)
+    assert {widths[0], widths[-1]} == {1, min(40, count)}
+    for width in {*widths}:
+        some = [place for place, own in zip(found, widths, strict=True) if own == width]
+        assert (some[0][0], some[-1][1]) == (0, len(document))
+    assert [*_windows([], 0)] == []
+
+
+def test_windows_are_embedded_a_few_at_a_time(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reader(torch.nn.Module):
+        def embed_text(self, texts: list[str]) -> torch.Tensor:
+            assert len(texts) <= 5
+            return encoder.embed_text(texts)
+
+    queries, document = [QUERY, "the pond", "qqq", "he paid"], f"{DOCUMENT} {DOCUMENT}"
+    whole = make_search("sentence", encoder, [])(queries, document)
+    expected = [slow_spans(encoder, query, document, 5) for query in queries]
+    monkeypatch.setattr("simile_plugin.evaluation.finding.WINDOWS", 5)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 3)
+    found = make_search("span", Reader(), [], 5)(queries, document)  # type: ignore[arg-type]
+    for one, other in zip(found, expected, strict=True):
+        assert (one.start, one.end) == (other.start, other.end)
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+    assert make_search("sentence", Reader(), [])(queries, document) == whole  # type: ignore[arg-type]
+
+
+def test_what_is_not_known_is_nowhere(encoder: Encoder) -> None:
+    for method in ("span", "sentence", "tfidf"):
+        search = make_search(method, encoder, [DOCUMENT, "Ω. Ψ Ψ"])
+        (unknown, known) = search(["Ξ", "the pond"], DOCUMENT)
+        assert unknown == NOWHERE != known
+    for method in ("span", "sentence"):
+        assert make_search(method, encoder, [])(["the pond"], "Ω. Ψ Ψ") == [NOWHERE]
 
 
 def test_words_and_sentences_are_places_in_the_text() -> None:
@@ -114,7 +198,7 @@ def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
     empty = Question("2", "boys", " ")
     for method in ("span", "sentence", "tfidf"):
         for known in (DOCUMENT, " "):
-            assert find_spans([empty], make_search(method, encoder, [known])) == [Span(0, 0, -1.0)]
+            assert find_spans([empty], make_search(method, encoder, [known])) == [NOWHERE]
 
 
 def test_other_encoders_read_windows(encoder: Encoder) -> None:
@@ -140,6 +224,15 @@ def test_f1_is_over_words_without_marks_and_case() -> None:
     # Four letters of the six that are found, and all four of the answer.
     assert f1("昨天他付了钱。", "他付了钱") == pytest.approx(2 * 4 / (6 + 4))
     assert f1("dog", "") == f1("", "dog") == f1("cat", "dog") == 0
+
+
+def test_marks_alone_are_compared_as_they_stand() -> None:
+    asked = Question("1", "?", "so good 👍", ("👍",))
+    assert quality(asked, "") == quality(asked, "so") == (0, 0)
+    assert quality(asked, "👍") == quality(asked, " 👍") == (1, 1)
+    assert quality(Question("1", "?", "a .", ()), ".") == (0, 0)
+    assert quality(Question("1", "?", "a .", ()), "") == (1, 1)
+    assert quality(Question("1", "?", "a .", ("a",)), ".") == (0, 0)
 
 
 def test_measures_by_hand() -> None:
@@ -219,6 +312,17 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
     assert [question.answers for question in read_squad(again, "--squad")] == [("Two boys",), ()]
 
 
+def test_nowhere_is_missing_and_written_as_json(tmp_path: Path) -> None:
+    asked = [Question("1", "a dog", ""), Question("2", "a dog", DOCUMENT, ())]
+    written = squad(asked, [NOWHERE, NOWHERE], -math.inf)
+    path = tmp_path / "written.json"
+    path.write_text(json.dumps(written, allow_nan=False))
+    assert [question.answers for question in read_squad(path, "--squad")] == [(), ()]
+    result = evaluate_finding(asked[1:], [NOWHERE])
+    assert (result.exact, result.said_missing) == (100, 100)
+    assert tune_missing(asked[1:], [NOWHERE]) == -math.inf
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -230,6 +334,8 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
         (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
         (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
         (lambda c: c.replace('"qqq"', '"\\ud83d"'), "half a surrogate pair"),
+        (lambda c: c.replace('"2"', '"\\ud83d"'), "half a surrogate pair"),
+        (lambda c: re.sub('start": [0-9]+', 'start": 1e999', c), "expected text and answer_start"),
     ],
 )
 def test_other_layouts_are_refused(tmp_path: Path, change: object, message: str) -> None:
@@ -266,7 +372,7 @@ def test_queries_are_looked_for_in_documents(
     assert run(folder, *flags, "--threshold", 0.3) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == QUERY and "one.txt:" in lines[1] and "dog" in lines[1]
-    assert lines[-2:] == ["qqq", "  not found"]
+    assert lines[-2:] == ["qqq", "  no known token"]
     assert run(folder, *flags, "--threshold", 0.3, "--json") == 0
     found = json.loads(capsys.readouterr().out)["found"]
     assert [(one["query"], one["missing"]) for one in found] == [
@@ -279,6 +385,26 @@ def test_queries_are_looked_for_in_documents(
     assert best["document"].endswith("one.txt")
     assert DOCUMENT[best["start"] :].startswith(best["text"]) and "dog" in best["text"]
     assert lines[1] == f"  {best['score']:.3f}\t{best['document']}:{best['start']}\t{best['text']}"
+
+
+def test_copies_of_a_document_and_queries_that_repeat(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "copy.txt").write_text(DOCUMENT)
+    (folder / "queries.txt").write_text(f"\n{QUERY}\n{QUERY}\n")
+    files = ("one.txt", folder / "copy.txt")
+    flags = ("encoder", "--queries", "queries.txt", "--documents", *files)
+    assert run(folder, *flags, "--output", "found.json") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [QUERY, QUERY]
+    assert [("one.txt:" in line, "copy.txt:" in line) for line in lines] == 2 * [
+        *((False, False), (True, False), (False, True)),
+    ]
+    names = [str(folder / "one.txt"), str(folder / "copy.txt")]
+    written = json.loads((folder / "found.json").read_text())["data"]
+    assert [one["title"] for one in written] == names
+    asked = read_squad(folder / "found.json", "--squad")
+    assert [question.id for question in asked] == [f"{n}:{x}" for x in names for n in (2, 3)]
 
 
 def test_questions_are_measured_and_written(
@@ -309,6 +435,8 @@ def test_questions_are_measured_and_written(
         (("--queries", "-", "--documents", "one.txt", "-"), "only one of them can be - (standard"),
         (("--squad", "questions.json", "--output", "no/where.json"), "--output: no folder for no/"),
         (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
+        (("--squad", "questions.json", "--output", "/tmp"), "--output: /tmp is a folder, expected"),
+        (("--queries", "queries.txt", "--documents", "one.txt", "one.txt"), "is given twice"),
     ],
 )
 def test_what_is_refused(

@@ -167,6 +167,21 @@ def test_sentences_and_tokens_as_typed(
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
+def test_tokens_that_are_shown_alike_are_each_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grams = NgramTokenizer("trigram", [" bo", "_bo", "boa"], Preprocessing())
+    weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    save_encoder(tmp_path / "grams", Encoder(weight, grams))
+    (tmp_path / "ask").write_text("_bo\nboa\n")
+    assert run(tmp_path / "grams", "--tokens", tmp_path / "ask") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        *("_bo (' bo')", "  0.600\t_bo", "  0.000\tboa"),
+        *("_bo ('_bo')", "  0.800\tboa", "  0.600\t_bo"),
+        *("boa", "  0.800\t_bo", "  0.000\t_bo"),
+    ]
+
+
 def test_what_is_refused(
     folder: Path, encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
