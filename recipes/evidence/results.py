@@ -63,10 +63,9 @@ def semantic(systems: dict[str, System]) -> list[str]:
     return [name for name in systems if name.partition("@")[0] in SEMANTIC]
 
 
-def bleu_trained(systems: dict[str, System], name: str) -> str:
-    """What was trained on BLEU as this system was, or else without a variant; "" for none."""
-    _, at, variant = name.partition("@")
-    return next((one for one in (f"BLEU{at}{variant}", "BLEU") if one in systems), "")
+def bleu_trained(systems: dict[str, System]) -> str:
+    """The first system that was trained on BLEU, in whatever variant; "" for none."""
+    return next((name for name in systems if name.partition("@")[0] == "BLEU"), "")
 
 
 def best_on_validation(systems: dict[str, System]) -> str:
@@ -103,14 +102,13 @@ def difference_table(systems: dict[str, System]) -> str:
     """Every system against MLE and against what was trained on BLEU."""
     columns = judges(systems)
     rows = [["Difference", *columns.values()]]
-    pairs = [(name, "MLE") for name in systems]
-    pairs += [(name, bleu_trained(systems, name)) for name in systems]
-    for name, baseline in pairs:
-        if name in ("MLE", baseline) or not baseline:
-            continue
-        tests = (against(systems[name], key, baseline) for key in columns)
-        cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
-        rows.append([f"{name} - {baseline}", *cells])
+    for baseline in ("MLE", bleu_trained(systems)):
+        for name, system in systems.items():
+            if name in ("MLE", baseline) or not baseline:
+                continue
+            tests = (against(system, key, baseline) for key in columns)
+            cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
+            rows.append([f"{name} - {baseline}", *cells])
     return markdown_table(rows)
 
 
@@ -120,7 +118,7 @@ def goals_of(systems: dict[str, System], name: str) -> dict[str, str]:
     signs = system["signs"]
     found = {}
     for key, judge in judges(systems).items():
-        difference, p_value = against(system, key, bleu_trained(systems, name))
+        difference, p_value = against(system, key, bleu_trained(systems))
         found[f"{judge} above BLEU-trained"] = verdict(
             difference > 0 and p_value < SIGNIFICANT, f"{difference:+.2f}, p {p_value:.3f}"
         )
@@ -148,11 +146,10 @@ def goal_table(folders: dict[str, Path]) -> str:
         chosen = best_on_validation(read_systems(folder, "valid"))
         for split in TEST_SETS:
             systems = read_systems(folder, split)
-            for name in semantic(systems):
-                if bleu_trained(systems, name):
-                    goals = goals_of(systems, name)
-                    mark = " (best)" if name == chosen else ""
-                    found.append(([corpus, split, name + mark], goals))
+            for name in semantic(systems) if bleu_trained(systems) else []:
+                goals = goals_of(systems, name)
+                mark = " (best)" if name == chosen else ""
+                found.append(([corpus, split, name + mark], goals))
     # METEOR may have run on some corpora only.
     columns = list(dict.fromkeys(goal for _, goals in found for goal in goals))
     rows = [["Corpus", "Set", "Reward", *columns]]

@@ -236,25 +236,25 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags files logs=() folders=() baselines=MLE results=$WORK/results
+    local split reward seed flags files logs=() folders=() bleu='' results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
         files=''
         for seed in $2; do files+=,$WORK/logs/$reward.$seed.log; done
-        [ "${reward%%@*}" != bleu ] || baselines+=,${reward^^}
+        [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
         # Its costs are those of one candidate.
         [ "${reward%%@*}" = more-mle ] || logs+=(--log "${reward^^}=${files#,}")
     done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")
         simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
-            "${flags[@]}" --baseline "$baselines" "${RESAMPLES[@]}" --only results,gaming --json >"$results/$split.json"
+            "${flags[@]}" --baseline "MLE$bleu" "${RESAMPLES[@]}" --only results,gaming --json >"$results/$split.json"
     done
     mapfile -t flags < <(systems "test" "$1" "$2")
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" --encoder "$JUDGE" \
-        "${flags[@]}" --baseline "$baselines" "${RESAMPLES[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        "${flags[@]}" --baseline "MLE$bleu" "${RESAMPLES[@]}" "${logs[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
         --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
 }
 
