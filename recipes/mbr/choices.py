@@ -2,9 +2,10 @@
 
     python choices.py beam=FILE samples=FILE --encoder DIR --output FOLDER
 
-writes FOLDER/NAME.UTILITY.N.txt, and prints CPU seconds. Samples are shuffled first, each list by
-itself with the same seed: fairseq prints them sorted by score, and the first N of a sorted list are
-no N samples.
+writes FOLDER/NAME.UTILITY.WEIGHTS.N.txt, a line for each source up to the last with a list, and
+prints CPU seconds. A learned reward is named by its content: learned-0a1b2c3d4e5f. Samples are
+shuffled first, each list by itself with the same seed: fairseq prints them sorted by score, and the
+first N of a sorted list are no N samples.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from simile_plugin.reward import Reward
 from simile_plugin.statistics import text_table
 
 SEED = 1
+MARKS = str.maketrans(":,", "-+", " ")  # of a reward, as they are in the name of its file
 
 
 def shuffled(found: NbestList) -> NbestList:
@@ -54,17 +56,20 @@ def main() -> None:
         widest = max(len(found.hyps) for found in lists)
         for spec in args.utilities:
             utility = Utility(Reward(spec), encoder)
+            title = utility.reward.identity.translate(MARKS)
             expected_utilities(lists[:1], utility)  # the first call of a process is slower
             for size in (size for size in args.sizes if size <= widest):
                 some = [found.cut(size) for found in lists]
                 start = time.process_time()
                 values = expected_utilities(some, utility, weights=args.weights)
                 seconds = time.process_time() - start
-                title = Reward(spec).identity.split(":")[0] if "," not in spec else "mix"
                 target = args.output / f"{name}.{title}.{args.weights}.{size}.txt"
+                lines = [""] * (some[-1].sentence + 1)
+                for found, place in zip(some, choose_all(some, values), strict=True):
+                    if place is not None:
+                        lines[found.sentence] = found.hyps[place].replace("\n", " ")
                 with atomic_write(target) as stream:
-                    for found, place in zip(some, choose_all(some, values), strict=True):
-                        stream.write(f"{found.hyps[place] if place is not None else ''}\n")
+                    stream.writelines(f"{line}\n" for line in lines)
                 distinct = sum(len({*found.hyps}) for found in some)
                 row = [name, title, args.weights, str(size), f"{seconds:.2f}", f"{distinct:,}"]
                 rows.append(row)

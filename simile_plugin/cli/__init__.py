@@ -8,12 +8,13 @@ import errno
 import importlib
 import os
 import pkgutil
+import re
 import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from simile_plugin import __version__
 from simile_plugin.files import InputError
@@ -66,6 +67,11 @@ recipes/multi30k/ (on real data), recipes/finetune.sh (for a model of your own)
 
 class _Parser(argparse.ArgumentParser):
     """A flag that is not known or has a bad value is bad input as any other: one line."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Python 3.14's; those before it take -1e-3 for a flag that nobody knows.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         message = message.removeprefix("argument ")

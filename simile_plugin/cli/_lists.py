@@ -22,8 +22,10 @@ LISTS is a file of anyone's candidates, also .gz, or - for standard input; by it
   JSON lines:                 {"id": 0, "hyps": ["text", ...], "scores": [-0.5, ...]}
                               and perhaps "ref" and "src"; scores may be left out
   tab-separated lines:        id TAB text TAB score, or id TAB text
-An id is the line of the source, from 0. The output has a line for each, up to the last of them or
-of --src; a sentence without candidates has an empty line, and standard error counts these.
+An id is the line of the source, from 0. Candidates of one id are one list; a JSON line is a whole
+list, so that an id comes once, with all its candidates in "hyps". The output has a line for each
+source, up to the last id or the end of --src; a sentence without candidates has an empty line (with
+--json none), and standard error counts these.
 
 Lists from Hugging Face transformers, N = 16 samples of each source:
   out = model.generate(**batch, do_sample=True, num_return_sequences=16)
@@ -116,8 +118,8 @@ def write_choices(
     lists: Sequence[NbestList],
     choices: Sequence[int | None],
     values: Sequence[dict[str, Any]],
-) -> int:
-    """Write what was chosen; returns the number of empty lines for want of candidates.
+) -> str:
+    """Write what was chosen; returns what to say of sentences without candidates, or "".
 
     values: beside id, hyp and place in a JSON line.
     """
@@ -130,7 +132,9 @@ def write_choices(
     with _opened(args.output) as stream:
         for line in map(_dumps, records) if args.json else lines:
             stream.write(line + "\n")
-    return len(lines) - len(records)
+    empty = len(lines) - len(records)
+    line = "no line" if args.json else "an empty line"
+    return f"{empty:,} sentences without candidates have {line}" if empty else ""
 
 
 def one_line(text: str) -> str:

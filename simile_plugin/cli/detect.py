@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from simile_plugin.cli._types import (
     SEED,
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train", required=True, metavar="FILE", help="labelled pairs (Opusparcus: dev)"
     )
-    parser.add_argument("--test", metavar="FILE", help="labelled pairs to test on")
+    parser.add_argument("--test", metavar="FILE", help="other labelled pairs to test on")
     parser.add_argument(
         "--folds",
         type=whole_number(2),
@@ -116,6 +117,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             f"--folds: got {args.folds} with --test, beside which nothing is cross-validated; "
             "leave one of them out"
+        )
+    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
+        raise InputError(
+            f"--test: got {args.test}, which is --train's file too; give other pairs, or leave "
+            "--test out to cross-validate"
         )
     folds = args.folds or FOLDS
     grades = args.positive_from, args.negative_to

@@ -40,9 +40,10 @@ N, not N x N.
 EPILOG = """\
 defined cases:
   equal strings have equal utilities; with uniform weights each copy counts as a pseudo-reference
-  a tie (utilities within 1e-6): the highest model score, then the first in the list; so one
-  candidate is chosen as it is, and of two under SIM the model's choice stands
-  no candidate: an empty line; no pseudo-reference: all tie
+  a tie (utilities within 1e-6): the highest model score, then the first in the list (of
+  --risk-dump: the first); so one candidate is chosen as it is, and of two under SIM the model's
+  choice stands
+  no candidate: an empty line; no pseudo-reference: all tie, and standard error counts these lists
 
 examples:
   simile mbr samples.txt --encoder ENCODER --output mbr.en
@@ -84,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
-    from simile_plugin.files import Progress
+    from simile_plugin.files import Progress, check_standard_input
     from simile_plugin.nbest import choose, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write_pairs:
         targets |= {f"--write-pairs ({e})": args.write_pairs + e for e in (".jsonl", ".tsv")}
     check_outputs(targets, [args.lists, args.src, args.pseudo_refs])
+    check_standard_input([(args.lists, "LISTS"), (args.pseudo_refs, "--pseudo-refs")])
     lists = read_candidates(args.lists, "LISTS", args.src, args.candidates)
     if args.write_pairs:
         sources(lists, f"--write-pairs: {args.lists}")
@@ -108,20 +110,30 @@ def run(args: argparse.Namespace) -> int:
     ]
     empty = write_choices(args, lists, choices, numbers)
     _tell(lists, choices, empty)
+    if pseudo is not None:
+        _tell_unknown(lists, pseudo)
     if args.write_pairs:
         _write_pairs(args.write_pairs, lists, found, choices)
     return 0
 
 
-def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: int) -> None:
+def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:
     candidates = sum(len(found.hyps) for found in lists)
     changed = sum(
         place is not None and found.hyps[place] != found.hyps[found.first]
         for found, place in zip(lists, choices, strict=True)
     )
     text = f"{len(lists):,} lists, {candidates:,} candidates; {changed:,} choices are not the"
-    gaps = f"; {empty:,} sentences without candidates have an empty line" if empty else ""
-    print(f"simile mbr: {text} model's{gaps}", file=sys.stderr)
+    print(f"simile mbr: {text} model's{empty and f'; {empty}'}", file=sys.stderr)
+
+
+def _tell_unknown(lists: Sequence[NbestList], pseudo: Sequence[NbestList]) -> None:
+    """Count the lists whose id has no pseudo-references: nothing is chosen there."""
+    known = {found.sentence for found in pseudo if found.hyps}
+    unknown = sum(found.sentence not in known for found in lists if found.hyps)
+    if unknown:
+        text = f"{unknown:,} lists have no pseudo-references (none of their id in --pseudo-refs)"
+        print(f"simile mbr: {text}: the model's choice stands", file=sys.stderr)
 
 
 def _write_pairs(
@@ -142,9 +154,10 @@ def _write_pairs(
             if best is None or found.src is None:
                 continue
             table.write(f"{one_line(found.src)}\t{one_line(found.hyps[best])}\n")
-            if not values[best] - np.nanmin(values) > TIE:
+            # A function of one's own has no number for some: they are no worst, and no JSON.
+            worst = int(np.where(np.isfinite(values), values, np.inf).argmin())
+            if not np.isfinite(values[best]) or values[best] - values[worst] <= TIE:
                 continue
-            worst = int(np.nanargmin(values))
             record = {
                 "prompt": found.src,
                 "chosen": found.hyps[best],

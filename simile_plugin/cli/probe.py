@@ -109,14 +109,15 @@ def run(args: argparse.Namespace) -> int:
         *(args.reward or [], texts, encoder, args.search_words),
         *(args.resamples, args.seed, args.tokenize),
     )
-    base = f"harm is done to {len(texts.refs)} {'hypotheses' if texts.hyps else 'references'}"
+    harmed = next(iter(found.values())).changes["empty"].count  # of each that has words
+    base = f"harm is done to {harmed} {'hypotheses' if texts.hyps else 'references'}"
     answer = answer_probe(found, base, encoder, args.seed, args.resamples, args.tokenize)
     if args.svg:
         assert answer.chart is not None
         with atomic_write(args.svg, "wb") as stream:
             answer.chart.write(stream, args.svg.rpartition(".")[2].lower())
     if args.json:
-        content = {"sentences": len(texts.refs), **answer.data}
+        content = {"sentences": harmed, **answer.data}
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         print(render_text(answer), end="")
@@ -133,21 +134,24 @@ def _check_picture(args: argparse.Namespace) -> None:
 
 def _read_texts(args: argparse.Namespace) -> Any:
     from simile_plugin.evaluation import Texts
-    from simile_plugin.files import read_parallel
+    from simile_plugin.files import check_standard_input, read_parallel
     from simile_plugin.nbest import read_nbest_lists, references
 
     flags = {name: getattr(args, name) for name in ("ref", "hyp", "src", "other_ref")}
+    files = flags | {"synonyms": args.synonyms, "nbest": args.nbest}
+    check_standard_input((path, f"--{name.replace('_', '-')}") for name, path in files.items())
     given = {name: path for name, path in flags.items() if path}
     lines = read_parallel([(path, f"--{name.replace('_', '-')}") for name, path in given.items()])
     named = dict(zip(given, lines, strict=True))
     lists = read_nbest_lists(args.nbest, "--nbest", ref_flag="") if args.nbest else []
+    of = references(lists, "--nbest")
     return Texts(
         named["ref"],
         named.get("hyp", ()),
         named.get("src", ()),
         named.get("other_ref", ()),
         _read_synonyms(args.synonyms) if args.synonyms else {},
-        [(found.hyps, ref) for found, ref in zip(lists, references(lists, "--nbest"), strict=True)],
+        [(found.hyps, ref, found.src or "") for found, ref in zip(lists, of, strict=True)],
     )
 
 

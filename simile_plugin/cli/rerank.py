@@ -17,7 +17,7 @@ from simile_plugin.cli._lists import (
 )
 from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name, real_number
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -43,8 +43,8 @@ examples:
   simile rerank nbest.txt --by cosine --source-encoder BILINGUAL --output out.en
   simile rerank test.nbest --by score cosine --source-encoder BILINGUAL --tune valid.nbest \\
       --reward chrf --output out.en
-a tie: the highest model score, then the first in the list; module:function as --reward is your own
-code, and is run
+a tie: the highest model score, then the first in the list (of --risk-dump: the first);
+module:function as --reward is your own code, and is run
 """
 
 
@@ -106,15 +106,15 @@ def run(args: argparse.Namespace) -> int:
         {"value": float(row[place])} if place is not None else {}
         for row, place in zip(values, choices, strict=True)
     ]
-    empty = write_choices(args, lists, choices, numbers)
-    if empty:
-        text = f"{empty:,} sentences without candidates have an empty line"
-        print(f"simile rerank: {text}", file=sys.stderr)
+    if empty := write_choices(args, lists, choices, numbers):
+        print(f"simile rerank: {empty}", file=sys.stderr)
     return 0
 
 
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
+    read = ((args.lists, "LISTS"), (args.ref, "--ref"))
+    check_standard_input([*read, (args.tune, "--tune"), (args.tune_ref, "--tune-ref")])
     files = [args.lists, args.src, args.ref, args.tune, args.tune_src, args.tune_ref]
     check_outputs({"--output": args.output}, files)
     got = " ".join(args.by)

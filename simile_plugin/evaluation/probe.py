@@ -96,7 +96,7 @@ class Texts:
         hyps: what is changed; the references themselves where there are none.
         others: other references, a harmless change.
         synonyms: word -> its synonyms, all lowercased.
-        lists: n-best lists with their references, of any sentences.
+        lists: n-best lists with their references and sources ("": unknown), of any sentences.
     """
 
     refs: Sequence[str]
@@ -104,7 +104,7 @@ class Texts:
     srcs: Sequence[str] = ()
     others: Sequence[str] = ()
     synonyms: Synonyms = field(default_factory=dict)
-    lists: Sequence[tuple[Sequence[str], str]] = ()
+    lists: Sequence[tuple[Sequence[str], str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -291,16 +291,17 @@ def summarise(
 
 
 def within_lists(
-    scores: Scores, lists: Sequence[tuple[Sequence[str], str]]
+    scores: Scores, lists: Sequence[tuple[Sequence[str], str, str]]
 ) -> tuple[float | None, float | None, int]:
     """Spread of a reward within n-best lists and its correlation with length: see `Probed`."""
     if not lists:
         return None, None, 0
-    most = max(len(hyps) for hyps, _ in lists)
-    padded = [[*hyps, *[""] * (most - len(hyps))] for hyps, _ in lists]
-    found = _scores(scores, padded, [ref for _, ref in lists], [""] * len(lists))
+    all_hyps, refs, srcs = zip(*lists, strict=True)
+    most = max(map(len, all_hyps))
+    padded = [[*hyps, *[""] * (most - len(hyps))] for hyps in all_hyps]
+    found = _scores(scores, padded, refs, srcs)
     spreads, correlations = [], []
-    for values, (hyps, _) in zip(found, lists, strict=True):
+    for values, hyps in zip(found, all_hyps, strict=True):
         if len(hyps) > 1:
             own = values[: len(hyps)]
             spreads.append(own.std())

@@ -25,7 +25,7 @@ from simile_plugin.evaluation.harm import HARMS, HarmedSentence, Material, harme
 from simile_plugin.evaluation.judgements import Judgements, Quality, correlate
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, refuse_twice
 from simile_plugin.reward import (
     FAULTS,
     LearnedReward,
@@ -205,6 +205,7 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
                 f"--judgements: {judged.path} has the same content as {same}; it would be judged "
                 "by itself"
             )
+    refuse_twice((path for path, _ in texts), "--text")
     for path, lines in texts:
         if not any(map(str.strip, lines)):
             raise InputError(f"--text: {path} is empty; expected sentences, one a line")

@@ -7,6 +7,7 @@ from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError
 from simile_plugin.files.faces import imported_later
 from simile_plugin.files.lines import (
+    check_standard_input,
     read_bytes,
     read_lines,
     read_parallel,
@@ -28,6 +29,7 @@ __all__ = [
     "atomic_folder",
     "atomic_write",
     "check_replaceable",
+    "check_standard_input",
     "finite_number",
     "imported_later",
     "read_bytes",

@@ -36,9 +36,7 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
 
     Raises ValueError naming both flags, files and line counts when two of them differ.
     """
-    if sum(str(path) == "-" for path, _ in files) > 1:
-        flags = " and ".join(flag for path, flag in files if str(path) == "-")
-        raise InputError(f"{flags}: only one of them can be - (standard input)")
+    check_standard_input(files)
     contents = [read_lines(path, flag) for path, flag in files]
     for (path, flag), lines in zip(files, contents, strict=True):
         if len(lines) != len(contents[0]):
@@ -48,6 +46,13 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
                 f"{flag} {path} has {len(lines)}; they must be parallel, one sentence a line"
             )
     return contents
+
+
+def check_standard_input(files: Iterable[tuple[str | os.PathLike[str] | None, str]]) -> None:
+    """Raise InputError if two of (path, flag) are "-": standard input can be read once."""
+    flags = [flag for path, flag in files if str(path) == "-"]
+    if len(flags) > 1:
+        raise InputError(f"{' and '.join(flags)}: only one of them can be - (standard input)")
 
 
 def refuse_twice(paths: Iterable[str | os.PathLike[str]], flag: str) -> None:

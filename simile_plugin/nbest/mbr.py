@@ -112,14 +112,15 @@ def expected_utilities(
 def choose(found: NbestList, utilities: Floats) -> int | None:
     """Place of the candidate with the highest expected utility, or None in an empty list.
 
-    Of a tie the model's own order decides: the highest score, then the first. What is NaN or
-    infinite is never chosen where there is a number.
+    Of a tie the model's own order decides: the highest score, then the first; in a ranked list the
+    first. What is NaN or infinite is never chosen where there is a number.
     """
     if not found.hyps:
         return None
     values = np.where(np.isfinite(utilities), utilities, -np.inf)
     tied = np.flatnonzero(values >= values.max() - TIE)
-    return int(max(tied, key=lambda i: (found.scores[i] if found.scores else 0.0, -i)))
+    scores = () if found.ranked else found.scores
+    return int(max(tied, key=lambda i: (scores[i] if scores else 0.0, -i)))
 
 
 def model_weights(found: NbestList) -> dict[str, float]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simile_plugin.files import InputError, finite_number, read_lines
+from simile_plugin.files import InputError, finite_number, read_bytes, split_lines
 
 DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
-Read = Callable[[str, str], list[str]]
+Read = Callable[[str, str], bytes]
 COSTS = ("cost_bleu", "cost_simile")
 TEXT_LINE = re.compile(r"([ST])-(\d{1,18})\t(.*)", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"D-(\d{1,18})\t(\S+)\t(.*)", re.DOTALL)
@@ -64,30 +65,32 @@ class NbestList:
         )
 
 
-def read_lists(path: str, flag: str, read: Read = read_lines) -> list[NbestList]:
+def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]:
     """Read the lists in a file, in the order of their sentences; see FORMATS.
 
     Of fairseq's output S-, T-, D- and P- lines are read (D- scores are base 2 and divided by a
     power of the length); JSON lines may have ref and src, as --risk-dump writes them; the ids of
-    all formats are lines of the source from 0. A line cut short at the end of the file is passed
-    over. read: reads the lines of a file.
+    all formats are lines of the source from 0. Candidates of one id are one list, but a JSON line
+    is a whole list, and only of --risk-dump does a later one replace it. A line that the end of
+    the file cuts short is passed over, and standard error says so. read: reads a file.
 
     Raises:
         InputError: naming file and line of what cannot be read, or for a file without lists.
     """
-    lines = read(path, flag)
+    data = read(path, flag)
+    lines, ended = split_lines(data, path, flag), data.endswith(b"\n")
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
-        return _dumped(lines, path, flag)
+        return _dumped(lines, ended, path, flag)
     if match := NUMBERED_LINE.match(first):
-        return _listed(lines, match[2], path, flag)
+        return _listed(lines, ended, match[2], path, flag)
     return _generated(lines, path, flag)
 
 
 def read_nbest_lists(
     path: str,
     flag: str,
-    read: Read = read_lines,
+    read: Read = read_bytes,
     refs: Sequence[str] | None = None,
     ref_flag: str = "--ref",
 ) -> list[NbestList]:
@@ -194,7 +197,7 @@ def _whole(lprobs: list[float], hyps: int) -> tuple[float, ...]:
     return tuple(lprobs) if len(lprobs) == hyps and all(map(math.isfinite, lprobs)) else ()
 
 
-def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[NbestList]:
+def _listed(lines: Sequence[str], ended: bool, mark: str, path: str, flag: str) -> list[NbestList]:
     """Lists with a candidate a line: Moses' id ||| text ||| features ||| score, or TSV."""
     expected = "id TAB text, or id TAB text TAB score"
     if mark != "\t":
@@ -204,9 +207,12 @@ def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[Nbest
     found: dict[int, list[tuple[str, float]]] = {}
     for number, line in enumerate(lines, start=1):
         parts = [part.strip() for part in line.split(mark)]
-        if not line.strip() or (len(parts) < columns and number == len(lines) > 1):
-            continue
         where = f"{flag}: {path}:{number}"
+        if not line.strip():
+            continue
+        if len(parts) < columns and number == len(lines) and not ended:
+            _tell_cut(where)
+            continue
         if not fits or len(parts) != columns or not re.fullmatch(r"\d{1,18}", parts[0]):
             raise InputError(f"{where}: got {line[:60]!r}; expected {expected}, as in all lines")
         score = math.nan if columns == 2 else _score(parts[2 if mark == "\t" else 3], where)
@@ -222,6 +228,10 @@ def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[Nbest
     ]
 
 
+def _tell_cut(where: str) -> None:
+    print(f"{where}: is cut short by the end of the file, and passed over", file=sys.stderr)
+
+
 def _score(text: str, where: str) -> float:
     value = finite_number(text)
     if value is None:
@@ -229,30 +239,42 @@ def _score(text: str, where: str) -> float:
     return value
 
 
-def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
+def _dumped(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[NbestList]:
     found: dict[int, NbestList] = {}
+    numbered = False  # whether a line had an id: then all have one
     for number, line in enumerate(lines, start=1):
+        where = f"{flag}: {path}:{number}"
         if not line.strip():
             continue
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if number == len(lines) and not line.rstrip().endswith("}"):  # cut short
+            if number == len(lines) and not ended and not line.rstrip().endswith("}"):
+                _tell_cut(where)
                 break
             reason = getattr(error, "msg", str(error))
-            raise InputError(f"{flag}: {path}:{number}: not JSON: {reason}") from error
-        # A start that was interrupted and repeated wrote the same sentences again: the last counts.
-        one = _from_json(content, len(found), f"{flag}: {path}:{number}")
+            raise InputError(f"{where}: not JSON: {reason}") from error
+        one = _from_json(content, None if numbered else len(found), where)
+        # A training that was killed and started again dumped sentences twice: the last counts.
+        if one.sentence in found and not one.ranked:
+            raise InputError(
+                f"{where}: a second list of id {one.sentence}; expected all candidates of a source "
+                "in one line, and an id in every line or in none"
+            )
         found[one.sentence] = one
+        numbered |= "id" in content
     if not found:
         raise InputError(f"{flag}: {path} holds no whole line; expected {FORMATS}")
     return [found[sentence] for sentence in sorted(found)]
 
 
-def _from_json(content: Any, line: int, where: str) -> NbestList:
+def _from_json(content: Any, line: int | None, where: str) -> NbestList:
     """One JSON line; without an id it is the list of `line`."""
     version = content.get("format_version", 1) if isinstance(content, dict) else 1
-    if not isinstance(version, int) or version > DUMP_VERSION:
+    if type(version) is not int or version < 1:
+        got = repr(version)[:60]
+        raise InputError(f"{where}: got format_version {got}, expected 1 to {DUMP_VERSION}")
+    if version > DUMP_VERSION:
         raise InputError(
             f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
             "version reads; update simile-plugin"
@@ -273,20 +295,28 @@ def _from_json(content: Any, line: int, where: str) -> NbestList:
         for key in ("scores", *COSTS)
         if key in content
     }
-    (number,) = _numbers([content.get("id", line)], f"{where}: id")
-    if not (0 <= number < 10**18 and number.is_integer()):
-        raise InputError(f"{where}: got id {number:g}; expected a line of the source, from 0")
-    sentence = int(content.get("id", line))
     for key, numbers in columns.items():
         if len(numbers) != len(hyps) or not all(map(math.isfinite, numbers)):
             raise InputError(
                 f"{where}: {key} has {list(numbers)}; expected {len(hyps)} finite numbers, "
                 "one for each of hyps"
             )
+    sentence = _sentence(content.get("id", line), where)
     scores = columns.pop("scores", ())
     src = texts.get("src", texts.get("source"))  # --risk-dump's name for it
     dumped = "format_version" in content
     return NbestList(sentence, texts.get("ref"), hyps, scores, columns, src, ranked=dumped)
+
+
+def _sentence(value: Any, where: str) -> int:
+    """An id: a whole number, also as 3.0 (what is made of a column with gaps) or "3"."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not re.fullmatch(r"\d{1,18}", str(value)):
+        raise InputError(
+            f"{where}: got id {repr(value)[:60]}; expected a line of the source, from 0"
+        )
+    return int(value)
 
 
 def _strings(values: Any, where: str) -> tuple[str, ...]:
@@ -305,6 +335,8 @@ def _strings(values: Any, where: str) -> tuple[str, ...]:
 
 def _numbers(values: Any, where: str) -> tuple[float, ...]:
     try:
+        if not isinstance(values, list):
+            raise TypeError("no list")
         return tuple(float(value) for value in values)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{where}: got {str(values)[:80]!r}; expected numbers") from error

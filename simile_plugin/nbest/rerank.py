@@ -127,10 +127,12 @@ def tune_weights(
         K weights >= 0 of the features in their own units.
 
     Raises:
-        InputError: if a feature is the same for all candidates of every list.
+        InputError: if no list has candidates, or a feature is the same for all of every list.
     """
+    if not any(one.hyps for one in lists):
+        raise InputError("--tune: no list has a candidate; expected lists with candidates")
     spreads = [np.mean([row.std() for row in feature if len(row)]) for feature in features]
-    if not lists or not min(spreads) > 0:
+    if not min(spreads) > 0:
         raise InputError("--tune: a feature is the same for all candidates of each list")
     rewards = [np.where(np.isfinite(row), row, 0.0) for row in rewards]
     best: float = -np.inf

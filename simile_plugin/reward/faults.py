@@ -51,6 +51,7 @@ ALMOST = 0.999  # likeness of different words at most: only equal words are 1
 ROUNDING = 1e-5  # float32 cosines of equal vectors differ from 1 by less
 MATCHED_WORDS = 512  # of a sentence; those beyond are counted, but not matched
 CELLS = 2**15  # pairs of words that are matched at once: little padding, and it stays in the cache
+KINDS = 2**16  # distinct words that are matched at once: their vectors; ordinary lists have fewer
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
 _ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
@@ -193,21 +194,27 @@ class _Lists:
         return max(1, int(self.kinds.max()))
 
 
-def _lists(table: WordTable, hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> _Lists:
-    ids, lengths = table.flat([*chain.from_iterable(hyps), *refs])
-    hyp_lengths, ref_lengths = np.split(lengths, [-len(refs)])
-    sizes = hyp_lengths.reshape(len(refs), -1).sum(1)
-    lists = np.arange(len(refs))
+def _lists(ids: Ids, lengths: Ids, size: int) -> _Lists:
+    """From words (P,) and lengths (U,) of `size` lists of hypotheses, then of the references."""
+    hyp_lengths, ref_lengths = np.split(lengths, [-size])
+    sizes = hyp_lengths.reshape(size, -1).sum(1)
+    lists = np.arange(size)
     own = np.concatenate([lists.repeat(sizes), lists.repeat(ref_lengths)])
-    size = int(ids.max(initial=0)) + 1
-    keys, numbers = np.unique(own * size + ids, return_inverse=True)
-    kinds = np.bincount(keys // size, minlength=len(refs))
+    most = int(ids.max(initial=0)) + 1
+    keys, numbers = np.unique(own * most + ids, return_inverse=True)
+    kinds = np.bincount(keys // most, minlength=size)
     numbers -= (kinds.cumsum() - kinds)[own]
     cut = int(sizes.sum())
     return _Lists(
         *(numbers[:cut], numbers[cut:], ids[:cut], ids[cut:]),
-        *(hyp_lengths, ref_lengths, keys % size, kinds),
+        *(hyp_lengths, ref_lengths, keys % most, kinds),
     )
+
+
+def _beginnings(ids: Ids, lengths: Ids) -> tuple[Ids, Ids]:
+    """The first MATCHED_WORDS of each sentence, as ids (P,) and lengths (U,)."""
+    places = np.arange(len(ids)) - (lengths.cumsum() - lengths).repeat(lengths)
+    return ids[places < MATCHED_WORDS], np.minimum(lengths, MATCHED_WORDS)
 
 
 def count_faults(
@@ -226,8 +233,11 @@ def count_faults(
     if not size * candidates:
         shape = size, candidates
         return np.zeros((*shape, len(FAULTS))), np.zeros(shape, dtype=bool)
-    lists = _lists(table, hyps, refs)
-    found = _matches(table, lists) | _counts(table, lists) | _lengths(table, lists)
+    ids, lengths = table.flat([*chain.from_iterable(hyps), *refs])
+    lists = matched = _lists(ids, lengths, size)
+    if lengths.max() > MATCHED_WORDS:
+        matched = _lists(*_beginnings(ids, lengths), size)
+    found = _matches(table, matched) | _counts(table, lists) | _lengths(table, lists)
     apart = 1 - sim.double().cpu().numpy()  # last: a GPU may still be at work on them
     apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0
     apart[apart < ROUNDING] = 0
@@ -241,25 +251,35 @@ def count_faults(
 def _counts(table: WordTable, lists: _Lists) -> dict[str, Floats]:
     """Faults of words too many, missing or repeated, whatever their order."""
     size, candidates = lists.shape
-    width = lists.width
-    hyp_rows = np.arange(size * candidates).repeat(lists.hyp_lengths)
+    width, rows = lists.width, size * candidates
+    hyp_rows = np.arange(rows).repeat(lists.hyp_lengths)
     ref_rows = np.arange(size).repeat(lists.ref_lengths)
-    rows = size * candidates
-    hyp = np.bincount(hyp_rows * width + lists.hyp, minlength=rows * width)
-    ref = np.bincount(ref_rows * width + lists.ref, minlength=size * width)
-    beyond = (hyp.reshape(size, candidates, width) - ref.reshape(size, 1, width)).astype(float)
-    facts = np.zeros((size, width, 4))
-    facts[np.arange(width) < lists.kinds[:, None]] = table.facts[lists.ids]
-    many, few = np.maximum(beyond, 0) @ facts, np.maximum(-beyond, 0) @ facts
-    common = ref.reshape(size, 1, width) @ facts[..., COMMON, None]
+    starts = lists.kinds.cumsum() - lists.kinds
+    in_ref = np.bincount(starts[ref_rows] + lists.ref, minlength=len(lists.ids))
+    keys = hyp_rows * width + lists.hyp
+
+    def compare(fact: int) -> tuple[Ids, Ids, Ids]:
+        """Words with a fact: too many, too few, and those of the reference, (rows,) each."""
+        # Only they are sorted: no table of all words by all hypotheses.
+        told = keys[table.facts[lists.hyp_ids, fact] > 0]
+        own = np.bincount(told // width, minlength=rows)
+        whole = np.bincount(ref_rows[table.facts[lists.ref_ids, fact] > 0], minlength=size)
+        distinct, in_hyp = np.unique(told, return_counts=True)
+        of, words = np.divmod(distinct, width)
+        shared = np.minimum(in_hyp, in_ref[starts[of // candidates] + words])
+        both = np.bincount(of, shared, rows).astype(np.int64)
+        whole = whole.repeat(candidates)
+        return own - both, whole - both, whole
+
+    _, common_few, common = compare(COMMON)
     repeats = _repeats(hyp_rows, lists.hyp, width, rows)
     allowed = _repeats(ref_rows, lists.ref, width, size).repeat(candidates)
     return {
         "repeated": np.maximum(repeats - allowed, 0) / np.maximum(lists.hyp_lengths - 1, 1),
-        "unknown": np.log1p(many[..., UNKNOWN]),
-        "common_missing": np.sqrt(few[..., COMMON] / np.maximum(common[..., 0], 1)),
-        "negation": np.log1p(many[..., NEGATION] + few[..., NEGATION]),
-        "number": np.log1p(many[..., NUMBER] + few[..., NUMBER]),
+        "unknown": np.log1p(compare(UNKNOWN)[0]),
+        "common_missing": np.sqrt(common_few / np.maximum(common, 1)),
+        "negation": np.log1p(np.add(*compare(NEGATION)[:2])),
+        "number": np.log1p(np.add(*compare(NUMBER)[:2])),
     }
 
 
@@ -286,20 +306,31 @@ def _matches(table: WordTable, lists: _Lists) -> dict[str, Floats]:
     """Faults of soft matching, for lists of like length together, so that little is padding."""
     size, candidates = lists.shape
     found = {name: np.empty((size, candidates)) for name in ("pairs_p", "pairs_r", "breaks")}
-    longest = np.minimum(lists.hyp_lengths.reshape(size, -1).max(1), MATCHED_WORDS)
+    longest = lists.hyp_lengths.reshape(size, -1).max(1)
     order = np.argsort(longest + lists.ref_lengths, kind="stable")
-    cells = candidates * np.maximum(longest * np.minimum(lists.ref_lengths, MATCHED_WORDS), 1)
-    groups = cells[order].cumsum() // CELLS
-    for some in np.split(order, np.flatnonzero(np.diff(groups)) + 1):
+    cells = candidates * np.maximum(longest * lists.ref_lengths, 1)
+    for some in np.split(order, _ends(cells[order], lists.kinds[order])):
         for name, values in _match(table, lists, some).items():
             found[name][some] = values.numpy()
     return found
 
 
-def _padded(values: Ids, lengths: Ids, rows: Ids, fill: int, most: int) -> Ids:
-    """Some rows of flat ragged values as a matrix, of `most` columns at most."""
+def _ends(cells: Ids, kinds: Ids) -> list[int]:
+    """Where groups of lists end: at CELLS pairs of words, or KINDS words with their padding."""
+    steps = np.diff(cells.cumsum() // CELLS, prepend=0)
+    ends, start, width = [], 0, 0
+    for place, (new, own) in enumerate(zip(steps.tolist(), kinds.tolist(), strict=True)):
+        width = max(width, own)
+        if place and (new or (place + 1 - start) * width > KINDS):
+            ends.append(place)
+            start, width = place, own
+    return ends
+
+
+def _padded(values: Ids, lengths: Ids, rows: Ids, fill: int) -> Ids:
+    """Some rows of flat ragged values as a matrix."""
     starts = (lengths.cumsum() - lengths)[rows, None]
-    columns = np.arange(max(1, min(int(lengths[rows].max()), most)))
+    columns = np.arange(max(1, int(lengths[rows].max())))
     inside = columns < lengths[rows, None]
     return np.where(inside, np.append(values, fill)[np.where(inside, starts + columns, -1)], fill)
 
@@ -312,10 +343,10 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     """
     size, candidates = len(some), lists.shape[1]
     rows = (some[:, None] * candidates + np.arange(candidates)).ravel()
-    kinds = _padded(lists.ids, lists.kinds, some, 0, len(lists.ids))
+    kinds = _padded(lists.ids, lists.kinds, some, 0)
     width = kinds.shape[1]
-    hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width, MATCHED_WORDS)
-    ref = _padded(lists.ref, lists.ref_lengths, some, -1, MATCHED_WORDS)
+    hyp = _padded(lists.hyp, lists.hyp_lengths, rows, width)
+    ref = _padded(lists.ref, lists.ref_lengths, some, -1)
     ref_ids = np.take_along_axis(kinds, np.maximum(ref, 0), 1)
     words, ref_words = (embedding(torch.from_numpy(i), table.vectors) for i in (kinds, ref_ids))
     cosines = torch.bmm(words, ref_words.transpose(1, 2))
@@ -327,8 +358,8 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     s = cosines.flatten(0, 1).index_select(0, torch.from_numpy(places.ravel()))
     # Hypotheses last: what is done for each pair of places is then done for all of them at once.
     s = s.view(*hyp.shape, ref.shape[1]).permute(1, 2, 0).contiguous()
-    h = torch.from_numpy(np.minimum(lists.hyp_lengths[rows], MATCHED_WORDS))
-    r = torch.from_numpy(np.minimum(lists.ref_lengths[some], MATCHED_WORDS).repeat(candidates))
+    h = torch.from_numpy(lists.hyp_lengths[rows])
+    r = torch.from_numpy(lists.ref_lengths[some].repeat(candidates))
     i = torch.arange(len(s))[:, None] / h.clamp(min=1)
     j = torch.arange(s.shape[1])[:, None] / r.clamp(min=1)
     s -= NEARBY * (i[:, None] - j).abs_()

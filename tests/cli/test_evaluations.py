@@ -60,8 +60,10 @@ def test_detection_with_a_test_file_and_by_folds(
     capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path
 ) -> None:
     flags = ("--train", labelled, "--seeds", 2, "--epochs", 2, "--resamples", 40)
-    out = run(capsys, "detect", encoder_folder, *flags, "--test", labelled)
-    assert f"trained on {labelled}, tested on {labelled}" in out
+    test = labelled.with_name("test")
+    test.write_bytes(labelled.read_bytes())
+    out = run(capsys, "detect", encoder_folder, *flags, "--test", test)
+    assert f"trained on {labelled}, tested on {test}" in out
     assert "all paraphrases           50.0" in out
     assert "mean of 2 seeds" in out
     found = json.loads(run(capsys, "detect", encoder_folder, *flags, "--folds", 4, "--json"))
@@ -85,6 +87,10 @@ def test_detection_refuses_what_cannot_be_meant(
         capsys, *start, labelled, "--test", labelled, "--folds", 4
     )
     assert "--folds: 99 folds" in fails(capsys, *start, labelled, "--folds", 99)
+    error = fails(capsys, *start, labelled, "--test", labelled.parent / "." / labelled.name)
+    assert "which is --train's file too; give other pairs" in error
+    error = fails(capsys, *start, one_class, "--negative-to", "-1e-3")
+    assert "one: every one of its 2 pairs" in error  # the number was read
     error = fails(capsys, *start, labelled, "--negative-to", 3)
     assert "--negative-to: got 3, expected less than --positive-from 3" in error
 

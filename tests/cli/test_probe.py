@@ -68,6 +68,35 @@ def test_without_encoder_and_search(capsys, files):
     assert "fixed text" not in printed and "spread" not in printed
 
 
+SOURCES: list[str] = []
+
+
+def own(hyps, refs, srcs):
+    """A reward of one's own, which says what it was asked."""
+    SOURCES.extend(srcs)
+    return [[len(hyp) for hyp in row] for row in hyps]
+
+
+def test_a_reward_of_ones_own_gets_the_sources_of_lists(capsys, tmp_path, files):
+    path = tmp_path / "lists.jsonl"
+    record = {"id": 0, "ref": "one", "src": "eins", "hyps": ["one", "won"]}
+    path.write_text(json.dumps(record) + "\n")
+    reward = ("--reward", "tests.cli.test_probe:own", "--search-words", 0)
+    SOURCES.clear()
+    assert probe("--ref", files["ref"], "--nbest", path, *reward) == 0
+    assert {*SOURCES} == {"", "eins"}
+
+
+def test_sentences_without_words_are_not_counted(capsys, tmp_path, files):
+    lines = [*SENTENCES[:3], "", " "]
+    (tmp_path / "blanks").write_text("".join(f"{line}\n" for line in lines))
+    arguments = ["--ref", tmp_path / "blanks", "--search-words", 0]
+    assert probe(*arguments) == 0
+    assert "harm is done to 3 references" in capsys.readouterr().out
+    assert probe(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sentences"] == 3
+
+
 def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypatch):
     def fails(*arguments):
         assert probe(*arguments) == 2
@@ -79,6 +108,8 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     assert "no line can be harmed" in fails("--ref", files["blank"])
     error = fails(*ref, "--src", files["short"])
     assert "--ref" in error and "8 lines" in error and "--src" in error and "3" in error
+    error = fails("--ref", "-", "--nbest", "-")
+    assert "--ref and --nbest: only one of them can be - (standard input)" in error
     assert "did you mean 'chrf'" in fails(*ref, "--reward", "chrff")
     assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
     assert "got 'bleu' twice" in fails(*ref, "--reward", "bleu", "--reward", "bleu")

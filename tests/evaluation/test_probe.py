@@ -56,7 +56,7 @@ def test_text_without_spaces_is_changed_by_letters():
     refs = ["他用硬币付了票钱。", "鹭在池塘边等。"]
     half = {one.kind: one for one in change_texts(Texts(refs), 1)}["half"]
     assert half.texts == ["他用硬币", "鹭在池"]
-    lists = [(["他用硬币付了票", "他付了票"], refs[0])]
+    lists = [(["他用硬币付了票", "他付了票"], refs[0], "")]
     scores = reward_scores(Reward("bleu"), None, "zh")
     found = probe_reward(scores, Texts(refs, lists=lists), 5, 40)
     assert found.changes["half"].mean < -0.3 and found.means["the references"] == 1
@@ -94,7 +94,8 @@ def test_synonyms():
 
 
 def test_correlation_with_length_and_spread():
-    lists = [(["a", "a b", "a b c"], "r"), (["a b", "a b c d"], "r"), (["a b", "c d"], "r")]
+    hyps = ["a", "a b", "a b c"], ["a b", "a b c d"], ["a b", "c d"]
+    lists = [(row, "r", "s") for row in hyps]
     spread, length, counted = within_lists(words, lists)
     assert length == pytest.approx(1) and counted == 2  # the last list has one length only
     assert spread == pytest.approx((np.sqrt(2 / 3) + 1 + 0) / 3)
@@ -102,6 +103,17 @@ def test_correlation_with_length_and_spread():
     assert length == pytest.approx(-1)
     assert within_lists(lambda *of: 0 * words(*of), lists) == (0, None, 0)
     assert within_lists(words, []) == (None, None, 0)
+
+
+def test_lists_are_scored_with_their_sources():
+    asked = []
+
+    def scores(lists, refs, srcs):
+        asked.extend(zip(refs, srcs, strict=True))
+        return words(lists, refs, srcs)
+
+    within_lists(scores, [(["a", "b c"], "one", "eins"), (["a b"], "two", "zwei")])
+    assert asked == [("one", "eins"), ("two", "zwei")]
 
 
 def test_the_search_finds_planted_words():

@@ -226,3 +226,5 @@ def test_judgements_that_cannot_be_fitted(judged, change, message):
 def test_text_without_words(judged):
     with pytest.raises(InputError, match="--text: t is empty"):
         check_fit([judged("x.tsv", 1)], [("t", ["", " "])])
+    with pytest.raises(ValueError, match=r"--text: \./t is given twice; it would count twice"):
+        check_fit([judged("x.tsv", 1)], [("t", TEXT), ("./t", TEXT)])

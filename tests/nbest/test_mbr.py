@@ -122,6 +122,10 @@ def test_ties_nan_and_nothing_to_choose() -> None:
     assert choose(found, np.array([0.6, np.inf, 0.5])) == 0  # a reward of it is left out, too
     assert choose(found, np.array([np.nan, np.inf, -np.inf])) == 1
     assert choose(NbestList(0, None, ("a", "b")), np.array([0.5, 0.5])) == 0
+    # of --risk-dump the first is the model's choice, whatever the sums of its candidates
+    ranked = NbestList(0, None, ("a", "b", "c"), (-3.0, -2.0, -1.0), ranked=True)
+    assert choose(ranked, np.array([0.5, 0.5, 0.5])) == ranked.first == 0
+    assert choose(ranked, np.array([0.1, 0.5, 0.5])) == 1
     assert choose(NbestList(0, None, ()), np.array([])) is None
 
 
@@ -175,9 +179,55 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
     ]
 
 
+def some_finite(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """No finite number for a candidate of two words, and none at all for a third source."""
+    values = {1: 0.5, 2: -math.inf, 3: 0.0}
+    return [
+        [-math.inf if src == "drei" else values[len(hyp.split())] for hyp in row]
+        for row, src in zip(hyps, srcs, strict=True)
+    ]
+
+
+def test_pairs_have_finite_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists, stem = tmp_path / "lists.jsonl", tmp_path / "pairs"
+    hyps = ["a red kite", "a kite", "kite"]
+    records = [{"id": 0, "src": "eins", "hyps": hyps}, {"id": 1, "src": "drei", "hyps": hyps}]
+    lists.write_text("".join(json.dumps(record) + "\n" for record in records))
+    spec = "tests.nbest.test_mbr:some_finite"
+    assert run(lists, "--utility", spec, "--output", tmp_path / "out", "--write-pairs", stem) == 0
+    (record,) = map(json.loads, stem.with_suffix(".jsonl").read_text("utf-8").splitlines())
+    assert record == {
+        **{"prompt": "eins", "chosen": "kite", "rejected": "a red kite"},
+        **{"score_chosen": 0.5, "score_rejected": 0.0},
+    }
+    assert "1 pairs in" in capsys.readouterr().err
+
+
+def test_json_has_no_empty_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lists, "--utility", "chrf", "--json") == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 2 and "; 2 sentences without candidates have no line\n" in err
+
+
+def test_pseudo_references_of_other_ids_are_told_of(
+    lists: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [lists, "--utility", "chrf", "--pseudo-refs"]
+    assert run(*flags, lists) == 0
+    assert "pseudo-references" not in capsys.readouterr().err
+    other = lists.with_name("other.jsonl")
+    other.write_text('{"id": 0, "hyps": ["rain"]}\n{"id": 3, "hyps": []}\n')
+    assert run(*flags, other) == 0
+    out, err = capsys.readouterr()
+    assert out == "rain\n\n\nonly one\n"
+    told = "simile mbr: 1 lists have no pseudo-references (none of their id in --pseudo-refs): "
+    assert f"{told}the model's choice stands\n" in err
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (["--utility", "chrf", "--pseudo-refs", "-"], "LISTS and --pseudo-refs: only one of them"),
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
         (["--utility", "chrff"], "--utility: got 'chrff' (did you mean 'chrf'?)"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
@@ -190,7 +240,7 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
 def test_what_is_refused(
     flags: list[str], message: str, lists: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(lists, *flags) == 2
+    assert run("-" if "--pseudo-refs" in flags else lists, *flags) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
 
@@ -204,3 +254,23 @@ def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) 
     source.write_text("eins\n", encoding="utf-8")
     assert run(lists, "--utility", "bleu", "--src", source) == 2
     assert "has a list of sentence 1, but there are 1 sources" in capsys.readouterr().err
+
+
+def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(
+    lists: Path, encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from recipes.mbr import choices
+
+    output = lists.with_name("choices")
+    specs = ["chrf", "simile:0.5,chrf:0.5", "simile:0.9,chrf:0.1"]
+    flags = ["--encoder", encoder_folder, "--output", output, "--sizes", 2, "--utilities", *specs]
+    monkeypatch.setattr("sys.argv", [*map(str, ["choices.py", f"beam={lists}", *flags])])
+    choices.main()
+    assert {path.name for path in output.iterdir()} == {
+        "beam.chrf.uniform.2.txt",
+        "beam.simile-0.5+chrf-0.5.uniform.2.txt",
+        "beam.simile-0.9+chrf-0.1.uniform.2.txt",
+    }
+    for path in output.iterdir():
+        first, *others = path.read_text("utf-8").splitlines()
+        assert first in ("a red kite", "a red kite!") and others == ["", "", "only one"]

@@ -81,6 +81,8 @@ def test_tuning_finds_what_no_feature_alone_does() -> None:
     assert tune_weights(lists, [a, b], unknown) == (first, second)
     with pytest.raises(ValueError, match="a feature is the same for all candidates"):
         tune_weights(lists, [a, [np.zeros(3) for _ in lists]], rewards)
+    with pytest.raises(ValueError, match="--tune: no list has a candidate"):  # and NumPy is silent
+        tune_weights([NbestList(0, "r", ())], [[np.array([])]] * 2, [np.array([])])
 
 
 def test_weights_that_are_tried() -> None:
@@ -118,7 +120,9 @@ def test_the_oracle_the_score_and_the_cosine(
     assert out.splitlines() == [SENTENCES[0], "", SENTENCES[5]]
     assert "model's choice" in err and "1 sentences without candidates" in err
     assert run(lists, "--by", "score", "--json") == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out, err = capsys.readouterr()
+    assert "simile rerank: 1 sentences without candidates have no line\n" in err
+    records = [json.loads(line) for line in out.splitlines()]
     assert [(one["id"], one["place"], one["value"]) for one in records] == [
         (0, 1, -1.0), (2, 1, -1.0),
     ]  # fmt: skip
@@ -133,6 +137,15 @@ def test_what_an_own_function_has_no_number_for(
     assert run(lists, "--by", "reward", "--reward", spec, "--json") == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["place"], one["value"]) for one in records] == [(1, None), (0, 1.0)]
+
+
+def test_negative_weights_in_scientific_notation(
+    lists: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--by", "score", "cosine", "--source-encoder", encoder_folder, "--weights"]
+    assert run(lists, *flags, "-1e-3", "-.5e+1") == 0
+    assert run(lists, *flags, "1", "-1x") == 2
+    assert "--weights: got -1x, expected a finite number" in capsys.readouterr().err
 
 
 def test_tuned_weights_are_shown_with_the_figures(
@@ -152,6 +165,7 @@ TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "ba
     ("flags", "message"),
     [
         (["--by", "reward", "score"], "--by: got reward score; expected reward alone"),
+        (["--by", "reward", "--ref", "-"], "LISTS and --ref: only one of them can be - (standard"),
         (["--by", "cosine"], "--by: cosine and --source-encoder DIR need each other"),
         (["--by", "reward", "--reward", "sim"], "--reward sim: needs --encoder DIR"),
         (["--by", "score", "--weights", "1", "2"], "--weights: got 2 for --by score"),
@@ -170,6 +184,7 @@ def test_what_is_refused(
 ) -> None:
     lists.with_name("bare.jsonl").write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
     known = {"bare.jsonl": lists.with_name("bare.jsonl"), "ENCODER": encoder_folder}
-    assert run(lists, *(known.get(flag, flag) for flag in flags)) == 2
+    first = "-" if flags[-2:] == ["--ref", "-"] else lists
+    assert run(first, *(known.get(flag, flag) for flag in flags)) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1

@@ -279,6 +279,10 @@ def test_answers_of_spreadsheets_are_read(tmp_path: Path) -> None:
         (lambda rows: [rows[0], rows[1].split("\t")[0], *rows[2:]], r":2: the line ends before"),
         (lambda rows: [rows[0], "x" + rows[1], *rows[2:]], r":2: item \S+ belongs to study x"),
         (lambda rows: [rows[0], "good\t3", *rows[1:]], r":2: got item 'good'; expected a name"),
+        (
+            lambda rows: [rows[0], f"{rows[1][:12]}-1-{'9' * 5000}\t3"],
+            r":2: got item '\S{60}'; exp",
+        ),
         (lambda rows: [rows[0], rows[1][:-6] + "9999\t3"], r":2: got item '\S+', but the study"),
         (lambda rows: [*rows, rows[1].replace("-1-", "-2-")], r":\d+: an item of sheet 2 among"),
         (lambda rows: rows[1:], r":1: no columns 'item' and 'rating'"),

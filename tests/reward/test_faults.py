@@ -1,6 +1,7 @@
 """Faults of translations: by hand, against a slow loop, and on text of every kind."""
 
 import math
+import tracemalloc
 from collections import Counter
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import embedding
 
 from simile_plugin.encoder import cosine
 from simile_plugin.reward import faults as module
@@ -276,3 +278,44 @@ def test_many_words_are_remembered(encoder):
     assert len(table.vectors) == 8192 and len({*rows}) == 5000
     last = encoder.embed_text(["w4999"])[0]
     assert torch.allclose(table.vectors[rows[-1]], last / last.norm(), atol=1e-6)
+
+
+def test_one_long_line_does_not_make_all_lists_wide(table, monkeypatch):
+    """Memory was (all lists) x (distinct words of the longest line)."""
+    long = " ".join(f"w{n}" for n in range(5000))
+    refs = ["the heron waits"] * 300
+    hyps = [["two boys"] for _ in refs]
+    hyps[7] = [f"{long} not w5 w6"]
+    sim = torch.zeros(300, 1)
+    count_faults(table, hyps, refs, sim)  # words are remembered
+    rows = []
+    monkeypatch.setattr(
+        module, "embedding", lambda ids, table: rows.append(ids.numel()) or embedding(ids, table)
+    )
+    tracemalloc.start()
+    found, _ = count_faults(table, hyps, refs, sim)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6  # of NumPy: a table of 300 x 5,004 numbers has 12 MB
+    assert max(rows) < 2000  # vectors, of torch: they were 300 x 5,004
+    alone, _ = count_faults(table, [hyps[7]], [refs[7]], sim[:1])
+    np.testing.assert_array_equal(found[7], alone[0])
+    fault = dict(zip(FAULTS, alone[0, 0].tolist(), strict=True))
+    assert fault["negation"] == pytest.approx(math.log(2))
+    assert fault["unknown"] == pytest.approx(math.log(1 + 5002))
+    assert fault["repeated"] == pytest.approx(1 / 5002)  # "w5 w6" of 5002 bigrams
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 60)), min_size=1, max_size=40))
+def test_groups_are_bounded(lists):
+    cells, kinds = np.array(lists).T
+    limits = {"CELLS": 100, "KINDS": 80}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, limit in limits.items():
+            patch.setattr(module, name, limit)
+        ends = module._ends(cells, kinds)
+    groups = np.split(np.arange(len(lists)), ends)
+    assert np.concatenate(groups).tolist() == list(range(len(lists))) and min(map(len, groups)) > 0
+    for group in groups:
+        assert len(group) == 1 or len(group) * kinds[group].max() <= limits["KINDS"]
+        assert cells[group].sum() <= limits["CELLS"] + cells.max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -141,8 +142,10 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
 
 def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:
     parts = text.split("-")
-    if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal()):
-        raise InputError(f"{where}: got item '{text}'; expected a name like {study.item_id(1, 1)}")
+    if len(parts) != 3 or not all(re.fullmatch(r"\d{1,18}", part) for part in parts[1:]):
+        raise InputError(
+            f"{where}: got item '{text[:60]}'; expected a name like {study.item_id(1, 1)}"
+        )
     if parts[0] != study.fingerprint:
         raise InputError(
             f"{where}: item {text} belongs to study {parts[0]}, but the key is of study "
@@ -236,11 +239,12 @@ def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, st
 def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     """Ratings of each system: (annotators, sentences), sentences in the order of their lines."""
     lines = sorted({item.line for item in study.items})
+    columns = {line: column for column, line in enumerate(lines)}
     table = {name: np.full((len(answers), len(lines)), np.nan) for name in study.systems}
     for number, item in enumerate(study.items, start=1):
         for name in item.systems:
             for row, own in enumerate(answers):
-                table[name][row, lines.index(item.line)] = own.ratings[number]
+                table[name][row, columns[item.line]] = own.ratings[number]
     return table
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.files import read_lines
+from simile_plugin.files import read_bytes
 from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists, references
 from simile_plugin.report.answer import Answer, Figure, make_table
-from simile_plugin.report.inputs.texts import Read
 from simile_plugin.statistics import COLORS, Chart
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def analyse_costs(
     settings: ScoreSettings,
     flag: str = "--nbest-lists",
     progress: Callable[[int], object] | None = None,
-    read: Read = read_lines,
+    read: Callable[[str, str], bytes] = read_bytes,
     refs: Sequence[str] | None = None,
 ) -> CostsResult:
     """Both costs over n-best lists: those in the file, or computed where it has none.
@@ -102,7 +101,7 @@ def analyse_costs(
     Args:
         path: see `nbest.read_nbest_lists`.
         progress: called with the number of sentences just scored.
-        read: reads the lines of the file.
+        read: reads the file.
         refs: a reference for each line of the source, for lists without.
 
     Raises:
@@ -234,7 +233,7 @@ def ask(inputs: Inputs) -> Answer:
     """Both costs of --nbest-lists."""
     from simile_plugin.files import Progress
 
-    path, settings, read = inputs.args.nbest_lists, inputs.settings, inputs.texts.lines
+    path, settings, read = inputs.args.nbest_lists, inputs.settings, inputs.texts.bytes
     refs = inputs.refs if inputs.args.ref else None
     with Progress(None, "sent") as bar:
         found = analyse_costs(path, settings, "--nbest-lists", bar.update, read, refs)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.files import read_lines
+from simile_plugin.files import read_bytes
 from simile_plugin.nbest import NbestList, read_nbest_lists, references
 from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table, p_told
 from simile_plugin.report.inputs.settings import PairedTest
-from simile_plugin.report.inputs.texts import Read
 from simile_plugin.statistics import (
     COLORS,
     INK,
@@ -155,7 +154,7 @@ def analyse_headroom(
     learned: LearnedReward | None = None,
     flag: str = "--nbest-lists",
     progress: Callable[[int], object] | None = None,
-    read: Read = read_lines,
+    read: Callable[[str, str], bytes] = read_bytes,
     refs: Sequence[str] | None = None,
 ) -> HeadroomResult:
     """Score the model's choice, the MBR choice, and the best and worst of each list.
@@ -165,7 +164,7 @@ def analyse_headroom(
         test: the resamples of intervals and p-values.
         learned: a learned reward, beside BLEU, chrF and with an encoder SIMILE.
         progress: called with the number of lists just scored.
-        read: reads the lines of the file.
+        read: reads the file.
         refs: a reference for each line of the source, for lists without.
 
     Raises:
@@ -316,7 +315,7 @@ def ask(inputs: Inputs) -> Answer:
             inputs.test,
             learned,
             progress=bar.update,
-            read=inputs.texts.lines,
+            read=inputs.texts.bytes,
             refs=refs,
         )
     return answer_headroom(found)

@@ -97,9 +97,9 @@ def ask(inputs: Inputs) -> Answer:
         hyps = named[inputs.baselines[0]].outputs[0]
     lists = []
     if path := args.nbest_lists:
-        found = read_nbest_lists(path, "--nbest-lists", inputs.texts.lines, inputs.refs)
+        found = read_nbest_lists(path, "--nbest-lists", inputs.texts.bytes, inputs.refs)
         of = references(found, f"--nbest-lists: {path}")
-        lists = [(one.hyps, ref) for one, ref in zip(found, of, strict=True)]
+        lists = [(one.hyps, ref, one.src or "") for one, ref in zip(found, of, strict=True)]
     texts = Texts(inputs.refs, hyps, inputs.sources or (), lists=lists)
     settings = (encoder, SEARCH_WORDS, test.resamples, test.seed)
     probed = analyse_probe(args.reward, texts, *settings, inputs.settings.tokenize)
