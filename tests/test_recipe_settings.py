@@ -48,7 +48,7 @@ STAND_INS = {
         out=$(FLAG=--save-dir value "$@")
         [ ! -e "$out/checkpoint_last.pt" ] || echo "RESUMED ${out##*/}" >>"$NOTES"
         mkdir -p "$out" && echo "$@" | tee "$out/checkpoint_best.pt" >"$out/checkpoint_last.pt" """,
-    "fairseq-generate": "",
+    "fairseq-generate": r"printf 'D-0\t-1\ta\n'",
     "fairseq-interactive": "",
     "sha256sum": '[ "$1" = --quiet ] && exec cat >/dev/null; exec /usr/bin/sha256sum "$@"',
 }
@@ -161,6 +161,15 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     texts = [line for line in notes if line.startswith(("fairseq-", "simile|report"))]
     assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     assert not list((tmp_path / "my work/captions").iterdir())  # they are English
+    for path, folders in (
+        ("multi30k/nbest.sh", {"SIZES": "2"}),
+        ("mbr/run.sh", {"BASE": "my work", "WORK": "mbr"}),
+    ):
+        recipe.path = path
+        notes = recipe.run(**pair | folders)
+        texts = [line for line in notes if line.startswith(("fairseq-", "simile|report"))]
+        assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
+    recipe.path = "multi30k/run.sh"
     for wrong, message in (
         ({"TGT": "xx"}, "TGT: got 'xx', expected cs, de, en or fr"),
         ({"SRC": "de"}, "TGT: got 'de', which is SRC, too"),

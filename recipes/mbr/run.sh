@@ -8,7 +8,7 @@
 #   BASE       work/multi30k in the repository: the WORK of recipes/multi30k/run.sh
 #   WORK       work/mbr in the repository: everything that is made here
 #   ENCODER    the reward encoder that BASE has
-#   SRC        de      source language (target: en)
+#   SRC, TGT   de, en  languages of recipes/multi30k/run.sh
 #   SENTENCES  3000    training sources that lists are made of; 200 updates see each twice
 #   N          64      candidates a source, by beam search
 #   UTILITY    half    of MBR decoding, as simile mbr takes it (learned:DIR of simile fit-reward)
@@ -22,6 +22,7 @@
 BASE=${BASE:-$ROOT/work/multi30k}
 WORK=${WORK:-$ROOT/work/mbr}
 SRC=${SRC:-de}
+TGT=${TGT:-en}
 SENTENCES=${SENTENCES:-3000}
 N=${N:-64}
 UPDATES=${UPDATES:-200}
@@ -44,7 +45,7 @@ if has_gpu; then one_gpu "$WORK"; fi
 
 list_candidates() { # SENTENCES N MODEL TEXT
     head -n "$1" "$4" >"$WORK/bpe/train.$SRC"
-    PYTHONWARNINGS=ignore fairseq-interactive "$BASE/bin" -s "$SRC" -t en \
+    PYTHONWARNINGS=ignore fairseq-interactive "$BASE/bin" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" --path "$3" \
         --input "$WORK/bpe/train.$SRC" --buffer-size 1000 --batch-size 4 --beam "$2" --nbest "$2" \
         --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece \
@@ -58,10 +59,10 @@ choose() { # UTILITY ENCODER-CONFIG
     simile mbr "$WORK/train.nbest.gz" --utility "$1" --encoder "$ENCODER" \
         --output "$work/train.mbr" --write-pairs "$work/train.pairs"
     python "$ROOT/recipes/bpe.py" encode --model "$BASE/bpe/nmt.model" \
-        <"$work/train.mbr" >"$work/bpe/train.en"
+        <"$work/train.mbr" >"$work/bpe/train.$TGT"
     cp "$WORK/bpe/train.$SRC" "$work/bpe"
     rm -rf "${work:?}/bin"
-    fairseq-preprocess -s "$SRC" -t en --joined-dictionary --srcdict "$BASE/bin/dict.$SRC.txt" \
+    fairseq-preprocess -s "$SRC" -t "$TGT" --joined-dictionary --srcdict "$BASE/bin/dict.$SRC.txt" \
         --destdir "$work/bin" --trainpref "$work/bpe/train" --validpref "$BASE/bpe/valid" \
         --testpref "$BASE/bpe/test" >"$work/preprocess.log"
 }
@@ -70,7 +71,7 @@ finetune() { # SEED UPDATES LR
     local model work=$WORK/$NAME
     begin "$work/mbr-ft.$1" "$@" "$BASE/mle/checkpoint_best.pt" "$work"/bin/{dict,train}.*
     mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$BASE/mle/checkpoint_best.pt")
-    logged "$work/train.$1.log" fairseq-train "$work/bin" -s "$SRC" -t en \
+    logged "$work/train.$1.log" fairseq-train "$work/bin" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" "${model[@]}" \
         --finetune-from-model "$BASE/mle/checkpoint_best.pt" --save-dir "$work/mbr-ft.$1" \
         --seed "$1" --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
@@ -78,7 +79,7 @@ finetune() { # SEED UPDATES LR
         --total-num-update "$2" --max-update "$2" --clip-norm 5 \
         --batch-size 30 --required-batch-size-multiple 1 \
         --no-epoch-checkpoints --log-format simple --log-interval 50
-    translate_tuned "$WORK/out/$NAME.$1" "$work/bin" -s "$SRC" -t en \
+    translate_tuned "$WORK/out/$NAME.$1" "$work/bin" -s "$SRC" -t "$TGT" \
         --path "$work/mbr-ft.$1/checkpoint_last.pt"
 }
 
@@ -101,5 +102,5 @@ else
 fi
 files=''
 for seed in $SEEDS; do files+=,$WORK/out/$NAME.$seed.txt; done
-simile report --ref "$BASE/raw/test.en" --encoder "$ENCODER" --sys "MLE=$BASE/out/mle.txt" \
+simile report --ref "$BASE/raw/test.$TGT" --encoder "$ENCODER" --sys "MLE=$BASE/out/mle.txt" \
     --sys "MBR-FT=${files#,}" "${systems[@]}" --only results --out "$WORK/results.$NAME.md"

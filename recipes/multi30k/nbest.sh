@@ -7,8 +7,8 @@
 #
 # Settings (environment variables, with their defaults):
 #   WORK          work/multi30k in the repository: a folder that run.sh has filled
-#   SRC           de        source language of run.sh
-#   REF           WORK/raw/test.en   references of the test set
+#   SRC, TGT      de, en    languages of run.sh
+#   REF           WORK/raw/test.TGT  references of the test set
 #   ENCODER       the reward encoder; default: the one that run.sh made
 #   SIZES         "2 4 8 16"         values of N
 #   REWARDS       "bleu simile"
@@ -27,7 +27,8 @@
 
 WORK=${WORK:-$ROOT/work/multi30k}
 SRC=${SRC:-de}
-REF=${REF:-$WORK/raw/test.en}
+TGT=${TGT:-en}
+REF=${REF:-$WORK/raw/test.$TGT}
 SIZES=${SIZES:-2 4 8 16}
 REWARDS=${REWARDS:-bleu simile}
 SEEDS=${SEEDS:-1}
@@ -66,7 +67,7 @@ train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLA
     threads_for "$JOBS"
     begin "$save" "$@" "$WORK/mle/checkpoint_best.pt"
     logged "$WORK/logs/nbest.$system.log" "$ROOT/recipes/finetune.sh" "$WORK/bin" \
-        "$WORK/mle/checkpoint_best.pt" "$ENCODER" "$save" -s "$SRC" -t en \
+        "$WORK/mle/checkpoint_best.pt" "$ENCODER" "$save" -s "$SRC" -t "$TGT" \
         --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
         --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
         --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
@@ -75,7 +76,7 @@ train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLA
 }
 
 translate_test() { # SYSTEM CHECKPOINT
-    translate "$WORK/nbest/$1.txt" "$WORK/bin" -s "$SRC" -t en --path "$2" --gen-subset test \
+    translate "$WORK/nbest/$1.txt" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$2" --gen-subset test \
         --beam 5 --remove-bpe sentencepiece --batch-size 50 --required-batch-size-multiple 1
 }
 
