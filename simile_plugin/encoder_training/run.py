@@ -188,6 +188,14 @@ def _check_output(options: RunOptions) -> None:
         raise InputError(
             f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
         )
+    if options.tensorboard is not None:
+        board = Path(os.path.realpath(options.tensorboard))
+        for folder in (options.output, f"{Path(options.output)}.training"):
+            if board.is_relative_to(os.path.realpath(folder)):
+                raise InputError(
+                    f"--tensorboard-logdir: {options.tensorboard} is in {folder}, which is "
+                    "replaced or removed with all in it at the end; name another place"
+                )
 
 
 @dataclass(frozen=True)

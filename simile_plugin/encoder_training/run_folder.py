@@ -40,12 +40,17 @@ class RunFolder:
     Args:
         output: the encoder folder of the run.
         rank: of this process; only the first one writes.
+
+    Raises:
+        InputError: for an output without a name of its own.
     """
 
     def __init__(self, output: str, rank: int = 0) -> None:
         self.writes = rank == 0
         self.lock: int | None = None
         target = Path(output)
+        if target.name in ("", ".."):
+            raise InputError(f"--output: got '{output}', expected the name of a folder to make")
         self.path = target.with_name(target.name + ".training")
         self.log_path = self.path / LOG
 
@@ -74,11 +79,7 @@ class RunFolder:
         if self.path.is_dir():
             self._lock()
         if restart or not saved.is_file():
-            self.remove()
-            self.path.mkdir(parents=True)
-            self._lock()
-            with atomic_write(saved) as stream:
-                json.dump(identity, stream, indent=2)
+            self._begin(identity)
             return
         try:
             known = json.loads(saved.read_text(encoding="utf-8"))
@@ -87,10 +88,20 @@ class RunFolder:
         since = _defaults()  # flags that an older version did not have
         for key, value in json.loads(json.dumps(identity)).items():
             if known.get(key, since.get(key)) != value:
+                if not (self.path / STATE).is_dir():  # it ended before there was one to go on from
+                    self._begin(identity)
+                    return
                 raise InputError(
                     f"{self.path} holds an interrupted run with another --{key} "
                     f"({known.get(key)}, now {value}); repeat its flags or add --restart"
                 )
+
+    def _begin(self, identity: dict[str, Any]) -> None:
+        self.remove()
+        self.path.mkdir(parents=True)
+        self._lock()
+        with atomic_write(self.path / RUN) as stream:
+            json.dump(identity, stream, indent=2)
 
     def _lock(self) -> None:
         """Keep other processes out until this one ends.

@@ -207,6 +207,26 @@ def test_interrupted_with_other_flags(
     assert load_encoder(out).training_facts["flags"]["lr"] == 0.1
 
 
+def test_a_start_that_failed_is_nothing_to_go_on_from(
+    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "enc"
+    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "3"]
+    missing = tmp_path / "vectors.txt"
+    assert "No such file" in error_of(capsys, *command, "--init-embeddings", missing)
+    assert "interrupted" not in error_of(capsys, *command, "--lr", "-1")
+    assert main(command) == 0  # without the flag that was wrong
+    assert not (tmp_path / "enc.training").exists()
+
+
+@pytest.mark.parametrize("output", ["", ".", "/", ".."])
+def test_an_output_without_a_name(
+    output: str, tsv: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = error_of(capsys, "train-encoder", tsv, "--output", output, *SMALL, "--steps", "3")
+    assert f"--output: got '{output}', expected the name of a folder to make" in message
+
+
 def test_a_collapsed_encoder_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -573,6 +593,10 @@ def test_tensorboard_gets_the_log_or_says_what_is_missing(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
     assert main([*command, str(board), "--output", str(tmp_path / "enc")]) == 0
     assert {("loss", 10), ("loss", 20), ("lr", 20)} <= set(written)
+
+    for inside in ("new/board", "new", "new.training/board"):  # would go with it
+        message = error_of(capsys, *command, tmp_path / inside, "--output", f"{tmp_path}/new/")
+        assert f"--tensorboard-logdir: {tmp_path / inside} is in {tmp_path}/new" in message
 
 
 def test_killed_again_and_again(binarized: Path, tmp_path: Path) -> None:
