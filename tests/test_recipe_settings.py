@@ -303,6 +303,42 @@ def test_an_encoder_of_bitext(tmp_path: Path) -> None:
     assert not any("eval-encoder" in line for line in notes)  # no STS was named
 
 
+def test_what_an_encoder_of_bitext_is_measured_by_is_excluded(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "encoder/bitext.sh")
+    inputs = [tmp_path / name for name in ("a/STS.input.x.txt", "b/STS2016.input.y.txt")]
+    for path in inputs:
+        path.parent.mkdir()
+        path.write_text("a\tb\n")
+    (tmp_path / "sts-test.csv").write_text("a\tb\t3\n")
+    asked = [*inputs, tmp_path / "sts-test.csv", tmp_path / "data/judgements/wmt15.de-en.tsv"]
+    test = str(tmp_path / "data/newstest/de-en/newstest2014")
+    bitext = ("en", "de", str(tmp_path / "data/tatoeba-de-en/train"))
+    assert recipe.run(*bitext, TEST=test)
+    folders = " ".join([*(str(path.parent) for path in inputs), str(tmp_path / "sts-test.csv")])
+    notes = recipe.run(*bitext, TEST=test, STS=folders, JUDGEMENTS=str(asked[-1]))
+    (filtered,) = (line.split("|") for line in notes if "|filter-pairs|" in line)
+    assert {str(path) for path in asked} <= set(filtered[filtered.index("--exclude") :])
+
+
+def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "encoder/bitext.sh")
+    test = str(tmp_path / "data/newstest/de-en/newstest2014")
+    prefix = tmp_path / "own"
+    (tmp_path / "own.en").write_text("one\ntwo\nthree")
+    (tmp_path / "own.de").write_text("eins\nzwei\n")
+    errors = recipe.refused("en", "de", str(prefix), TEST=test)
+    assert f"PREFIX: {prefix}.de has 2 lines but {prefix}.en has 3; they must be" in errors
+    (tmp_path / "own.de").write_text("eins\nzwei\tzwo\ndrei\n")
+    with (tmp_path / "venv/bin/simile").open("a") as stream:  # what filter-pairs is given
+        stream.write('\n[ "$1" != filter-pairs ] || cat "$2" >>"$NOTES"\n')
+    notes = recipe.run("en", "de", str(prefix), TEST=test)
+    assert ["eins\tone", "zwei zwo\ttwo", "drei\tthree"] == [n for n in notes if "\t" in n]
+    packed = gzip.compress(b"eins\nzwei\ndrei\n" * 99)
+    (tmp_path / "own.de").unlink()
+    (tmp_path / "own.de.gz").write_bytes(packed[:-12])  # a download that was cut short
+    assert "unexpected end of file" in recipe.refused("en", "de", str(prefix), TEST=test)
+
+
 def test_every_sts_file_is_excluded_from_the_bitext_of_a_bgt(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "bgt/run.sh")
     inputs = [tmp_path / name for name in ("a/STS.input.x.txt", "b/STS2016.input.y.txt")]

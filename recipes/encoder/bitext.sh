@@ -65,8 +65,9 @@ else
 fi
 read -ra more <<<"${EXCLUDE:-}"
 test_src=$(side TEST "$TEST" "$SRC") test_tgt=$(side TEST "$TEST" "$TGT")
+files=()
 for prefix in "${prefixes[@]}"; do
-    for language in "$SRC" "$TGT"; do side PREFIX "$prefix" "$language" >/dev/null; done
+    for language in "$TGT" "$SRC"; do files+=("$(side PREFIX "$prefix" "$language")"); done
 done
 
 setup_venv
@@ -76,17 +77,26 @@ if has_gpu; then DEVICE=${DEVICE:-cuda}; else DEVICE=${DEVICE:-cpu}; fi
 mkdir -p "$WORK"
 excluded=("$test_src" "$test_tgt" "${more[@]}" "${judgements[@]}" "$data"/sts/*/STS.input.*.txt
     "$data"/newstest/"$pair"/newstest201[578].*.gz "$data/tatoeba-$pair"/test.*.gz)
+for folder in "${sts[@]}"; do # of 2016: STS2016.input.X.txt; STS-B is a file
+    if [ -d "$folder" ]; then excluded+=("$folder"/STS*.input.*.txt); else excluded+=("$folder"); fi
+done
 
-collect() { # PIECES EXCLUDE TEST PREFIXES...
-    local prefix
-    for prefix in "${@:4}"; do
-        paste <(zcat -f "$(side PREFIX "$prefix" "$TGT")") <(zcat -f "$(side PREFIX "$prefix" "$SRC")")
+collect() { # PIECES EXCLUDE STS JUDGEMENTS TEST-FILES FILES...
+    local pieces=$1 lines other
+    shift 6
+    while [ $# -gt 0 ]; do
+        lines=$(zcat -f "$1" | sed -n '$=')
+        other=$(zcat -f "$2" | sed -n '$=')
+        [ "$lines" = "$other" ] ||
+            die "PREFIX: $1 has ${lines:-0} lines but $2 has ${other:-0}; they must be parallel"
+        paste <(zcat -f "$1" | tr '\t' ' ') <(zcat -f "$2" | tr '\t' ' ')
+        shift 2
     done >"$WORK/raw.tsv"
     # Two languages share few trigrams: what does share them was not translated.
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --exclude "${excluded[@]}" \
         --output "$WORK/pairs.tsv"
     rm "$WORK/raw.tsv"
-    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "$1" --overwrite \
+    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "$pieces" --overwrite \
         --output "$WORK/pairs.bin"
 }
 
@@ -96,7 +106,8 @@ train() { # FLAGS-FILE STEPS
 }
 
 say "Bitext of $TGT and $SRC, in $WORK: ${#prefixes[@]} corpora"
-once collect collect "${PIECES:-20000}" "${EXCLUDE:-}" "$TEST" "${prefixes[@]}"
+once collect collect "${PIECES:-20000}" "${EXCLUDE:-}" "${sts[*]}" "${judgements[*]}" "$test_src" "$test_tgt" \
+    "${files[@]}"
 say "Training the encoder ($STEPS minibatches)"
 AFTER=collect once train train "$FLAGS_FILE" "$STEPS"
 say "Translations found among all of $TEST, both ways"
