@@ -1,10 +1,12 @@
 """From tokens to a sentence vector: every kind beside a slow loop that follows its paper."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from simile_plugin.encoder.composers import (
     BagComposer,
@@ -133,6 +135,25 @@ def test_recurrent_kinds_see_the_order(kind: str) -> None:
     composer, (tokens, *_) = drawn(kind), sentences()
     forward, back = composed(composer, [tokens]), composed(composer, [tokens.flip(0)])
     assert float((forward - back).detach().abs().max()) > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["lstm", "blstm", "gran"])
+def test_memory_is_not_that_of_the_longest_sentence_times_all(kind: str) -> None:
+    numbers: list[int] = []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found = function(*args, **(kwargs or {}))
+            numbers.append(found.numel() if isinstance(found, Tensor) else 0)
+            return found
+
+    longest, others = 400, 300
+    given = [torch.randn(1, DIM, dtype=torch.float64)] * others
+    with Sizes(), torch.no_grad():
+        composed(drawn(kind), [*given, torch.randn(longest, DIM, dtype=torch.float64)])
+    assert max(numbers) <= longest * (others + 1)  # where which token stands; no values
 
 
 def test_a_mask_hits_the_embeddings() -> None:
