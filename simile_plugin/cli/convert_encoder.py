@@ -106,6 +106,8 @@ def _read(args: argparse.Namespace) -> Encoder:
                     f"{flag}: is for a published .pt, but --from {args.source} is ours"
                 )
         return load_own_encoder(args.source)
+    if not Path(args.source).exists():
+        raise InputError(f"--from: {args.source}: no such file or folder")
     if args.sentencepiece is None:
         raise InputError(
             f"--sentencepiece: missing; --from {args.source} is no folder, and a published .pt "

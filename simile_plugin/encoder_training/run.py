@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from simile_plugin.encoder_training.pairs import (
     segment_pairs,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.run_folder import RunFolder
+from simile_plugin.encoder_training.run_folder import FILES, RunFolder
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.encoder_training.training_run import TrainingRun, finished_encoder
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns
@@ -323,7 +324,27 @@ def _identity(options: RunOptions, config: TrainingConfig, digest: str) -> dict[
         identity["vocab-size"] = options.vocab_size
         identity["sentencepiece"] = options.sentencepiece
         identity["preprocessing"] = asdict(options.preprocessing)
+    named: dict[str, Sequence[str | None]] = {
+        "sentencepiece": [options.sentencepiece],
+        "init-embeddings": [options.initial],
+        "eval-sts": options.eval_sts,
+    }
+    identity[FILES] = {
+        flag: _content([path for path in paths if path and path != "-"])
+        for flag, paths in named.items()
+    }
     return identity
+
+
+def _content(paths: Sequence[str]) -> str:
+    """16 hex digits of sha256 over the content of files, and of the files of folders."""
+    digest = hashlib.sha256()
+    for path in map(Path, paths):
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_file() or file is path:
+                with open(file, "rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from simile_plugin.encoder_training.learners import rank_and_world
 from simile_plugin.files import InputError, atomic_folder, atomic_write
 
 RUN, LOG = "run.json", "log.jsonl"
+FILES = "files"  # of the identity: flag -> digest of what it names; older versions have none
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 # Of the state's format; states without a number are of the first. That numbered the sentences of
 # TSV files in another way.
@@ -32,6 +33,19 @@ def _defaults() -> dict[str, Any]:
     """Flags of the identity that have a default, with it."""
     given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
     return {"tokens": "sp"} | {f.name.replace("_", "-"): f.default for f in given}
+
+
+def _difference(known: dict[str, Any], identity: dict[str, Any]) -> str:
+    """The first thing in which a run is not the one that a folder was made by; "" for none."""
+    since = _defaults()  # flags that an older version did not have
+    for key, value in identity.items():
+        if key == FILES:
+            for flag, digest in value.items():
+                if known.get(FILES, {}).get(flag, digest) != digest:
+                    return f"other content of --{flag} than now"
+        elif known.get(key, since.get(key)) != value:
+            return f"another --{key} ({known.get(key)}, now {value})"
+    return ""
 
 
 class RunFolder:
@@ -85,16 +99,14 @@ class RunFolder:
             known = json.loads(saved.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{saved}: not valid JSON ({error}); add --restart") from error
-        since = _defaults()  # flags that an older version did not have
-        for key, value in json.loads(json.dumps(identity)).items():
-            if known.get(key, since.get(key)) != value:
-                if not (self.path / STATE).is_dir():  # it ended before there was one to go on from
-                    self._begin(identity)
-                    return
-                raise InputError(
-                    f"{self.path} holds an interrupted run with another --{key} "
-                    f"({known.get(key)}, now {value}); repeat its flags or add --restart"
-                )
+        differs = _difference(known, json.loads(json.dumps(identity)))
+        if differs and (self.path / STATE).is_dir():
+            raise InputError(
+                f"{self.path} holds an interrupted run with {differs}; repeat its flags or add "
+                "--restart"
+            )
+        if differs:  # it ended before there was a state to go on from
+            self._begin(identity)
 
     def _begin(self, identity: dict[str, Any]) -> None:
         self.remove()

@@ -160,6 +160,11 @@ class TrainingRun:
             facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
         if self.best is not None:
             self.trainer.learner.load_tensors(self.best)
+        elif self.sts and self.trainer.step and self.folder.writes:
+            say(
+                "warning: --eval-sts: no mean Pearson was defined (a set has equal gold scores, or "
+                "the encoder equal cosines), so the last checkpoint is kept"
+            )
         chosen = self.trainer.tensors()
         positive, random = self.trainer.mean_cosines()
         facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}

@@ -219,6 +219,56 @@ def test_a_start_that_failed_is_nothing_to_go_on_from(
     assert not (tmp_path / "enc.training").exists()
 
 
+@pytest.mark.parametrize("flag", ["--sentencepiece", "--init-embeddings", "--eval-sts"])
+def test_interrupted_and_another_file_of_that_name(
+    flag: str,
+    tsv: Path,
+    sts: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from simile_plugin.encoder_training.trainer import Trainer
+
+    first = ["train-encoder", str(tsv), "--output", str(tmp_path / "first"), *SMALL, "--steps", "1"]
+    assert main(first) == 0
+    given, vectors = tmp_path / "m.model", tmp_path / "vectors.txt"
+    given.write_bytes((tmp_path / "first" / "sentencepiece.model").read_bytes())
+    vectors.write_text("".join(f"{letter}{16 * ' 0.1'}\n" for letter in "abcdefgh"))
+    small = [part for part in SMALL if part not in ("--vocab-size", "150")]
+    command = ["train-encoder", str(tsv), *small, "--output", str(tmp_path / "enc"), "--steps", "9"]
+    command += ["--sentencepiece", str(given), "--eval-sts", str(sts)]
+    command += ["--init-embeddings", str(vectors)]
+
+    def interrupt(self: Trainer) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "train_step", interrupt)
+        assert main(command) == 130
+    capsys.readouterr()
+    gold = sts / "STS.gs.own.txt"
+    changed = {"--sentencepiece": given, "--init-embeddings": vectors, "--eval-sts": gold}[flag]
+    before = changed.read_bytes()
+    changed.write_bytes(before.replace(b"5", b"4") if flag == "--eval-sts" else b"another")
+    message = error_of(capsys, *command)
+    assert f"holds an interrupted run with other content of {flag} than now" in message
+    assert "add --restart" in message
+    changed.write_bytes(before)
+    assert main(command) == 0
+
+
+def test_an_sts_that_says_nothing(
+    tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = sts / "STS.gs.own.txt"
+    gold.write_text("3\n" * len(gold.read_text().splitlines()))
+    out = str(tmp_path / "enc")
+    command = ["train-encoder", str(tsv), "--output", out, *SMALL, "--steps", "4"]
+    assert main([*command, "--eval-sts", str(sts)]) == 0
+    assert "warning: --eval-sts: no mean Pearson was defined" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("output", ["", ".", "/", ".."])
 def test_an_output_without_a_name(
     output: str, tsv: Path, capsys: pytest.CaptureFixture[str]

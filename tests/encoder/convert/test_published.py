@@ -196,6 +196,8 @@ def test_command(spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture
     missing = ["convert-encoder", "--from", "no.pt", "--sentencepiece", "x", *output]
     assert main(missing) == 2
     assert "--from: no.pt: no such file" in capsys.readouterr().err
+    assert main(["convert-encoder", "--from", "encoderr", *output]) == 2
+    assert "--from: encoderr: no such file or folder" in capsys.readouterr().err
     ours = ["convert-encoder", "--from", str(tmp_path / "enc"), "--sentencepiece", "x"]
     ours += ["--output", str(tmp_path / "other")]
     assert main(ours) == 2
