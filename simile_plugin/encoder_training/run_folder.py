@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -22,6 +23,10 @@ from simile_plugin.encoder_training.learners import rank_and_world
 from simile_plugin.files import InputError, atomic_folder, atomic_write
 
 RUN, LOG = "run.json", "log.jsonl"
+# What a run leaves there: a log also where it was given up; hidden ones are half written.
+OURS = re.compile(
+    r"run\.json|log\.jsonl|state|(\d+\.)?(sentencepiece\.model|vocabulary\.json)|\..*"
+)
 FILES = "files"  # of the identity: flag -> digest of what it names; older versions have none
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 # Of the state's format; states without a number are of the first. That numbered the sentences of
@@ -81,7 +86,8 @@ class RunFolder:
         """Begin, or go on with what an interrupted run of the same identity left.
 
         Raises:
-            InputError: naming the first flag that differs from the interrupted run.
+            InputError: naming the first flag that differs from the interrupted run; for a folder
+                with other files in it.
         """
         if self.writes:
             self._open(identity, restart)
@@ -109,6 +115,13 @@ class RunFolder:
             self._begin(identity)
 
     def _begin(self, identity: dict[str, Any]) -> None:
+        names = sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else []
+        foreign = [name for name in names if not OURS.fullmatch(name)]
+        if foreign:
+            raise InputError(
+                f"--output: {self.path}, where the state of the training would be, holds other "
+                f"files ({foreign[0]}) and is not replaced; name another output"
+            )
         self.remove()
         self.path.mkdir(parents=True)
         self._lock()

@@ -258,6 +258,22 @@ def test_interrupted_and_another_file_of_that_name(
     assert main(command) == 0
 
 
+@pytest.mark.parametrize("restart", [[], ["--restart"]])
+def test_a_folder_of_that_name_that_is_not_ours(
+    restart: list[str], tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "de-en.training" / "corpus.de"
+    corpus.parent.mkdir()
+    corpus.write_text("years of work\n")
+    command = ["train-encoder", tsv, "--output", tmp_path / "de-en", *SMALL, "--steps", "2"]
+    message = error_of(capsys, *command, *restart)
+    assert f"--output: {corpus.parent}, where the state of the training would be" in message
+    assert "holds other files (corpus.de) and is not replaced" in message
+    assert corpus.read_text() == "years of work\n"
+    corpus.unlink()
+    assert main([str(part) for part in command]) == 0
+
+
 def test_an_sts_that_says_nothing(
     tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
