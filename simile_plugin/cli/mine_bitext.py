@@ -86,8 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=file_name,
         metavar="FILE",
-        help="write the mined pairs, best first: score, ids and sentences, by TABs (those of the "
-        "test set if there is one)",
+        help="write the mined pairs, best first: score (of the first --margin), ids and sentences, "
+        "by TABs (those of the test set if there is one)",
     )
     add_device(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")

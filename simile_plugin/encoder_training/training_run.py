@@ -107,14 +107,14 @@ class TrainingRun:
         if not math.isfinite(stats.loss):
             raise InputError(f"loss is {stats.loss} at step {trainer.step}; lower --lr")
         now = time.perf_counter()
-        pairs = len(window) * trainer.config.batch_size
+        size = min(trainer.config.batch_size, len(trainer.pairs))
         record = {
             "step": trainer.step,
-            "epoch": round(trainer.step * trainer.config.batch_size / len(trainer.pairs), 3),
+            "epoch": round(trainer.step * size / len(trainer.pairs), 3),
             **{name: round(value, 4) for name, value in asdict(stats).items()},
             "megabatch": trainer.megabatch,
             "lr": trainer.lr,
-            "pairs_per_s": round(pairs / (now - self.window_started)),
+            "pairs_per_s": round(len(window) * size / (now - self.window_started)),
             "seconds": round(self._seconds(), 2),
         }
         self.window_started = now

@@ -274,6 +274,13 @@ def test_a_folder_of_that_name_that_is_not_ours(
     assert main([str(part) for part in command]) == 0
 
 
+def test_the_log_of_fewer_pairs_than_a_minibatch(tsv: Path, tmp_path: Path) -> None:
+    command = ["train-encoder", str(tsv), *SMALL, "--batch-size", "5000", "--steps", "20"]
+    assert main([*command, "--output", str(tmp_path / "enc")]) == 0
+    lines = (tmp_path / "enc" / "training.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [10, 20]  # of all 400 pairs
+
+
 def test_an_sts_that_says_nothing(
     tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
