@@ -47,3 +47,12 @@ def test_a_table_of_corpora(
     (tmp_path / "a.tsv").write_text("A boat.\tthe ship\t0.5\nA boat!\tships\n")
     status, _, error = run("--score-column", "3", *corpora)
     assert status == 2 and "a.tsv:2: 2 columns, expected a score in column 3" in error
+    for words, expected_error in (
+        ([corpora[0].removeprefix("A=")], "expected NAME=PAIRS..., each name once"),
+        ([corpora[0], corpora[0]], "expected NAME=PAIRS..., each name once"),
+        (["--sample", "0", *corpora], "--sample: got 0, expected 1 or more"),
+        (["--score-column", "-1", *corpora], "--score-column: got -1, expected 1 or more"),
+        (["--sentencepiece", str(tmp_path / "a.tsv"), *corpora], "not a sentencepiece model"),
+    ):
+        status, _, error = run(*words)
+        assert status == 2 and expected_error in error and error.count("\n") == 1

@@ -106,10 +106,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     try:
-        pieces = sentencepiece.SentencePieceProcessor(model_file=args.sentencepiece)
+        for flag, value in (("--sample", args.sample), ("--score-column", args.score_column)):
+            if value is not None and value < 1:
+                raise InputError(f"{flag}: got {value}, expected 1 or more")
+        try:
+            pieces = sentencepiece.SentencePieceProcessor(model_file=args.sentencepiece)
+        except RuntimeError as error:
+            where = f"--sentencepiece: {args.sentencepiece}"
+            raise InputError(f"{where}: not a sentencepiece model") from error
         encoder = load_encoder(args.encoder) if args.encoder else None
-        columns = {}
+        columns: dict[str, dict[str, str]] = {}
         for name, _, path in (corpus.partition("=") for corpus in args.corpora):
+            if not name or not path or name in columns:
+                found = " ".join(args.corpora)
+                raise InputError(f"got {found}, expected NAME=PAIRS..., each name once")
             pairs, count = sample(path, args.sample, args.score_column, args.seed)
             if encoder is not None:
                 lefts, rights = [p.left for p in pairs], [p.right for p in pairs]
