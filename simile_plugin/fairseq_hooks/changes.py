@@ -71,6 +71,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield trainer.Trainer, "__init__", ranks.build_with_limit
     yield trainer.Trainer, "load_checkpoint", ranks.agree_before_loading
     yield trainer.Trainer, "train_step", ranks.fail_where_memory_ends
+    yield trainer.Trainer, "train_step", ranks.without_empty_batches
 
     yield trainer, "NanDetector", watch.detect_forward_only
     yield trainer.Trainer, "__init__", watch.begin

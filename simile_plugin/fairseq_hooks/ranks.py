@@ -133,6 +133,20 @@ def fail_where_memory_ends(
     return original(trainer, samples, raise_oom or trainer.data_parallel_world_size > 1)
 
 
+def without_empty_batches(
+    original: Callable[..., Any], trainer: Any, samples: Any, *args: Any, **kw: Any
+) -> Any:
+    """``Trainer.train_step``; with --update-freq a rank's batches count, also before an empty one.
+
+    Where the batches of an epoch run out amid an update, a rank's last one is empty, and fairseq
+    leaves out the sentences of its others when it divides the gradient, and when it logs.
+    """
+    real = [sample for sample in samples if sample is not None and len(sample)]
+    if real and not trainer.is_fsdp:  # which talks to the other ranks at each batch
+        samples = real
+    return original(trainer, samples, *args, **kw)
+
+
 def explain(error: BaseException) -> str | None:
     """One line for a lost rank or a full memory, or None for any other error."""
     if isinstance(error, MemoryError):

@@ -56,3 +56,15 @@ def test_torchrun_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = SimpleNamespace(distributed_backend="nccl")
     ranks.launch_on_cpu_too(infer, cfg)
     assert (cfg.device_id, cfg.distributed_backend) == (0, "gloo")
+
+
+def test_the_batches_before_an_empty_one_count() -> None:
+    def step(trainer: SimpleNamespace, samples: list[dict[str, int]], raise_oom: bool) -> object:
+        return samples
+
+    one, two = {"id": 1}, {"id": 2}
+    trainer = SimpleNamespace(is_fsdp=False)
+    for samples, left in (([one, {}], [one]), ([one, two], [one, two]), ([{}, {}], [{}, {}])):
+        assert ranks.without_empty_batches(step, trainer, samples, True) == left
+    trainer.is_fsdp = True  # whose ranks wait for each other at every batch
+    assert ranks.without_empty_batches(step, trainer, [one, {}], True) == [one, {}]

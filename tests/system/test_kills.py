@@ -237,6 +237,19 @@ def test_a_rank_that_is_gone_ends_the_other_one(trainings: Trainings, sign: int)
     assert kills.compare(states[0], states[1], "checkpoint_last.pt") == []
 
 
+def test_a_batch_beside_an_empty_one_counts(trainings: Trainings) -> None:
+    # three batches of ten: with --update-freq 2 the second rank has one, and an empty one
+    same = "--max-update 1 --batch-size 10 --dropout 0 --risk-max-len-a 0 --no-save"
+    assert short(trainings, "three", f"{same} --update-freq 3") == (0, "three.log")
+    assert ranks(trainings, "two", [{"flags": f"{same} --update-freq 2"}] * 2) == [0, 0]
+    found = [
+        kills.numbers(trainings.folder / log)["train_inner 1"] for log in ("three.log", "two-0.log")
+    ]
+    assert found[0]["bsz"] == "30"
+    for name in ("bsz", "gnorm", "loss", "cost", "nll_loss", "bleu", "length_ratio"):
+        assert found[0][name] == found[1][name], name
+
+
 def test_a_rank_out_of_memory_ends_all(trainings: Trainings) -> None:
     setup = (
         "import torch\n"
