@@ -50,6 +50,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
     yield sys, "excepthook", errors.show
     yield options, "parse_args_and_arch", show_flags_with_help
+    yield options, "parse_args_and_arch", let_bf16_run_on_a_gpu
 
     yield checkpoint_utils, "torch_persistent_save", checkpoints.save_whole
     yield checkpoint_utils, "load_checkpoint_to_cpu", checkpoints.load_or_explain
@@ -88,6 +89,17 @@ def let_mbart_find_its_settings() -> None:
     from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
     replace(TranslationFromPretrainedBARTTask, "args", property(lambda task: task.cfg))
+
+
+def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``options.parse_args_and_arch``, which takes --bf16 for a TPU: one needs torch_xla."""
+    from fairseq import utils
+
+    found = original(*args, **kwargs)
+    parsed = found[0] if isinstance(found, tuple) else found
+    if getattr(parsed, "bf16", False) and utils.xm is None:
+        parsed.tpu = False
+    return found
 
 
 def show_flags_with_help(

@@ -39,6 +39,11 @@ FAIRSEQ_SAYS = {
         "anew from a checkpoint by itself: leave the others out"
     ),
     "Valid paths .* will be ignored": "--valid-subset: {0}",
+    "The dataset is empty": (
+        "DATA: no sentence is left to train on; expected some that are within --max-tokens, "
+        "--max-source-positions and --max-target-positions, and not empty"
+    ),
+    "Cannot combine --fp16 and --tpu": "--bf16: given together with --fp16; expected one of them",
     "Must specify batch size": "--batch-size, --max-tokens: got neither, expected one of them",
 }
 

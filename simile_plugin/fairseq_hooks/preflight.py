@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy
+import torch
 
 from simile_plugin.fairseq_hooks.checkpoints import WANTED
 from simile_plugin.fairseq_hooks.watch import is_risk
 from simile_plugin.files import InputError
 
+LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # what torchrun says
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
 HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
 LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl"}
@@ -38,6 +40,9 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
         check_direction(cfg.checkpoint)
         check_start(cfg.checkpoint)
+        check_dump(cfg)
+        check_processes(cfg)
+        check_precision(cfg.common)
     return original(cfg, *args, **kwargs)
 
 
@@ -80,6 +85,67 @@ def check_start(flags: Any) -> None:
             pass
     except OSError as error:
         raise InputError(f"--finetune-from-model {path}: {error.strerror}") from error
+
+
+def check_dump(cfg: Any) -> None:
+    """Whether there is a validation whose lists can be written.
+
+    Raises:
+        InputError: naming both flags.
+    """
+    if cfg.criterion.risk_dump and cfg.dataset.disable_validation:
+        raise InputError(
+            f"--risk-dump {cfg.criterion.risk_dump}: given with --disable-validation, whose lists "
+            "it would write; leave one of them out"
+        )
+
+
+def check_processes(cfg: Any) -> None:
+    """The flags of several processes: with the wrong ones fairseq starts none, and does not say so,
+    or each of those that were started trains on its own.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    flags = cfg.distributed_training
+    size, launched = flags.distributed_world_size, set(LAUNCHED) <= os.environ.keys()
+    if launched and size == 1 < int(os.environ["WORLD_SIZE"]):
+        raise InputError(
+            f"--distributed-world-size: got 1, but torchrun has started {os.environ['WORLD_SIZE']} "
+            "processes; expected that number, else each of them trains on its own"
+        )
+    if size == 1 or not without_gpu(cfg.common):
+        return
+    if not (launched or flags.distributed_no_spawn):
+        raise InputError(
+            f"--distributed-world-size: got {size} without a GPU, where fairseq starts no "
+            "processes by itself; start them by torchrun, or each with --distributed-no-spawn, "
+            "--distributed-rank and --distributed-init-method"
+        )
+    if flags.ddp_backend in ("c10d", "pytorch_ddp"):
+        raise InputError(
+            f"--ddp-backend: got {flags.ddp_backend}, which fairseq runs on GPUs only; expected "
+            "legacy_ddp"
+        )
+    if not launched and flags.distributed_backend == "nccl":
+        raise InputError("--distributed-backend: got nccl without a GPU, expected gloo")
+
+
+def check_precision(common: Any) -> None:
+    """Half precision for which fairseq asks a GPU.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    for flag in ("fp16", "bf16"):
+        asked = getattr(common, flag) and not getattr(common, f"memory_efficient_{flag}")
+        if asked and without_gpu(common):
+            raise InputError(f"--{flag}: got it without a GPU; leave it out")
+
+
+def without_gpu(common: Any) -> bool:
+    """Whether a run computes on the CPU."""
+    return common.cpu or not torch.cuda.is_available()
 
 
 def check_save_dir(original: Callable[..., None], save_dir: str) -> None:

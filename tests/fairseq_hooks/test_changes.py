@@ -92,6 +92,19 @@ def test_help_shows_the_flags_of_the_criterion(monkeypatch, chosen):
     assert "--simile-encoder" in parser.format_help()
 
 
+def test_bf16_is_for_a_tpu_only_where_there_may_be_one(monkeypatch):
+    def parse(**flags):
+        return argparse.Namespace(**flags), []
+
+    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
+    assert found.tpu is False
+    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=False, tpu=True)
+    assert found.tpu is True
+    monkeypatch.setattr("fairseq.utils.xm", object())
+    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
+    assert found.tpu is True
+
+
 def test_mbarts_task_finds_its_settings(clean):
     fairseq_hooks.install()
     task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)

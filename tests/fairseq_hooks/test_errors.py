@@ -139,6 +139,14 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
             AssertionError("Must specify batch size either with --max-tokens or --batch-size"),
             "--batch-size, --max-tokens: got neither",
         ),
+        (
+            Exception("The dataset is empty. This could indicate that all elements in the"),
+            "DATA: no sentence is left to train on; expected some that are within --max-tokens,",
+        ),
+        (
+            ValueError("Cannot combine --fp16 and --tpu, use --bf16 on TPUs"),
+            "--bf16: given together with --fp16; expected one of them",
+        ),
         (PermissionError(13, "Permission denied", "log"), "log: Permission denied; name a folder"),
     ],
 )

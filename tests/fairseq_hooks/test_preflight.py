@@ -23,8 +23,16 @@ def passed(*_: Any, **__: Any) -> Any:
 def config(**changes: Any) -> Any:
     """As fairseq's; names with a dot are changed: **{"common.seed": 3}."""
     cfg = SimpleNamespace(
-        criterion=SimpleNamespace(_name="simile_risk"),
-        common=SimpleNamespace(seed=1),
+        criterion=SimpleNamespace(_name="simile_risk", risk_dump=None),
+        common=SimpleNamespace(
+            seed=1, cpu=True, fp16=False, bf16=False,
+            memory_efficient_fp16=False, memory_efficient_bf16=False,
+        ),
+        dataset=SimpleNamespace(disable_validation=False),
+        distributed_training=SimpleNamespace(
+            distributed_world_size=1, distributed_no_spawn=False,
+            ddp_backend="pytorch_ddp", distributed_backend="nccl",
+        ),
         task=SimpleNamespace(data="."),
         checkpoint=SimpleNamespace(
             save_dir="run", finetune_from_model=None, restore_file="checkpoint_last.pt",
@@ -82,6 +90,45 @@ def test_the_best_checkpoint_is_not_the_worst(
     )
     with pytest.raises(ValueError, match=message) if message else contextlib.nullcontext():
         assert preflight.check_flags(passed, cfg, None) == "passed"
+
+
+def test_lists_of_a_validation_that_there_is_not() -> None:
+    cfg = config(**{"criterion.risk_dump": "lists", "dataset.disable_validation": True})
+    with pytest.raises(ValueError, match="--risk-dump lists: given with --disable-validation"):
+        preflight.check_flags(passed, cfg)
+
+
+def test_half_precision_without_a_gpu() -> None:
+    for flag in ("fp16", "bf16"):
+        cfg = config(**{f"common.{flag}": True})
+        with pytest.raises(ValueError, match=f"--{flag}: got it without a GPU; leave it out"):
+            preflight.check_flags(passed, cfg)
+        setattr(cfg.common, f"memory_efficient_{flag}", True)
+        assert preflight.check_flags(passed, cfg) == "passed"
+
+
+def test_processes_that_fairseq_would_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in preflight.LAUNCHED:
+        monkeypatch.delenv(name, raising=False)
+    cfg = config(**{"distributed_training.distributed_world_size": 2})
+    with pytest.raises(ValueError, match="--distributed-world-size: got 2 without a GPU"):
+        preflight.check_flags(passed, cfg)
+    flags = cfg.distributed_training
+    flags.distributed_no_spawn = True
+    with pytest.raises(ValueError, match="--ddp-backend: got pytorch_ddp, which fairseq runs on"):
+        preflight.check_flags(passed, cfg)
+    flags.ddp_backend = "legacy_ddp"
+    with pytest.raises(ValueError, match="--distributed-backend: got nccl without a GPU"):
+        preflight.check_flags(passed, cfg)
+    flags.distributed_backend = "gloo"
+    assert preflight.check_flags(passed, cfg) == "passed"
+    for name in preflight.LAUNCHED:
+        monkeypatch.setenv(name, "2")
+    flags.distributed_no_spawn, flags.distributed_backend = False, "nccl"  # torchrun sees to both
+    assert preflight.check_flags(passed, cfg) == "passed"
+    flags.distributed_world_size = 1
+    with pytest.raises(ValueError, match="size: got 1, but torchrun has started 2 processes"):
+        preflight.check_flags(passed, cfg)
 
 
 def test_a_run_that_resumes_needs_its_first_checkpoint_no_more() -> None:

@@ -250,6 +250,14 @@ def test_a_batch_beside_an_empty_one_counts(trainings: Trainings) -> None:
         assert found[0][name] == found[1][name], name
 
 
+def test_bfloat16_without_a_tpu(trainings: Trainings) -> None:
+    flags = "--max-update 2 --no-save --memory-efficient-bf16 --risk-generation-dtype bf16"
+    status, log = short(trainings, "bfloat16", flags)
+    assert status == 0
+    found = kills.numbers(trainings.folder / log)
+    assert float(found["train_inner 2"]["gnorm"]) > 0 == float(found["train_inner 2"]["skipped"])
+
+
 def test_a_rank_out_of_memory_ends_all(trainings: Trainings) -> None:
     setup = (
         "import torch\n"
