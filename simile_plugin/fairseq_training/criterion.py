@@ -25,7 +25,12 @@ from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.scoring import score_rows
-from simile_plugin.fairseq_training.target_text import TargetText, moses_detokenizer, moses_mark
+from simile_plugin.fairseq_training.target_text import (
+    TargetText,
+    marked_as,
+    moses_detokenizer,
+    moses_mark,
+)
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     ListScores,
@@ -47,6 +52,9 @@ from simile_plugin.risk import (
 
 logger = logging.getLogger(__name__)
 
+# sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
+# average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
+BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 # Fields of the configuration that change nothing in what is optimised.
 NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
 
@@ -111,6 +119,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.portions = Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if self.compat else cfg.risk_length_control)
         self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
+        self.looked = False
         self._describe()
 
     def _describe(self) -> None:
@@ -118,6 +127,13 @@ class SimileRiskCriterion(FairseqCriterion):
         scored = signature(encoder, self.cfg.simile_alpha) if encoder else "no encoder"
         logger.info(f"reward: {self.cfg.reward} ({scored})")
         logger.info(f"target text: post-process {self.target_text.post_process}")
+        marks = marked_as(self.target_text.symbols)
+        if self.target_text.post_process != marks:
+            logger.warning(
+                f"--risk-post-process {self.target_text.post_process}: the target dictionary looks "
+                f"like {marks}; rewards are computed of the text that comes out: check it in the "
+                "lists of --risk-dump"
+            )
         mark = moses_mark(self.target_text.symbols)
         if mark and self.cfg.risk_detok == "none":
             logger.warning(
@@ -126,6 +142,19 @@ class SimileRiskCriterion(FairseqCriterion):
             )
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def look_for_spaces(self, refs: list[str]) -> None:
+        """Warn, of the first batch, where --risk-bleu-tokenize takes whole sentences for words."""
+        if self.looked or self.cfg.risk_bleu_tokenize not in BY_SPACES:
+            return
+        self.looked = True
+        found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
+        if letters > LETTERS_OF_A_WORD * found:
+            logger.warning(
+                f"--risk-bleu-tokenize {self.cfg.risk_bleu_tokenize}: the references have next to "
+                f"no spaces ({refs[0][:40]!r}), so that BLEU, length_ratio and "
+                "--risk-length-control take whole sentences for words; give zh, ja-mecab or char"
+            )
 
     def objective(self) -> dict[str, str]:
         """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
@@ -189,6 +218,7 @@ class SimileRiskCriterion(FairseqCriterion):
         tokens, mask = risk_set.on_host
         with self.clock.phase("text"):
             hyps = self.target_text.lists(tokens.tolist(), risk_set.tags)
+            self.look_for_spaces([row[0] for row in hyps])
         with self.clock.phase("reward"):
             device = risk_set.tokens.device
             reward, scores = self.reward.of_lists(

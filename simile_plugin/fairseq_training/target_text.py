@@ -41,6 +41,11 @@ def guess_post_process(symbols: Sequence[str]) -> str:
             "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
             "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
         )
+    return marked_as(symbols)
+
+
+def marked_as(symbols: Sequence[str]) -> str:
+    """How the marks of a vocabulary's tokens say that they join, as :func:`guess_post_process`."""
     marked = sum(SPACE_MARK in symbol for symbol in symbols)
     continued = sum(symbol.endswith(CONTINUATION) for symbol in symbols)
     few = max(1, len(symbols) // 100)  # a stray mark in a word vocabulary decides nothing

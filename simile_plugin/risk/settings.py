@@ -213,6 +213,12 @@ def problem(settings: Any) -> str:
                 return f"{flag(name)}: got {value}, expected a finite number"
             if not valid(value):
                 return f"{flag(name)}: got {value}, expected {expected}"
+    members = settings.risk_candidates + settings.risk_include_reference
+    if members == 1 and settings.mle_weight < 1:
+        return (
+            f"--risk-candidates: got 1 with --mle-weight {settings.mle_weight}; expected at least "
+            "2, for one candidate alone has Q = 1 and no gradient, or --mle-weight 1"
+        )
     return _problem_of_search(settings)
 
 

@@ -75,6 +75,29 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monk
     assert log["repetition"] == pytest.approx(3 * 1 / 5)
 
 
+@pytest.mark.parametrize(
+    ("reference", "tokenize", "warned"),
+    [
+        ("他走了，因为天气不好。", "13a", True),
+        ("他走了，因为天气不好。", "zh", False),
+        ("他 走 了 ， 因为 天气 不好 。", "13a", False),
+        ("he left because of the weather", "13a", False),
+        ("", "13a", False),
+    ],
+)
+def test_sentences_without_spaces_are_warned_of_once(
+    make_criterion, task, monkeypatch, caplog, reference, tokenize, warned
+):
+    criterion = make_criterion(risk_bleu_tokenize=tokenize)
+    monkeypatch.setattr(
+        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
+    )
+    for _ in range(2):
+        forward(criterion, make_sample(task))
+    message = f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces"
+    assert caplog.text.count(message) == warned
+
+
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)
@@ -375,6 +398,7 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
         ({"mle_weight": 1.5}, "--mle-weight: got 1.5, expected a number from 0 to 1"),
         ({"label_smoothing": 1.0}, "--label-smoothing: got 1.0"),
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected at least 1"),
+        ({"risk_candidates": 1}, "--risk-candidates: got 1 with --mle-weight 0.3; expected at"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
         ({"risk_max_tokens": -1}, "--risk-max-tokens: got -1, expected 0 or more"),
         ({"risk_diverse_groups": 3}, "--risk-diverse-groups: got 3, expected a divisor of"),
@@ -445,6 +469,13 @@ def test_text_with_the_marks_of_moses_is_warned_of(make_criterion, task, caplog)
     task.target_dictionary.add_symbol("&apos;s")
     make_criterion()
     assert "the target dictionary has Moses' &apos;s, which is scored as it stands" in caplog.text
+
+
+def test_another_segmentation_than_the_dictionarys_is_warned_of(make_criterion, caplog):
+    make_criterion(risk_post_process="sentencepiece")
+    assert "--risk-post-process" not in caplog.text
+    make_criterion(risk_post_process="subword_nmt")
+    assert "--risk-post-process subword_nmt: the target dictionary looks like sen" in caplog.text
 
 
 def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkeypatch):
