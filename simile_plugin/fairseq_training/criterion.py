@@ -52,6 +52,7 @@ from simile_plugin.risk import (
 
 logger = logging.getLogger(__name__)
 
+UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 # sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
@@ -143,13 +144,23 @@ class SimileRiskCriterion(FairseqCriterion):
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
-    def look_for_spaces(self, refs: list[str]) -> None:
-        """Warn, of the first batch, where --risk-bleu-tokenize takes whole sentences for words."""
-        if self.looked or self.cfg.risk_bleu_tokenize not in BY_SPACES:
+    def look_at_text(self, refs: list[str], scores: ListScores) -> None:
+        """Warn, of the first batch, of text that --simile-encoder or BLEU's words are not made for.
+
+        Args:
+            refs, scores: of the batch.
+        """
+        if self.looked:
             return
         self.looked = True
+        if scores.unknown_share > UNKNOWN_LIMIT:
+            logger.warning(
+                f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of "
+                f"the first lists and their references ({refs[0][:40]!r}), which count as nothing in "
+                "SIM; is it an encoder of this language and script?"
+            )
         found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
-        if letters > LETTERS_OF_A_WORD * found:
+        if self.cfg.risk_bleu_tokenize in BY_SPACES and letters > LETTERS_OF_A_WORD * found:
             logger.warning(
                 f"--risk-bleu-tokenize {self.cfg.risk_bleu_tokenize}: the references have next to "
                 f"no spaces ({refs[0][:40]!r}), so that BLEU, length_ratio and "
@@ -218,7 +229,6 @@ class SimileRiskCriterion(FairseqCriterion):
         tokens, mask = risk_set.on_host
         with self.clock.phase("text"):
             hyps = self.target_text.lists(tokens.tolist(), risk_set.tags)
-            self.look_for_spaces([row[0] for row in hyps])
         with self.clock.phase("reward"):
             device = risk_set.tokens.device
             reward, scores = self.reward.of_lists(
@@ -226,6 +236,7 @@ class SimileRiskCriterion(FairseqCriterion):
                 *(self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize),
                 *(lambda: self.source_text.strings(sources.tolist()), device),
             )
+            self.look_at_text([row[0] for row in hyps], scores)
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
             credit = self.token_credit(tokens.tolist(), risk_set, scores)

@@ -471,6 +471,17 @@ def test_text_with_the_marks_of_moses_is_warned_of(make_criterion, task, caplog)
     assert "the target dictionary has Moses' &apos;s, which is scored as it stands" in caplog.text
 
 
+def test_an_encoder_of_another_script_is_warned_of(make_criterion, task, monkeypatch, caplog):
+    def lists(rows, tags):
+        return [["кошка спит"] * len(row) for row in rows]
+
+    criterion = make_criterion()
+    monkeypatch.setattr(criterion.target_text, "lists", lists)
+    for _ in range(2):
+        forward(criterion, make_sample(task))
+    assert caplog.text.count("--simile-encoder: it does not know 100% of the tokens") == 1
+
+
 def test_another_segmentation_than_the_dictionarys_is_warned_of(make_criterion, caplog):
     make_criterion(risk_post_process="sentencepiece")
     assert "--risk-post-process" not in caplog.text

@@ -53,6 +53,26 @@ def test_what_fairseq_writes_is_read(log_format: str, stream: io.StringIO, tmp_p
             assert numbers[key] == pytest.approx(stats[key], abs=1e-6)
 
 
+@pytest.mark.parametrize("log_format", ["json", "simple"])
+def test_validation_on_the_training_set(
+    log_format: str, stream: io.StringIO, tmp_path: Path
+) -> None:
+    valid = progress_bar.progress_bar(
+        [0, 1], log_format=log_format, epoch=1, prefix="valid on 'train' subset"
+    )
+    valid.print(STATS[0], tag="train", step=0)
+    valid.print(STATS[1], tag="train", step=1500)
+    train = progress_bar.progress_bar([0, 1], log_format=log_format, epoch=1)
+    train.print({**STATS[1], "cost_bleu": 0.9, "gnorm": 1.5}, tag="train", step=1500)
+    log = tmp_path / "train.log"
+    log.write_text(stream.getvalue())
+    read = read_validations(str(log), "--log", "train")
+    assert {update: numbers["cost_bleu"] for update, numbers in read.items()} == {
+        0: pytest.approx(0.6125),
+        1500: pytest.approx(0.58),
+    }
+
+
 def json_line(update: int, cost: str, subset: str = "valid") -> str:
     return (
         f'2024-05-01 10:00:00 | INFO | {subset} | {{"epoch": 1, "{subset}_loss": "3.1", '

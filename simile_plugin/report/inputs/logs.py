@@ -76,6 +76,8 @@ def _json_numbers(line: str, subset: str) -> dict[str, float]:
     except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, 5,000 brackets
         return {}
     prefix = f"{subset}_"
+    if f"{prefix}gnorm" in content:  # an epoch's training, where the subset is called train, too
+        return {}
     pairs = {k.removeprefix(prefix): v for k, v in content.items() if k.startswith(prefix)}
     return _numbers(pairs)
 
