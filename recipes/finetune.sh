@@ -27,6 +27,9 @@ esac
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ -f "$checkpoint" ] || die "MLE-CHECKPOINT: no such file: $checkpoint"
 [ -d "$encoder" ] || die "ENCODER: no such folder: $encoder"
+case " $*" in
+*" --save-dir"*) die "--save-dir: give SAVE-DIR as the fourth argument (see --help)" ;;
+esac
 best=(--best-checkpoint-metric bleu --maximize-best-checkpoint-metric)
 case " $*" in
 *" --best-checkpoint-metric"*) best=() ;; # the second flag cannot be taken back

@@ -156,8 +156,8 @@ class SimileRiskCriterion(FairseqCriterion):
         if scores.unknown_share > UNKNOWN_LIMIT:
             logger.warning(
                 f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of "
-                f"the first lists and their references ({refs[0][:40]!r}), which count as nothing in "
-                "SIM; is it an encoder of this language and script?"
+                f"the first lists and their references ({refs[0][:40]!r}), which count as nothing "
+                "in SIM; is it an encoder of this language and script?"
             )
         found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
         if self.cfg.risk_bleu_tokenize in BY_SPACES and letters > LETTERS_OF_A_WORD * found:

@@ -165,6 +165,7 @@ def test_the_recipe_before_fairseq_starts(trainings: Trainings) -> None:
         (("bin", "no.pt", "encoder"), "finetune.sh: error: MLE-CHECKPOINT: no such file: no.pt"),
         (("no", mle, "encoder"), "finetune.sh: error: DATA-BIN: no such folder: no"),
         (("bin", "torn.pt", "encoder"), "model_flags.py: error: torn.pt: not a fairseq checkpoint"),
+        (("bin", mle, "encoder", "--save-dir=run"), "finetune.sh: error: --save-dir: give SAVE-"),
         (("bin", mle, "encoder", "torn.pt"), "finetune.sh: error: SAVE-DIR: cannot create direc"),
     ]:
         done = finetune(folder, *arguments)
