@@ -47,6 +47,8 @@ def test_parts_are_the_whole(
     if tagged:
         sample = with_tag(sample, 9)
     flags = {**flags, "risk_candidates": size[0], "risk_diverse_groups": size[1]}
+    if size[0] == 1:  # has no risk of its own
+        flags["mle_weight"] = 1.0
     found = []
     for bound in (0, max_tokens):
         # With max_len_a candidates depend on the longest source of their batch.
