@@ -132,15 +132,13 @@ def check_processes(cfg: Any) -> None:
 
 
 def check_precision(common: Any) -> None:
-    """Half precision for which fairseq asks a GPU.
+    """Half precision for which fairseq asks a GPU: --fp16, whose gradients it puts in one tensor.
 
     Raises:
         InputError: naming the flag.
     """
-    for flag in ("fp16", "bf16"):
-        asked = getattr(common, flag) and not getattr(common, f"memory_efficient_{flag}")
-        if asked and without_gpu(common):
-            raise InputError(f"--{flag}: got it without a GPU; leave it out")
+    if common.fp16 and not common.memory_efficient_fp16 and without_gpu(common):
+        raise InputError("--fp16: got it without a GPU; leave it out")
 
 
 def without_gpu(common: Any) -> bool:

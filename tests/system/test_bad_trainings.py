@@ -56,7 +56,7 @@ def data(trainings: Trainings) -> Path:
         ("--seed 12345678901234567890123", "--seed: got 12345678901234567890123, expected 0 to"),
         ("--save-dir mle", "--save-dir or --restore-file: the checkpoint there is of a run with L"),
         ("--max-tokens 5", "DATA: no sentence is left to train on; expected some that are within"),
-        ("--cpu --bf16", "--bf16: got it without a GPU; leave it out"),
+        ("--cpu --fp16", "--fp16: got it without a GPU; leave it out"),
         ("--fp16 --bf16", "--bf16: given together with --fp16; expected one of them"),
         ("--cpu --distributed-world-size 2", "--distributed-world-size: got 2 without a GPU"),
         ("--risk-dump d --disable-validation", "--risk-dump d: given with --disable-validation"),

@@ -250,8 +250,9 @@ def test_a_batch_beside_an_empty_one_counts(trainings: Trainings) -> None:
         assert found[0][name] == found[1][name], name
 
 
-def test_bfloat16_without_a_tpu(trainings: Trainings) -> None:
-    flags = "--max-update 2 --no-save --memory-efficient-bf16 --risk-generation-dtype bf16"
+@pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
+def test_bfloat16_without_a_tpu(trainings: Trainings, flag: str) -> None:
+    flags = f"--max-update 2 --no-save {flag} --risk-generation-dtype bf16"
     status, log = short(trainings, "bfloat16", flags)
     assert status == 0
     found = kills.numbers(trainings.folder / log)
