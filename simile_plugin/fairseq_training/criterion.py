@@ -36,6 +36,7 @@ from simile_plugin.reward import (
     ListScores,
     Reward,
     check_words_add_up,
+    doubts,
     load_reward_encoder,
     signature,
     word_credit,
@@ -52,10 +53,6 @@ from simile_plugin.risk import (
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
-# sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
-# average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
-BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 # Fields of the configuration that change nothing in what is optimised.
 NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
 
@@ -145,27 +142,10 @@ class SimileRiskCriterion(FairseqCriterion):
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
     def look_at_text(self, refs: list[str], scores: ListScores) -> None:
-        """Warn, of the first batch, of text that --simile-encoder or BLEU's words are not made for.
-
-        Args:
-            refs, scores: of the batch.
-        """
-        if self.looked:
-            return
+        """Warn once, of the first batch."""
+        for doubt in () if self.looked else doubts(refs, scores, self.cfg.risk_bleu_tokenize):
+            logger.warning(doubt)
         self.looked = True
-        if scores.unknown_share > UNKNOWN_LIMIT:
-            logger.warning(
-                f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of "
-                f"the first lists and their references ({refs[0][:40]!r}), which count as nothing "
-                "in SIM; is it an encoder of this language and script?"
-            )
-        found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
-        if self.cfg.risk_bleu_tokenize in BY_SPACES and letters > LETTERS_OF_A_WORD * found:
-            logger.warning(
-                f"--risk-bleu-tokenize {self.cfg.risk_bleu_tokenize}: the references have next to "
-                f"no spaces ({refs[0][:40]!r}), so that BLEU, length_ratio and "
-                "--risk-length-control take whole sentences for words; give zh, ja-mecab or char"
-            )
 
     def objective(self) -> dict[str, str]:
         """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""

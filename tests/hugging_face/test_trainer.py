@@ -125,6 +125,15 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch)
     assert sums["repetition"] == pytest.approx(4 * 1 / 5)
 
 
+def test_references_without_spaces_are_warned_of_once(make_trainer, monkeypatch, caplog):
+    trainer = make_trainer()
+    said = "他走了，因为天气不好。"
+    monkeypatch.setattr(trainer.text, "lists", lambda rows: [[said] * len(row) for row in rows])
+    for _ in range(2):
+        trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
+    assert caplog.text.count("--risk-bleu-tokenize 13a: the references have next to no spaces") == 1
+
+
 def test_settings_are_those_of_the_criterion():
     from simile_plugin.fairseq_training import SimileRiskConfig
 

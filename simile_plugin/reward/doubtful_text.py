@@ -1,0 +1,36 @@
+"""What makes the text of a training doubtful: said once, of its first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simile_plugin.encoder import split_words
+from simile_plugin.reward.lists import ListScores
+
+UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
+# sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
+# average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
+BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
+
+
+def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
+    """Say which text --simile-encoder or BLEU's words are not made for.
+
+    Args:
+        refs: references of a batch, one at least.
+        scores: of its lists.
+        tokenize: sacreBLEU tokeniser of the BLEU statistics.
+    """
+    if scores.unknown_share > UNKNOWN_LIMIT:
+        yield (
+            f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of the "
+            f"first lists and their references ({refs[0][:40]!r}), which count as nothing in SIM; "
+            "is it an encoder of this language and script?"
+        )
+    found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
+    if tokenize in BY_SPACES and letters > LETTERS_OF_A_WORD * found:
+        yield (
+            f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces "
+            f"({refs[0][:40]!r}), so that BLEU, length_ratio and --risk-length-control take whole "
+            "sentences for words; give zh, ja-mecab or char"
+        )
