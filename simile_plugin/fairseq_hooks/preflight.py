@@ -39,7 +39,7 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
         if "://" not in data and not os.path.isdir(data):
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
         check_direction(cfg.checkpoint)
-        check_start(cfg.checkpoint)
+        check_start(cfg.checkpoint, cfg.ema.store_ema)
         check_dump(cfg)
         check_processes(cfg)
         check_precision(cfg.common)
@@ -65,10 +65,11 @@ def check_direction(flags: Any) -> None:
         )
 
 
-def check_start(flags: Any) -> None:
+def check_start(flags: Any, averaged: bool = False) -> None:
     """The checkpoint from which fairseq is told to start, where it has none of its own yet.
 
-    fairseq trains from random weights, and does not say so, where the path is a folder.
+    fairseq trains from random weights, and does not say so, where the path is a folder; averaged
+    (--store-ema), it drops the weights before it would begin their average.
 
     Raises:
         InputError: naming the flag and the file.
@@ -85,6 +86,11 @@ def check_start(flags: Any) -> None:
             pass
     except OSError as error:
         raise InputError(f"--finetune-from-model {path}: {error.strerror}") from error
+    if averaged:
+        raise InputError(
+            "--store-ema: given with --finetune-from-model, from which fairseq cannot begin an "
+            "average; leave it out"
+        )
 
 
 def check_dump(cfg: Any) -> None:

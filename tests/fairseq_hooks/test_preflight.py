@@ -28,6 +28,7 @@ def config(**changes: Any) -> Any:
             seed=1, cpu=True, fp16=False, memory_efficient_fp16=False,
         ),
         dataset=SimpleNamespace(disable_validation=False),
+        ema=SimpleNamespace(store_ema=False),
         distributed_training=SimpleNamespace(
             distributed_world_size=1, distributed_no_spawn=False,
             ddp_backend="pytorch_ddp", distributed_backend="nccl",
@@ -95,6 +96,16 @@ def test_lists_of_a_validation_that_there_is_not() -> None:
     cfg = config(**{"criterion.risk_dump": "lists", "dataset.disable_validation": True})
     with pytest.raises(ValueError, match="--risk-dump lists: given with --disable-validation"):
         preflight.check_flags(passed, cfg)
+
+
+def test_an_average_cannot_begin_from_another_runs_checkpoint() -> None:
+    Path("mle.pt").touch()
+    start = {"ema.store_ema": True, "checkpoint.finetune_from_model": "mle.pt"}
+    with pytest.raises(ValueError, match="--store-ema: given with --finetune-from-model, from"):
+        preflight.check_flags(passed, config(**start))
+    Path("run").mkdir()
+    Path("run/checkpoint_last.pt").touch()  # it has an average of its own
+    assert preflight.check_flags(passed, config(**start)) == "passed"
 
 
 def test_half_precision_without_a_gpu() -> None:
