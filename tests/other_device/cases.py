@@ -305,10 +305,12 @@ def test_encoders_from_training_to_use(
 ) -> None:
     pairs = write_pairs(tmp_path / "pairs.tsv", 120)
     lines = [line.split("\t") for line in pairs.read_text().splitlines()]
-    labelled, left, right = (tmp_path / name for name in ("labelled.tsv", "left", "right"))
+    names = ("labelled.tsv", "others.tsv", "left", "right")
+    labelled, others, left, right = (tmp_path / name for name in names)
     turned = [b for _, b in lines[1:] + lines[:1]]
     rows = [f"{a}\t{b}\t1\n{a}\t{other}\t0\n" for (a, b), other in zip(lines, turned, strict=True)]
     labelled.write_text("".join(rows))
+    others.write_text("".join(rows[::-1]))
     left.write_text("".join(f"{a}\n" for a, _ in lines))
     right.write_text("".join(f"{b}\n" for _, b in lines))
     train = (
@@ -319,7 +321,7 @@ def test_encoders_from_training_to_use(
     for command in (
         f"score -r {right} -i {left} --encoder {tmp_path / 'enc'}",
         f"eval-encoder {tmp_path / 'enc'} --sts {labelled} --resamples 40",
-        f"detect {tmp_path / 'enc'} --train {labelled} --test {labelled} --seeds 1 --epochs 1 "
+        f"detect {tmp_path / 'enc'} --train {labelled} --test {others} --seeds 1 --epochs 1 "
         "--resamples 40",
         f"mine-bitext {tmp_path / 'enc'} --source {left} --target {right} --aligned",
     ):
