@@ -41,6 +41,20 @@ die() {
     exit 1
 }
 
+# paste_sides NAME (FILE FILE)...: both sides of each bitext, plain or .gz, by a TAB.
+paste_sides() {
+    local name=$1 lines other
+    shift
+    while [ $# -gt 0 ]; do
+        lines=$(zcat -f "$1" | sed -n '$=')
+        other=$(zcat -f "$2" | sed -n '$=')
+        [ "$lines" = "$other" ] ||
+            die "$name: $1 has ${lines:-0} lines but $2 has ${other:-0}; they must be parallel"
+        paste <(zcat -f "$1" | tr '\t' ' ') <(zcat -f "$2" | tr '\t' ' ')
+        shift 2
+    done
+}
+
 # show_help "$@": print the comment at the recipe's head and end, if the first argument asks for it.
 show_help() {
     case ${1:-} in

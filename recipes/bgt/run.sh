@@ -81,16 +81,9 @@ excluded=("$test_src" "$test_tgt")
 for folder in "${sts[@]}"; do excluded+=("$folder"/STS*.input.*.txt); done # of 2016: STS2016.input.X.txt
 
 collect() { # PAIRS PIECES STS TEST-FILES FILES...
-    local pairs=$1 pieces=$2 lines other
+    local pairs=$1 pieces=$2
     shift 5
-    while [ $# -gt 0 ]; do
-        lines=$(zcat -f "$1" | sed -n '$=')
-        other=$(zcat -f "$2" | sed -n '$=')
-        [ "$lines" = "$other" ] ||
-            die "PREFIX: $1 has ${lines:-0} lines but $2 has ${other:-0}; they must be parallel"
-        paste <(zcat -f "$1" | tr '\t' ' ') <(zcat -f "$2" | tr '\t' ' ')
-        shift 2
-    done >"$WORK/raw.tsv"
+    paste_sides PREFIX "$@" >"$WORK/raw.tsv"
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --max-tokens 100 \
         --exclude "${excluded[@]}" --output "$WORK/all.tsv"
     python "$HERE/pieces.py" split "$WORK/all.tsv" --pairs "$pairs" \

@@ -82,16 +82,9 @@ for folder in "${sts[@]}"; do # of 2016: STS2016.input.X.txt; STS-B is a file
 done
 
 collect() { # PIECES EXCLUDE STS JUDGEMENTS TEST-FILES FILES...
-    local pieces=$1 lines other
+    local pieces=$1
     shift 6
-    while [ $# -gt 0 ]; do
-        lines=$(zcat -f "$1" | sed -n '$=')
-        other=$(zcat -f "$2" | sed -n '$=')
-        [ "$lines" = "$other" ] ||
-            die "PREFIX: $1 has ${lines:-0} lines but $2 has ${other:-0}; they must be parallel"
-        paste <(zcat -f "$1" | tr '\t' ' ') <(zcat -f "$2" | tr '\t' ' ')
-        shift 2
-    done >"$WORK/raw.tsv"
+    paste_sides PREFIX "$@" >"$WORK/raw.tsv"
     # Two languages share few trigrams: what does share them was not translated.
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --exclude "${excluded[@]}" \
         --output "$WORK/pairs.tsv"

@@ -33,10 +33,10 @@ from simile_plugin.fairseq_training.target_text import (
 )
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
+    FirstLook,
     ListScores,
     Reward,
     check_words_add_up,
-    doubts,
     load_reward_encoder,
     signature,
     word_credit,
@@ -117,7 +117,7 @@ class SimileRiskCriterion(FairseqCriterion):
         self.portions = Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if self.compat else cfg.risk_length_control)
         self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
-        self.looked = False
+        self.look_at_text = FirstLook(cfg.risk_bleu_tokenize, logger.warning)
         self._describe()
 
     def _describe(self) -> None:
@@ -140,12 +140,6 @@ class SimileRiskCriterion(FairseqCriterion):
             )
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
-
-    def look_at_text(self, refs: list[str], scores: ListScores) -> None:
-        """Warn once, of the first batch."""
-        for doubt in () if self.looked else doubts(refs, scores, self.cfg.risk_bleu_tokenize):
-            logger.warning(doubt)
-        self.looked = True
 
     def objective(self) -> dict[str, str]:
         """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
@@ -216,7 +210,7 @@ class SimileRiskCriterion(FairseqCriterion):
                 *(self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize),
                 *(lambda: self.source_text.strings(sources.tolist()), device),
             )
-            self.look_at_text([row[0] for row in hyps], scores)
+            self.look_at_text(hyps, scores)
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
             credit = self.token_credit(tokens.tolist(), risk_set, scores)

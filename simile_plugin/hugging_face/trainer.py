@@ -22,9 +22,9 @@ from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.reward import (
+    FirstLook,
     ListScores,
     Reward,
-    doubts,
     load_reward_encoder,
     signature,
 )
@@ -81,7 +81,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         )
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
-        self.looked = False
+        self.look_at_text = FirstLook(args.risk_bleu_tokenize, logger.warning)
         self._describe()
 
     def _describe(self) -> None:
@@ -90,11 +90,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         logger.info(f"reward: {self.args.reward} ({scored}); scoring by {self.scorer.way}")
         if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
-
-    def _look_at_text(self, refs: list[str], scores: ListScores) -> None:
-        for doubt in () if self.looked else doubts(refs, scores, self.args.risk_bleu_tokenize):
-            logger.warning(doubt)
-        self.looked = True
 
     def risk_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> tuple[Tensor, Any]:
         """Loss of a batch, summed over its sentences, ready for ``backward``, and its sums.
@@ -151,7 +146,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
                 *(self.args.simile_alpha, self.args.risk_bleu_tokenize),
                 *(lambda: self.text.strings(inputs["input_ids"].tolist()), device),
             )
-            self._look_at_text([row[0] for row in hyps], scores)
+            self.look_at_text(hyps, scores)
             words = scores.bleu_stats
             return hyps, scores, reward, risk.relative_length(words[..., 0], words[:, 0, 1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from simile_plugin.encoder import split_words
 from simile_plugin.reward.lists import ListScores
@@ -11,6 +11,25 @@ UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 # sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
+
+
+class FirstLook:
+    """Tells once, of the first batch, what makes its text doubtful.
+
+    Args:
+        tokenize: sacreBLEU tokeniser of the BLEU statistics.
+        tell: is called with each doubt.
+    """
+
+    def __init__(self, tokenize: str, tell: Callable[[str], object]) -> None:
+        self.tokenize, self.tell, self.looked = tokenize, tell, False
+
+    def __call__(self, hyps: Sequence[Sequence[str]], scores: ListScores) -> None:
+        """hyps: lists of a batch, each with the reference in front; scores: theirs."""
+        if not self.looked:
+            self.looked = True
+            for doubt in doubts([row[0] for row in hyps], scores, self.tokenize):
+                self.tell(doubt)
 
 
 def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
