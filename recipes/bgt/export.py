@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from simile_plugin.bgt import export_encoder, read_bgt
-from simile_plugin.encoder import CONFIG, save_encoder
+from simile_plugin.encoder import WEIGHTS, save_encoder
 from simile_plugin.files import InputError, check_replaceable, read_bytes
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--output", required=True, metavar="ENCODER")
     args = parser.parse_args()
     try:
-        check_replaceable(args.output, CONFIG)
+        check_replaceable(args.output, WEIGHTS)
         proto = read_bytes(args.sentencepiece, "--sentencepiece")
         model = read_bgt(args.checkpoint, args.data)
         encoder = export_encoder(model, proto, {"checkpoint": Path(args.checkpoint).name})

@@ -268,7 +268,7 @@ published_encoder() {
         python "$HERE/archives.py" member "$DOWNLOADS/beyond_bleu.zip" "$member" "$TOP/$member"
     done
     simile convert-encoder --from "$TOP/sim.pt" --sentencepiece "$TOP/sim.sp.30k.model" \
-        --output "$OWN_ENCODER"
+        --overwrite --output "$OWN_ENCODER"
 }
 
 stand_in_encoder() {

@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
+        "--overwrite", action="store_true", help="replace the encoder that is in --output"
+    )
+    parser.add_argument(
         "--split-punctuation",
         action=argparse.BooleanOptionalAction,
         help="set punctuation of text off by spaces (default: if the published encoder's training "
@@ -74,12 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as ValueError or OSError."""
-    from simile_plugin.encoder import CONFIG, MODULES, export_encoder, save_encoder, types_of
+    from simile_plugin.encoder import MODULES, WEIGHTS, export_encoder, save_encoder, types_of
     from simile_plugin.files import check_replaceable, refuse_overwriting_input
 
     inputs = [args.source] + ([] if args.sentencepiece is None else [args.sentencepiece])
     refuse_overwriting_input(args.output, inputs)
-    check_replaceable(args.output, CONFIG if args.to == "simile" else MODULES)
+    marker = WEIGHTS if args.to == "simile" else MODULES
+    check_replaceable(args.output, marker)
+    if Path(args.output, marker).exists() and not args.overwrite:
+        raise InputError(
+            f"--output: {args.output} holds an encoder; name another folder or add --overwrite"
+        )
     encoder = _read(args)
     if args.to == "simile":
         save_encoder(args.output, encoder)

@@ -63,22 +63,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-k",
         "--neighbours",
         type=whole_number(1),
-        default=4,
         metavar="K",
-        help="nearest sentences that make the neighbourhood (default and paper: %(default)s)",
+        help="nearest sentences that make the neighbourhood (default and paper: 4)",
     )
     parser.add_argument(
         "--margin",
         nargs="+",
         choices=("ratio", "distance", "absolute"),
-        default=["ratio"],
         metavar="MARGIN",
         help="ratio (default), distance, absolute; several are compared",
     )
     parser.add_argument(
         "--strategy",
         choices=("max", "intersection", "forward", "backward"),
-        default="max",
         help="max (default): best pairs first, each sentence used once; forward, backward: the "
         "best partner of each source or target sentence; intersection: both agree",
     )
@@ -252,7 +249,12 @@ def _print(args: argparse.Namespace, sets: list[Set], report: dict[str, Any]) ->
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise InputError for flags that cannot be meant."""
+    """Raise InputError for flags that cannot be meant; fill in the defaults."""
+    for name, value in (("margin", ["ratio"]), ("neighbours", 4), ("strategy", "max")):
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+        elif args.aligned:
+            raise InputError(f"--{name}: does nothing with --aligned, which takes the nearest")
     if len(set(args.margin)) < len(args.margin):
         raise InputError(f"--margin: got {' '.join(args.margin)}, expected each margin once")
     if args.threshold is not None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from simile_plugin.encoder.convert.published import convert_published, read_published
     from simile_plugin.encoder.devices import to_device
-    from simile_plugin.encoder.format import CONFIG, load_encoder, load_own_encoder, save_encoder
+    from simile_plugin.encoder.format import WEIGHTS, load_encoder, load_own_encoder, save_encoder
     from simile_plugin.encoder.models import (
         AT_ONCE,
         COMPOSER,
@@ -70,7 +70,6 @@ __all__ = [
     "AT_ONCE",
     "COMBINE",
     "COMPOSER",
-    "CONFIG",
     "CONTROL",
     "EMBEDDINGS",
     "JOINERS",
@@ -85,6 +84,7 @@ __all__ = [
     "TOKENS",
     "TRANSFORMER",
     "UNKNOWN",
+    "WEIGHTS",
     "BagComposer",
     "Composer",
     "Encoder",

@@ -16,6 +16,7 @@ import torch
 
 import simile_plugin
 from simile_plugin.encoder import (
+    WEIGHTS,
     Encoder,
     Preprocessing,
     Tokenizer,
@@ -184,8 +185,8 @@ def processes(device: str) -> Iterator[tuple[int, torch.device]]:
 def _check_output(options: RunOptions) -> None:
     initial = () if options.initial is None else (options.initial,)
     refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts, *initial))
-    check_replaceable(options.output)
-    if Path(options.output, "config.json").exists() and not options.overwrite:
+    check_replaceable(options.output, WEIGHTS)
+    if Path(options.output, WEIGHTS).exists() and not options.overwrite:
         raise InputError(
             f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
         )

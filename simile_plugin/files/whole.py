@@ -55,7 +55,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | os.PathLike[str], marker: str = "config.json") -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; swap it in whole when the block ends well.
 
     Readers see the old folder or the new one, never a mixture. Everything in the old one goes,
@@ -79,7 +79,7 @@ def atomic_folder(path: str | os.PathLike[str], marker: str = "config.json") -> 
         _fsync_folder(target.parent)
 
 
-def check_replaceable(path: str | os.PathLike[str], marker: str = "config.json") -> None:
+def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
     """Raise unless `atomic_folder` may write `path`: call it before long work.
 
     Raises ValueError when `path` is a file, or a folder with other things than ours in it.

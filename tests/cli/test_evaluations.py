@@ -193,6 +193,9 @@ def test_retrieval_of_aligned_lines(
     assert "source to target  100.0" in out
     found = json.loads(run(capsys, "mine-bitext", encoder_folder, *texts, "--json"))
     assert (found["forward"], found["backward"], found["sentences"]) == (100, 100, 8)
+    for flag in (["-k", 2], ["--margin", "absolute"], ["--strategy", "max"]):
+        error = fails(capsys, "mine-bitext", encoder_folder, *texts, *flag)
+        assert "does nothing with --aligned" in error
     (tmp_path / "t").write_text("\n".join(RIGHT[1:]) + "\n")
     assert "has 8 lines but" in fails(capsys, "mine-bitext", encoder_folder, *texts)
 

@@ -258,6 +258,21 @@ def test_interrupted_and_another_file_of_that_name(
     assert main(command) == 0
 
 
+def test_a_model_of_another_library_is_never_replaced(
+    tsv: Path, encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "opus-mt-de-en"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (model / name).write_text("{}")
+    command = ["train-encoder", tsv, *SMALL, "--steps", "2"]
+    for words in (command, ["convert-encoder", "--from", encoder_folder]):
+        for more in ([], ["--overwrite"]):
+            message = error_of(capsys, *words, "--output", model, *more)
+            assert "holds other files (no encoder.safetensors among them)" in message
+    assert len(list(model.iterdir())) == 2
+
+
 @pytest.mark.parametrize("restart", [[], ["--restart"]])
 def test_a_folder_of_that_name_that_is_not_ours(
     restart: list[str], tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_folder_is_swapped_whole(
         monkeypatch.setattr(files, "_exchange", lambda a, b: False)
     target = tmp_path / "encoder"
     for generation in ("first", "second"):
-        with atomic_folder(target) as folder:
+        with atomic_folder(target, "config.json") as folder:
             assert folder.parent == tmp_path
             (folder / "config.json").write_text(generation)
             (folder / "weights").mkdir()
@@ -112,7 +113,7 @@ def test_folder_stays_after_an_exception(
     target = tmp_path / "encoder"
     target.mkdir()
     (target / "config.json").write_text("old")
-    with pytest.raises(ValueError, match="stop"), atomic_folder(target) as folder:
+    with pytest.raises(ValueError, match="stop"), atomic_folder(target, "config.json") as folder:
         (folder / "config.json").write_text("new")
         raise ValueError("stop")
     if not one_step:
@@ -127,7 +128,10 @@ def test_folder_stays_after_an_exception(
 
     if not one_step:
         monkeypatch.setattr(os, "rename", fail_second)
-        with pytest.raises(OSError, match="disk gone"), atomic_folder(target) as folder:
+        with (
+            pytest.raises(OSError, match="disk gone"),
+            atomic_folder(target, "config.json") as folder,
+        ):
             (folder / "config.json").write_text("new")
     assert (target / "config.json").read_text() == "old"
     assert leftovers(tmp_path) == []
@@ -137,17 +141,20 @@ def test_folder_of_other_things_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match=r"home: the folder holds other files \(no config.json"):
-        check_replaceable(tmp_path / "home")
-    with pytest.raises(ValueError, match="holds other files"), atomic_folder(tmp_path / "home"):
+        check_replaceable(tmp_path / "home", "config.json")
+    with (
+        pytest.raises(ValueError, match="holds other files"),
+        atomic_folder(tmp_path / "home", "config.json"),
+    ):
         pass
     with pytest.raises(ValueError, match="is a file, expected a folder"):
-        check_replaceable(tmp_path / "home" / "thesis.tex")
+        check_replaceable(tmp_path / "home" / "thesis.tex", "config.json")
     assert os.listdir(tmp_path / "home") == ["thesis.tex"]
 
 
 def test_folder_that_is_empty_is_filled(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with atomic_folder(tmp_path / "empty") as folder:
+    with atomic_folder(tmp_path / "empty", "config.json") as folder:
         (folder / "part").write_text("x")
     assert os.listdir(tmp_path / "empty") == ["part"]
 
@@ -261,7 +268,7 @@ def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None
     (tmp_path / ".other.1.00000000.tmp").write_text("of another target")
     with atomic_write(tmp_path / "out") as stream:
         stream.write("new")
-    with atomic_folder(tmp_path / "enc") as folder:
+    with atomic_folder(tmp_path / "enc", "config.json") as folder:
         (folder / "config.json").write_text("new")
     assert sorted(os.listdir(tmp_path)) == [
         *(".other.1.00000000.tmp", ".out.123.00ff00ff.tmp.txt", "enc", "out"),
@@ -269,12 +276,15 @@ def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None
 
 
 def test_writers_at_work_are_left_alone(tmp_path: Path) -> None:
-    with atomic_write(tmp_path / "out") as slow, atomic_folder(tmp_path / "enc") as slow_folder:
+    with (
+        atomic_write(tmp_path / "out") as slow,
+        atomic_folder(tmp_path / "enc", "config.json") as slow_folder,
+    ):
         (slow_folder / "config.json").write_text("slow")
         for _ in range(2):
             with atomic_write(tmp_path / "out") as fast:
                 fast.write("fast")
-            with atomic_folder(tmp_path / "enc") as folder:
+            with atomic_folder(tmp_path / "enc", "config.json") as folder:
                 (folder / "config.json").write_text("fast")
         assert len(stale(tmp_path)) == 2
         slow.write("slow")
@@ -309,7 +319,7 @@ def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path, what: str) -> No
                 with atomic_write({str(target)!r}) as stream:
                     stream.write("x" * size)
             else:
-                with atomic_folder({str(target)!r}) as folder:
+                with atomic_folder({str(target)!r}, "config.json") as folder:
                     (folder / "config.json").write_text("x" * size)
         write(10)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -334,7 +344,7 @@ def test_a_folder_that_may_not_be_written_names_the_target(
 
     monkeypatch.setattr("builtins.open", refuse)
     monkeypatch.setattr(Path, "mkdir", refuse)
-    for writer in (atomic_write, atomic_folder):
+    for writer in (atomic_write, partial(atomic_folder, marker="config.json")):
         with pytest.raises(OSError, match="cannot be written: Permission denied") as caught:
             with writer(tmp_path / "out"):
                 pass

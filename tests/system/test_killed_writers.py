@@ -115,7 +115,7 @@ def test_encoder_folder(exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None
     status = in_child(lambda: save_encoder(target, second), "os:rename", 2)
     assert status == -signal.SIGKILL and not target.exists()
     # ... and whoever writes there next puts it back first, also if that one fails.
-    with pytest.raises(KeyboardInterrupt), files.atomic_folder(target):
+    with pytest.raises(KeyboardInterrupt), files.atomic_folder(target, "config.json"):
         raise KeyboardInterrupt
     assert content(target) == old
     assert os.listdir("out") == ["encoder"]

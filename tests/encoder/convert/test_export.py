@@ -122,8 +122,11 @@ def test_segmentations_that_cannot_be_expressed(options: dict[str, object], mess
 
 def test_command(encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["convert-encoder", "--from", str(encoder_folder), "--to", "model2vec"]
-    for _ in range(2):  # an old folder is replaced
-        assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    for more in [], ["--overwrite"]:
+        assert main([*arguments, "--output", str(tmp_path / "out"), *more]) == 0
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 2
+    assert "out holds an encoder" in capsys.readouterr().err
+    assert main([*arguments, "--output", str(tmp_path / "again")]) == 0
     assert "model2vec, " in capsys.readouterr().out
     assert (tmp_path / "out" / "config.json").is_file()
     (tmp_path / "mine").mkdir()

@@ -192,6 +192,9 @@ def test_command(spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture
     assert encoder.dim == 8
     assert encoder.training_facts["from"] == "x.pt"
     assert main([*source, *output]) == 2
+    assert "enc holds an encoder; name another folder or add --overwrite" in capsys.readouterr().err
+    output = ["--output", str(tmp_path / "new")]
+    assert main([*source, *output]) == 2
     assert "--sentencepiece: missing" in capsys.readouterr().err
     missing = ["convert-encoder", "--from", "no.pt", "--sentencepiece", "x", *output]
     assert main(missing) == 2
