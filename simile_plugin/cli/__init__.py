@@ -66,10 +66,13 @@ recipes/multi30k/ (on real data), recipes/finetune.sh (for a model of your own)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A flag that is not known or has a bad value is bad input as any other: one line."""
+    """A flag that is not known or has a bad value is bad input as any other: one line.
+
+    Descriptions and epilogs are printed as they stand.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
         # Python 3.14's; those before it take -1e-3 for a flag that nobody knows.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 

@@ -22,7 +22,6 @@ HELP = "segment TSV pairs once, into a folder that training maps into memory"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile binarize-pairs`."""
     parser.description = __doc__
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     data = parser.add_argument_group("data")
     data.add_argument(
         "pairs",

@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile detect`."""
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     parser.add_argument(
         "--train", required=True, metavar="FILE", help="labelled pairs (Opusparcus: dev)"

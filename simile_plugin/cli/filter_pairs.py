@@ -47,7 +47,6 @@ HELP = "keep the pairs worth training on: score, overlap, length, duplicates, no
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile filter-pairs`; the papers' values stand in the help texts."""
     parser.description = __doc__
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     data = parser.add_argument_group("data")
     data.add_argument(
         "pairs",

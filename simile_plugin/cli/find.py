@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from simile_plugin.evaluation import LONGEST_SPAN, SEARCH_METHODS
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     add("--queries", type=file_name, metavar="FILE", help="a query a line")

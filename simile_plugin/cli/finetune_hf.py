@@ -38,7 +38,6 @@ RISK = "risk training (as --criterion simile_risk)"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; those of the risk are read off their settings."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", metavar="MODEL", help="folder, or name of a model on the hub")
     parser.add_argument(
         "--train", required=True, nargs=2, type=file_name, metavar=("SRC", "TGT"), help="pairs"

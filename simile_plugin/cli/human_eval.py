@@ -41,7 +41,6 @@ SCORE = "read answers, unblind them, test the difference"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile human-eval sheet` and `score`."""
     parser.description = __doc__
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     parts = parser.add_subparsers(dest="part", required=True, metavar="{sheet,score}")
     _add_sheet(parts.add_parser("sheet", help=SHEET, description=SHEET, allow_abbrev=False))

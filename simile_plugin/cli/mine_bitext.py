@@ -45,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile mine-bitext`."""
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     for flag, text in (("source", "id TAB sentence, one language"), ("target", "the other")):
         parser.add_argument(f"--{flag}", required=True, metavar="FILE", help=text)

@@ -42,7 +42,6 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile neighbours`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
     text = "words or phrases whose nearest words are asked for, - for standard input"

@@ -50,7 +50,6 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     text = (
         "what --reward of the training takes (simile, bleu, chrf, learned:DIR, a mix, "
         "module:function), or meteor; give it again for others (default: simile with --encoder, "

@@ -56,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile report`."""
     from simile_plugin.report import LAYOUT, NAMES
 
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES.format(layout=LAYOUT)
     text = "take what is not given by flags from this folder (layout below)"
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help=text)

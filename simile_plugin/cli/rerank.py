@@ -51,7 +51,6 @@ module:function as --reward is your own code, and is run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile rerank`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_list_flags(parser, "the sources, where LISTS has none")
     text = "what to choose by; score and cosine together make a weighted sum"
     by = ("reward", "cosine", "score")

@@ -35,7 +35,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("-r", "--ref", required=True, metavar="FILE", help="references")
     parser.add_argument(

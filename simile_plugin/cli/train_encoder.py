@@ -38,7 +38,6 @@ VECTORS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile train-encoder`; the papers' values stand in the help texts."""
     parser.description = __doc__
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _read_flag_files(parser)
     data = parser.add_argument_group("data")
     data.add_argument(
