@@ -41,6 +41,14 @@ die() {
     exit 1
 }
 
+# side NAME PREFIX LANGUAGE: the file of one side of a bitext, plain or .gz; NAME is the setting that
+# names it.
+side() {
+    if [ -e "$2.$3" ]; then echo "$2.$3" && return; fi
+    [ -e "$2.$3.gz" ] || die "$1: neither $2.$3 nor $2.$3.gz is there"
+    echo "$2.$3.gz"
+}
+
 # paste_sides NAME (FILE FILE)...: both sides of each bitext, plain or .gz, by a TAB.
 paste_sides() {
     local name=$1 lines other

@@ -173,6 +173,25 @@ one_gpu() {
     die "all $count GPUs are taken by other steps; run fewer at once (snakemake: --resources gpu=$count)"
 }
 
+# choose_jobs FOLDER: of what is not set, JOBS, trainings side by side, and FLAGS of fairseq-train: one
+# at a time on one_gpu, with --fp16; without a GPU one a core.
+choose_jobs() {
+    if has_gpu; then
+        one_gpu "$1"
+        JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
+    else
+        JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
+    fi
+}
+
+# by_seed STEM ENDING SEEDS: STEM.SEED.ENDING of each seed, with commas between, as simile report
+# takes the files of a system.
+by_seed() {
+    local seed files=''
+    for seed in $3; do files+=,$1.$seed.$2; done
+    echo "${files#,}"
+}
+
 # multi30k_encoder WORK: the reward encoder that recipes/multi30k/run.sh has made there.
 multi30k_encoder() {
     local of_paraphrases=$1/reward/encoder.1 of_captions=$1/encoder

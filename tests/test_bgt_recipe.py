@@ -134,7 +134,7 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ((), {"SYSTEMS": "bgt lstm"}, "SYSTEMS: got 'lstm', expected some of sp, bgt, mgt"),
         ((), {"STS": "nowhere"}, "STS: no such folder: nowhere"),
         (("en", "de"), {}, "expected SRC TGT PREFIX..., or nothing (see --help)"),
-        (("en", "xx", "train"), {}, "neither train.xx nor train.xx.gz is there"),
+        (("en", "xx", "train"), {}, "PREFIX: neither train.xx nor train.xx.gz is there"),
     ],
 )
 def test_what_the_recipe_refuses(

@@ -129,12 +129,14 @@ def test_meteor_of_earlier_translations_is_left_out(tmp_path: Path) -> None:
     """Where METEOR is missing by now, scores may be older than their translations, or too few."""
     text = (RECIPE / "step.sh").read_text("utf-8")
     found = re.search(r"^systems\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
-    assert found
+    training = (RECIPE.parent / "training.sh").read_text("utf-8")
+    by_seed = re.search(r"^by_seed\(\) \{.*?^\}", training, re.DOTALL | re.MULTILINE)
+    assert found and by_seed
     (tmp_path / "out" / "test").mkdir(parents=True)
     paths = [tmp_path / "out" / "test" / f"{name}.meteor" for name in ("mle", "bleu.1", "bleu.2")]
 
     def flags() -> list[str]:
-        command = f"{found[0]}\nWORK=$1; systems test bleu '1 2'"
+        command = f"{by_seed[0]}\n{found[0]}\nWORK=$1; systems test bleu '1 2'"
         done = subprocess.run(
             ["bash", "-euc", command, "-", tmp_path], capture_output=True, text=True, check=True
         )

@@ -45,22 +45,15 @@ read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
 prefixes=("$@")
 [ $# -gt 0 ] || prefixes=("$data/tatoeba-de-en/train" "$data/europarl20k-de-en/train")
 
-# side PREFIX LANGUAGE: the file of one side, plain or .gz.
-side() {
-    if [ -e "$1.$2" ]; then echo "$1.$2" && return; fi
-    [ -e "$1.$2.gz" ] || die "neither $1.$2 nor $1.$2.gz is there (SIMILE_DATA, PREFIX or TEST)"
-    echo "$1.$2.gz"
-}
-
 files=()
 for prefix in "${prefixes[@]}"; do
     for language in "$SRC" "$TGT"; do
-        file=$(side "$prefix" "$language")
+        file=$(side PREFIX "$prefix" "$language")
         files+=("$file")
     done
 done
-test_src=$(side "$TEST" "$SRC")
-test_tgt=$(side "$TEST" "$TGT")
+test_src=$(side TEST "$TEST" "$SRC")
+test_tgt=$(side TEST "$TEST" "$TGT")
 for folder in "${sts[@]}"; do
     [ -d "$folder" ] || die "STS: no such folder: $folder"
 done

@@ -37,13 +37,6 @@ data=${SIMILE_DATA:-}
 TEST=${TEST:-$data/newstest/$pair/newstest2018}
 shopt -s nullglob
 
-# side NAME PREFIX LANGUAGE: the file of one side, plain or .gz; NAME is the setting that names it.
-side() {
-    if [ -e "$2.$3" ]; then echo "$2.$3" && return; fi
-    [ -e "$2.$3.gz" ] || die "$1: neither $2.$3 nor $2.$3.gz is there"
-    echo "$2.$3.gz"
-}
-
 prefixes=("$@")
 if [ $# = 0 ]; then
     [ "$SRC" = en ] || [ "$TGT" = en ] || die "PREFIX: SIMILE_DATA has bitext with English only; name yours"

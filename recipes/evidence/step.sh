@@ -215,7 +215,7 @@ translate_splits() { # SYSTEM CHECKPOINT
 }
 
 systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a word a line
-    local out=$WORK/out/$1 reward seed name files meteor meteor_here=yes names=(mle)
+    local out=$WORK/out/$1 reward seed name meteor_here=yes names=(mle)
     for reward in $2; do
         for seed in $3; do names+=("$reward.$seed"); done
     done
@@ -225,27 +225,22 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
     printf '%s\n' --sys "MLE=$out/mle.txt"
     [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores "METEOR:MLE=$out/mle.meteor"
     for reward in $2; do
-        files='' meteor=''
-        for seed in $3; do
-            files+=,$out/$reward.$seed.txt meteor+=,$out/$reward.$seed.meteor
-        done
-        printf '%s\n' --sys "${reward^^}=${files#,}"
-        [ -z "$meteor_here" ] ||
-            printf '%s\n' --sentence-scores "METEOR:${reward^^}=${meteor#,}"
+        printf '%s\n' --sys "${reward^^}=$(by_seed "$out/$reward" txt "$3")"
+        [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores \
+            "METEOR:${reward^^}=$(by_seed "$out/$reward" meteor "$3")"
     done
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags files logs=() folders=() bleu='' results=$WORK/results
+    local split reward flags logs=() folders=() bleu='' results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
-        files=''
-        for seed in $2; do files+=,$WORK/logs/$reward.$seed.log; done
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
         # Its costs are those of one candidate.
-        [ "${reward%%@*}" = more-mle ] || logs+=(--log "${reward^^}=${files#,}")
+        [ "${reward%%@*}" = more-mle ] ||
+            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$reward" log "$2")")
     done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")

@@ -80,11 +80,10 @@ train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG FLAGS...
 }
 
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") reward seed files name
+    local systems=(--sys "MLE=$WORK/out/mle.txt") reward name
     for reward in $REWARDS; do
-        name=${reward%%:*} files=''
-        for seed in $SEEDS; do files+=,$WORK/out/$name.$seed.txt; done
-        systems+=(--sys "${name^^}=${files#,}")
+        name=${reward%%:*}
+        systems+=(--sys "${name^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
     done
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.de" --encoder "$ENCODER" \
         "${systems[@]}" --only results --out "$WORK/results.md"

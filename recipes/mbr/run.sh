@@ -100,7 +100,5 @@ else
     files=$(compgen -G "$BASE/out/simile.[0-9].txt" | sort | paste -sd, || true)
     [ -z "$files" ] || systems=(--sys "MRT=$files")
 fi
-files=''
-for seed in $SEEDS; do files+=,$WORK/out/$NAME.$seed.txt; done
 simile report --ref "$BASE/raw/test.$TGT" --encoder "$ENCODER" --sys "MLE=$BASE/out/mle.txt" \
-    --sys "MBR-FT=${files#,}" "${systems[@]}" --only results --out "$WORK/results.$NAME.md"
+    --sys "MBR-FT=$(by_seed "$WORK/out/$NAME" txt "$SEEDS")" "${systems[@]}" --only results --out "$WORK/results.$NAME.md"

@@ -53,12 +53,7 @@ ENCODER=${ENCODER:-$(multi30k_encoder "$WORK")}
 
 setup_venv
 mkdir -p "$WORK/nbest"
-if has_gpu; then
-    one_gpu "$WORK"
-    JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
-else
-    JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
-fi
+choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
 
 # Everything that decides a system is an argument: `once` repeats one whose arguments have changed.

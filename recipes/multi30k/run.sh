@@ -53,12 +53,7 @@ setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 mkdir -p "$WORK"/{raw,captions,bpe,out}
-if has_gpu; then
-    one_gpu "$WORK"
-    JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
-else
-    JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
-fi
+choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
 
 # get FILE OUT: one text file of the corpus, checked against SHA256SUMS (of the unpacked text).
@@ -188,15 +183,12 @@ risk_system() { # REWARD SEED
 }
 
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward seed files traces
+    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward
     for reward in $REWARDS; do
-        files='' traces=''
-        for seed in $SEEDS; do
-            files+=,$WORK/out/$reward.$seed.txt traces+=,$WORK/logs/$reward.$seed.log
-        done
-        systems+=(--sys "${reward^^}=${files#,}")
+        systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$reward" txt "$SEEDS")")
         # Its costs are those of one candidate.
-        [ "$reward" = more-mle ] || logs+=(--log "${reward^^}=${traces#,}")
+        [ "$reward" = more-mle ] ||
+            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$reward" log "$SEEDS")")
     done
     # Systems of other n-best sizes, if nbest.sh has trained any.
     [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")

@@ -47,12 +47,7 @@ setup_venv
 mkdir -p "$WORK"/{bpe,logs,out}
 # Models as small as these gain nothing from a second thread, and lose much on a busy machine.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-if has_gpu; then
-    one_gpu "$WORK"
-    JOBS=${JOBS:-1}
-else
-    JOBS=${JOBS:-$(cores)}
-fi
+choose_jobs "$WORK"
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.

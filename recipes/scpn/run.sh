@@ -46,12 +46,7 @@ setup_venv
 . "$ROOT/recipes/training.sh"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 mkdir -p "$WORK/logs"
-if has_gpu; then
-    one_gpu "$WORK"
-    JOBS=${JOBS:-1}
-else
-    JOBS=${JOBS:-$(cores)}
-fi
+choose_jobs "$WORK"
 threads_for "$JOBS"
 pairs=${PAIRS:-$WORK/toy/paraphrases.tsv} trees=${TREES:-$WORK/toy/trees.tsv}
 

@@ -296,24 +296,20 @@ estimate() { # COSTS GAMMAS SEEDS
 
 # systems SPLIT GAMMA-OF-COST...: flags of simile report, a word a line, say bleu=0.3 as BLEU.
 systems() {
-    local choice seed files split=$1
+    local choice files split=$1
     [ "$split" != first ] || split=valid # after one epoch: compared with the MLE model on validation
     printf '%s\n' --sys "MLE=$WORK/out/$split/mle.txt"
     for choice in "${@:2}"; do
-        files=''
-        for seed in $SEEDS; do files+=,$WORK/out/$1/${choice/=/.}.$seed.txt; done
-        choice=${choice%%=*}
-        printf '%s\n' --sys "${choice^^}=${files#,}"
+        files=$(by_seed "$WORK/out/$1/${choice/=/.}" txt "$SEEDS") choice=${choice%%=*}
+        printf '%s\n' --sys "${choice^^}=$files"
     done
 }
 
 logs() { # GAMMA-OF-COST...
-    local choice seed files
+    local choice files
     for choice in "$@"; do
-        files=''
-        for seed in $SEEDS; do files+=,$WORK/logs/${choice/=/.}.$seed.log; done
-        choice=${choice%%=*}
-        printf '%s\n' --log "${choice^^}=${files#,}"
+        files=$(by_seed "$WORK/logs/${choice/=/.}" log "$SEEDS") choice=${choice%%=*}
+        printf '%s\n' --log "${choice^^}=$files"
     done
 }
 
