@@ -19,7 +19,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
 from recipes.benchmarks.update import SMALL, Clock, in_child
-from simile_plugin.fairseq_training import RiskSet, score_rows, teacher_forcing_input
+from simile_plugin.fairseq_training import score_rows
+from simile_plugin.risk import RiskSet, teacher_forcing_input
 
 
 def make_model(vocabulary: int) -> tuple[Any, Dictionary]:

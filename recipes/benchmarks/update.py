@@ -36,15 +36,13 @@ from torch import Tensor, nn
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
     SimileRiskConfig,
-    Stopwatch,
     TargetText,
     build_risk_set,
-    evaluation_mode,
     stack_lists,
-    teacher_forcing_input,
 )
 from simile_plugin.files import atomic_write
 from simile_plugin.reward import length_penalty
+from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
 from simile_plugin.statistics import COLORS, DASHES, FILE_STYLE, MARKERS
 from user_dir import criterion as plugin
 

@@ -8,17 +8,12 @@ from simile_plugin.fairseq_training.candidates import build_risk_set, stack_list
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText
-from simile_plugin.risk import RiskSet, Stopwatch, evaluation_mode, teacher_forcing_input
 
 __all__ = [
-    "RiskSet",
     "SimileRiskConfig",
-    "Stopwatch",
     "TargetText",
     "beam_search",
     "build_risk_set",
-    "evaluation_mode",
     "score_rows",
     "stack_lists",
-    "teacher_forcing_input",
 ]

@@ -17,7 +17,6 @@ from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
     SimileRiskConfig,
     check_task,
-    flag,
     read_config,
     settings_of,
 )
@@ -47,6 +46,7 @@ from simile_plugin.risk import (
     RiskSet,
     Scored,
     Stopwatch,
+    flag,
     on_host,
     sums_over_sentences,
 )
