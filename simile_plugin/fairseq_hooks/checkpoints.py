@@ -5,8 +5,8 @@ checkpoint_last.pt and checkpoint_best.pt in place: a kill or a full disk there 
 that the run resumes from. A checkpoint of a risk run also holds a record of ours,
 
     extra_state["simile_risk"] = {"format_version": 1, "simile_plugin": "0.1.0",
-        "objective": {flag: value}, "first": [cost, length ratio, BLEU] or None, "outside": 0,
-        "patience": [best, validations without improvement] or None}
+        "objective": {flag: value}, "patience": [best, validations without improvement] or None,
+        "length_control": LengthControl.state(), **GamingWatch.state()}
 
 so that a resumed run goes on as if it had not been interrupted, and says what was changed.
 """

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from simile_plugin.fairseq_hooks.patching import replace
+from simile_plugin.fairseq_hooks.watch import objective_of
 from simile_plugin.files import InputError
 
 # What gloo, NCCL and torch's store say when another process ended, stopped or never came.
@@ -62,11 +63,11 @@ def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any,
     Raises:
         InputError: on every rank, naming the flag that differs and both values.
     """
-    objective = getattr(trainer.get_criterion(), "objective", None)
     if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
+        objective = objective_of(trainer)
         if objective is not None:
             found: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(found, objective())
+            torch.distributed.all_gather_object(found, objective)
             check_agreement(found)
     return original(trainer, *args, **kw)
 
