@@ -24,7 +24,7 @@ class Composer(nn.Module):
     """Base of all kinds.
 
     Attributes:
-        kind: a key of KINDS, or several with + between them.
+        kind: a key of kinds.KINDS, or several with + between them.
         dim: length D of a sentence vector.
     """
 
@@ -124,6 +124,8 @@ class Mixture(BagComposer):
 class SequenceComposer(Composer):
     """A function of the embeddings in turn."""
 
+    hidden: int
+
     def forward(
         self, table: Tensor, rows: Tensor, starts: Tensor, mask: Tensor | None = None
     ) -> Tensor:
@@ -170,8 +172,6 @@ class SequenceComposer(Composer):
         with torch.no_grad():
             for parameter in self.parameters():
                 parameter.uniform_(-bound, bound, generator=generator)
-
-    hidden: int
 
 
 class LstmAverage(SequenceComposer):
@@ -305,7 +305,7 @@ def make_composer(
     """The composer of a kind.
 
     Args:
-        kind: a key of KINDS, or several with + between them.
+        kind: a key of kinds.KINDS, or several with + between them.
         dim: of the embeddings.
         settings: "hidden", "combine" and "mix", where the kind has them; of a transformer all of
             transformer.SETTINGS.

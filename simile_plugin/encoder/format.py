@@ -43,8 +43,7 @@ def save_encoder(
     version = 1 if encoder.kind == "sp" else FORMAT_VERSION
     config = {"format_version": version, **encoder.config}
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
-    with atomic_folder(folder, WEIGHTS) as temporary:
-        target = Path(temporary)
+    with atomic_folder(folder, WEIGHTS) as target:
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (target / CONFIG).write_text(text, encoding="utf-8")
         (target / WEIGHTS).write_bytes(save(tensors))

@@ -23,11 +23,11 @@ AT_ONCE = 1024  # sentences that go through a recurrent layer together
 EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
 
 
-def flatten(pieces: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+def flatten(pieces: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Ragged rows of piece ids -> (flat ids (P,), start of each row (U,)), both int64."""
     ids, lengths = flat_rows(pieces)
     offsets = np.cumsum(lengths) - lengths
-    return torch.from_numpy(ids).to(device), torch.from_numpy(offsets).to(device)
+    return torch.from_numpy(ids), torch.from_numpy(offsets)
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ class Encoder(RewardEncoder):
     @torch.no_grad()
     def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
         """Sentence vectors (U, D) float32 of rows of token ids, without gradient."""
-        return self._embed_flat(*flatten(pieces, "cpu"))
+        return self._embed_flat(*flatten(pieces))
 
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Text on its way to the reward: NMT ids -> plain string -> encoder pieces."""
+"""Plain sentences -> preprocessed ones -> sentencepiece's pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading text line by line and writing files that are never seen half written."""
+"""Writing files and folders that are never seen half written."""
 
 from __future__ import annotations
 
