@@ -72,7 +72,8 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
         # Python 3.14's; those before it take -1e-3 for a flag that nobody knows.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 

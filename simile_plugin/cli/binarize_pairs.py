@@ -87,36 +87,16 @@ def run(args: argparse.Namespace) -> int:
     import sys
     import time
 
-    from simile_plugin.encoder import MIX, TOKENS, types_of
+    from simile_plugin.encoder import types_of
     from simile_plugin.encoder_training import (
         BadLines,
         BinarizeOptions,
         TsvInput,
         binarize_pairs,
         choose_workers,
-        is_binarized,
     )
 
-    parts = args.tokens.split(MIX)
-    if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
-        raise InputError(
-            f"--tokens: got {args.tokens}, expected one of {', '.join(TOKENS)}, or different ones "
-            f"with {MIX} between them"
-        )
-    if args.sentencepiece is not None and "sp" not in parts:
-        raise InputError(
-            f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
-            "no sentencepiece model; leave one of them out"
-        )
-    if args.vocab_size is not None and args.vocab_size < 1:
-        raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
-    if args.sample_sentences < 1:
-        raise InputError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
-    refuse_overwriting_input(args.output, args.pairs)
-    if is_binarized(args.output) and not args.overwrite:
-        raise InputError(
-            f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
-        )
+    _check(args)
     options = BinarizeOptions(
         paths=tuple(args.pairs),
         output=args.output,
@@ -144,3 +124,30 @@ def run(args: argparse.Namespace) -> int:
             f"{seconds:.0f} s"
         )
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise InputError for flags that cannot be meant, or a folder that is not to be replaced."""
+    from simile_plugin.encoder import MIX, TOKENS
+    from simile_plugin.encoder_training import is_binarized
+
+    parts = args.tokens.split(MIX)
+    if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
+        raise InputError(
+            f"--tokens: got {args.tokens}, expected one of {', '.join(TOKENS)}, or different ones "
+            f"with {MIX} between them"
+        )
+    if args.sentencepiece is not None and "sp" not in parts:
+        raise InputError(
+            f"--sentencepiece: got {args.sentencepiece} with --tokens {args.tokens}, which needs "
+            "no sentencepiece model; leave one of them out"
+        )
+    if args.vocab_size is not None and args.vocab_size < 1:
+        raise InputError(f"--vocab-size: got {args.vocab_size}, expected 1 or more")
+    if args.sample_sentences < 1:
+        raise InputError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
+    refuse_overwriting_input(args.output, args.pairs)
+    if is_binarized(args.output) and not args.overwrite:
+        raise InputError(
+            f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import (
     SEED,
@@ -14,6 +15,9 @@ from simile_plugin.cli._types import (
     whole_number,
 )
 from simile_plugin.files import InputError
+
+if TYPE_CHECKING:
+    from simile_plugin.evaluation import Detected
 
 FOLDS = 5
 HELP = "tell paraphrases from other pairs by an encoder: accuracy of a classifier, AUC"
@@ -107,21 +111,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.evaluation import PerceptronConfig, evaluate_detection, read_detection
     from simile_plugin.files import Progress
 
-    if not args.negative_to < args.positive_from:
-        raise InputError(
-            f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
-            f"{args.positive_from:g}"
-        )
-    if args.folds is not None and args.test:
-        raise InputError(
-            f"--folds: got {args.folds} with --test, beside which nothing is cross-validated; "
-            "leave one of them out"
-        )
-    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
-        raise InputError(
-            f"--test: got {args.test}, which is --train's file too; give other pairs, or leave "
-            "--test out to cross-validate"
-        )
+    _check(args)
     folds = args.folds or FOLDS
     grades = args.positive_from, args.negative_to
     train = read_detection(args.train, "--train", *grades)
@@ -141,8 +131,32 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.json:
         print(json.dumps({"encoder": encoder.fingerprint, **asdict(found)}, indent=2))
-        return 0
-    print(f"encoder {encoder.fingerprint}")
+    else:
+        _print(args, encoder.fingerprint, found)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise InputError for flags that cannot be meant."""
+    if not args.negative_to < args.positive_from:
+        raise InputError(
+            f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
+            f"{args.positive_from:g}"
+        )
+    if args.folds is not None and args.test:
+        raise InputError(
+            f"--folds: got {args.folds} with --test, beside which nothing is cross-validated; "
+            "leave one of them out"
+        )
+    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
+        raise InputError(
+            f"--test: got {args.test}, which is --train's file too; give other pairs, or leave "
+            "--test out to cross-validate"
+        )
+
+
+def _print(args: argparse.Namespace, fingerprint: str, found: Detected) -> None:
+    print(f"encoder {fingerprint}")
     print(found.protocol)
     print(f"{found.pairs} test pairs, {found.train_pairs} to train on; {found.dropped} left out\n")
     single = " ".join(f"{value:.1f}" for value in found.perceptron)
@@ -159,4 +173,3 @@ def run(args: argparse.Namespace) -> int:
         f"accuracy in percent; 95% intervals of {args.resamples} bootstrap resamples of the test "
         f"pairs;\nperceptron: mean of {args.seeds} seeds ({single})"
     )
-    return 0

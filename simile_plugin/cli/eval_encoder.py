@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
 from simile_plugin.files import InputError, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
-    from simile_plugin.evaluation import EncodingSpeed
+    from simile_plugin.evaluation import EncodingSpeed, HardQuality, StsBin
+    from simile_plugin.report import QualityResult
     from simile_plugin.reward import LearnedReward
+
+    Bins = Mapping[str, list[StsBin]]
 
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
@@ -130,20 +133,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate; exit status 0. Errors are raised as InputError or OSError."""
     import json
-    from dataclasses import asdict
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import (
-        evaluate_bins,
-        evaluate_hard,
-        format_bins,
-        format_hard,
-        read_judgements,
-        read_sts,
-    )
+    from simile_plugin.evaluation import evaluate_bins, evaluate_hard, read_judgements, read_sts
     from simile_plugin.files import read_lines
-    from simile_plugin.report import analyse_quality, format_quality
-    from simile_plugin.statistics import without_nan
+    from simile_plugin.report import analyse_quality
 
     _check(args)
     named = _named_encoders(args.encoder)
@@ -160,29 +154,45 @@ def run(args: argparse.Namespace) -> int:
         warn_of_unknown(name, encoder, sentences)
     settings = args.simile_alpha, args.resamples, args.seed, learned
     found = analyse_quality(encoders, folders, judged, *settings)
-    hard = None
-    if args.hard:
-        hard = evaluate_hard(encoders, sets, args.simile_alpha)
+    hard = evaluate_hard(encoders, sets, args.simile_alpha) if args.hard else None
     bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}
     speed = _speeds(encoders, lines) if args.speed else {}
     if args.json:
-        report = found.as_json()
-        if hard is not None:
-            report["hard"] = without_nan(asdict(hard))
-        if bins:
-            report["bins"] = without_nan(
-                {by: [asdict(one) for one in found] for by, found in bins.items()}
-            )
-        if speed:
-            report["speed"] = {
-                name: {**asdict(part), "per_second": part.per_second}
-                for name, part in speed.items()
-            }
-        print(json.dumps(report, indent=2))
-        return 0
+        print(json.dumps(_as_json(found, hard, bins, speed), indent=2))
+    else:
+        _print(found, hard, bins, speed)
+    return 0
+
+
+def _as_json(
+    found: QualityResult, hard: HardQuality | None, bins: Bins, speed: Mapping[str, EncodingSpeed]
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from simile_plugin.statistics import without_nan
+
+    report = found.as_json()
+    if hard is not None:
+        report["hard"] = without_nan(asdict(hard))
+    if bins:
+        report["bins"] = without_nan({by: [asdict(one) for one in own] for by, own in bins.items()})
+    if speed:
+        report["speed"] = {
+            name: {**asdict(part), "per_second": part.per_second} for name, part in speed.items()
+        }
+    return report
+
+
+def _print(
+    found: QualityResult, hard: HardQuality | None, bins: Bins, speed: Mapping[str, EncodingSpeed]
+) -> None:
+    from simile_plugin.evaluation import format_bins, format_hard
+    from simile_plugin.report import format_quality
+
     for name, fingerprint in found.encoders.items():
-        print(f"encoder {name} {fingerprint}" if len(encoders) > 1 else f"encoder {fingerprint}")
-    if folders or judged:
+        named = f"{name} " if len(found.encoders) > 1 else ""
+        print(f"encoder {named}{fingerprint}")
+    if found.sts is not None or found.judgements is not None:
         print(format_quality(found, sets=True), end="")
     if hard is not None:
         print(f"\n{format_hard(hard)}")
@@ -194,7 +204,6 @@ def run(args: argparse.Namespace) -> int:
             f"{part.batch}, {part.seconds:.1f} s, CPU {part.cpu_seconds:.1f} s, on {part.device}, "
             f"threads: {part.threads})"
         )
-    return 0
 
 
 def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:

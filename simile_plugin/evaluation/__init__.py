@@ -14,6 +14,7 @@ from simile_plugin.evaluation.bitext import (
     tune_threshold,
 )
 from simile_plugin.evaluation.detection import (
+    Detected,
     DetectionSet,
     PerceptronConfig,
     evaluate_detection,
@@ -35,7 +36,7 @@ from simile_plugin.evaluation.finding import (
     squad,
     tune_missing,
 )
-from simile_plugin.evaluation.hard_sts import evaluate_hard, format_hard
+from simile_plugin.evaluation.hard_sts import HardQuality, evaluate_hard, format_hard
 from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (
     Judgements,
@@ -87,12 +88,14 @@ __all__ = [
     "SYMMETRIC",
     "Change",
     "Corpus",
+    "Detected",
     "DetectionSet",
     "Embed",
     "EncodingSpeed",
     "Estimate",
     "Finding",
     "Fit",
+    "HardQuality",
     "Harm",
     "HarmedSentence",
     "Judgements",

@@ -33,6 +33,7 @@ from simile_plugin.report.questions.human import answer_ratings
 from simile_plugin.report.questions.probe import analyse_probe, answer_probe
 from simile_plugin.report.questions.quality import (
     FEWEST_RESAMPLES,
+    QualityResult,
     analyse_quality,
     format_quality,
     short_names,
@@ -52,6 +53,7 @@ __all__ = [
     "DrawSettings",
     "Inputs",
     "PairedTest",
+    "QualityResult",
     "Table",
     "analyse_probe",
     "analyse_quality",

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from simile_plugin.files import InputError, refuse_twice
 from simile_plugin.report.answer import Answer, Figure, Part, Table, make_table
 from simile_plugin.report.render.text import render_text
-from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Bar, Chart, interval_chart
+from simile_plugin.statistics import (
+    BOOTSTRAP_RESAMPLES,
+    SEED,
+    Bar,
+    Chart,
+    interval_chart,
+    without_nan,
+)
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -66,7 +73,8 @@ class QualityResult:
             found["judgements"] = {**facts, **asdict(self.judgements)}
         found |= {"resamples": self.resamples, "seed": self.seed}
         found |= {"signatures": self.signatures, "notes": list(self.notes)}
-        return {key: _plain(value) for key, value in found.items()}
+        plain: dict[str, Any] = without_nan(found)
+        return plain
 
 
 def _folder_json(part: StsFolder) -> dict[str, Any]:
@@ -83,15 +91,6 @@ def _folder_json(part: StsFolder) -> dict[str, Any]:
 
 def _dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, float]]:
     return {name: asdict(found) for name, found in estimates.items()}
-
-
-def _plain(value: object) -> object:
-    """NaN is no JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and value != value else value
 
 
 def analyse_quality(
