@@ -20,8 +20,8 @@ from torch import Tensor
 
 from simile_plugin.encoder import cosine
 from simile_plugin.files import InputError, Row, read_rows
+from simile_plugin.statistics import Floats
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 HEADERS = {
@@ -334,11 +334,10 @@ def evaluate_detection(
         )
     else:
         tested, train_pairs = _vectors(embed, test), len(train)
-        splits = []
+        splits = [(np.ones(len(train), dtype=bool), np.ones(len(test), dtype=bool))]
         protocol = f"trained on {train.name}, tested on {test.name}"
     right = np.zeros((len(seeds) + 1, len(tested.labels)))
-    everything = np.ones(len(train), dtype=bool)
-    for known, asked in splits or [(everything, np.ones(len(tested.labels), dtype=bool))]:
+    for known, asked in splits:
         features, labels = vectors.features[torch.from_numpy(known)], vectors.labels[known]
         wanted, asking = tested.labels[asked], tested.features[torch.from_numpy(asked)]
         cut = best_threshold(vectors.cosines[known], labels)

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder, split_words
 from simile_plugin.files import InputError, read_bytes
-from simile_plugin.statistics import without_nan
+from simile_plugin.statistics import Floats, without_nan
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Place = tuple[int, int]  # where a text begins and ends
 Tokens = tuple[Ints, Ints, NDArray[np.bool_]]  # see _tokens

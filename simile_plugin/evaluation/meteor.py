@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simile_plugin.files import InputError
-
-Floats = NDArray[np.float64]
+from simile_plugin.statistics import Floats
 
 METEOR_SIGNATURE = "meteor-1.5.jar -l en -norm"
 STATISTICS = 23

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder, split_parts, split_words
 from simile_plugin.evaluation.harm import HARMS, MARKS, Material, harmed_sentences
@@ -31,13 +30,13 @@ from simile_plugin.reward import (
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
     SEED,
+    Floats,
     bootstrap,
     interval,
     mean_statistics,
     pearson,
 )
 
-Floats = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 Scores = Callable[[Lists, Sequence[str], Sequence[str]], Floats]
 Synonyms = Mapping[str, Sequence[str]]

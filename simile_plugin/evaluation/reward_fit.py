@@ -36,9 +36,15 @@ from simile_plugin.reward import (
     make_lexicon,
     reward_of_faults,
 )
-from simile_plugin.statistics import BOOTSTRAP_RESAMPLES, SEED, Estimate, text_table, without_nan
+from simile_plugin.statistics import (
+    BOOTSTRAP_RESAMPLES,
+    SEED,
+    Estimate,
+    Floats,
+    text_table,
+    without_nan,
+)
 
-Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 FEWEST_SEGMENTS = 20  # of a file, for twelve weights

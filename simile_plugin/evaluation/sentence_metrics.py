@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
@@ -24,8 +23,7 @@ from simile_plugin.reward import (
     score_outputs,
     sentence_bleu,
 )
-
-Floats = NDArray[np.float64]
+from simile_plugin.statistics import Floats
 
 SYMMETRIC = " sym."
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder, cosine
-from simile_plugin.evaluation.sentence_metrics import Floats
 from simile_plugin.evaluation.sts import StsSet
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Estimate,
+    Floats,
     bootstrap_correlations,
     estimate,
     text_table,

@@ -10,7 +10,6 @@ import numpy as np
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import (
-    Floats,
     differences,
     encoder_scores,
     surface_scores,
@@ -21,6 +20,7 @@ from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Estimate,
+    Floats,
     bootstrap_correlations,
     estimate,
 )
