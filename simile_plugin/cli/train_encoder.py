@@ -334,7 +334,7 @@ def _add_control(group: argparse._ArgumentGroup) -> None:
 def _tokens(args: argparse.Namespace) -> str:
     """What the encoder reads: its kind decides, or --tokens, or the binarized pairs."""
     from simile_plugin.encoder import check_kind, possible_tokens
-    from simile_plugin.encoder_training import binarized_segmenter, is_binarized
+    from simile_plugin.encoder_training import are_binarized, binarized_segmenter
 
     try:
         check_kind(args.kind)
@@ -348,22 +348,22 @@ def _tokens(args: argparse.Namespace) -> str:
         )
     if args.tokens is not None or len(possible) == 1:
         return args.tokens or possible[0]
-    if len(args.pairs) == 1 and is_binarized(args.pairs[0]):
+    if are_binarized(args.pairs):
         return binarized_segmenter(args.pairs[0]).name
     return "sp"
 
 
-def _check_flags(args: argparse.Namespace, tokens: str, binarized: bool) -> None:
+def _check_flags(args: argparse.Namespace, tokens: str) -> None:
     """Raise for flags that would be of no effect beside the others."""
     from simile_plugin.encoder import MIX
+    from simile_plugin.encoder_training import are_binarized
 
-    if binarized:
+    if are_binarized(args.pairs):
         if args.format != "tsv":
             raise InputError(
                 f"--format: got {args.format}, but {args.pairs[0]} is binarized; leave the flag out"
             )
-        own = ("vocab_size", "keep_case", "no_nfkc", "no_split_punctuation")
-        for name in own:
+        for name in ("vocab_size", "keep_case", "no_nfkc", "no_split_punctuation"):
             if getattr(args, name):
                 raise InputError(
                     f"--{name.replace('_', '-')}: {args.pairs[0]} is binarized, which decided it; "
@@ -403,13 +403,12 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder_training import (
         RunOptions,
         TrainingConfig,
-        is_binarized,
         keep_freed_memory,
         train_encoder,
     )
 
     tokens = _tokens(args)
-    _check_flags(args, tokens, len(args.pairs) == 1 and is_binarized(args.pairs[0]))
+    _check_flags(args, tokens)
     given = {name: getattr(args, name) for name in _defaults() if getattr(args, name) is not None}
     # of --epochs, the steps are known with the number of pairs
     config = TrainingConfig.of_kind(steps=1 if args.steps is None else args.steps, **given)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simile_plugin.encoder_training.binarized import (
     BinarizeOptions,
     FolderWriter,
+    are_binarized,
     binarize_pairs,
     binarized_segmenter,
     is_binarized,
@@ -56,6 +57,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TsvInput",
+    "are_binarized",
     "binarize_pairs",
     "binarized_segmenter",
     "choose_workers",

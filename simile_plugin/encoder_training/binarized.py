@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -90,11 +90,8 @@ class BlockSegmenter:
     def __call__(self, block: Block) -> SegmentedBlock:
         """Parse, preprocess, hash and segment."""
         bad: list[tuple[int, str]] = []
-
-        def report(number: int, reason: str) -> None:
-            bad.append((number, reason))
-
-        text = read_block(block, self.columns, self.tokenizer.preprocessing, report)
+        preprocessing = self.tokenizer.preprocessing
+        text = read_block(block, self.columns, preprocessing, lambda *line: bad.append(line))
         tokens, usable = segment_block(text, self._of_prepared)
         bad += [(n, NO_PIECE) for n, good in zip(text.numbers, usable, strict=True) if not good]
         return SegmentedBlock(block.name, tokens, text.accepted, sorted(bad))
@@ -292,9 +289,7 @@ def sample_sentences(
 
 
 def _hashed_sentences(block: Block, columns: Columns, bad: BadLines) -> Iterator[tuple[int, str]]:
-    def report(number: int, reason: str) -> None:
-        bad.add(block.name, number, reason)
-
+    report = partial(bad.add, block.name)
     for number, line in block.lines(report):
         pairs, reason = columns.pairs(line)
         if reason is not None:
@@ -308,6 +303,11 @@ def _hashed_sentences(block: Block, columns: Columns, bad: BadLines) -> Iterator
 def is_binarized(path: str | Path) -> bool:
     """Whether ``path`` is a folder with a manifest, to be opened with open_binarized."""
     return (Path(path) / MANIFEST).is_file()
+
+
+def are_binarized(paths: Sequence[str]) -> bool:
+    """Whether the pairs to train on are one such folder, not files."""
+    return len(paths) == 1 and is_binarized(paths[0])
 
 
 def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:

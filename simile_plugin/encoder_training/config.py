@@ -43,7 +43,7 @@ class TrainingConfig:
             lr / init_std is what decides how fast they turn.
         dropout: probability of dropping an entry of a token's embedding; for kind "gran" the same
             entries of all tokens of a sentence.
-        kind: of encoder, see composers.KINDS.
+        kind: of encoder, see encoder.kinds.KINDS.
         hidden: size of a recurrent state, 0 for dim.
         combine: of both directions of kind "blstm".
         mix: "add" or "concat" the vectors of the parts of a mixture.
@@ -112,7 +112,6 @@ class TrainingConfig:
         ):
             value = getattr(self, name)
             _check(name, value, value in choices, " or ".join(choices))
-
         _check("scramble", self.scramble, 0 <= self.scramble <= 1, "a probability")
         self._check_kind()
 

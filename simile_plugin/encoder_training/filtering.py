@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import IO
 
 import numpy as np
@@ -200,7 +200,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
     for path in paths:
         bad, before = BadLines(), 0
         for block in TsvInput([path]).blocks():
-            for _, line in block.lines(_to(bad, block.name)):
+            for _, line in block.lines(partial(bad.add, block.name)):
                 for cell in line.split("\t"):
                     prepared = COMPARED.apply(cell)
                     if prepared.translate(_LETTERS):
@@ -210,10 +210,6 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"
             raise InputError(f"--exclude: {reason}; nothing would be known to be excluded")
     return frozenset(found)
-
-
-def _to(bad: BadLines, name: str) -> Callable[[int, str], None]:
-    return lambda number, reason: bad.add(name, number, reason)
 
 
 @dataclass

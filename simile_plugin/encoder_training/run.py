@@ -25,8 +25,8 @@ from simile_plugin.encoder import (
     usable_device,
 )
 from simile_plugin.encoder_training.binarized import (
+    are_binarized,
     binarized_segmenter,
-    is_binarized,
     open_binarized,
 )
 from simile_plugin.encoder_training.config import TrainingConfig
@@ -98,7 +98,7 @@ class RunOptions:
     @property
     def binarized(self) -> bool:
         """Whether the pairs are a folder of binarize_pairs."""
-        return len(self.pairs) == 1 and is_binarized(self.pairs[0])
+        return are_binarized(self.pairs)
 
 
 def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None:

@@ -158,7 +158,6 @@ class TrainingRun:
         facts: dict[str, Any] = {"chosen_step": self.trainer.step}
         if self.best is not None:
             facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
-        if self.best is not None:
             self.trainer.learner.load_tensors(self.best)
         elif self.sts and self.trainer.step and self.folder.writes:
             say(
