@@ -82,7 +82,7 @@ def _add_text(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Binarize; exit status 0. Errors are raised as ValueError or OSError."""
+    """Binarize; exit status 0. Errors are raised as InputError or OSError."""
     import json
     import sys
     import time

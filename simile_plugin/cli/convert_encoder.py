@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Convert; exit status 0. Errors are raised as ValueError or OSError."""
+    """Convert; exit status 0. Errors are raised as InputError or OSError."""
     from simile_plugin.encoder import MODULES, WEIGHTS, export_encoder, save_encoder, types_of
     from simile_plugin.files import check_replaceable, refuse_overwriting_input
 

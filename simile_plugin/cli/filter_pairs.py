@@ -129,7 +129,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Filter; exit status 0. Errors are raised as ValueError or OSError."""
+    """Filter; exit status 0. Errors are raised as InputError or OSError."""
     import json
     from dataclasses import asdict
 

@@ -312,7 +312,7 @@ def make_composer(
         sizes: number of ids of each part of a mixture.
 
     Raises:
-        ValueError: for an unknown kind, or settings that it does not have.
+        InputError: for an unknown kind, or settings that it does not have.
     """
     check_kind(kind)
     settings = dict(settings or {})

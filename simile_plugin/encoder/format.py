@@ -55,7 +55,7 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Rewa
     """Read an encoder folder, or a sentence-transformers model in a local folder.
 
     Raises:
-        ValueError: naming folder and file, if a part is missing, unreadable, of a newer format,
+        InputError: naming folder and file, if a part is missing, unreadable, of a newer format,
             or does not belong to the others.
     """
     root = Path(folder)
@@ -68,7 +68,7 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
     """Read an encoder folder of ours and check its parts against each other.
 
     Raises:
-        ValueError: as load_encoder.
+        InputError: as load_encoder.
     """
     root = Path(folder)
     if not root.is_dir():

@@ -25,7 +25,7 @@ SEQUENCE_TOKENS = ("sp", "word", "trigram")
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError for what is no kind, and no mixture of kinds."""
+    """Raise InputError for what is no kind, and no mixture of kinds."""
     parts = kind.split(MIX)
     for part in parts:
         if part not in KINDS:

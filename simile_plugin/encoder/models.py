@@ -49,7 +49,7 @@ def usable_device(name: str) -> torch.device:
     """The torch device of a --device flag.
 
     Raises:
-        ValueError: if torch does not know it or cannot use it here.
+        InputError: if torch does not know it or cannot use it here.
     """
     try:
         device = torch.device(name)
@@ -131,7 +131,7 @@ class Encoder(RewardEncoder):
         composer: embeddings -> vector. Default: their mean.
 
     Raises:
-        ValueError: if weight is not (len(segmenter), E) float32, or a parameter is not finite.
+        InputError: if weight is not (len(segmenter), E) float32, or a parameter is not finite.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Encoder(RewardEncoder):
             settings: of make_composer.
 
         Raises:
-            ValueError: naming a tensor that is missing, too many, or of another shape.
+            InputError: naming a tensor that is missing, too many, or of another shape.
         """
         if EMBEDDINGS not in tensors:
             raise InputError(f"no tensor named {EMBEDDINGS!r}, found {sorted(tensors)}")

@@ -69,7 +69,7 @@ def read_piece_model(data: bytes) -> PieceModel:
     """Read the bytes of a sentencepiece model.
 
     Raises:
-        ValueError: if they are no such thing.
+        InputError: if they are no such thing.
     """
     pieces: list[str] = []
     scores: list[float] = []

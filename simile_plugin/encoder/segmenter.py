@@ -102,7 +102,7 @@ class Segmenter:
         unk_id: id of the unknown piece.
 
     Raises:
-        ValueError: if the bytes are no sentencepiece model.
+        InputError: if the bytes are no sentencepiece model.
     """
 
     name, unit = "sp", "pieces"  # see encoder.tokens.Tokenizer

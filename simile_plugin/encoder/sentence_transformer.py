@@ -44,7 +44,7 @@ class SentenceTransformerEncoder(RewardEncoder):
         device: torch device.
 
     Raises:
-        ValueError: if the library is not installed, or the folder is refused or cannot be read.
+        InputError: if the library is not installed, or the folder is refused or cannot be read.
     """
 
     kind, unit, text = KIND, "tokens", "own"
@@ -141,7 +141,7 @@ class SentenceTransformerEncoder(RewardEncoder):
 
 
 def _check_safe(folder: Path) -> None:
-    """Raise ValueError for a model that would run code of its own, or whose list is no JSON."""
+    """Raise InputError for a model that would run code of its own, or whose list is no JSON."""
     path = folder / MODULES
     try:
         modules = json.loads(path.read_text(encoding="utf-8"))

@@ -157,7 +157,7 @@ class NgramTokenizer(_Vocabulary):
         preprocessing: applied to each sentence first.
 
     Raises:
-        ValueError: for an n-gram of a wrong length, or too many different characters.
+        InputError: for an n-gram of a wrong length, or too many different characters.
     """
 
     unit = "characters"
@@ -369,7 +369,7 @@ def load_tokenizer(
         files: content of each of file_names.
 
     Raises:
-        ValueError: naming the file, if one is not of that kind, or is damaged.
+        InputError: naming the file, if one is not of that kind, or is damaged.
     """
     parts = []
     for kind, file in zip(name.split(MIX), file_names(name), strict=True):
@@ -417,7 +417,7 @@ def count_vocabulary(
         vocab_size: ids, the unknown one among them; an upper limit.
 
     Raises:
-        ValueError: if nothing is left to know.
+        InputError: if nothing is left to know.
     """
     if name == "word":
         counts: Counter[str] = Counter()

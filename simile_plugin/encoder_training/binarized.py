@@ -206,7 +206,7 @@ def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
         the manifest.
 
     Raises:
-        ValueError: for bad input, a folder that is not ours to replace, no pair at all, or the
+        InputError: for bad input, a folder that is not ours to replace, no pair at all, or the
             first bad line if ``bad.strict``.
     """
     source = TsvInput(options.paths, options.header)
@@ -267,7 +267,7 @@ def sample_sentences(
     from the distinct sentences. At most a quarter more are in memory at once.
 
     Raises:
-        ValueError: if there is no sentence, or for a bad line if ``strict``.
+        InputError: if there is no sentence, or for a bad line if ``strict``.
     """
     kept: dict[int, str] = {}
     limit = 1 << 64
@@ -318,7 +318,7 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
         verify: read all of it once and compare with the sha256 of the manifest.
 
     Raises:
-        ValueError: naming the folder or file, if a part is missing, truncated, changed, foreign or
+        InputError: naming the folder or file, if a part is missing, truncated, changed, foreign or
             of a newer format.
     """
     root = Path(folder)
@@ -378,7 +378,7 @@ def binarized_segmenter(folder: str | Path) -> Tokenizer:
     """The tokeniser with the preprocessing that a folder was made with.
 
     Raises:
-        ValueError: as open_binarized.
+        InputError: as open_binarized.
     """
     root = Path(folder)
     manifest = read_manifest(root)
@@ -404,7 +404,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     """``manifest.json`` with every key that is needed, of the right type.
 
     Raises:
-        ValueError: naming the file, if it is missing, not valid, foreign or of a newer format.
+        InputError: naming the file, if it is missing, not valid, foreign or of a newer format.
     """
     path = Path(folder) / MANIFEST
     if not path.is_file():

@@ -89,7 +89,7 @@ class TrainingConfig:
     log_every: int = 100
 
     def __post_init__(self) -> None:
-        """Raise ValueError naming the flag of a value out of range."""
+        """Raise InputError naming the flag of a value out of range."""
         for name in ("dim", "batch_size", "megabatch", "megabatch_anneal", "log_every"):
             _check(name, getattr(self, name), getattr(self, name) >= 1, "1 or more")
         for name in ("steps", "eval_every", "save_every", "hidden"):
@@ -116,7 +116,7 @@ class TrainingConfig:
         self._check_kind()
 
     def _check_kind(self) -> None:
-        """Raise ValueError for a wrong kind, and for settings that it does not have."""
+        """Raise InputError for a wrong kind, and for settings that it does not have."""
         try:
             check_kind(self.kind)
         except ValueError as error:

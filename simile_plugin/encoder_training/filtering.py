@@ -63,7 +63,7 @@ class FilterOptions:
     deciles: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError naming the flag of a value that makes no sense."""
+        """Raise InputError naming the flag of a value that makes no sense."""
         scored = self.score_column is not None or self.encoder is not None
         bounded = self.min_score is not None or self.max_score is not None
         if self.score_column is not None and self.encoder is not None:
@@ -193,7 +193,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
     Compared without case, punctuation and spaces, so that tokenised text is found too.
 
     Raises:
-        ValueError: for a file that is not UTF-8 text or has no sentence.
+        InputError: for a file that is not UTF-8 text or has no sentence.
         OSError: if a file cannot be read.
     """
     found: set[int] = set()
@@ -390,7 +390,7 @@ def language_classifier(language: str) -> Callable[[str], tuple[str, float]]:
     """Sentence -> (ISO 639-1 code, log-probability), by py3langid.
 
     Raises:
-        ValueError: if it is not installed, or does not know ``language``.
+        InputError: if it is not installed, or does not know ``language``.
     """
     try:
         import py3langid
@@ -453,7 +453,7 @@ def filter_pairs(
         workers: processes; the output does not depend on their number.
 
     Raises:
-        ValueError: for bad input, no pair at all, or the first bad line if ``bad.strict``.
+        InputError: for bad input, no pair at all, or the first bad line if ``bad.strict``.
     """
     job = BlockFilter(options, exclusions)
     if options.language is not None:

@@ -136,7 +136,7 @@ class Learner:
         initial: (V, E) embeddings to begin with, instead of random ones.
 
     Raises:
-        ValueError: if ``initial`` has another shape.
+        InputError: if ``initial`` has another shape.
     """
 
     def __init__(

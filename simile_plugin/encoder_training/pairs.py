@@ -58,7 +58,7 @@ class BadLines:
         return cls(strict, columns.unit, columns.layout)
 
     def add(self, name: str, line: int, reason: str) -> None:
-        """Count one; with ``strict`` raise ValueError instead."""
+        """Count one; with ``strict`` raise InputError instead."""
         message = f"{name}:{line}: {reason}"
         if self.strict:
             raise InputError(f"{message}; expected {self.layout} (--strict)")
@@ -303,7 +303,7 @@ def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes 
     """The model of --sentencepiece, if there is one.
 
     Raises:
-        ValueError: naming the flag, if it is none.
+        InputError: naming the flag, if it is none.
     """
     if path is None:
         return None
@@ -364,7 +364,7 @@ def train_sentencepiece(
     Text with fewer distinct substrings than asked for gives a smaller model, not an error.
 
     Raises:
-        ValueError: if sentencepiece cannot train, with its reason.
+        InputError: if sentencepiece cannot train, with its reason.
     """
     model = io.BytesIO()
     try:

@@ -194,7 +194,7 @@ class Trainer:
         initial: (V, D) embeddings to begin with, instead of random ones.
 
     Raises:
-        ValueError: if a minibatch cannot be shared equally by the processes, or ``initial`` has
+        InputError: if a minibatch cannot be shared equally by the processes, or ``initial`` has
             another shape.
     """
 

@@ -84,7 +84,7 @@ class Columns:
         """Read ``1,2``, ``2-7`` or ``1-``, counted from 1.
 
         Raises:
-            ValueError: for anything else, fewer than two columns, or one named twice.
+            InputError: for anything else, fewer than two columns, or one named twice.
         """
         if text[:-1].isdecimal() and text.endswith("-") and int(text[:-1]) > 0:
             return cls(None, int(text[:-1]) - 1)
@@ -180,7 +180,7 @@ class TsvInput:
         total: bytes of all files, None where one of them is no plain file.
 
     Raises:
-        ValueError: for a folder, standard input named twice, or .zst without a way to read it.
+        InputError: for a folder, standard input named twice, or .zst without a way to read it.
         OSError: if a file is not there or not readable.
     """
 
@@ -201,7 +201,7 @@ class TsvInput:
         """Blocks of whole lines, file after file.
 
         Raises:
-            ValueError: for a damaged or truncated archive.
+            InputError: for a damaged or truncated archive.
         """
         self._before, self._raw = 0, None
         for path in self.paths:
@@ -280,7 +280,7 @@ def _zstd_library() -> ModuleType | None:
     """Python's own zstd (3.14), else the package zstandard, else None: the program zstd.
 
     Raises:
-        ValueError: if there is none of the three.
+        InputError: if there is none of the three.
     """
     for library in ("compression.zstd", "zstandard"):
         try:

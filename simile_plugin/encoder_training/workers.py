@@ -30,7 +30,7 @@ def choose_workers(flag: int | None, total: int | None) -> int:
         total: bytes of the input, None if not known.
 
     Raises:
-        ValueError: if ``flag`` is below 1.
+        InputError: if ``flag`` is below 1.
     """
     if flag is not None:
         if flag < 1:
@@ -52,7 +52,7 @@ def ordered_map(
     it runs in this process.
 
     Raises:
-        ValueError: if a worker process died.
+        InputError: if a worker process died.
     """
     if workers == 1:
         yield from map(job, items)

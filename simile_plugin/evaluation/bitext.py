@@ -52,7 +52,7 @@ def read_corpus(path: str | Path, flag: str) -> Corpus:
     """Read BUCC's layout, ``id TAB sentence`` a line.
 
     Raises:
-        ValueError: naming file:line, for a line without TAB, an empty or repeated id or an empty
+        InputError: naming file:line, for a line without TAB, an empty or repeated id or an empty
             sentence, and for an empty file.
     """
     ids: list[str] = []
@@ -79,7 +79,7 @@ def read_gold(path: str | Path, flag: str, source: Corpus, target: Corpus) -> se
     """Read ``source id TAB target id`` lines as pairs of rows of the two corpora.
 
     Raises:
-        ValueError: naming file:line, for a line that is not two ids, a pair given twice, an id
+        InputError: naming file:line, for a line that is not two ids, a pair given twice, an id
             that is in neither or only in the wrong corpus; and for an empty file.
     """
     pairs: dict[tuple[str, str], int] = {}
@@ -104,7 +104,7 @@ def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None 
     """Unit vectors (U, D) float32 on the CPU; a sentence without a known piece is the zero vector.
 
     Raises:
-        ValueError: if a vector is not finite.
+        InputError: if a vector is not finite.
     """
     vectors = torch.zeros(0, 0)
     for start in range(0, len(sentences), EMBED_BATCH):
@@ -342,7 +342,7 @@ def tune_threshold(pairs: Candidates, gold: set[tuple[int, int]]) -> float:
     Of equal F1 the higher threshold. Pairs of equal score are kept or dropped together.
 
     Raises:
-        ValueError: if none of the pairs is a gold pair: languages without overlap.
+        InputError: if none of the pairs is a gold pair: languages without overlap.
     """
     correct = np.cumsum(_hits(pairs, gold))
     if not len(correct) or not correct[-1]:

@@ -66,7 +66,7 @@ def read_detection(
     lies between is left out (2.5 in Opusparcus: one person said 3 and the other 2).
 
     Raises:
-        ValueError: naming file:line, for wrong numbers of columns, grades that are no finite
+        InputError: naming file:line, for wrong numbers of columns, grades that are no finite
             number, grades outside 1 to 4, empty sentences, repeated ids, or a file that has no
             pair, or pairs of one class only.
     """
@@ -155,7 +155,7 @@ def group_folds(groups: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.
     Groups go, largest first and equal ones in random order, to the smallest fold so far.
 
     Raises:
-        ValueError: if there are fewer groups than folds.
+        InputError: if there are fewer groups than folds.
     """
     sizes = np.bincount(groups)
     if len(sizes) < folds:
@@ -320,7 +320,7 @@ def evaluate_detection(
         progress: called with 1 after each training.
 
     Raises:
-        ValueError: for vectors that are not finite or all zero, or too few groups for the folds.
+        InputError: for vectors that are not finite or all zero, or too few groups for the folds.
     """
     vectors = _vectors(embed, train)
     if test is None:

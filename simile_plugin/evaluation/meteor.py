@@ -51,7 +51,7 @@ class Meteor:
     Close it, or use it in a ``with`` statement; it ends with Python at the latest.
 
     Raises:
-        ValueError: where `missing_meteor` says why; when the process ends or gives no answer.
+        InputError: where `missing_meteor` says why; when the process ends or gives no answer.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ def measure_speed(
     progress is called with the number of sentences just encoded.
 
     Raises:
-        ValueError: without sentences.
+        InputError: without sentences.
     """
     if not sentences:
         raise InputError("--speed: the file has no sentences")

@@ -64,7 +64,7 @@ def read_sts(folder: str | Path, flag: str = "--sts") -> list[StsSet]:
     file, year, id, score, sentence, sentence) or sentence, sentence, score.
 
     Raises:
-        ValueError: naming the file (and line), for a folder without a set, a missing gold file,
+        InputError: naming the file (and line), for a folder without a set, a missing gold file,
             differing line counts, a line without TAB or a gold score that is no number.
     """
     root = Path(folder)

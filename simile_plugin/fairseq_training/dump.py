@@ -29,7 +29,7 @@ class RiskDump:
     takes a sentence's last line.
 
     Raises:
-        ValueError: if the file cannot be opened.
+        InputError: if the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:

@@ -156,7 +156,7 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
     """Moses' detokeniser of sacremoses, for bitext that was tokenised by Moses.
 
     Raises:
-        ValueError: if sacremoses is not installed.
+        InputError: if sacremoses is not installed.
     """
     try:
         from sacremoses import MosesDetokenizer

@@ -17,7 +17,7 @@ def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
 
     Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
     it and a byte order mark at the beginning are dropped. what: the flag, for the error.
-    Raises ValueError, one line, naming the flag and file:line, for anything unreadable.
+    Raises InputError, one line, naming the flag and file:line, for anything unreadable.
     """
     return split_lines(read_bytes(path, what), path, what)
 
@@ -34,7 +34,7 @@ def split_lines(data: bytes, path: str | os.PathLike[str], what: str) -> list[st
 def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:
     """Read (path, flag) pairs as line-parallel files: lists of one length, in the order given.
 
-    Raises ValueError naming both flags, files and line counts when two of them differ.
+    Raises InputError naming both flags, files and line counts when two of them differ.
     """
     check_standard_input(files)
     contents = [read_lines(path, flag) for path, flag in files]
@@ -90,7 +90,7 @@ def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
 
 
 def _check_text(data: bytes, name: str, what: str) -> None:
-    """Raise ValueError with file:line for bytes that are not UTF-8 text."""
+    """Raise InputError with file:line for bytes that are not UTF-8 text."""
     try:
         data.decode("utf-8")
         bad, found = data.find(b"\0"), "a zero byte, as in UTF-16"

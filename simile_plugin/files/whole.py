@@ -61,7 +61,7 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
     Readers see the old folder or the new one, never a mixture. Everything in the old one goes,
     so an old folder must be empty or hold the file `marker`: see `check_replaceable`. What a killed
     writer of the same folder left beside it is removed, or put back if it is the only one.
-    Raises ValueError for a folder that is not ours to replace, OSError when it cannot be written.
+    Raises InputError for a folder that is not ours to replace, OSError when it cannot be written.
     """
     target = _writable_target(path)
     with _naming(path):
@@ -82,7 +82,7 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
 def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
     """Raise unless `atomic_folder` may write `path`: call it before long work.
 
-    Raises ValueError when `path` is a file, or a folder with other things than ours in it.
+    Raises InputError when `path` is a file, or a folder with other things than ours in it.
     """
     target = Path(path)
     if not target.exists():

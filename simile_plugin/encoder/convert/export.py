@@ -56,7 +56,7 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
         to: one of FORMATS.
 
     Raises:
-        ValueError: for an encoder whose segmentation the tokenizer cannot express.
+        InputError: for an encoder whose segmentation the tokenizer cannot express.
     """
     segmenter = encoder.segmenter
     if encoder.kind != "sp" or not isinstance(segmenter, Segmenter):
@@ -104,7 +104,7 @@ def tokenizer_json(segmenter: Segmenter) -> dict[str, Any]:
     """The segmenter as the contents of a `tokenizer.json`, in the order of our ids.
 
     Raises:
-        ValueError: for BPE and other kinds of models than unigram, for user-defined symbols, byte
+        InputError: for BPE and other kinds of models than unigram, for user-defined symbols, byte
             fallback, and models whose pieces or rules reach over spaces.
     """
     model = segmenter.model

@@ -54,7 +54,7 @@ def read_published(path: str | Path, flag: str = "--from") -> Published:
     """Read a published `.pt` file.
 
     Raises:
-        ValueError: for a file that is damaged, holds anything but tensors, containers and a
+        InputError: for a file that is damaged, holds anything but tensors, containers and a
             Namespace, is of another layout, or of a model that is no average of piece embeddings.
     """
     found = _load(Path(path), flag)
@@ -150,7 +150,7 @@ def convert_published(
         (entries of the vocabulary that are no piece of the model).
 
     Raises:
-        ValueError: if the sentencepiece model is none, or is not the one of this vocabulary.
+        InputError: if the sentencepiece model is none, or is not the one of this vocabulary.
     """
     preprocessing = Preprocessing(
         lowercase=published.lowercase,
