@@ -10,7 +10,8 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import check_tokenizer
 from simile_plugin.risk import RiskSettings, problem
 
-# Metrics of a validation that are not named a loss, of which transformers would keep the greatest.
+# Metrics of a validation that are not named a loss, of which transformers would keep the greatest;
+# with several validation sets they are named eval_SET_cost.
 LESS_IS_BETTER = ("cost", "cost_bleu", "cost_simile", "ppl", "repetition")
 
 
@@ -41,8 +42,9 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
                 f"--label-smoothing-factor: got {self.label_smoothing_factor}, expected 0; give "
                 "--label-smoothing instead"
             )
-        name = (self.metric_for_best_model or "").removeprefix("eval_")
-        if self.greater_is_better is None and name in LESS_IS_BETTER:
+        name = f"_{self.metric_for_best_model or ''}"
+        less = name.endswith(tuple(f"_{metric}" for metric in LESS_IS_BETTER))
+        if self.greater_is_better is None and less:
             self.greater_is_better = False
         try:
             super().__post_init__()

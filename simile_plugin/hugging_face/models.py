@@ -141,6 +141,11 @@ def positions(model: Any) -> float:
     return math.inf if found is None else int(found)
 
 
+def has_table(model: Any) -> bool:
+    """Whether positions are rows of a table, which ends; M2M-100 computes more when asked."""
+    return any(isinstance(m, nn.Embedding) for m, _ in position_modules(model.get_decoder()))
+
+
 def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:
     """Modules of a decoder that see where a token stands, and their method: absolute positions,
     or the relative bias of T5's self-attention."""

@@ -31,6 +31,7 @@ class RiskState(TrainerCallback, ExportableState):
         control: what a candidate's length costs.
         watch: ends a run whose reward is gamed.
         nonfinite: updates in a row that were skipped.
+        watched: what the metrics of the watched validation set, the first one, begin with.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class RiskState(TrainerCallback, ExportableState):
         self.control = LengthControl(length_control)
         self.watch = GamingWatch()
         self.nonfinite = 0
+        self.watched = ""
 
     def state(self) -> dict[str, Any]:
         """What transformers writes into trainer_state.json."""
@@ -51,7 +53,7 @@ class RiskState(TrainerCallback, ExportableState):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin anew, or where the checkpoint ended."""
         self.control, self.watch = LengthControl(self.length_control), GamingWatch()
-        self.nonfinite = 0
+        self.nonfinite, self.watched = 0, ""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
             self.control.restore(saved["attributes"]["length_control"])
@@ -70,12 +72,15 @@ class RiskState(TrainerCallback, ExportableState):
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
     ) -> None:
         """Judge a validation within a training; one that ends it is saved."""
-        seen = [metrics.get(f"eval_{name}") for name in WATCHED]
+        ratio = next((name for name in metrics if name.endswith("_length_ratio")), "")
+        prefix = ratio.removesuffix("_length_ratio")
+        if prefix.startswith("eval"):  # eval_SET with several validation sets
+            self.watched = self.watched or prefix
+        seen = [metrics.get(f"{prefix}_{name}") for name in WATCHED if prefix == self.watched]
         numbers = [value for value in seen if value is not None and math.isfinite(value)]
         if len(numbers) < len(WATCHED):
             return
-        cost, ratio, bleu, repetition = numbers
-        self.watch.see(cost, ratio, bleu, repetition, self.band)
+        self.watch.see(*numbers, self.band)
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import math
 from typing import Any
 
 import torch
@@ -17,7 +18,13 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
-from simile_plugin.hugging_face.models import PADDING, base_of, special_tokens
+from simile_plugin.hugging_face.models import (
+    PADDING,
+    base_of,
+    has_table,
+    positions,
+    special_tokens,
+)
 from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Text
@@ -52,8 +59,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
 
     def __init__(self, model: Any, args: SimileRiskArguments, **kwargs: Any) -> None:
         tokenizer = kwargs.get("processing_class")
-        if tokenizer is None:
-            raise InputError("processing_class: not given; expected the tokenizer of the model")
+        check_given(kwargs, args)
         base = base_of(model)
         self.special = special_tokens(base, tokenizer)
         check_parallel(args)
@@ -70,6 +76,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.scorer = Scorer(base, self.special, best_way(base, self.special))
+        self.most = positions(base) if has_table(base) else math.inf
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective(
             args.mle_weight,
@@ -102,8 +109,10 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         # Validation's loss is that of the reward alone, whatever length costs by then.
         multiplier = self.risk_state.control.multiplier if model.training else 0.0
         objective = self.objective if model.training else self.objective.of_validation()
+        check_length("input_ids", inputs["input_ids"].size(1), self.most)
         with self.clock.phase("generation"):
             risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
+        check_length("labels", int(risk_set.lengths(PADDING).max()), self.most)
         judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
         counted = scored(risk_set.tokens, self.special)
         lengths = counted[:, 0].sum(-1)
@@ -161,14 +170,14 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         loss, sums = self.risk_loss(model, inputs)
         self.logged.add(sums)
         self.update.add(sums)
-        sentences = len(inputs["labels"]) if num_items_in_batch is None else num_items_in_batch
+        sentences = sentences_of(inputs) if num_items_in_batch is None else num_items_in_batch
         processes = 1 if num_items_in_batch is None else self.accelerator.num_processes
         return loss * (processes / sentences)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], int]:
         """The batches of an update, and its sentences over all processes."""
         batches, _ = super().get_batch_samples(*args, **kwargs)
-        sentences = torch.tensor(sum(len(batch["labels"]) for batch in batches))
+        sentences = torch.tensor(sum(map(sentences_of, batches)))
         total = self.accelerator.reduce(sentences.to(self.accelerator.device), reduction="sum")
         return batches, int(total)
 
@@ -208,19 +217,36 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         super().log(logs, *args, **kwargs)
 
     def prediction_step(
-        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> tuple[None, None, None]:
-        """Sums of a validation batch, without what fills the last batches of all processes up."""
-        inputs = self._prepare_inputs(inputs)
-        state, size = self.accelerator.gradient_state, len(inputs["labels"])
-        if state.end_of_dataloader and state.remainder > 0:
-            before = self.accelerator.process_index * size
-            size = min(size, max(0, state.remainder - before))
-        if size:
-            inputs = {name: value[:size] for name, value in inputs.items()}
-            with torch.no_grad():
-                self.evaluated.add(self.risk_loss(risk.unwrap(model), inputs)[1])
-        return None, None, None
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: Any = None,
+        **gen_kwargs: Any,
+    ) -> tuple[None, Tensor | None, Tensor | None]:
+        """Sums of a validation batch, without what fills the last batches of all processes up.
+
+        Returns:
+            as any Seq2SeqTrainer with ``predict_with_generate`` what `generate` writes, and labels.
+        """
+        inputs = {k: v for k, v in self._prepare_inputs(inputs).items() if v is not None}
+        writes = self.args.predict_with_generate and not prediction_loss_only
+        if "labels" in inputs or not writes:
+            state, size = self.accelerator.gradient_state, sentences_of(inputs)
+            if state.end_of_dataloader and state.remainder > 0:
+                before = self.accelerator.process_index * size
+                size = min(size, max(0, state.remainder - before))
+            if size:
+                part = {name: value[:size] for name, value in inputs.items()}
+                with torch.no_grad():
+                    self.evaluated.add(self.risk_loss(risk.unwrap(model), part)[1])
+        if not writes:
+            return None, None, None
+        known = {"decoder_start_token_id": self.special.start}
+        if self.special.tag is not None:
+            known["forced_bos_token_id"] = self.special.tag
+        asked = known | self._gen_kwargs | gen_kwargs
+        return None, *super().prediction_step(model, inputs, False, ignore_keys, **asked)[1:]
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Metrics of a validation, before they are logged."""
@@ -228,8 +254,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         output = super().evaluation_loop(*args, **kwargs)
         prefix = kwargs.get("metric_key_prefix", "eval")
         found = metrics_of(self.evaluated.total(self.accelerator))
-        output.metrics.update({f"{prefix}_{name}": value for name, value in found.items()})
-        return output
+        named = {f"{prefix}_{name}": value for name, value in found.items()}
+        return output._replace(metrics=named | output.metrics)  # those of compute_metrics go first
 
     def _evaluate(self, trial: Any, ignore_keys: Any, skip_scheduler: bool = False) -> Any:
         """A run that is resumed has been validated at its start already."""
@@ -241,6 +267,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         """A run that has had all its updates is resumed for none; transformers would make one."""
         if self.state.global_step < self.state.max_steps:
             super()._run_epoch(*args, **kwargs)
+        else:  # of a stream it has epochs without end
+            self.control.should_training_stop = True
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As ever; what the watch stops is saved, then an error.
@@ -252,6 +280,53 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
+
+
+def check_given(given: dict[str, Any], args: Any) -> None:
+    """Refuse what Seq2SeqTrainer takes and a risk training cannot use.
+
+    Raises:
+        InputError: naming the argument.
+    """
+    if given.get("processing_class") is None:
+        raise InputError("processing_class: not given; expected the tokenizer of the model")
+    if given.get("model_init") is not None:
+        raise InputError(
+            "model_init: not supported; expected a model, and a trainer for each trial"
+        )
+    if given.get("compute_loss_func") is not None:
+        raise InputError(
+            "compute_loss_func: not supported, the loss is that of the risk; expected none, and a "
+            "reward of your own by reward='module:function'"
+        )
+    if given.get("compute_metrics") is not None and not args.predict_with_generate:
+        raise InputError(
+            "compute_metrics: got a function, but a validation makes no logits for it; expected "
+            "predict_with_generate=True, by which it gets translations"
+        )
+
+
+def sentences_of(inputs: dict[str, Any]) -> int:
+    """Sentences of a batch.
+
+    Raises:
+        InputError: where it has no references.
+    """
+    if inputs.get("labels") is None:
+        raise InputError(
+            "labels: the data set has none; expected the references, as a tokenizer makes them "
+            "with text_target (trainer.predict does without, with predict_with_generate=True)"
+        )
+    return len(inputs["labels"])
+
+
+def check_length(name: str, found: int, most: float) -> None:
+    """Raise InputError for a row that is longer than a model's table of positions."""
+    if found > most:
+        raise InputError(
+            f"{name}: got a sentence of {found} tokens, the model has {most} positions; expected "
+            f"no more: tokenize with truncation=True, max_length={most}"
+        )
 
 
 def objective_of(

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from transformers import TrainerCallback
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
@@ -21,22 +22,17 @@ SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
 @pytest.fixture
 def make_trainer(tmp_path, encoder_folder):
-    def make(kind="marian", output="out", model=None, made=None, **flags):
+    def make(kind="marian", output="out", model=None, made=None, given=None, **flags):
         built, tokenizer = made or MAKERS[kind](tmp_path / "model")
         pairs = Pairs(tokenizer, SOURCES, TARGETS, 64)
-        given = {
+        sets = {"train_dataset": pairs, "eval_dataset": pairs, "processing_class": tokenizer}
+        usual = {
             **{"simile_encoder": str(encoder_folder), "use_cpu": True, "report_to": "none"},
             **{"learning_rate": 1e-3, "per_device_train_batch_size": 2, "logging_steps": 1},
             **{"disable_tqdm": True, "lr_scheduler_type": "constant", "save_strategy": "no"},
         }
-        args = SimileRiskArguments(str(tmp_path / output), **SHORT | given | flags)
-        return SimileRiskTrainer(
-            model or built,
-            args,
-            processing_class=tokenizer,
-            train_dataset=pairs,
-            eval_dataset=pairs,
-        )
+        args = SimileRiskArguments(str(tmp_path / output), **SHORT | usual | flags)
+        return SimileRiskTrainer(model or built, args, **sets | (given or {}))
 
     return make
 
@@ -109,6 +105,7 @@ def test_validation_has_costs_as_they_are(make_trainer):
 
 def test_the_model_with_the_least_cost_is_the_best(make_trainer):
     names = {"cost": False, "eval_cost_bleu": False, "ppl": False, "loss": False, "bleu": True}
+    names |= {"eval_news_cost": False, "news_repetition": False, "eval_news_bleu": True}
     for name, greater in names.items():
         assert make_trainer(metric_for_best_model=name).args.greater_is_better is greater
     given = make_trainer(metric_for_best_model="cost", greater_is_better=True)
@@ -242,6 +239,61 @@ def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
     assert trainer.state.global_step == 2
 
 
+def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypatch, tmp_path):
+    made = marian(tmp_path / "model")
+    sets = dict.fromkeys(("news", "talks"), Pairs(made[1], SOURCES, TARGETS, 64))
+    flags = {"max_steps": 2, "eval_strategy": "steps", "eval_steps": 1}
+    trainer = make_trainer(made=made, given={"eval_dataset": sets}, **flags)
+    seen = []
+    monkeypatch.setattr(
+        "simile_plugin.risk.GamingWatch.see", lambda self, *found: seen.append(found)
+    )
+    trainer.train()
+    logs = [log for log in trainer.state.log_history if "eval_news_cost" in log]
+    assert [found[0] for found in seen] == [log["eval_news_cost"] for log in logs] and len(
+        logs
+    ) == 3
+
+
+def test_metrics_of_ones_own_get_translations(make_trainer):
+    seen = []
+
+    def metrics(found):
+        seen.append(found)
+        return {"bleu": 7.0, "words": 3.0}
+
+    asked = {"predict_with_generate": True, "generation_max_length": 9}
+    trainer = make_trainer("nllb", given={"compute_metrics": metrics}, **asked)
+    found = trainer.evaluate()
+    assert found["eval_bleu"] == 7 and found["eval_words"] == 3 and 0 < found["eval_cost"] < 1
+    assert seen[0].label_ids.shape[0] == 4
+    predicted = seen[0].predictions
+    assert predicted.shape[0] == 4 and (predicted[:, 1] == trainer.special.tag).all()
+    blind = [{k: v for k, v in pair.items() if k != "labels"} for pair in trainer.train_dataset]
+    assert (trainer.predict(blind).predictions == predicted).all()
+
+
+def test_a_stream_that_is_finished_has_an_end(make_trainer):
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(pairs)
+
+    class FewEpochs(TrainerCallback):
+        begun = 0
+
+        def on_epoch_begin(self, *args, **kwargs):
+            self.begun += 1
+            assert self.begun < 3
+
+    pairs = [*make_trainer().train_dataset]
+    given = {"train_dataset": Stream(), "callbacks": [FewEpochs()]}
+    flags = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2}
+    make_trainer(given=given, **flags).train()
+    again = make_trainer(given=given, **flags)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 2
+
+
 def test_bf16_trains(make_trainer):
     trainer = make_trainer(max_steps=2, bf16=True)
     trainer.train()
@@ -296,6 +348,15 @@ def test_bad_input(make_trainer, tmp_path):
     refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
     refused("--label-smoothing-factor", lambda: make_trainer(label_smoothing_factor=0.1))
     refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
+    given = {"model_init": marian, "compute_loss_func": min, "compute_metrics": min}
+    for name, value in given.items():
+        refused(name, lambda own={name: value}: make_trainer(given=own))
+    blind = {"train_dataset": [{"input_ids": [5, 0], "attention_mask": [1, 1]}] * 2}
+    refused("labels: the data set has none", make_trainer(given=blind).train)
+    long = {"input_ids": [5] * 65, "attention_mask": [1] * 65, "labels": [5, 0]}
+    for row in (long, {**long, "input_ids": [5], "attention_mask": [1], "labels": [5] * 65}):
+        trainer = make_trainer(given={"train_dataset": [row] * 2})
+        refused("a sentence of 65 tokens, the model has 64 positions", trainer.train)
     for side, lines in (
         ("source", (["ja", ""], ["yes", "no"])),
         ("target", (["ja"] * 2, ["a", " "])),
