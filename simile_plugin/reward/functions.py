@@ -49,6 +49,12 @@ def as_reward_function(
 
     def score(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
         refs = _column(columns, references, "references")
+        for number, ref in enumerate(refs, 1):
+            if not isinstance(ref, str):
+                raise InputError(
+                    f"references: column '{references}' has {ref!r} for completion {number}; "
+                    "expected one string: the reference translation"
+                )
         hyps = [[_text(completion).strip()] for completion in completions]
         if reward.function is not None:
             given = _column(columns, sources, "sources") if sources else prompts
@@ -74,5 +80,9 @@ def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """A completion as text; of a conversation, what its last message says."""
-    return value if isinstance(value, str) else str(value[-1]["content"])
+    """A completion as text; of a conversation, what its last message says, "" if nothing."""
+    if isinstance(value, str):
+        return value
+    said = (value[-1].get("content") if value else None) or ""
+    # of several parts those that are text
+    return said if isinstance(said, str) else "".join(part.get("text") or "" for part in said)

@@ -24,11 +24,21 @@ def test_conversations_count_by_their_last_message():
     assert function([[{"role": "user", "content": "eins"}]], said, reference=REFS[:1]) == [1.0]
 
 
+def test_a_message_may_have_parts_or_say_nothing():
+    parts = [{"type": "image"}, {"type": "text", "text": REFS[0]}]
+    said = [{"content": parts}], [{"content": None}], [{"reasoning_content": "so"}], []
+    found = as_reward_function("bleu")(["eins"] * 4, said, reference=REFS[:1] * 4)
+    assert found == [1.0, 0.0, 0.0, 0.0]
+
+
 def test_what_is_missing_is_said(encoder):
     with pytest.raises(InputError, match="encoder: not given, but the reward simile needs one"):
         as_reward_function("simile")
     with pytest.raises(InputError, match="no column 'reference'; it has english"):
         as_reward_function("simile", encoder)(["eins"], HYPS[:1], english=REFS[:1])
+    for none in (None, REFS):
+        with pytest.raises(InputError, match="column 'reference' has .* for completion 2; expected"):
+            as_reward_function("bleu")(["eins"] * 2, HYPS, reference=[REFS[0], none])
     own = as_reward_function("tests.nbest.test_rerank:words", sources="german")
     with pytest.raises(InputError, match="sources: the data set has no column 'german'; it has"):
         own(["eins"], HYPS[:1], reference=REFS[:1])
