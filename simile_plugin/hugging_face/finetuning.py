@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NA
 from simile_plugin.files import InputError, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.models import positions, special_tokens
+from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
@@ -147,8 +149,25 @@ def _check_new(folder: Path) -> None:
         )
 
 
-def _check_begun(checkpoint: Path, model: Any, job: Job) -> None:
-    """Refuse to go on with another MODEL or --lora than those that a run began with."""
+def _begun(job: Job, seed: int, model: Any, train: Pairs, valid: Pairs | None) -> dict[str, str]:
+    """What a run is begun with, by flag; files and models by their content."""
+    weights = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        some = tensor.detach().flatten()[:256].double().cpu().tolist()
+        weights.update(repr((name, [*tensor.shape], some)).encode())
+    found = {"MODEL": weights.hexdigest()[:12], "--max-length": str(job.max_length)}
+    found |= {"--source-lang": str(job.source_lang), "--target-lang": str(job.target_lang)}
+    found |= {"--prefix": job.prefix, "--seed": str(seed)}
+    for flag, pairs in (("--train", train), ("--valid", valid)):
+        text = hashlib.sha256()
+        for side in (pairs.sources, pairs.targets) if pairs is not None else ():
+            text.update("".join(f"{line}\n" for line in side).encode())
+        found[flag] = text.hexdigest()[:12]
+    return found
+
+
+def _check_begun(checkpoint: Path, model: Any, job: Job, now: dict[str, str]) -> None:
+    """Refuse to go on with another MODEL, --train or --lora than those that a run began with."""
     begun = f"--output: the run in {checkpoint.parent} was begun with"
     adapter, weights = checkpoint / ADAPTER_CONFIG_NAME, checkpoint / SAFE_WEIGHTS_NAME
     rank = json.loads(adapter.read_bytes())["r"] if adapter.exists() else 0
@@ -156,15 +175,20 @@ def _check_begun(checkpoint: Path, model: Any, job: Job) -> None:
         raise InputError(
             f"{begun} --lora {rank}, got --lora {job.lora}; give the same, or name another folder"
         )
+    other = f"{begun} another model than {job.model}; give the same, or name another folder"
     if weights.exists():
         state = model.state_dict()
         with safe_open(weights, framework="pt") as file:
             for name in file.keys():
                 if name not in state or [*state[name].shape] != file.get_slice(name).get_shape():
-                    raise InputError(
-                        f"{begun} another model than {job.model}; give the same, or name another "
-                        "folder"
-                    )
+                    raise InputError(other)
+    saved = json.loads((checkpoint / TRAINER_STATE_NAME).read_bytes()).get("stateful_callbacks", {})
+    before = saved.get(RiskState.__name__, {}).get("attributes", {}).get("objective", {})
+    differ = {flag for flag, value in now.items() if before.get(flag, value) != value}
+    if "MODEL" in differ:
+        raise InputError(other)
+    for flag in sorted(differ & {"--train", "--prefix", "--source-lang", "--target-lang"}):
+        raise InputError(f"{begun} another {flag}; give the same, or name another folder")
 
 
 def finetune(job: Job, args: SimileRiskArguments) -> Path:
@@ -186,16 +210,18 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     most = positions(model)
     train = read_pairs(job, tokenizer, job.train, "--train", most)
     valid = read_pairs(job, tokenizer, job.valid, "--valid", most) if job.valid else None
+    begun = _begun(job, args.seed, model, train, valid)
     if job.lora:
         from peft import LoraConfig, get_peft_model
 
         settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=job.lora, target_modules="all-linear")
         model = get_peft_model(model, settings)
     if last is not None:
-        _check_begun(Path(last), model, job)
+        _check_begun(Path(last), model, job, begun)
     trainer = SimileRiskTrainer(
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
+    trainer.risk_state.objective |= begun
     trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.save_state()

@@ -75,6 +75,14 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert said == [
         "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name another --output"
     ]
+    assert main([*command, "--seed", "2"]) == 0
+    assert "--seed: this run had 1, it goes on with 2" in caplog.text
+    (tmp_path / "more").write_text("\n".join([*TARGETS[1:], TARGETS[0]]) + "\n", "utf-8")
+    again = ["--train", str(tmp_path / "src"), str(tmp_path / "more")]
+    assert f"{begun} another --train; give the same" in refused([*command, *again], capsys)
+    model, _ = marian(tmp_path / "same", seed=7)
+    model.save_pretrained(tmp_path / "model")  # other weights of the same shapes
+    assert f"{begun} another model than {tmp_path / 'model'}" in refused(command, capsys)
     for path in output.glob("checkpoint-*"):
         shutil.rmtree(path)
     (output / "trainer_state.json").unlink()

@@ -37,7 +37,9 @@ def test_what_is_missing_is_said(encoder):
     with pytest.raises(InputError, match="no column 'reference'; it has english"):
         as_reward_function("simile", encoder)(["eins"], HYPS[:1], english=REFS[:1])
     for none in (None, REFS):
-        with pytest.raises(InputError, match="column 'reference' has .* for completion 2; expected"):
+        with pytest.raises(
+            InputError, match="column 'reference' has .* for completion 2; expected"
+        ):
             as_reward_function("bleu")(["eins"] * 2, HYPS, reference=[REFS[0], none])
     own = as_reward_function("tests.nbest.test_rerank:words", sources="german")
     with pytest.raises(InputError, match="sources: the data set has no column 'german'; it has"):
