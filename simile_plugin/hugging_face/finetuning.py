@@ -222,6 +222,8 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
     trainer.risk_state.objective |= begun
+    if job.prefix:
+        trainer.text.prefix = trainer.text.strings([tokenizer(job.prefix).input_ids])[0]
     trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.save_state()

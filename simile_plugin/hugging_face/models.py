@@ -85,9 +85,10 @@ def silent_ids(tokenizer: Any) -> set[int]:
 
 def _check_same(model: Any, tokenizer: Any) -> None:
     known = model.get_output_embeddings().weight.size(0)
-    if len(tokenizer) > known:
+    size = len(getattr(tokenizer, "target_encoder", tokenizer))  # Marian may have one for each side
+    if size > known:
         raise InputError(
-            f"MODEL: its tokenizer has {len(tokenizer)} tokens, its output layer {known}; expected "
+            f"MODEL: its tokenizer has {size} tokens, its output layer {known}; expected "
             "the tokenizer that the model was trained with"
         )
     for name in ("eos_token_id", "pad_token_id"):

@@ -18,10 +18,13 @@ class Text:
 
     Args:
         tokenizer: of the translation model.
+
+    Attributes:
+        prefix: what every source begins with and is no source (T5), as it is decoded.
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self.prefix = tokenizer, ""
         self.unknown = tokenizer.unk_token
         self.silent = {*silent_ids(tokenizer), PADDING} - {tokenizer.unk_token_id}
 
@@ -37,6 +40,10 @@ class Text:
         if self.unknown:
             found = [text.replace(self.unknown, mark) for text in found]
         return [text.strip() for text in found]
+
+    def sources(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Decode rows of sources, without their prefix."""
+        return [text.removeprefix(self.prefix).strip() for text in self.strings(rows)]
 
     def lists(self, rows: Sequence[Sequence[Sequence[int]]]) -> list[list[str]]:
         """Decode B lists of 1 + N rows, each with the reference first."""

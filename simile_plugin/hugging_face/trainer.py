@@ -153,7 +153,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             reward, scores = self.reward.of_lists(
                 *(hyps, torch.from_numpy(members), encoder),
                 *(self.args.simile_alpha, self.args.risk_bleu_tokenize),
-                *(lambda: self.text.strings(inputs["input_ids"].tolist()), device),
+                *(lambda: self.text.sources(inputs["input_ids"].tolist()), device),
             )
             self.look_at_text(hyps, scores)
             words = scores.bleu_stats

@@ -129,6 +129,24 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert "src has 4 lines" in refused(command, capsys)
 
 
+def test_a_reward_of_ones_own_sees_sources_without_the_prefix(command, tmp_path, monkeypatch):
+    (tmp_path / "hf_own_reward.py").write_text(
+        "def score(hyps, refs, srcs):\n"
+        "    seen.update(srcs)\n"
+        "    return [[0.5] * len(row) for row in hyps]\n"
+        "seen = set()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    model, tokenizer = t5()
+    model.save_pretrained(tmp_path / "t5")
+    tokenizer.save_pretrained(tmp_path / "t5")
+    given = ["--prefix", "translate German: ", "--reward", "hf_own_reward:score"]
+    assert main([*command[:1], str(tmp_path / "t5"), *command[2:], *given]) == 0
+    import hf_own_reward  # type: ignore[import-not-found]
+
+    assert hf_own_reward.seen == set(SOURCES)
+
+
 def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys):
     for name, maker in (("m2m", m2m100), ("nllb", nllb), ("mbart", mbart)):
         model, tokenizer = maker(tmp_path / f"{name}.files", target=None)

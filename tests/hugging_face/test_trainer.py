@@ -1,11 +1,12 @@
 """SimileRiskTrainer: its loss by hand, resume, what is left out, what is refused."""
 
+import json
 import math
 import shutil
 
 import pytest
 import torch
-from transformers import TrainerCallback
+from transformers import MarianMTModel, MarianTokenizer, TrainerCallback
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
@@ -365,6 +366,26 @@ def test_bad_input(make_trainer, tmp_path):
             f"{side}.txt:2: the {side} sentence is empty",
             lambda lines=lines: Pairs(other, *lines, 9, ("source.txt", "target.txt")),
         )
+
+
+def test_a_tokenizer_with_a_vocabulary_for_each_side(make_trainer, tmp_path):
+    config, files = marian(tmp_path / "model")[0].config, tmp_path / "model"
+    words = json.loads((files / "vocab.json").read_text())
+    more = words | {f"more{i}": len(words) + i for i in range(9)}
+    (files / "more.json").write_text(json.dumps(more))
+    tokenizer = MarianTokenizer(
+        source_spm=str(files / "source.spm"),
+        target_spm=str(files / "target.spm"),
+        vocab=str(files / "more.json"),
+        target_vocab_file=str(files / "vocab.json"),
+        separate_vocabs=True,
+    )
+    config.update({"vocab_size": len(more), "decoder_vocab_size": len(words)})
+    config.update({"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False})
+    trainer = make_trainer(made=(MarianMTModel(config), tokenizer), max_steps=1)
+    trainer.train()
+    targets = tokenizer(text_target=TARGETS).input_ids
+    assert trainer.text.strings(targets) == TARGETS
 
 
 def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):
