@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from simile_plugin.files import InputError
-from simile_plugin.risk import GamingWatch, LengthControl
+from simile_plugin.risk import VALIDATIONS, GamingWatch, LengthControl
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ class RiskState(TrainerCallback, ExportableState):
         watch: ends a run whose reward is gamed.
         nonfinite: updates in a row that were skipped.
         watched: what the metrics of the watched validation set, the first one, begin with.
+        training: whether a training is going on; other validations are not judged.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class RiskState(TrainerCallback, ExportableState):
         self.control = LengthControl(length_control)
         self.watch = GamingWatch()
         self.nonfinite = 0
-        self.watched = ""
+        self.watched, self.training = "", False
 
     def state(self) -> dict[str, Any]:
         """What transformers writes into trainer_state.json."""
@@ -51,13 +52,23 @@ class RiskState(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": kept}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin anew, or where the checkpoint ended."""
+        """Begin anew, or where the checkpoint ended.
+
+        Raises:
+            InputError: for a run that ended because its reward was gamed.
+        """
+        self.training = True
         self.control, self.watch = LengthControl(self.length_control), GamingWatch()
         self.nonfinite, self.watched = 0, ""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
             self.control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
+            if self.band and self.watch.outside >= VALIDATIONS:
+                raise InputError(
+                    f"this run was stopped after {state.global_step} updates: {self.watch.advice}; "
+                    "--risk-length-band 0 goes on"
+                )
             for flag, before in saved["attributes"]["objective"].items():
                 if (now := self.objective.get(flag)) != before:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
@@ -68,13 +79,19 @@ class RiskState(TrainerCallback, ExportableState):
                     f"{args.learning_rate} name another --output"
                 )
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Validations that come after it are of anything."""
+        self.training = False
+
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
     ) -> None:
         """Judge a validation within a training; one that ends it is saved."""
+        if not self.training:
+            return
         ratio = next((name for name in metrics if name.endswith("_length_ratio")), "")
         prefix = ratio.removesuffix("_length_ratio")
-        if prefix.startswith("eval"):  # eval_SET with several validation sets
+        if prefix.startswith("eval"):  # eval_SET of several validation sets
             self.watched = self.watched or prefix
         seen = [metrics.get(f"{prefix}_{name}") for name in WATCHED if prefix == self.watched]
         numbers = [value for value in seen if value is not None and math.isfinite(value)]

@@ -61,6 +61,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         tokenizer = kwargs.get("processing_class")
         check_given(kwargs, args)
         base = base_of(model)
+        check_adapters(model, base)
         self.special = special_tokens(base, tokenizer)
         check_parallel(args)
         if kwargs.get("data_collator") is None:
@@ -303,6 +304,17 @@ def check_given(given: dict[str, Any], args: Any) -> None:
         raise InputError(
             "compute_metrics: got a function, but a validation makes no logits for it; expected "
             "predict_with_generate=True, by which it gets translations"
+        )
+
+
+def check_adapters(model: nn.Module, base: nn.Module) -> None:
+    """Raise InputError for what trains beside a model's layers: it would have no part in them."""
+    own = {id(p) for p in base.parameters()}
+    if any(p.requires_grad and id(p) not in own for p in model.parameters()):
+        raise InputError(
+            f"model: what {type(model).__name__} trains is put before its input (prompts, "
+            "prefixes), which is not supported; expected adapters within its layers, such as those "
+            "of peft's LoraConfig"
         )
 
 

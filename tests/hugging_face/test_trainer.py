@@ -1,5 +1,6 @@
 """SimileRiskTrainer: its loss by hand, resume, what is left out, what is refused."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -226,11 +227,12 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_ends_a_run(make_train
 
 
 def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
-    trainer = make_trainer(max_steps=5, eval_strategy="steps", eval_steps=1)
+    flags = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    trainer = make_trainer(max_steps=5, **flags)
     seen = iter([(0.5, 1.0, 30.0), (0.4, 2.0, 20.0), (0.3, 2.0, 20.0)])
 
     def metrics(_):
-        cost, ratio, bleu = next(seen)
+        cost, ratio, bleu = next(seen, (0.3, 2.0, 20.0))
         return {"cost": cost, "length_ratio": ratio, "bleu": bleu, "repetition": 0.02}
 
     monkeypatch.setattr("simile_plugin.hugging_face.trainer.metrics_of", metrics)
@@ -238,6 +240,23 @@ def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
     with pytest.raises(InputError, match="training stopped: cost fell from 0.5000 to 0.3000"):
         trainer.train()
     assert trainer.state.global_step == 2
+    for band, match in ((1.5, "was stopped after 2 updates: the reward is being gamed"), (0, "")):
+        again = make_trainer(max_steps=3, risk_length_band=band, **flags)
+        again.log = lambda *a: None
+        with pytest.raises(InputError, match=match) if match else contextlib.nullcontext():
+            again.train(resume_from_checkpoint=True)
+        assert again.state.global_step == (2 if match else 3)
+
+
+def test_a_validation_after_the_training_is_not_judged(make_trainer, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "simile_plugin.risk.GamingWatch.see", lambda self, *found: seen.append(found)
+    )
+    trainer = make_trainer(max_steps=1, eval_strategy="steps", eval_steps=1)
+    trainer.train()
+    trainer.evaluate()
+    assert len(seen) == 2
 
 
 def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypatch, tmp_path):
@@ -340,6 +359,10 @@ def test_bad_input(make_trainer, tmp_path):
     lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
     refused("--target-lang: not given", lambda: special_tokens(*lost))
     again = {"use_reentrant": True}
+    peft = pytest.importorskip("peft")
+    prefix = peft.PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=2)
+    beside = peft.get_peft_model(t5()[0], prefix)
+    refused("prefixes\\), which is not supported", lambda: make_trainer(made=(beside, tokenizer)))
     refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
     tokenizer.eos_token = "<unk>"
     model.config.eos_token_id = tokenizer.eos_token_id
