@@ -33,12 +33,14 @@ class SpecialTokens:
         pad: what embeddings are looked up for at padding.
         tag: first target of every row where the tokenizer puts one, the tag of a language; else
             None. It is given to the model, so that it is neither scored nor text.
+        language: the tag of the target language, which every reference has, or None.
     """
 
     start: int
     end: int
     pad: int
     tag: int | None
+    language: int | None = None
 
 
 def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
@@ -74,13 +76,22 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         raise InputError(
             "MODEL: its generation config has no decoder_start_token_id; set it and save it again"
         )
-    return SpecialTokens(start, end, pad, tag if tag in silent_ids(tokenizer) else None)
+    tags = language_ids(tokenizer) & {*target}
+    language = next((token for token in (tag, start) if token in tags), None)
+    tag = tag if tag in silent_ids(tokenizer) else None
+    return SpecialTokens(start, end, pad, tag, language)
 
 
 def silent_ids(tokenizer: Any) -> set[int]:
     """Special tokens and tags of languages, which M2M-100 does not count among them."""
     tags = getattr(tokenizer, "lang_token_to_id", {})
     return {*tokenizer.all_special_ids, *tags.values()}
+
+
+def language_ids(tokenizer: Any) -> set[int]:
+    """Tags of languages: those of the silent ids that have no other part."""
+    named = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    return silent_ids(tokenizer) - {getattr(tokenizer, f"{name}_token_id") for name in named}
 
 
 def _check_same(model: Any, tokenizer: Any) -> None:
@@ -102,8 +113,7 @@ def _check_same(model: Any, tokenizer: Any) -> None:
 
 
 def _check_languages(tokenizer: Any) -> None:
-    named = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-    tags = silent_ids(tokenizer) - {getattr(tokenizer, f"{name}_token_id") for name in named}
+    tags = language_ids(tokenizer)
     for side, flag, argument in (
         ("src_lang", "--source-lang", "text"),
         ("tgt_lang", "--target-lang", "text_target"),

@@ -391,6 +391,15 @@ def test_bad_input(make_trainer, tmp_path):
         )
 
 
+@pytest.mark.parametrize("kind", ["m2m100", "nllb", "mbart", "mbart50"])
+def test_references_of_another_language(make_trainer, kind):
+    trainer = make_trainer(kind)
+    inputs = batch_of(trainer.processing_class)
+    trainer.risk_loss(trainer.model, inputs)
+    inputs["labels"][2].masked_fill_(inputs["labels"][2] == trainer.special.language, 5)
+    refused("labels: a reference", lambda: trainer.risk_loss(trainer.model, inputs))
+
+
 def test_a_tokenizer_with_a_vocabulary_for_each_side(make_trainer, tmp_path):
     config, files = marian(tmp_path / "model")[0].config, tmp_path / "model"
     words = json.loads((files / "vocab.json").read_text())
