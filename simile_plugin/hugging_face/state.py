@@ -97,7 +97,8 @@ class RiskState(TrainerCallback, ExportableState):
         numbers = [value for value in seen if value is not None and math.isfinite(value)]
         if len(numbers) < len(WATCHED):
             return
-        self.watch.see(*numbers, self.band)
+        cost, ratio, bleu, repetition = numbers
+        self.watch.see(cost, ratio, bleu, repetition, self.band)
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
 

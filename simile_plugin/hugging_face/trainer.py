@@ -110,7 +110,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         # Validation's loss is that of the reward alone, whatever length costs by then.
         multiplier = self.risk_state.control.multiplier if model.training else 0.0
         objective = self.objective if model.training else self.objective.of_validation()
-        check_language(inputs["labels"], self.special.language)
+        if self.special.language is not None:
+            check_language(inputs["labels"], self.special.language)
         check_length("input_ids", inputs["input_ids"].size(1), self.most)
         with self.clock.phase("generation"):
             risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
@@ -333,9 +334,9 @@ def sentences_of(inputs: dict[str, Any]) -> int:
     return len(inputs["labels"])
 
 
-def check_language(labels: Tensor, language: int | None) -> None:
+def check_language(labels: Tensor, language: int) -> None:
     """Raise InputError for a reference without the tag that every candidate is made with."""
-    if language is not None and not bool(labels.eq(language).any(-1).all()):
+    if not bool(labels.eq(language).any(-1).all()):
         raise InputError(
             f"labels: a reference does not have the tag of the tokenizer's target language (id "
             f"{language}), in which the candidates are; expected one target language, that of "

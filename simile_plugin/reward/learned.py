@@ -125,7 +125,8 @@ def save_learned(folder: str | Path, reward: LearnedReward) -> None:
     }
     with atomic_folder(folder, REWARD) as target:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        (target / REWARD).write_text(text + "\n", encoding="utf-8")
+        # a file's name may have bytes that are no UTF-8: JSON's own escapes
+        (target / REWARD).write_bytes(f"{text}\n".encode(errors="backslashreplace"))
         (target / VOCABULARY).write_bytes(words)
 
 

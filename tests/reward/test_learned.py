@@ -88,6 +88,12 @@ def test_the_folder_round_trip(encoder, learned, folder):
     save_learned(folder, learned)  # its own folder is replaced
 
 
+def test_a_file_of_the_fit_may_have_any_name(learned, tmp_path):
+    learned.facts = {"text": [{"file": "z\udcff.tsv"}]}  # as os.fsdecode has it
+    save_learned(tmp_path / "reward", learned)
+    assert load_learned(tmp_path / "reward").facts == learned.facts
+
+
 def test_the_fingerprint_is_of_all_that_decides(encoder, learned):
     others = [
         LearnedReward({**learned.weights, "sim": 9.0}, LEXICON, encoder.fingerprint),
