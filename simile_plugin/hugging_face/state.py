@@ -89,8 +89,8 @@ class RiskState(TrainerCallback, ExportableState):
         """Judge a validation within a training; one that ends it is saved."""
         if not self.training:
             return
-        ratio = next((name for name in metrics if name.endswith("_length_ratio")), "")
-        prefix = ratio.removesuffix("_length_ratio")
+        found = next((name for name in metrics if name.endswith("_length_ratio")), "")
+        prefix = found.removesuffix("_length_ratio")
         if prefix.startswith("eval"):  # eval_SET of several validation sets
             self.watched = self.watched or prefix
         seen = [metrics.get(f"{prefix}_{name}") for name in WATCHED if prefix == self.watched]
