@@ -180,6 +180,11 @@ def drop(name: str):
             ["exp"],
             "--sys: exp/systems/BLEU.txt is empty",
         ),
+        (
+            lambda root: write(root / "systems" / "BLEU.txt~", REFS),
+            ["exp"],
+            "FOLDER: exp/systems/BLEU.txt and BLEU.txt~ are one seed of BLEU; keep one of them, or",
+        ),
         (lambda root: None, ["nowhere"], "FOLDER: nowhere is no folder"),
         (lambda root: None, ["exp/encoder"], "FOLDER: exp/encoder holds neither systems/"),
         (lambda root: None, ["exp", "--html", "a.pdf"], "--html: got a.pdf; expected a name that"),

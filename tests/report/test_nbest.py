@@ -79,6 +79,7 @@ def test_without_an_encoder_bleu_alone_is_drawn(folder: Path) -> None:
         ("simile.n4.1.txt", REFS[:-1], r"n4.1.txt has 79 sentences but --ref ref.txt has 80"),
         ("simile.n4.1.txt", [], "simile.n4.1.txt is empty; expected one sentence a line"),
         ("simile.n0.txt", REFS, "simile.n0: expected at least 1 candidate"),
+        ("simile.n2.01.txt", REFS, "simile.n2.01.txt and simile.n2.1.txt are one seed of one"),
     ],
 )
 def test_bad_outputs_are_refused(name: str, lines: list[str], message: str, folder: Path) -> None:

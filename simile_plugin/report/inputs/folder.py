@@ -104,17 +104,26 @@ def _folder(path: Path) -> str | None:
 
 
 def _by_seed(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """System -> its files in the order of their seeds; systems in the paper's order."""
-    named: dict[str, list[tuple[int, str]]] = {}
+    """System -> its files in the order of their seeds; systems in the paper's order.
+
+    Raises:
+        InputError: for two files of one seed, or a name with control characters.
+    """
+    named: dict[str, dict[int, str]] = {}
     for path in paths:
         stem = Path(path.name.removesuffix(".gz")).stem
         match = SEED.fullmatch(stem)
         name, seed = (match[1], int(match[2])) if match else (stem, 0)
         if not name.isprintable():
             raise InputError(f"FOLDER: {path}: got control characters in a name; name it otherwise")
-        named.setdefault(name, []).append((seed, str(path)))
+        if (other := named.setdefault(name, {}).setdefault(seed, str(path))) != str(path):
+            raise InputError(
+                f"FOLDER: {other} and {path.name} are one seed of {name}; keep one of them, or "
+                f"number the seeds: {name}.1.txt, {name}.2.txt"
+            )
     return {
-        name: tuple(path for _, path in sorted(named[name])) for name in sorted(named, key=_place)
+        name: tuple(path for _, path in sorted(own.items()))
+        for name, own in sorted(named.items(), key=lambda pair: _place(pair[0]))
     }
 
 

@@ -114,21 +114,25 @@ def _files(folder: str, flag: str) -> dict[tuple[str, int], list[str]]:
     """(name, N) -> paths in the order of seeds; N is 0 for mle.txt."""
     if not os.path.isdir(folder):
         raise InputError(f"{flag}: {folder}: no such folder; expected one with {LAYOUT}")
-    found: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    found: dict[tuple[str, int], dict[int, str]] = {}
     for entry in sorted(os.listdir(folder)):
-        if match := OUTPUT_FILE.fullmatch(entry):
-            key = match["name"], int(match["n"])
-            found.setdefault(key, []).append((int(match["seed"] or 0), entry))
+        if (match := OUTPUT_FILE.fullmatch(entry)) and not entry.startswith("."):
+            seeds = found.setdefault((match["name"], int(match["n"])), {})
+            if (other := seeds.setdefault(int(match["seed"] or 0), entry)) != entry:
+                raise InputError(
+                    f"{flag}: {folder}: {other} and {entry} are one seed of one system; keep one "
+                    "of them, or give each seed its number"
+                )
     if not found:
         raise InputError(f"{flag}: {folder} has no outputs; expected {LAYOUT}")
     zero = next((name for name, n in found if n == 0), None)
     if zero is not None:
         raise InputError(f"{flag}: {folder}: {zero}.n0: expected at least 1 candidate")
     if os.path.isfile(os.path.join(folder, BASELINE)):
-        found[BASELINE, 0] = [(0, BASELINE)]
+        found[BASELINE, 0] = {0: BASELINE}
     return {
-        key: [os.path.join(folder, entry) for _, entry in sorted(files)]
-        for key, files in found.items()
+        key: [os.path.join(folder, entry) for _, entry in sorted(seeds.items())]
+        for key, seeds in found.items()
     }
 
 
