@@ -3,13 +3,20 @@
 import itertools
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.inputs.scores import ScoreSettings
-from simile_plugin.report.questions.costs import CostsResult, analyse_costs, answer_costs
+from simile_plugin.report.questions.costs import (
+    CostsResult,
+    _pair_differences,
+    analyse_costs,
+    answer_costs,
+)
 from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 from tests.conftest import SENTENCES
@@ -90,6 +97,20 @@ def test_eight_candidates_have_28_pairs_and_a_slow_loop_agrees(
         assert own.zero_share == pytest.approx(zero)
         assert own.first_cost == pytest.approx(sum(row[0] for row in costs) / 3, abs=1e-6)
     assert set(found.signatures) == {"BLEU", "SIMILE"}
+
+
+def test_one_long_list_does_not_cost_the_others_its_pairs() -> None:
+    sizes = np.array([2] * 200 + [300])
+    mask = np.arange(300) < sizes[:, None]
+    costs = np.where(mask, np.arange(300) / 300, 0.0)
+    tracemalloc.start()
+    found = _pair_differences(costs, mask)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 200 + 300 * 299 // 2 and found.sum() == pytest.approx(
+        200 / 300 + sum(d * (300 - d) for d in range(300)) / 300
+    )
+    assert peak < 20e6  # 200 x 44,850 pairs of 8 bytes are 72 MB
 
 
 def test_an_encoder_computes_the_costs_of_a_dump_anew(tmp_path: Path, encoder: Encoder) -> None:

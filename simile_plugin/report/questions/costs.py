@@ -168,9 +168,16 @@ def _scored(
 
 
 def _pair_differences(costs: Floats, mask: NDArray[np.bool_]) -> Floats:
-    """|c_i - c_j| of every pair i < j within a list: (pairs,)."""
-    i, j = np.triu_indices(costs.shape[1], k=1)
-    return np.abs(costs[:, i] - costs[:, j])[mask[:, i] & mask[:, j]]
+    """|c_i - c_j| of every pair i < j within a list, the shortest lists first: (pairs,)."""
+    sizes = mask.sum(axis=1)
+    found = np.empty(int((sizes * (sizes - 1) // 2).sum()))
+    end = 0
+    for size in np.unique(sizes):  # all as long as the longest would be too much for memory
+        i, j = np.triu_indices(size, k=1)
+        for values in costs[sizes == size]:
+            start, end = end, end + len(i)
+            np.abs(values[i] - values[j], out=found[start:end])
+    return found
 
 
 def _distribution(
