@@ -95,7 +95,7 @@ def read_candidates(
 
 
 def count_lines(lists: Sequence[NbestList], args: argparse.Namespace) -> int:
-    """Lines of the output: those of --src, or as many as the last id says.
+    """Lines of the output: those of --src, or as many as the last id says; before the work.
 
     Raises:
         InputError: for ids that are no lines of a text.
@@ -116,14 +116,15 @@ def count_lines(lists: Sequence[NbestList], args: argparse.Namespace) -> int:
 def write_choices(
     args: argparse.Namespace,
     lists: Sequence[NbestList],
+    number: int,
     choices: Sequence[int | None],
     values: Sequence[dict[str, Any]],
 ) -> str:
     """Write what was chosen; returns what to say of sentences without candidates, or "".
 
-    values: beside id, hyp and place in a JSON line.
+    number: of lines, see `count_lines`; values: beside id, hyp and place in a JSON line.
     """
-    lines = [""] * count_lines(lists, args)
+    lines = [""] * number
     records = []
     for found, place, more in zip(lists, choices, values, strict=True):
         if place is not None:

@@ -12,6 +12,7 @@ from simile_plugin.cli._lists import (
     LISTS,
     add_list_flags,
     add_reward_flags,
+    count_lines,
     make_utility,
     one_line,
     read_candidates,
@@ -94,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(targets, [args.lists, args.src, args.pseudo_refs])
     check_standard_input([(args.lists, "LISTS"), (args.pseudo_refs, "--pseudo-refs")])
     lists = read_candidates(args.lists, "LISTS", args.src, args.candidates)
+    number = count_lines(lists, args)
     if args.write_pairs:
         sources(lists, f"--write-pairs: {args.lists}")
     pseudo = read_lists(args.pseudo_refs, "--pseudo-refs") if args.pseudo_refs else None
@@ -107,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         else {}
         for one, values, place in zip(lists, found, choices, strict=True)
     ]
-    empty = write_choices(args, lists, choices, numbers)
+    empty = write_choices(args, lists, number, choices, numbers)
     _tell(lists, choices, empty)
     if pseudo is not None:
         _tell_unknown(lists, pseudo)

@@ -11,6 +11,7 @@ from simile_plugin.cli._lists import (
     LISTS,
     add_list_flags,
     add_reward_flags,
+    count_lines,
     make_utility,
     read_candidates,
     write_choices,
@@ -82,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     lists = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
+    number = count_lines(lists, args)
     utility = make_utility(args, Reward(args.reward))
     source_encoder = None
     if "cosine" in args.by:
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         {"value": float(row[place])} if place is not None else {}
         for row, place in zip(values, choices, strict=True)
     ]
-    if empty := write_choices(args, lists, choices, numbers):
+    if empty := write_choices(args, lists, number, choices, numbers):
         print(f"simile rerank: {empty}", file=sys.stderr)
     return 0
 

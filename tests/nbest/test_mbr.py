@@ -247,7 +247,10 @@ def test_what_is_refused(
 
 def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lists.write_text('{"id": 900000000000, "hyps": ["a"]}\n', encoding="utf-8")
-    assert run(lists, "--utility", "bleu") == 2
+    # Before the work: the encoder is not asked for.
+    assert run(lists, "--utility", "simile") == 2
+    assert "got id 900000000000 among 1 lists" in capsys.readouterr().err
+    assert main(["rerank", str(lists), "--by", "reward", "--reward", "simile"]) == 2
     assert "got id 900000000000 among 1 lists" in capsys.readouterr().err
     lists.write_text('{"id": 1, "hyps": ["a"]}\n', encoding="utf-8")
     source = lists.with_name("src")
