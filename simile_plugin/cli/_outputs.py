@@ -19,8 +19,13 @@ def check_outputs(
             continue
         if (other := written.setdefault(os.path.realpath(path), flag)) != flag:
             raise InputError(f"{flag}: {path} is what {other} writes; name another place")
-        if not Path(path).parent.is_dir():
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            continue  # a pipe or device is written as it is
+        folder = Path(os.path.realpath(path)).parent  # a link is followed
+        if not folder.is_dir():
             raise InputError(f"{flag}: no folder for {path}; make it first")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(f"{flag}: {path}: no file can be written in {folder}; name another")
         if not folders and Path(path).is_dir():
             raise InputError(f"{flag}: {path} is a folder, expected a file; name one")
         refuse_overwriting_input(path, [name for name in inputs if name], flag)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +258,22 @@ def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) 
     source.write_text("eins\n", encoding="utf-8")
     assert run(lists, "--utility", "bleu", "--src", source) == 2
     assert "has a list of sentence 1, but there are 1 sources" in capsys.readouterr().err
+
+
+def test_outputs_that_cannot_be_written_are_known_before_the_work(
+    lists: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "gone" / "out.txt")
+    assert run(lists, "--utility", "simile", "--output", link) == 2
+    assert f"--output: no folder for {link}; make it first" in capsys.readouterr().err
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    assert run(lists, "--utility", "simile", "--output", tmp_path / "out.txt") == 2
+    assert f"no file can be written in {tmp_path}" in capsys.readouterr().err
+    assert run(lists, "--utility", "chrf", "--output", "/dev/null") == 0
 
 
 def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(
