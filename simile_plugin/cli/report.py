@@ -266,6 +266,10 @@ def _check_targets(inputs: Inputs, chosen: list[str]) -> None:
                 f"{flag}: got {path}; expected a name that ends in {' or '.join(endings)}"
             )
     check_outputs({"--svg": args.svg, "--out": args.out, "--html": args.html}, inputs.paths())
+    for flag in ("compare_mt", "tags", "spacy_model"):
+        if getattr(args, flag) and "lexical" not in chosen and (args.only or not args.html):
+            name = flag.replace("_", "-")
+            raise InputError(f"--{name}: is for lexical, which is not asked for; --only lexical")
     if args.out and _is_tsv(args.out) and "results" not in chosen:
         raise InputError("--out: .tsv holds results; give --ref and --sys, or a name in .md")
 

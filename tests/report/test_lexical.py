@@ -132,6 +132,13 @@ def test_text_json_and_picture(result: LexicalResult) -> None:
     assert ">de-en<" in svg and ">cs-en<" in svg and ">NOUN<" in svg and ">101-1000<" in svg
 
 
+def test_a_pair_whose_name_begins_with_a_mark_is_in_the_legend() -> None:
+    found = analyse_lexical(NAMES, [pair("_x", 1), pair("y", 5)], 50)
+    chart = answer_lexical(found).chart
+    assert chart is not None
+    assert ">_x<" in chart.inline() and ">y<" in chart.inline()
+
+
 def test_compare_mts_report_is_written_whole_and_silently(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -319,6 +319,12 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--sts", "x", "--sts", "x/", "--encoder", "y"], "--sts: x/ is given twice; it would"),
         (["--sts", "x", "--encoder", "y", "--resamples", "9"], "--resamples: got 9; quality exp"),
         (["--only", "lexical"], "lexical: needs --lexical or --ref and --sys; see"),
+        ([*RESULTS[1:], "--compare-mt", "cmt"], "--compare-mt: is for lexical, which is not asked"),
+        ([*RESULTS[1:], "--tags", ".pos"], "--tags: is for lexical, which is not asked for; --only"),
+        (
+            ["--lexical", "a/b=ref.txt,mle.txt,s1.txt", "--compare-mt", "cmt"],
+            "--lexical: got the name a/b; --compare-mt makes it a folder's",
+        ),
         ([*RESULTS[1:], "--only", "examples"], "examples: needs --ref and --sys and --encoder"),
         (["--nbest-folder", "."], "nbest: needs --nbest-folder and --ref"),
         (["--ref", "ref.txt", "--nbest-folder", "."], "--nbest-folder: . has no outputs"),

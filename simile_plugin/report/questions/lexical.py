@@ -236,6 +236,9 @@ def ask(inputs: Inputs) -> Answer:
         if not (comma and first and second):
             raise InputError(f"--compare: got {args.compare}; expected FIRST,SECOND, two names")
         files = parse_pairs(args.lexical)
+        for name in (one.language_pair for one in files if args.compare_mt):
+            if "/" in name or name in (".", ".."):
+                raise InputError(f"--lexical: got the name {name}; --compare-mt makes it a folder's")
         flag, kinds = "--lexical", ("text", "text")
     else:
         named = list(inputs.named_systems.items())
@@ -319,6 +322,7 @@ def _draw(figure: Drawing, result: LexicalResult) -> None:
     ratios = [len(rows) for rows in result.tables.values()]
     panels = figure.subplots(1, len(ratios), squeeze=False, width_ratios=ratios, sharey=True)[0]
     step = 0.7 / len(result.language_pairs)
+    bars = []
     for panel, (kind, rows) in zip(panels, result.tables.items(), strict=True):
         for place, pair in enumerate(result.language_pairs):
             found = [(i, row.cells[pair]) for i, row in enumerate(rows) if pair in row.cells]
@@ -327,7 +331,7 @@ def _draw(figure: Drawing, result: LexicalResult) -> None:
             # A difference can lie outside a percentile interval of its resamples.
             below = [max(0.0, cell.difference - cell.low) for _, cell in found]
             above = [max(0.0, cell.high - cell.difference) for _, cell in found]
-            panel.bar(x, y, 0.9 * step, color=COLORS[place % len(COLORS)], label=pair)
+            bars.append(panel.bar(x, y, 0.9 * step, color=COLORS[place % len(COLORS)]))
             panel.errorbar(x, y, [below, above], fmt="none", ecolor=INK, elinewidth=1)
         panel.axhline(0, color=INK, linewidth=0.8)
         names = [row.bucket for row in rows]
@@ -336,5 +340,6 @@ def _draw(figure: Drawing, result: LexicalResult) -> None:
         panel.grid(axis="y")
     panels[0].set_ylabel("difference of F1, points")
     if len(result.language_pairs) > 1:
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=6, frameon=False)
+        names = result.language_pairs  # as labels of the bars, _x would not be in a legend
+        first = bars[: len(names)]  # panel: it has all pairs
+        figure.legend(first, names, loc="outside lower center", ncols=6, frameon=False)
