@@ -32,7 +32,6 @@ from simile_plugin.report.questions import (
 from simile_plugin.report.questions.human import answer_ratings
 from simile_plugin.report.questions.probe import analyse_probe, answer_probe
 from simile_plugin.report.questions.quality import (
-    FEWEST_RESAMPLES,
     QualityResult,
     analyse_quality,
     format_quality,
@@ -43,7 +42,6 @@ from simile_plugin.report.render.page import render_page, report_page
 from simile_plugin.report.render.text import render_text
 
 __all__ = [
-    "FEWEST_RESAMPLES",
     "LAYOUT",
     "LINE_KINDS",
     "NAMES",

@@ -118,7 +118,7 @@ def test_a_foreign_key_is_refused(files: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("flag", "value", "message"),
     [
-        ("--resamples", "0", "--resamples: got 0; expected at least 1"),
+        ("--resamples", "0", "--resamples: got 0; expected at least 40"),
         ("--resamples", "100000000", "--resamples: got 100000000; expected at most 1,000,000"),
         ("--seed", "-1", "--seed: got -1; expected at least 0"),
     ],

@@ -222,7 +222,7 @@ def test_scores_that_are_not_numbers_are_refused(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"resamples": 0}, "--resamples: got 0; expected at least 1"),
+        ({"resamples": 39}, "--resamples: got 39; expected at least 40"),
         ({"trials": -3}, "--trials: got -3; expected at least 1"),
         ({"seed": -1}, "--seed: got -1; expected at least 0"),
     ],

@@ -8,6 +8,7 @@ from simile_plugin import statistics
 from simile_plugin.files import InputError
 
 LEVEL = 0.05
+FEWEST_RESAMPLES = 40  # a 95% interval leaves out one of 40 at either end
 MOST_DRAWS = 1_000_000  # a score is kept for each draw and system: 8 MB a system
 
 
@@ -22,7 +23,7 @@ class PairedTest:
         seed: of the random draws.
 
     Raises:
-        InputError: for no draws, too many to keep, or a negative seed.
+        InputError: for too few draws, too many to keep, or a negative seed.
     """
 
     kind: str = "bootstrap"
@@ -31,9 +32,12 @@ class PairedTest:
     seed: int = statistics.SEED
 
     def __post_init__(self) -> None:
-        for flag, value in (("--resamples", self.resamples), ("--trials", self.trials)):
-            if value < 1:
-                raise InputError(f"{flag}: got {value}; expected at least 1")
+        for flag, value, least in (
+            ("--resamples", self.resamples, FEWEST_RESAMPLES),
+            ("--trials", self.trials, 1),
+        ):
+            if value < least:
+                raise InputError(f"{flag}: got {value}; expected at least {least}")
             if value > MOST_DRAWS:
                 raise InputError(f"{flag}: got {value}; expected at most {MOST_DRAWS:,}")
         if self.seed < 0:

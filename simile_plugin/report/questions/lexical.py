@@ -238,7 +238,9 @@ def ask(inputs: Inputs) -> Answer:
         files = parse_pairs(args.lexical)
         for name in (one.language_pair for one in files if args.compare_mt):
             if "/" in name or name in (".", ".."):
-                raise InputError(f"--lexical: got the name {name}; --compare-mt makes it a folder's")
+                raise InputError(
+                    f"--lexical: got the name {name}, of which --compare-mt makes a folder"
+                )
         flag, kinds = "--lexical", ("text", "text")
     else:
         named = list(inputs.named_systems.items())
@@ -340,6 +342,6 @@ def _draw(figure: Drawing, result: LexicalResult) -> None:
         panel.grid(axis="y")
     panels[0].set_ylabel("difference of F1, points")
     if len(result.language_pairs) > 1:
-        names = result.language_pairs  # as labels of the bars, _x would not be in a legend
-        first = bars[: len(names)]  # panel: it has all pairs
-        figure.legend(first, names, loc="outside lower center", ncols=6, frameon=False)
+        shown = result.language_pairs  # as labels of the bars, _x would not be in a legend
+        first = bars[: len(shown)]  # panel: it has all pairs
+        figure.legend(first, shown, loc="outside lower center", ncols=6, frameon=False)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.files import InputError, refuse_twice
+from simile_plugin.files import refuse_twice
 from simile_plugin.report.answer import Answer, Figure, Part, Table, make_table
 from simile_plugin.report.render.text import render_text
 from simile_plugin.statistics import (
@@ -38,7 +38,6 @@ ASKED_BY = ("sts", "judgements")
 PICTURED = True
 
 OURS = ("SIM", "LEARNED")  # what needs an encoder: SIM, SIMILE, also of one of several
-FEWEST_RESAMPLES = 40  # for a 95% interval
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,6 @@ def ask(inputs: Inputs) -> Answer:
     from simile_plugin.evaluation import read_judgements, read_sts
 
     args, test = inputs.args, inputs.test
-    if test.resamples < FEWEST_RESAMPLES:
-        raise InputError(
-            f"--resamples: got {test.resamples}; quality expects {FEWEST_RESAMPLES} or more"
-        )
     refuse_twice(args.sts, "--sts")
     refuse_twice(args.judgements, "--judgements")
     folders = {folder: read_sts(folder) for folder in args.sts}
