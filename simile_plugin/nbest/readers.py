@@ -77,7 +77,7 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
     Raises:
         InputError: naming file and line of what cannot be read, or for a file without lists.
     """
-    data = read(path, flag)
+    data = _without_cut_letter(read(path, flag), path, flag)
     lines, ended = split_lines(data, path, flag), data.endswith(b"\n")
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
@@ -85,6 +85,18 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
     if match := NUMBERED_LINE.match(first):
         return _listed(lines, ended, match[2], path, flag)
     return _generated(lines, path, flag)
+
+
+def _without_cut_letter(data: bytes, path: str, flag: str) -> bytes:
+    """Without the last line where the file ends within a letter, as a killed writer leaves it."""
+    start = data.rfind(b"\n") + 1
+    try:
+        data[start:].decode()
+    except UnicodeDecodeError as error:
+        if error.end == len(data) - start and error.reason == "unexpected end of data":
+            _tell_cut(f"{flag}: {path}:{data.count(10) + 1}")
+            return data[:start]
+    return data
 
 
 def read_nbest_lists(

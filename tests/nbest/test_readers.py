@@ -213,6 +213,21 @@ def test_ids_that_are_whole_numbers(tmp_path: Path) -> None:
     assert [sentence for sentence, *_ in found] == [3, 4, 10**18 - 1]
 
 
+@pytest.mark.parametrize("start", ["D-0\t-1\t", "0\t"])
+def test_a_file_that_was_cut_within_a_letter(
+    start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lists"
+    text = f"{start}река широка\n{start}река узка".encode()
+    path.write_bytes(text[:-1])
+    (found,) = read_lists(str(path), "LISTS")
+    assert found.hyps == ("река широка",)
+    assert capsys.readouterr().err.startswith(f"LISTS: {path}:2: is cut short by the end of")
+    path.write_bytes(text[:-1] + b"\n")  # a wrong byte, and not the end
+    with pytest.raises(ValueError, match=r":2: not UTF-8 text: byte 0xd0"):
+        read_lists(str(path), "LISTS")
+
+
 @pytest.mark.parametrize("lines", [TSV, MARIAN, CTRANSLATE2])
 def test_the_end_of_a_file_that_was_cut(
     lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

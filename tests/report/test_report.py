@@ -122,6 +122,17 @@ def test_columns_and_sentence_scores(files: Path, capsys: pytest.CaptureFixture[
     assert header[-2:] == ["length_ratio", "human"] and "exact_p_MLE" in header
 
 
+def test_a_log_of_a_killed_run_may_end_within_a_letter(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", *CURVES, "--json"]) == 0
+    whole = capsys.readouterr().out
+    with open("bleu.log", "ab") as log:
+        log.write("\0\0epoch 002:  50%|██".encode()[:-1])
+    assert main(["report", *CURVES, "--json"]) == 0
+    assert capsys.readouterr().out == whole
+
+
 def test_the_ending_of_out_in_capitals(files: Path) -> None:
     for name in ("a.tsv", "b.TSV"):
         assert main([*RESULTS, "--out", name]) == 0

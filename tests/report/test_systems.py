@@ -89,6 +89,13 @@ def test_any_order_of_batches_gives_the_same_sentences(tmp_path: Path) -> None:
     assert read_sentences(write(tmp_path / "gen", *lines), "--sys", "D") == sentences
 
 
+def test_an_id_of_many_digits_is_no_line_of_fairseqs(tmp_path: Path) -> None:
+    path = tmp_path / "gen.txt"
+    path.write_text(f"D-{'9' * 5000}\t-1\ta\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no D- lines"):
+        read_sentences(str(path), "--sys", "D")
+
+
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
     empty = write(tmp_path / "empty")
     with pytest.raises(ValueError, match=r"--ref: .*empty is empty; expected one sentence a line"):

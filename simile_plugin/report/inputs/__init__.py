@@ -125,7 +125,7 @@ class Inputs:
     @cached_property
     def runs(self) -> Runs:
         """Validations of every training."""
-        return read_runs(self.named_logs, self.args.valid_subset, read=self.texts.lines)
+        return read_runs(self.named_logs, self.args.valid_subset, read=self.texts.log_lines)
 
     @cached_property
     def human(self) -> tuple[Study, list[Answers]]:

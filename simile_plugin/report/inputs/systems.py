@@ -16,7 +16,7 @@ from simile_plugin.report.inputs.texts import Read
 PLAIN = "text"
 LINE_KINDS = (PLAIN, "D", "H", "T", "S")
 SCORED_KINDS = "DH"  # their lines carry the model's score before the sentence
-GENERATED_LINE = re.compile(r"([DHTS])-(\d+)\t(.*)", re.DOTALL)
+GENERATED_LINE = re.compile(r"([DHTS])-(\d{1,18})\t(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,10 @@ class Texts:
             self._lines[path] = split_lines(self.bytes(path, flag), path, flag)
         return self._lines[path]
 
+    def log_lines(self, path: str, flag: str) -> list[str]:
+        """Lines of a log, whatever bytes a killed run left in it; only unreadable files raise."""
+        return self.bytes(path, flag).decode("utf-8", "replace").splitlines()
+
     def digest(self, path: str) -> tuple[str, int]:
         """First digits of the SHA-256 of its content, and how many lines it has."""
         data = self.bytes(path, path)
