@@ -1,5 +1,6 @@
 """`simile report FOLDER --html`, the real command line."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -121,6 +122,18 @@ def test_a_pipe_is_read_once(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["report", "--ref", "pipe", *pair, "--html", "a.html", *FEW]) == 0
     writer.join()
     assert check(Path("a.html").read_text(encoding="utf-8")).ids().count("gaming") == 1
+
+
+def test_every_file_is_on_the_page_with_its_digest(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "judged.tsv", [f"{name}\t3" for name in ("MLE", "BLEU", "HALF", "SIMILE")])
+    more = ["--column", "people=exp/judged.tsv", "--baseline", "BLEU, MLE"]
+    assert main(["report", "exp", *more, "--only", "results", "--html", "a.html", *FEW]) == 0
+    texts = "|".join(check(Path("a.html").read_text(encoding="utf-8")).texts)
+    for path in ("exp/judged.tsv", "exp/logs/SIMILE.log"):
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+        assert path in texts and digest in texts
 
 
 def test_one_system_has_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

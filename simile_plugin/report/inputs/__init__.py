@@ -140,8 +140,8 @@ class Inputs:
     @property
     def baselines(self) -> tuple[str, ...]:
         """The one or two systems to test against."""
-        wanted = [name for name in (self.args.baseline or "").split(",") if name]
-        return choose_baselines(list(self.named_systems), wanted)
+        names = map(str.strip, (self.args.baseline or "").split(","))
+        return choose_baselines(list(self.named_systems), [name for name in names if name])
 
     @property
     def pair(self) -> tuple[int, int]:

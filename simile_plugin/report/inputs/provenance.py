@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from simile_plugin.report.answer import Answer, Cell, Literal, Part, make_table
@@ -93,10 +94,15 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
     given = {"reference": args.ref, "source": args.src, "n-best": args.nbest_lists}
     roles: dict[str, tuple[str, ...]] = {role: (path,) for role, path in given.items() if path}
     roles |= {"judgements": tuple(args.judgements)}
+    for role in ("column", "sentence_scores", "lexical"):
+        paths = [spec.partition("=")[2].split(",") for spec in getattr(args, role)]
+        roles[role.replace("_", " ")] = tuple(dict.fromkeys(chain(*paths)))
+    roles["human"] = tuple(chain(inputs.named_answers, *inputs.named_answers.values()))
+    logs = {f"log of {name}": paths for name, paths in inputs.named_logs.items()}
     # Apart from the others: a system can have the name of a role.
     files = [
         file
-        for named in (roles, inputs.named_systems)
+        for named in (roles, inputs.named_systems, logs)
         for file in describe_files(named, inputs.texts)
     ]
     rows = [[f.role, Cell(f.path, style="text"), f"{f.lines:,}", f.digest] for f in files]
