@@ -146,6 +146,7 @@ def _explain_unknown(command: str, commands: Sequence[str]) -> str:
 
 def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
     """Run a parsed subcommand; turn bad input into one line and a status."""
+    _set_encoding()
     try:
         status = int(module.run(args))
         sys.stdout.flush()
@@ -172,6 +173,16 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
             raise
         message = str(error)
     return _refuse(command, message)
+
+
+def _set_encoding() -> None:
+    """Standard output is UTF-8 as files are, whatever the locale; a terminal shows what it can."""
+    if sys.stdout is None or not hasattr(sys.stdout, "reconfigure"):
+        return
+    if sys.stdout.isatty():
+        sys.stdout.reconfigure(errors="replace")
+    else:  # names of files may be other bytes
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def _refuse(command: str, message: str) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 
 from simile_plugin.files import InputError
@@ -161,7 +160,5 @@ def _score(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(answer.data, indent=2, ensure_ascii=False))
         return 0
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
     print(report.render_text(answer), end="")
     return 0

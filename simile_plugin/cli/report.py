@@ -235,14 +235,11 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         page = report_page(inputs, ask_for_page(inputs, answers))
         with atomic_write(args.html) as stream:
-            stream.write(page)
+            stream.write(_without_bytes(page))
     if args.json:
         content = {answer.name: answer.data for answer in answers}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return 0
-    if hasattr(sys.stdout, "reconfigure"):
-        # A terminal that cannot show † or blocks shows ? instead of failing.
-        sys.stdout.reconfigure(errors="replace")
     print("\n".join(map(render_text, answers)), end="")
     for path in filter(None, (args.svg, args.out, args.html)):
         print(f"wrote {path}", file=sys.stderr)
@@ -303,4 +300,9 @@ def _write(path: str, answers: list[Answer], drawn: str | None, picture: str | N
             render_markdown(answer, link if answer.name == drawn else None) for answer in answers
         )
     with atomic_write(path) as stream:
-        stream.write(content)
+        stream.write(_without_bytes(content))
+
+
+def _without_bytes(text: str) -> str:
+    """The text with ? for what is not UTF-8 in the names of files."""
+    return text.encode("utf-8", "replace").decode()

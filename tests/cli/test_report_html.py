@@ -124,6 +124,15 @@ def test_a_pipe_is_read_once(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert check(Path("a.html").read_text(encoding="utf-8")).ids().count("gaming") == 1
 
 
+def test_a_file_whose_name_is_not_utf_8(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"MLE\xff.txt")
+    shutil.copy("exp/systems/MLE.txt", name)
+    command = ["report", "--ref", "exp/ref.txt", "--sys", f"X={name}", "--only", "results", *FEW]
+    assert main([*command, "--html", "a.html", "--out", "a.tsv"]) == 0
+    assert "MLE?.txt" in Path("a.html").read_text(encoding="utf-8")
+    assert "MLE?.txt" in Path("a.tsv").read_text(encoding="utf-8")
+
+
 def test_every_file_is_on_the_page_with_its_digest(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,10 @@
 """MBR decoding: by hand, and against the double loop of its definition."""
 
+import io
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +260,17 @@ def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) 
     source.write_text("eins\n", encoding="utf-8")
     assert run(lists, "--utility", "bleu", "--src", source) == 2
     assert "has a list of sentence 1, but there are 1 sources" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("locale", ["latin-1", "ascii"])
+def test_standard_output_is_utf_8_in_every_locale(
+    locale: str, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists.write_text('{"id": 0, "hyps": ["один café", "два"]}\n', encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=locale))
+    assert run(lists, "--utility", "chrf") == 0
+    assert written.getvalue().decode() == "один café\n"
 
 
 def test_outputs_that_cannot_be_written_are_known_before_the_work(
