@@ -57,7 +57,7 @@ def test_training_validation_score_report_and_oracle_agree(
     assert main(["score", "-r", files[0], "-i", files[1], *encoder]) == 0
     scored = {e["name"]: e for e in json.loads(capsys.readouterr().out)}
     command = ["report", "--ref", files[0], "--sys", f"X={files[1]}", "--only", "results"]
-    assert main([*command, "--resamples", "20", *encoder]) == 0
+    assert main([*command, "--resamples", "40", *encoder]) == 0
     report = json.loads(capsys.readouterr().out)["results"]
     expected = Oracle(encoder_folder).corpus(hyps, refs)
     for name, value in expected.items():

@@ -13,7 +13,7 @@ enc, ref, hyp = sys.argv[1:4]
 for command in [
     ["score", "-r", ref, "-i", hyp, "--encoder", enc, "-sl"],
     ["report", "--ref", ref, "--sys", f"A={hyp}", "--sys", f"B={ref}", "--encoder", enc,
-     "--resamples", "20", "--html", "page.html"],
+     "--resamples", "40", "--html", "page.html"],
     ["human-eval", "sheet", "--ref", ref, "--sys", f"A={hyp}", "--sys", f"B={ref}",
      "--sentences", "3", "--min-tokens", "1", "--out", "sheets", "--key", "key.json"],
     ["filter-pairs", "pairs.tsv", "--output", "kept.tsv", "--max-overlap", "1"],

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from simile_plugin.files import read_bytes, split_lines
+from simile_plugin.files import InputError, read_bytes, split_lines
 
 Read = Callable[[str, str], list[str]]  # path, flag -> lines; files.read_lines is one
 Sentences = Sequence[Sequence[str]]
@@ -33,8 +33,14 @@ class Texts:
         return self._lines[path]
 
     def log_lines(self, path: str, flag: str) -> list[str]:
-        """Lines of a log, whatever bytes a killed run left in it; only unreadable files raise."""
-        return self.bytes(path, flag).decode("utf-8", "replace").splitlines()
+        """Lines of a log, whatever bytes a killed run left between its validations."""
+        try:
+            return self.lines(path, flag)
+        except InputError:
+            lines = self.bytes(path, flag).decode("utf-8", "replace").splitlines()
+            if any("valid" in line for line in lines):
+                return lines
+            raise
 
     def digest(self, path: str) -> tuple[str, int]:
         """First digits of the SHA-256 of its content, and how many lines it has."""
