@@ -260,8 +260,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         type=float,
         metavar="STD",
         help="standard deviation of the initial embeddings; of averages only lr / init-std counts, "
-        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.3 for lstm "
-        "and blstm, 0.1 for gran, 0.05 for charagram)",
+        "for the loss sees only cosines (default 1, as torch's nn.Embedding; 0.1 for gran, 0.05 "
+        "for charagram)",
     )
     group.add_argument(
         "--init-embeddings",
