@@ -204,6 +204,7 @@ def train_watched(
         subsets = cfg.dataset.valid_subset.split(",")
         train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
     _running = watch_of(trainer)
+    _running.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
     try:
         found = original(cfg, trainer, task, epoch_itr)
     finally:

@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from simile_plugin.files import InputError
-from simile_plugin.risk import VALIDATIONS, GamingWatch, LengthControl
+from simile_plugin.risk import GamingWatch, LengthControl
 
 logger = logging.getLogger(__name__)
 
@@ -64,11 +64,7 @@ class RiskState(TrainerCallback, ExportableState):
         if state.global_step and saved:
             self.control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
-            if self.band and self.watch.outside >= VALIDATIONS:
-                raise InputError(
-                    f"this run was stopped after {state.global_step} updates: {self.watch.advice}; "
-                    "--risk-length-band 0 goes on"
-                )
+            self.watch.check_goes_on(self.band, InputError)
             for flag, before in saved["attributes"]["objective"].items():
                 if (now := self.objective.get(flag)) != before:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")

@@ -13,7 +13,7 @@ from simile_plugin.risk.distribution import (
     masked_std,
     standardised,
 )
-from simile_plugin.risk.gaming import VALIDATIONS, GamingWatch
+from simile_plugin.risk.gaming import GamingWatch
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
 from simile_plugin.risk.length_control import (
     LENGTH_SUMS,
@@ -51,7 +51,6 @@ __all__ = [
     "SENTENCE_MEANS",
     "TREE_MASK",
     "TREE_SHARE",
-    "VALIDATIONS",
     "FiniteRows",
     "GamingWatch",
     "LengthControl",

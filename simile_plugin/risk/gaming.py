@@ -48,6 +48,11 @@ class GamingWatch:
         """Go on from :meth:`state`."""
         self.first, self.outside = state["first"], int(state["outside"])
 
+    def check_goes_on(self, band: float, error: type[Exception]) -> None:
+        """Raise `error` for a run, started again, that was stopped because its reward was gamed."""
+        if band and self.outside >= VALIDATIONS:
+            raise error(f"this run was stopped: {self.advice}; --risk-length-band 0 goes on")
+
     def see(
         self, cost: float, length_ratio: float, bleu: float, repetition: float, band: float
     ) -> None:

@@ -115,7 +115,8 @@ def test_skips_in_a_row() -> None:
 
 
 def new_trainer() -> Any:
-    trainer = SimpleNamespace(get_num_updates=lambda: 7)
+    criterion = SimpleNamespace(length_band=1.5)
+    trainer = SimpleNamespace(get_num_updates=lambda: 7, get_criterion=lambda: criterion)
     watching.begin(lambda trainer: None, trainer)
     return trainer
 
@@ -141,6 +142,15 @@ def test_a_run_that_was_stopped_stops_no_later_one() -> None:
         run_epoch(new_trainer(), stop="cost fell")
     assert run_epoch(new_trainer()) is False
     assert watching.stop_if_told(lambda *_: False, None, 1.0) is False  # no run at all
+
+
+def test_a_run_that_was_stopped_is_not_gone_on_with() -> None:
+    trainer = new_trainer()
+    trainer.simile_watch.restore(seen((0.5, 1.0), (0.4, 1.6), (0.3, 1.7)).state())
+    with pytest.raises(watching.Diverged, match="this run was stopped: the reward is being gamed"):
+        run_epoch(trainer)
+    trainer.get_criterion().length_band = 0
+    assert run_epoch(trainer) is False
 
 
 def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:

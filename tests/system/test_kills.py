@@ -383,6 +383,8 @@ def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Training
     state = torch.load(trainings.folder / "gamed" / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 4
     assert state["extra_state"][checkpoints.RECORD]["outside"] == 2
+    status, log = short(trainings, "gamed", more)
+    assert status == 1 and "this run was stopped: the reward is" in errors(trainings, log)[-1]
     status, log = short(trainings, "not-gamed", f"{more} --risk-length-band 0", setup=setup[:-1])
     assert "training stopped" not in read(trainings, log)
 
