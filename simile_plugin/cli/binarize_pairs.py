@@ -14,7 +14,7 @@ import argparse
 
 from simile_plugin.cli._pair_files import add_columns, add_format, columns_of
 from simile_plugin.cli._preprocessing import add_preprocessing, preprocessing_of
-from simile_plugin.files import InputError, refuse_overwriting_input
+from simile_plugin.files import InputError, refuse_overwriting_input, refuse_unasked_overwrite
 
 HELP = "segment TSV pairs once, into a folder that training maps into memory"
 
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant, or a folder that is not to be replaced."""
     from simile_plugin.encoder import MIX, TOKENS
-    from simile_plugin.encoder_training import is_binarized
+    from simile_plugin.encoder_training import MANIFEST
 
     parts = args.tokens.split(MIX)
     if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
@@ -147,7 +147,4 @@ def _check(args: argparse.Namespace) -> None:
     if args.sample_sentences < 1:
         raise InputError(f"--sample-sentences: got {args.sample_sentences}, expected 1 or more")
     refuse_overwriting_input(args.output, args.pairs)
-    if is_binarized(args.output) and not args.overwrite:
-        raise InputError(
-            f"--output: {args.output} holds binarized pairs; name another folder or add --overwrite"
-        )
+    refuse_unasked_overwrite(args.output, MANIFEST, "binarized pairs", args.overwrite)

@@ -77,16 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as InputError or OSError."""
     from simile_plugin.encoder import MODULES, WEIGHTS, export_encoder, save_encoder, types_of
-    from simile_plugin.files import check_replaceable, refuse_overwriting_input
+    from simile_plugin.files import refuse_overwriting_input, refuse_unasked_overwrite
 
     inputs = [args.source] + ([] if args.sentencepiece is None else [args.sentencepiece])
     refuse_overwriting_input(args.output, inputs)
     marker = WEIGHTS if args.to == "simile" else MODULES
-    check_replaceable(args.output, marker)
-    if Path(args.output, marker).exists() and not args.overwrite:
-        raise InputError(
-            f"--output: {args.output} holds an encoder; name another folder or add --overwrite"
-        )
+    refuse_unasked_overwrite(args.output, marker, "an encoder", args.overwrite)
     encoder = _read(args)
     if args.to == "simile":
         save_encoder(args.output, encoder)

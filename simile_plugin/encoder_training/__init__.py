@@ -6,12 +6,12 @@ What needs torch is imported when it is first asked for: the workers that segmen
 from typing import TYPE_CHECKING
 
 from simile_plugin.encoder_training.binarized import (
+    MANIFEST,
     BinarizeOptions,
     FolderWriter,
     are_binarized,
     binarize_pairs,
     binarized_segmenter,
-    is_binarized,
     open_binarized,
     read_manifest,
 )
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DENSE_STEPS",
+    "MANIFEST",
     "PPDB",
     "BadLines",
     "BinarizeOptions",
@@ -62,7 +63,6 @@ __all__ = [
     "binarized_segmenter",
     "choose_workers",
     "filter_pairs",
-    "is_binarized",
     "keep_freed_memory",
     "open_binarized",
     "read_exclusions",

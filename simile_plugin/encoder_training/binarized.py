@@ -300,14 +300,9 @@ def _hashed_sentences(block: Block, columns: Columns, bad: BadLines) -> Iterator
                     yield sentence_hash(sentence), sentence
 
 
-def is_binarized(path: str | Path) -> bool:
-    """Whether ``path`` is a folder with a manifest, to be opened with open_binarized."""
-    return (Path(path) / MANIFEST).is_file()
-
-
 def are_binarized(paths: Sequence[str]) -> bool:
-    """Whether the pairs to train on are one such folder, not files."""
-    return len(paths) == 1 and is_binarized(paths[0])
+    """Whether the pairs to train on are one folder made by binarize_pairs, not files."""
+    return len(paths) == 1 and (Path(paths[0]) / MANIFEST).is_file()
 
 
 def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:

@@ -49,9 +49,9 @@ from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns
 from simile_plugin.evaluation import read_sts
 from simile_plugin.files import (
     InputError,
-    check_replaceable,
     refuse_overwriting_input,
     refuse_twice,
+    refuse_unasked_overwrite,
 )
 
 TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
@@ -185,11 +185,7 @@ def processes(device: str) -> Iterator[tuple[int, torch.device]]:
 def _check_output(options: RunOptions) -> None:
     initial = () if options.initial is None else (options.initial,)
     refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts, *initial))
-    check_replaceable(options.output, WEIGHTS)
-    if Path(options.output, WEIGHTS).exists() and not options.overwrite:
-        raise InputError(
-            f"--output: {options.output} holds an encoder; name another folder or add --overwrite"
-        )
+    refuse_unasked_overwrite(options.output, WEIGHTS, "an encoder", options.overwrite)
     if options.tensorboard is not None:
         board = Path(os.path.realpath(options.tensorboard))
         for folder in (options.output, f"{Path(options.output)}.training"):

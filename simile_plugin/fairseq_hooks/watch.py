@@ -203,13 +203,14 @@ def train_watched(
     if is_risk(cfg) and not cfg.dataset.disable_validation and trainer.get_num_updates() == 0:
         subsets = cfg.dataset.valid_subset.split(",")
         train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
-    _running = watch_of(trainer)
-    _running.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
+    watch = watch_of(trainer)
+    watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
+    _running = watch
     try:
         found = original(cfg, trainer, task, epoch_itr)
     finally:
         _running = None
-    if stop := watch_of(trainer).stop:
+    if stop := watch.stop:
         if torch.distributed.is_initialized():
             torch.distributed.barrier()  # the first rank may still be writing the checkpoint
         raise Diverged(f"training stopped: {stop}")

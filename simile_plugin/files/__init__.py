@@ -20,6 +20,7 @@ from simile_plugin.files.whole import (
     atomic_write,
     check_replaceable,
     refuse_overwriting_input,
+    refuse_unasked_overwrite,
 )
 
 __all__ = [
@@ -38,5 +39,6 @@ __all__ = [
     "read_rows",
     "refuse_overwriting_input",
     "refuse_twice",
+    "refuse_unasked_overwrite",
     "split_lines",
 ]

@@ -96,6 +96,18 @@ def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
         )
 
 
+def refuse_unasked_overwrite(
+    path: str | os.PathLike[str], marker: str, what: str, asked: bool
+) -> None:
+    """Raise InputError for a folder that may be replaced, but only where --overwrite asks for it.
+
+    what: a folder with the file `marker` holds, for the message. See `check_replaceable`.
+    """
+    check_replaceable(path, marker)
+    if not asked and Path(path, marker).exists():
+        raise InputError(f"--output: {path} holds {what}; name another folder or add --overwrite")
+
+
 def refuse_overwriting_input(
     output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]], flag: str = "--output"
 ) -> None:

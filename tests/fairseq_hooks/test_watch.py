@@ -149,6 +149,7 @@ def test_a_run_that_was_stopped_is_not_gone_on_with() -> None:
     trainer.simile_watch.restore(seen((0.5, 1.0), (0.4, 1.6), (0.3, 1.7)).state())
     with pytest.raises(watching.Diverged, match="this run was stopped: the reward is being gamed"):
         run_epoch(trainer)
+    assert watching._running is None
     trainer.get_criterion().length_band = 0
     assert run_epoch(trainer) is False
 
