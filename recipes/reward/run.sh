@@ -35,7 +35,7 @@ done
 
 fit() { # ENCODER-CONFIG
     simile fit-reward --judgements "$SIMILE_DATA"/judgements/wmt15.*-en.tsv --encoder "$ENCODER" \
-        --text "${texts[@]}" --output "$OUTPUT/reward" >"$OUTPUT/wmt15.txt"
+        --text "${texts[@]}" --output "$OUTPUT/reward" --overwrite >"$OUTPUT/wmt15.txt"
 }
 
 evaluate() {

@@ -75,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", required=True, type=file_name, metavar="DIR", help="folder of the reward"
     )
     parser.add_argument(
+        "--overwrite", action="store_true", help="replace the reward that is in --output"
+    )
+    parser.add_argument(
         "--seed",
         type=SEED,
         default=12345,
@@ -102,12 +105,12 @@ def run(args: argparse.Namespace) -> int:
         read_judgements,
         steps,
     )
-    from simile_plugin.files import Progress, check_replaceable, read_lines
+    from simile_plugin.files import Progress, read_lines, refuse_unasked_overwrite
     from simile_plugin.reward import REWARD, save_learned
 
     inputs = [args.encoder, *args.judgements, *args.text]
     check_outputs({"--output": args.output}, inputs, folders=True)
-    check_replaceable(args.output, REWARD)
+    refuse_unasked_overwrite(args.output, REWARD, "a reward", args.overwrite)
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]
     check_fit(files, texts)

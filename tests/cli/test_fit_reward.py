@@ -60,7 +60,8 @@ def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folde
     printed = run(capsys, *fit())
     assert "LEARNED" in printed and "chrF++" in printed and "common_missing" in printed
     folder = tmp_path / "reward"
-    found = json.loads(run(capsys, *fit(), "--json"))
+    assert "--output: " in (error := fails(capsys, *fit())) and "add --overwrite" in error
+    found = json.loads(run(capsys, *fit(), "--json", "--overwrite"))
     assert found["signature"] in printed and found["weights"]["short"] > 0
     assert found["figures"]["mean"]["spearman"]["LEARNED"]["value"] > 50
     # the same folder, in scores of sentences, of a corpus, and beside others on judgements
