@@ -211,6 +211,8 @@ def load_with_record(
         if NOT_LOADED not in str(error):
             raise
         raise InputError(f"{named(trainer, filename)}: {misfit(error, filename)}") from error
+    if filename == trainer.cfg.checkpoint.finetune_from_model:
+        trainer._previous_training_time = 0  # --stop-time-hours would count that of the other run
     objective = watch.objective_of(trainer)
     if objective is None:
         return extra_state

@@ -109,6 +109,19 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
     assert len(re.findall(r"^D-\d+\t", translated.stdout, re.MULTILINE)) == 16
 
 
+def test_fine_tuning_counts_its_own_hours(world, tmp_path):
+    allow_fairseq_checkpoints()
+    state = torch.load(world / "mle/checkpoint_last.pt")
+    state["extra_state"]["previous_training_time"] = 2 * 3600.0  # as if the MLE took two hours
+    torch.save(state, tmp_path / "mle.pt")
+    done = train(
+        world / "bin", tmp_path / "run", *risk_flags(world), "--max-update", 2,
+        "--finetune-from-model", tmp_path / "mle.pt", "--stop-time-hours", 1,
+        "--disable-validation",
+    )  # fmt: skip
+    assert [int(line["num_updates"]) for line in logged(done, "train_inner")] == [1, 2]
+
+
 @pytest.fixture(scope="module")
 def one_process(world, tmp_path_factory):
     """Three batches in two updates, the second of one batch only; no dropout."""
