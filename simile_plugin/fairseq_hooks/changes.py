@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch.backends import cuda
+
 from simile_plugin.fairseq_hooks import checkpoints, errors, literals, preflight, ranks, watch
-from simile_plugin.fairseq_hooks.patching import replace, train_modules, undo, wrap
+from simile_plugin.fairseq_hooks.patching import replace, to_undo, train_modules, undo, wrap
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
 
 _installed = False
@@ -30,6 +33,7 @@ def install() -> None:
         if name.startswith("fairseq."):
             replace(module, "eval", literals.evaluate)  # found before the built-in one
     let_mbart_find_its_settings()
+    attend_without_plans()
     for owner, name, around in wraps():
         wrap(owner, name, around)
 
@@ -89,6 +93,16 @@ def let_mbart_find_its_settings() -> None:
     from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
     replace(TranslationFromPretrainedBARTTask, "args", property(lambda task: task.cfg))
+
+
+def attend_without_plans() -> None:
+    """Keep cuDNN out of attention in half precision, where torch prefers it on an H100 or H200.
+
+    It prepares every shape that is new to it, for tens of milliseconds, and keeps that for good; in
+    training each batch has shapes of its own, and in a search each step.
+    """
+    to_undo(functools.partial(cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled()))
+    cuda.enable_cudnn_sdp(False)
 
 
 def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

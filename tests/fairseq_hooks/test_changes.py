@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+from torch.backends import cuda
 
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_hooks import changes
@@ -35,11 +36,12 @@ def test_installed_once_and_taken_back(clean, monkeypatch):
     assert changed(once, state()) == []
     found = changed(before, once)
     assert {"hook", "environment", "safe"} < set(found) and "at exit" not in found
+    assert not cuda.cudnn_sdp_enabled()
     for owner, name, _ in changes.wraps():
         assert getattr(owner, name).__wrapped__, name
     fairseq_hooks.uninstall()
     assert changed(before, state()) == []
-    assert os.environ[UNSAFE_VARIABLE] == "1"
+    assert os.environ[UNSAFE_VARIABLE] == "1" and cuda.cudnn_sdp_enabled()
 
 
 def test_importing_the_criterion_changes_nothing():
