@@ -164,6 +164,8 @@ _make_venv() {
     mkdir -p "$VENV"
     echo "$VENV" >"$VENV/.simile-venv"
     : >"$VENV/.simile-installing"
+    # Without ensurepip (Debian has it in a package of its own) ours uses the pip that it inherits.
+    "$python" -c 'import ensurepip' 2>/dev/null || options+=(--without-pip)
     "$python" -m venv "${options[@]}" "$VENV" || die "$python -m venv failed, see above"
     [ "${SIMILE_TORCH:-}" != keep ] || _inherit "$python"
     rm "$VENV/.simile-installing"
@@ -194,13 +196,19 @@ if sys.version_info < (3, 11):
     print("old", version)
     sys.exit()
 try:
-    import ensurepip, venv
+    import venv
+    try:
+        import ensurepip
+    except ImportError:
+        if sys.argv[2] != "keep":
+            raise
+        import pip
 except ImportError:
     print("venv", version)
     sys.exit()
 header = os.path.join(sysconfig.get_path("include"), "Python.h")
 print("ok" if os.path.exists(header) or sys.argv[1] == "1" else "headers", version)
-' "$built" 2>/dev/null) || continue
+' "$built" "${SIMILE_TORCH:-}" 2>/dev/null) || continue
         case $found in
         ok*)
             python=$(command -v "$candidate")

@@ -187,6 +187,19 @@ def test_packages_of_a_virtual_environment_are_inherited(tmp_path: Path) -> None
     assert done.stdout == "imported\n", done.stderr
 
 
+def test_kept_packages_may_bring_pip_along(tmp_path: Path) -> None:
+    """As on a GPU server whose Python lacks ensurepip."""
+    for name, content in (("ensurepip", "raise ImportError"), ("pip", "")):
+        (tmp_path / "lib" / name).mkdir(parents=True)
+        (tmp_path / "lib" / name / "__init__.py").write_text(content)
+    (tmp_path / "lib" / "pip" / "__main__.py").write_text("print('theirs')")
+    lacking = {"PYTHONPATH": str(tmp_path / "lib"), "SIMILE_PYTHON": sys.executable}
+    script = 'VENV=$PWD/v; _make_venv; "$VENV/bin/python" -m pip'
+    assert "has no venv; apt-get" in bash(script, tmp_path, **lacking).stderr
+    done = bash(script, tmp_path, **lacking, SIMILE_TORCH="keep")
+    assert done.stdout.splitlines()[-1] == "theirs", done.stderr
+
+
 def test_no_python(tmp_path: Path) -> None:
     variables = {"SIMILE_VENV": str(tmp_path / "v"), "SIMILE_PYTHON": "/nowhere/python"}
     done = bash("setup_venv", tmp_path, **variables)
