@@ -57,16 +57,15 @@ def make(folder: str, count: int, vocabulary: int = 30_000) -> None:
     rng = np.random.default_rng(0)
     chance = 1 / (np.arange(vocabulary) + 3.0)
     words = np.array([word(number) for number in range(vocabulary)])
+    ends = rng.integers(5, 22, count).cumsum()
+    # All at once: a draw by itself would sum up the chances again.
+    left, other = rng.choice(vocabulary, (2, ends[-1]), p=chance / chance.sum())
+    right = np.where(rng.random(len(left)) < 0.5, left, other)
     source = Path(folder).with_suffix(".tsv")
     with open(source, "w", encoding="utf-8") as stream:
-        for _ in range(count):
-            left = rng.choice(vocabulary, rng.integers(5, 22), p=chance / chance.sum())
-            right = np.where(
-                rng.random(len(left)) < 0.5,
-                left,
-                rng.choice(vocabulary, len(left), p=chance / chance.sum()),
-            )
-            stream.write(f"{' '.join(words[left])}\t{' '.join(words[right])}\n")
+        sides = (np.split(words[side], ends[:-1]) for side in (left, right))
+        for one, two in zip(*sides, strict=True):
+            stream.write(f"{' '.join(one)}\t{' '.join(two)}\n")
     options = BinarizeOptions((str(source),), folder, Preprocessing(), vocab_size=vocabulary)
     binarize_pairs(options, BadLines())
     source.unlink()
