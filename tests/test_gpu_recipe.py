@@ -4,11 +4,16 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+from torch.autograd import DeviceType
 
-from recipes.benchmarks.update import covered
-from recipes.gpu.cells import run_cells
+from recipes.benchmarks.update import covered, device_spans
+from recipes.gpu import measure
+from recipes.gpu.cells import Cell, run_cells
 from recipes.gpu.page import facts, write_page
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +51,55 @@ def test_a_part_stops_at_its_budget(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_cells(path, {"one": dict, "two": dict}, budget=-1) == "stopped"
     assert "part: -1 s are over, before one; run again" in capsys.readouterr().out
     assert not path.exists()
+
+
+def test_a_cell_of_known_length_begins_where_it_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, path = [0.0], tmp_path / "job.json"
+    monkeypatch.setattr("recipes.gpu.cells.time.monotonic", lambda: clock[0])
+
+    def training(seconds: float) -> Cell:
+        return lambda: {"ended": clock.append(clock.pop() + seconds) or clock[0]}
+
+    took = {"MLE": 390.0, "BLEU": 150.0, "HALF": 150.0, "SIMILE": 150.0}
+    cells = {name: training(seconds) for name, seconds in took.items()}
+    assert run_cells(path, cells, 720, took) == "stopped"
+    assert list(json.loads(path.read_text())) == ["MLE", "BLEU", "HALF"]
+    assert run_cells(path, cells, 720, took) == "done"
+    # the first one of a run begins in any case, or a small budget would never end
+    path.unlink()
+    assert run_cells(path, cells, 100, took) == "stopped"
+    assert list(json.loads(path.read_text())) == ["MLE"]
+
+
+def test_the_limit_of_memory_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # torch refuses a device "cuda" without a number here, and only here
+    limits: list[Any] = []
+    devices: list[torch.device] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setitem(measure.PARTS, "memory", lambda parts: devices.append(parts.device) or {})
+    assert measure.main(["memory", "--work", str(tmp_path)]) == 0
+    monkeypatch.setattr("torch.cuda.memory._lazy_init", lambda: None)
+    monkeypatch.setattr(
+        "torch._C._cuda_setMemoryFraction", lambda *limit: limits.append(limit), raising=False
+    )
+    monkeypatch.setattr("torch.cuda.memory_reserved", lambda device: 2e9)
+    card = SimpleNamespace(total_memory=144e9)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: card)
+    with measure.little_memory(None, devices[0], 8):
+        assert limits == [(18 / 144, 0)]
+    assert limits[1:] == [(1.0, 0)]
+
+
+def test_what_a_device_did() -> None:
+    def event(kind: DeviceType, start: float, end: float, region: bool = False) -> Any:
+        span = SimpleNamespace(start=start, end=end)
+        return SimpleNamespace(device_type=kind, time_range=span, is_user_annotation=region)
+
+    there, here = DeviceType.CUDA, DeviceType.CPU
+    events = [event(here, 0, 9), event(there, 1, 2), event(there, 1, 8, True), event(there, 7, 8)]
+    assert device_spans(events) == [(1, 2), (7, 8)]
 
 
 def test_time_that_intervals_cover() -> None:

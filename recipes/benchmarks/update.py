@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,8 @@ class Bench:
             simile_encoder=args.encoder, risk_candidates=args.candidates, **flags
         )
         self.criterion = plugin.SimileRiskCriterion(self.config, task)
-        # A step so small that all sides see the same model.
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-9)
+        # A step so small that all sides see the same model; eps must not vanish in fp16.
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-9, eps=1e-3)
 
     def update(self, side: str, sample: dict[str, Any]) -> dict[str, float]:
         """One update; seconds by phase."""
@@ -293,8 +293,8 @@ def measure(bench: Bench, samples: list[dict[str, Any]], memory: bool) -> dict[s
     runs: dict[str, list[dict[str, float]]] = {}
     for side in SIDES:
         with suppress(torch.OutOfMemoryError):
+            bench.update(side, samples[0])  # warm up; what stays in memory is made here
             peaks[side] = bench.peak(side, samples[-1]) if memory else math.nan
-            bench.update(side, samples[0])  # warm up
             runs[side] = []
         bench.optimizer.zero_grad()
     for sample in samples:
@@ -319,6 +319,16 @@ def covered(spans: list[tuple[float, float]]) -> float:
     return total
 
 
+def device_spans(events: Iterable[Any]) -> list[tuple[float, float]]:
+    """Begin and end of all that a profiled GPU did, in microseconds.
+
+    Among its events are the annotated regions too (the optimiser's step), gaps included.
+    """
+    there = torch.autograd.DeviceType.CUDA
+    mine = [e for e in events if e.device_type == there and not e.is_user_annotation]
+    return [(e.time_range.start, e.time_range.end) for e in mine]
+
+
 def busy_seconds(bench: Bench, sample: dict[str, Any]) -> float:
     """Seconds of an update of ours in which a GPU has something to do; 0 without one."""
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -326,9 +336,7 @@ def busy_seconds(bench: Bench, sample: dict[str, Any]) -> float:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     with torch.profiler.profile(activities=activities) as profile:
         bench.update("ours", sample)
-    there = torch.autograd.DeviceType.CUDA
-    spans = [e.time_range for e in profile.events() or [] if e.device_type == there]
-    return covered([(span.start, span.end) for span in spans]) / 1e6
+    return covered(device_spans(profile.events() or [])) / 1e6
 
 
 def table(result: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,33 @@ def load(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def run_cells(path: Path, cells: dict[str, Cell], budget: float) -> str:
+def run_cells(
+    path: Path, cells: dict[str, Cell], budget: float, known: Mapping[str, float] | None = None
+) -> str:
     """Run the cells that have no result yet, and write each result as it comes.
 
     Args:
         path: JSON of the part; a cell that failed before is run again.
-        budget: seconds; no cell begins that would end later if it took as long as the longest one.
+        budget: seconds; but for the first one, no cell begins that would end later if it took as
+            long as the longest one, or as ``known`` says.
+        known: seconds that cells are known to take.
 
     Returns:
         "done"; "failed", if a cell was, whose error and traceback are kept and shown; or "stopped".
     """
-    begin, longest, done = time.monotonic(), 0.0, load(path)
+    begin, longest, done, known = time.monotonic(), 0.0, load(path), known or {}
+    ran = False
     for name, cell in cells.items():
         if name in done and "error" not in done[name]:
             continue
         start = time.monotonic()
-        if start - begin + longest > budget:
+        if start - begin + (known.get(name, longest) if ran else 0.0) > budget:
             print(
                 f"{path.stem}: {budget:g} s are over, before {name}; run again to go on from there"
             )
             return "stopped"
         print(f"{path.stem}: {name}", flush=True)
+        ran = True
         try:
             result = cell()
         except InputError:

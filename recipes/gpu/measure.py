@@ -30,6 +30,7 @@ from recipes.gpu.commands import ROOT, fairseq, output_of, progress, write_bitex
 from recipes.gpu.page import write_page
 from simile_plugin.files import InputError
 
+SECONDS_AROUND_TRAINING = 60  # loading, validations, saving, translating
 PAPER_PAIRS, PAPER_EPOCHS = 16_770_000, 10  # recipes/encoder/beyond-bleu.flags
 NEWS = ("news-test2008", "newssyscomb2009", *(f"newstest20{year:02}" for year in range(9, 15)))
 TRAIN = (
@@ -114,7 +115,7 @@ MINI = Scale(
     encoder="--vocab-size 150 --dim 16 --steps 20 --batch-size 8 --megabatch 2",
     pairs=400,
     seconds=0.2,
-    updates=(("small", "fp32", 4, 2), ("small", "bf16", 4, 2)),
+    updates=tuple(("small", precision, 4, 2) for precision in ("fp32", "bf16", "fp16")),
     repeats=1,
     candidate_tokens=4,
     tests={"updates on a made-up device": ("tests/other_device/cases.py", "-k", "made_up")},
@@ -238,8 +239,10 @@ class Parts:
         found = update.measure(bench, samples, memory=True)
         if found["ours"] is None:
             return {"sides": found}
+        assert all(bool(p.isfinite().all()) for p in bench.model.parameters())
         total = found["ours"]["total"]
         tokens = sum(int(sample["ntokens"]) for sample in samples) / len(samples)
+        last = sum(bench.update("ours", samples[-1]).values())
         busy = update.busy_seconds(bench, samples[-1])
         del bench
         free_memory()
@@ -248,7 +251,7 @@ class Parts:
             "sentences/s": size / total,
             "reference tokens/s": tokens / total,
             "text and reward": (found["ours"]["text"] + found["ours"]["reward"]) / total,
-            "GPU idle": 1 - busy / total if self.device.type == "cuda" else None,
+            "GPU idle": 1 - busy / last if busy else None,
         }
 
     def encoder_training(self) -> dict[str, Cell]:
@@ -271,6 +274,7 @@ class Parts:
     def _embed(self) -> dict[str, Any]:
         from simile_plugin.encoder import load_encoder
 
+        free_memory()  # or the peak would be the training's
         encoder = load_encoder(str(self.encoder), self.device)
         text = (self.work / "raw" / "train.en").read_text("utf-8").split("\n")[:-1]
         encoder.embed_text(text[:100])
@@ -292,6 +296,14 @@ class Parts:
             **{name.upper(): partial(self._risk, name) for name in rewards},
             "scores": partial(self._scores, ["mle", *rewards]),
         }
+
+    def seconds(self) -> dict[str, float]:
+        """What the job's cells take: the training's limit, and what is done around it."""
+        rest = SECONDS_AROUND_TRAINING
+        risk = dict.fromkeys(
+            map(str.upper, self.scale.rewards), 3600 * self.scale.risk_hours + rest
+        )
+        return {"MLE": 3600 * self.scale.mle_hours + rest, **risk, "scores": rest}
 
     def _training(self, name: str, flags: str) -> list[str]:
         common = (
@@ -501,11 +513,11 @@ def main(argv: list[str] | None = None) -> int:
     if not args.rehearse and args.parts != ["page"] and not torch.cuda.is_available():
         raise InputError("no CUDA GPU here; --rehearse runs everything in miniature on the CPU")
     args.work.mkdir(parents=True, exist_ok=True)
-    device = torch.device("cpu" if args.rehearse else "cuda")
+    device = torch.device("cpu" if args.rehearse else "cuda:0")  # torch's limit asks for a number
     parts = Parts(args.work.resolve(), MINI if args.rehearse else FULL, device)
     budget = math.inf if args.rehearse else args.budget
     ends = {
-        run_cells(args.work / f"{part}.json", PARTS[part](parts), budget)
+        run_cells(args.work / f"{part}.json", PARTS[part](parts), budget, parts.seconds())
         for part in args.parts
         if part != "page"
     }
