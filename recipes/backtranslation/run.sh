@@ -114,10 +114,16 @@ filter_all() {
     simile filter-pairs "$all" "${again[@]}" --min-score -1 --deciles --json --output "$all.scored" \
         >"$WORK/folds.json"
     rm "$all.scored"
-    # The lowest paraphrase score of the TOP best folds.
+    # The lowest paraphrase score of the TOP best folds. Equal scores stay together: where they fill
+    # several folds, their middle says which.
     lowest=$(python -c 'import json, sys
 folds = json.load(open(sys.argv[1]))["deciles"]["score"]
-print(folds[-min(int(sys.argv[2]), len(folds))]["low"])' "$WORK/folds.json" "$TOP")
+wanted, above = int(sys.argv[2]) / 10 * sum(fold["pairs"] for fold in folds), 0
+for fold in reversed(folds):
+    if above and above + fold["pairs"] / 2 > wanted:
+        break
+    lowest, above = fold["low"], above + fold["pairs"]
+print(lowest)' "$WORK/folds.json" "$TOP")
     say "The $TOP best of ten folds: a paraphrase score of $lowest and more"
     simile filter-pairs "$all" "${again[@]}" --min-score "$lowest" --output "$OUTPUT"
 }

@@ -13,7 +13,7 @@ class Decile:
     """A tenth of all pairs by one score, the lowest first.
 
     Attributes:
-        low, high: of the scores in it.
+        low, high: of the scores in it, exactly.
         pairs: how many there are; equal scores stay together, so that the tenths may differ.
         removed: pairs that each filter would remove, were it the only one.
     """
@@ -32,10 +32,17 @@ class Tally:
     """
 
     counts: dict[float, list[int]] = field(default_factory=dict)  # score -> pairs, removed by each
+    bounds: dict[float, tuple[float, float]] = field(default_factory=dict)  # -> before rounding
+
+    def _extend(self, rounded: float, low: float, high: float) -> None:
+        lowest, highest = self.bounds.get(rounded, (low, high))
+        self.bounds[rounded] = min(low, lowest), max(high, highest)
 
     def add(self, score: float, removed: Sequence[bool]) -> None:
         """One pair, and whether each filter would remove it."""
-        row = self.counts.setdefault(float(f"{score:.3g}"), [0] * (1 + len(removed)))
+        rounded = float(f"{score:.3g}")
+        self._extend(rounded, score, score)
+        row = self.counts.setdefault(rounded, [0] * (1 + len(removed)))
         row[0] += 1
         for place, gone in enumerate(removed, start=1):
             row[place] += gone
@@ -45,6 +52,7 @@ class Tally:
         for score, row in other.counts.items():
             own = self.counts.setdefault(score, [0] * len(row))
             own[:] = map(sum, zip(own, row, strict=True))
+            self._extend(score, *other.bounds[score])
 
     def deciles(self, filters: Sequence[str]) -> list[Decile]:
         """At most ten folds of equal size: a score is in that of the middle of its pairs."""
@@ -58,7 +66,8 @@ class Tally:
 
     def _decile(self, scores: Sequence[float], filters: Sequence[str]) -> Decile:
         pairs, *removed = map(sum, zip(*(self.counts[score] for score in scores), strict=True))
-        return Decile(scores[0], scores[-1], pairs, dict(zip(filters, removed, strict=True)))
+        low, high = self.bounds[scores[0]][0], self.bounds[scores[-1]][1]
+        return Decile(low, high, pairs, dict(zip(filters, removed, strict=True)))
 
 
 def merge_tallies(into: dict[str, Tally], tallies: Mapping[str, Tally]) -> None:

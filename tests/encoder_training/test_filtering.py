@@ -333,6 +333,10 @@ def test_tallies_of_blocks_are_those_of_all(scores: list[float], size: int) -> N
     assert sum(fold.pairs for fold in folds) == len(scores) and len(folds) <= 10
     assert sum(fold.removed["score"] for fold in folds) == sum(score < 0.5 for score in scores)
     assert all(one.high < other.low for one, other in itertools.pairwise(folds))
+    # As --min-score the bound of a fold keeps what is in it and above, whatever was rounded.
+    assert folds[0].low == min(scores) and folds[-1].high == max(scores)
+    above = itertools.accumulate(fold.pairs for fold in reversed(folds))
+    assert [sum(score >= fold.low for score in scores) for fold in reversed(folds)] == list(above)
 
 
 def test_deciles_need_a_filter_with_a_score() -> None:
