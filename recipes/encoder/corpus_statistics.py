@@ -2,10 +2,11 @@
 
 corpus_statistics.py --sentencepiece MODEL [--score-column 3 | --encoder DIR] NAME=PAIRS.tsv...
 
-Of each corpus (a TSV of pairs, plain, .gz or .zst): length in words, entropy of words and pieces in
-nats, paraphrase score, pairs; standard deviations are in parentheses. Length and entropy are of the
-first column of a random sample of 100,000 pairs, as in Wieting and Gimpel (2018, section 5). The
-paper's other two rows need Wikipedia (document frequencies) and a constituency parser.
+Of each corpus (a TSV of pairs, plain, .gz or .zst): length in words (each letter of a script
+without spaces is one), entropy of words and pieces in nats, paraphrase score, pairs; standard
+deviations are in parentheses. Length and entropy are of the first column of a random sample of
+100,000 pairs, as in Wieting and Gimpel (2018, section 5). The paper's other two rows need Wikipedia
+(document frequencies) and a constituency parser.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import sentencepiece
 
-from simile_plugin.encoder import Preprocessing, load_encoder
-from simile_plugin.encoder_training import TsvInput
+from simile_plugin.encoder import Preprocessing, load_encoder, split_words
+from simile_plugin.encoder_training import BadLines, TsvInput
 from simile_plugin.evaluation import similarities
 from simile_plugin.files import InputError, finite_number
 from simile_plugin.statistics import markdown_table
@@ -43,31 +45,43 @@ def entropy(tokens: Iterable[str]) -> float:
     """-sum p log p over the distinct tokens, in nats."""
     counts = Counter(tokens)
     total = counts.total()
-    return -math.fsum(n / total * math.log(n / total) for n in counts.values())
+    return math.fsum(n / total * math.log(total / n) for n in counts.values())
 
 
-def sample(path: str, size: int, score_column: int | None, seed: int) -> tuple[list[Pair], int]:
+def sample(
+    path: str, size: int, score_column: int | None, seed: int, bad: BadLines
+) -> tuple[list[Pair], int]:
     """A uniform sample of the pairs of a file, and how many there are (reservoir sampling).
 
+    `bad` collects the lines that filter-pairs skips too: not UTF-8, a side that is missing or
+    empty, no finite number in the score's column.
+
     Raises:
-        InputError: for a line without two columns or without a score in its column.
+        InputError: where no line is left.
     """
     generator, kept, count = random.Random(seed), list[Pair](), 0
     for block in TsvInput([path]).blocks():
-        for number, line in block.lines(lambda number, reason: None):
+        for number, line in block.lines(partial(bad.add, path)):
+            score: float | None = math.nan
+            reason = None
             cells = line.split("\t")
-            column = 1 if score_column is None else score_column - 1
-            score = finite_number(cells[column]) if score_column and column < len(cells) else None
-            if len(cells) < 2 or (score_column and score is None):
-                wanted = "two columns" if len(cells) < 2 else f"a score in column {score_column}"
-                raise InputError(f"{path}:{number}: {len(cells)} columns, expected {wanted}")
+            if len(cells) < 2:
+                reason = "no second column"
+            elif not all(map(str.strip, cells[:2])):
+                reason = "empty side"
+            elif score_column is not None:
+                cell = cells[score_column - 1] if score_column <= len(cells) else ""
+                score = finite_number(cell)
+                reason = None if score is not None else f"no score in column {score_column}"
+            if score is None or reason is not None:
+                bad.add(path, number, reason or "")
+                continue
             count += 1
             place = len(kept) if len(kept) < size else generator.randrange(count)
             if place < size:
-                pair = Pair(cells[0], cells[1], math.nan if score is None else score)
-                kept[place : place + 1] = [pair]
+                kept[place : place + 1] = [Pair(cells[0], cells[1], score)]
     if not kept:
-        raise InputError(f"{path}: no pairs in it")
+        raise InputError(f"{path}: no pairs in it" + (f"; {bad.summary()}" if bad.total else ""))
     return kept, count
 
 
@@ -80,8 +94,9 @@ def describe(
     pairs: Sequence[Pair], count: int, pieces: sentencepiece.SentencePieceProcessor
 ) -> dict[str, str]:
     """Row -> what stands in it, for one corpus."""
-    words = [PREPARED.apply(pair.left).split(" ") for pair in pairs]
-    segmented = (pieces.encode(" ".join(own), out_type=str) for own in words)
+    prepared = [PREPARED.apply(pair.left) for pair in pairs]
+    words = [split_words(sentence) for sentence in prepared]
+    segmented = (pieces.encode(sentence, out_type=str) for sentence in prepared)
     found = {
         "length, words": spread([len(own) for own in words]),
         "entropy of words": f"{entropy(word for own in words for word in own):.2f}",
@@ -116,11 +131,15 @@ def main() -> int:
             raise InputError(f"{where}: not a sentencepiece model") from error
         encoder = load_encoder(args.encoder) if args.encoder else None
         columns: dict[str, dict[str, str]] = {}
-        for name, _, path in (corpus.partition("=") for corpus in args.corpora):
-            if not name or not path or name in columns:
-                found = " ".join(args.corpora)
-                raise InputError(f"got {found}, expected NAME=PAIRS..., each name once")
-            pairs, count = sample(path, args.sample, args.score_column, args.seed)
+        named = [corpus.partition("=")[::2] for corpus in args.corpora]
+        if not all(map(all, named)) or len(dict(named)) < len(named):
+            found = " ".join(args.corpora)
+            raise InputError(f"got {found}, expected NAME=PAIRS..., each name once")
+        for name, path in named:
+            bad = BadLines()
+            pairs, count = sample(path, args.sample, args.score_column, args.seed, bad)
+            if bad.total:
+                print(f"warning: {bad.summary()}", file=sys.stderr)
             if encoder is not None:
                 lefts, rights = [p.left for p in pairs], [p.right for p in pairs]
                 sims = similarities(encoder, lefts, rights).tolist()
