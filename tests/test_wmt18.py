@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -241,14 +242,16 @@ def test_one_table_of_all_languages(tmp_path: Path) -> None:
         "| SIMILE | BLEU | 0.2 | 21.60 | 21.60 | +1.60 (p 0.001) | +0.60 (p 0.200) | 1.50 |" in text
     )
     assert "after one epoch" not in text
-    for measure in results.MEASURES:
-        for src in ("de", "tr"):
+    for src in ("de", "tr"):
+        for measure in results.MEASURES:
             folder = tmp_path / src / "results"
             (folder / f"first.{measure}.json").write_text(
                 (folder / f"test.{measure}.json").read_text()
             )
-    text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
-    assert text.index("after one epoch") < text.index("## Seeds")
+        text = results.render("A stand-in", {src: tmp_path / src for src in ("de", "tr")})
+        after_epoch = text[text.index("after one epoch") : text.index("## Seeds")]
+        assert "de-en BLEU" in after_epoch  # whether or not tr was translated then
+        assert ("tr-en BLEU" in after_epoch) == (src == "tr")
     with pytest.raises(ValueError, match="run the step report first"):
         results.render("T", {"ru": tmp_path / "ru"})
 
@@ -321,6 +324,13 @@ def test_word_f1_is_averaged_over_the_languages() -> None:
     assert frequency[1] == ["1", "+2.00", "-1.00", "+0.50", "+0.8", "+0.1", "+0.30"]
     assert pos[2] == ["NUM", "+1.00", "", "+1.00", "+2.2", "+1.3", "+1.48"]
     assert "de-en: by a tagger" in answer.notes
+    # Another pair of systems has another difference: no column, and no part of the mean.
+    data["tr"]["lexical"]["first_name"] = "MLE"
+    answer = page.lexical({**data, "ru": {}})
+    assert texts_of(answer)[0][1] == ["1", "+2.00", "+2.00", "+0.8", "+0.30"]
+    assert answer.notes[:2] == [
+        f"{src}-en: not here, it lacks BLEU or SIMILE" for src in ("tr", "ru")
+    ]
 
 
 def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
@@ -484,6 +494,25 @@ def test_wrong_steps_are_one_line(
     assert done.stderr.startswith("step.sh: error: ") and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
     assert not (tmp_path / "w").exists()
+
+
+def test_the_page_has_the_languages_that_were_run_before(tmp_path: Path) -> None:
+    own = tmp_path / "repository/recipes/wmt18"
+    own.mkdir(parents=True)
+    for path in (RECIPE / "run.sh", ROOT / "recipes/common.sh"):
+        shutil.copy(path, tmp_path / "repository" / path.relative_to(ROOT))
+    (own / "step.sh").write_text(
+        "#!/bin/sh\n"
+        f'case $1 in table) echo "$2" >>{tmp_path}/tables ;;\n'
+        'report) mkdir -p "$WORK/$ARCH/$2/results" && : >"$WORK/$ARCH/$2/results/test.flags" ;;\n'
+        "esac\n"
+    )
+    (own / "step.sh").chmod(0o755)
+    for src in ("tr", "de"):
+        variables = {"PATH": "/usr/bin:/bin", "WORK": str(tmp_path / "w"), "SIZES": ""}
+        command = ["bash", own / "run.sh", src, "--arch", "tiny"]
+        subprocess.run(command, check=True, env=variables, stdout=subprocess.DEVNULL)
+    assert (tmp_path / "tables").read_text() == "tr\nde tr\n"
 
 
 def test_steps_side_by_side_have_a_gpu_each(tmp_path: Path) -> None:

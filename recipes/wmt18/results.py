@@ -136,6 +136,15 @@ def score_groups(folders: dict[str, Path], split: str) -> tuple[list[str], list[
     return head, groups
 
 
+def after_one_epoch(folders: dict[str, Path]) -> dict[str, Path]:
+    """The languages whose validation set was translated after one epoch (AFTER_EPOCH)."""
+    return {
+        language: folder
+        for language, folder in folders.items()
+        if (folder / "results" / "first.bleu.json").exists()
+    }
+
+
 def score_table(folders: dict[str, Path], split: str) -> str:
     """The same in markdown."""
     head, groups = score_groups(folders, split)
@@ -168,10 +177,10 @@ def render(title: str, folders: dict[str, Path]) -> str:
     """The whole page."""
     results = read_results(next(iter(folders.values())), "test", "bleu")
     test, first = results["test"], list[str]()
-    if all((folder / "results" / "first.bleu.json").exists() for folder in folders.values()):
+    if after_epoch := after_one_epoch(folders):
         first = [
             "\n## Validation, after one epoch of risk training (7.5.2)\n",
-            score_table(folders, "first"),
+            score_table(after_epoch, "first"),
         ]
     parts = [
         f"# {title}\n",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The experiment of "Beyond BLEU" for one language, from nothing to its tables and figures: data, reward
 # encoder, MLE model, risk-trained models for every cost, gamma and seed, and for several sizes of
-# n-best lists, and WORK/ARCH/report.html.
+# n-best lists, and WORK/ARCH/report.html, which has the languages that were run before, too.
 # Run it again after an interruption: what is done is skipped, trainings resume.
 #
 #   recipes/wmt18/run.sh cs|de|ru|tr [--arch NAME]
@@ -65,4 +65,10 @@ for size in $SIZES; do
 done
 say "Report"
 "$step" report "$src" "$COSTS" "$GAMMAS" "$SEEDS"
-"$step" table "$src"
+# The page of the experiment has the languages that were run before, too.
+languages=()
+for language in cs de ru tr; do
+    [ ! -e "${WORK:-$ROOT/work/wmt18}/${ARCH:-fconv}/$language/results/test.flags" ] ||
+        languages+=("$language")
+done
+"$step" table "${languages[*]}"

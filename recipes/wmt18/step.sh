@@ -290,8 +290,15 @@ make_encoder() {
 }
 
 estimate() { # COSTS GAMMAS SEEDS
-    estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" \
-        $(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3") + 2 * $(wc -w <<<"${SIZES:-}")))
+    local runs own cost size
+    runs=$(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3")))
+    own=$(flags_of "$CONFIG/risk.flags" | sed -n '/^--risk-candidates$/{n;p}') # done by step risk
+    for cost in $1; do
+        for size in ${SIZES:-}; do
+            [ "$cost" = half ] || [ "$size" = "$own" ] || runs=$((runs + 1))
+        done
+    done
+    estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" "$runs"
 }
 
 # systems SPLIT GAMMA-OF-COST...: flags of simile report, a word a line, say bleu=0.3 as BLEU.
@@ -339,7 +346,9 @@ report() { # COSTS GAMMAS SEEDS
             fi
         done
     done
+    local compare='' # which words and examples are compared, whatever the order of COSTS
     if [[ " $1 " = *" bleu "* && " $1 " = *" simile "* ]]; then
+        compare=--compare=BLEU,SIMILE
         rating_sheets "${by_bleu[@]}"
     else
         say "No rating sheets: they compare MLE, bleu and simile"
@@ -349,13 +358,15 @@ report() { # COSTS GAMMAS SEEDS
         texts "test"
         systems "test" "${by_bleu[@]}"
         logs "${by_bleu[@]}"
-        printf '%s\n' --nbest-lists "$WORK/out/valid/mle.nbest" --compare-mt "$results/compare-mt"
+        printf '%s\n' --nbest-lists "$WORK/out/valid/mle.nbest" --compare-mt "$results/compare-mt" \
+            ${compare:+"$compare"}
         [ ! -d "$WORK/sizes" ] || printf '%s\n' --nbest-folder "$WORK/sizes"
         [ -z "${SPACY_MODEL:-}" ] || printf '%s\n' --spacy-model "$SPACY_MODEL"
         [ ${#answers[@]} = 0 ] ||
             printf '%s\n' --human "$WORK/human/key.json=$(IFS=, && echo "${answers[*]}")"
     } >"$results/test.flags"
-    { texts valid && systems valid "${by_bleu[@]}" && printf '%s\n' --only examples; } \
+    { texts valid && systems valid "${by_bleu[@]}" &&
+        printf '%s\n' --only examples ${compare:+"$compare"}; } \
         >"$results/valid.flags"
 }
 
