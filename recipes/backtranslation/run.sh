@@ -58,12 +58,12 @@ setup_venv
 threads_for 1
 mkdir -p "$WORK"
 
-# unpacked FILE: its text; tabs, which separate columns here, become spaces.
+# unpacked FILE: its text; tabs, which separate columns here, become spaces, and the last line ends too.
 unpacked() {
     case $1 in
     *.gz) gzip -dc "$1" ;;
     *) cat "$1" ;;
-    esac | tr -d '\r' | tr '\t' ' '
+    esac | tr -d '\r' | tr '\t' ' ' | awk 1
 }
 
 split_into_parts() {
@@ -138,6 +138,6 @@ for path in "${parts[@]}"; do
     steps=${steps:-}${steps:+ }part-${part##*/}
 done
 say "Filtering $(cat "$WORK"/parts/*.tsv | wc -l) pairs: $FILTERS"
-AFTER=$steps once filter filter_all "$OUTPUT" "${ENCODER:-}" "$TOP" "${filters[@]}"
-say "Paraphrases: $OUTPUT ($(wc -l <"$OUTPUT") pairs)"
+AFTER=$steps once filter filter_all "$OUTPUT" "${ENCODER:+$ENCODER/config.json}" "$TOP" "${filters[@]}"
+say "Paraphrases: $OUTPUT ($(zcat -f "$OUTPUT" | wc -l) pairs)"
 say "An encoder of them: simile train-encoder $OUTPUT --output encoder"
