@@ -16,13 +16,14 @@ from pathlib import Path
 
 from simile_plugin.files import atomic_write, read_lines, read_parallel
 
-SPACE = re.compile(r"[\s\u200b\ufeff\u00ad]+")
+SPACE = re.compile(r"[\s\u200b]+")
+INSIDE_WORDS = str.maketrans("", "", "\u00ad\ufeff")
 SPLITS = ("train", "valid", "test")
 
 
 def normalize(line: str) -> str:
-    """NFC, and runs of white space, zero-width spaces and soft hyphens as one space."""
-    return SPACE.sub(" ", unicodedata.normalize("NFC", line)).strip()
+    """NFC, without soft hyphens and byte order marks; runs of white space as one space."""
+    return SPACE.sub(" ", unicodedata.normalize("NFC", line.translate(INSIDE_WORDS))).strip()
 
 
 def fold(line: str) -> str:
