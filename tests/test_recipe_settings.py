@@ -267,6 +267,28 @@ def test_controlled_paraphrases(tmp_path: Path) -> None:
     assert any("|prepare|" in line for line in recipe.run(**files, UPDATES="7"))
 
 
+def test_finding(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "find/run.sh")
+    for name in ("paraphrases/bible-en.tsv.gz", "multiref/asset.valid.tsv.gz"):
+        recipe.data(name)
+
+    def searches(**settings: str) -> list[list[str]]:
+        return [line.split("|") for line in recipe.run(**settings) if "|find|" in line]
+
+    found = searches()
+    assert [Path(words[4]).name for words in found] == [
+        f"{name}.{setup}.test.json" for name in ("bible", "asset") for setup in (1, 2)
+    ]
+    assert ["--tune" in words for words in found] == [False, True] * 2
+    assert all(words[-5:-1] == ["--method", "span", "sentence", "tfidf"] for words in found)
+    assert searches() == []
+    (tmp_path / "my work" / ".done" / "asset.2").unlink()
+    assert len(searches()) == 1
+    assert [words[-2] for words in searches(METHODS="tfidf")] == ["tfidf"] * 4
+    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
+    assert len(searches(METHODS="tfidf")) == 4
+
+
 def test_hugging_face(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "hf/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}

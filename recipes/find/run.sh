@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finding the paraphrase of a query in a document (simile find): spans, sentences by vector and by
-# tf-idf, on verses of the Bible in two versions and on sentences that people rewrote.
+# tf-idf, on verses of the Bible in two versions and on sentences that people rewrote. What is done is
+# skipped when it is run again.
 #
 #   ENCODER=FOLDER recipes/find/run.sh
 #
@@ -13,7 +14,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 WORK=${WORK:-$ROOT/work/find}
-read -ra methods <<<"${METHODS:-span sentence tfidf}"
 bible=${SIMILE_DATA:-}/paraphrases/bible-en.tsv.gz asset=${SIMILE_DATA:-}/multiref/asset.valid.tsv.gz
 
 no_arguments "$@"
@@ -30,13 +30,22 @@ plant() { # NAME KIND FILE: setup 1, where the answer is always there, and setup
     python "$ROOT/recipes/find/plant.py" "$2" "$3" --output "$WORK/$1.2"
 }
 
+search() { # NAME SETUP METHODS ENCODER FILES...
+    local questions=$WORK/$1.$2 flags=(--squad "$WORK/$1.$2.test.json")
+    [ "$2" = 1 ] || flags+=(--tune "$questions.dev.json")
+    # shellcheck disable=SC2086 # METHODS is a list
+    simile find "$4" "${flags[@]}" --method $3 >"$questions.new"
+    mv "$questions.new" "$questions.txt"
+}
+
 once bible plant bible chapters "$bible"
 once asset plant asset rewrites "$asset"
+titles=("" "the answer is there" "it may be missing; the threshold is tuned on other questions")
 for name in bible asset; do
-    say "$name, setup 1: the answer is there"
-    simile find "$ENCODER" --squad "$WORK/$name.1.test.json" --method "${methods[@]}" |
-        tee "$WORK/$name.1.txt"
-    say "$name, setup 2: it may be missing; the threshold is tuned on other questions"
-    simile find "$ENCODER" --squad "$WORK/$name.2.test.json" --tune "$WORK/$name.2.dev.json" \
-        --method "${methods[@]}" | tee "$WORK/$name.2.txt"
+    for setup in 1 2; do
+        say "$name, setup $setup: ${titles[setup]}"
+        AFTER=$name once "$name.$setup" search "$name" "$setup" "${METHODS:-span sentence tfidf}" \
+            "$ENCODER" "$ENCODER"/*
+        cat "$WORK/$name.$setup.txt"
+    done
 done

@@ -36,7 +36,7 @@ SEARCH_METHODS = ("span", "sentence", "tfidf")
 AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
 LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once,
-QUERIES = 256  # for so many queries: memory does not grow with either
+QUERIES = 256  # for so many queries, fewer of longer spans: memory does not grow with any of them
 WINDOWS = 4096  # are embedded at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
 WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
@@ -167,10 +167,11 @@ def spans(
     unit = _unit_vectors(encoder, queries)
     best = np.full((len(queries), longest), -np.inf)  # of each width
     start = np.zeros((len(queries), longest), dtype=np.int64)
+    at_once = max(1, QUERIES * LONGEST_SPAN // max(LONGEST_SPAN, longest))
     for first in range(0, len(places), STARTS):
         block = slice(first, first + STARTS + longest - 1)
-        for some in range(0, len(queries), QUERIES):
-            part = slice(some, some + QUERIES)
+        for some in range(0, len(queries), at_once):
+            part = slice(some, some + at_once)
             cosines = _block(unit[part], vectors[block], known[block], longest)
             place = _first_best(cosines, axis=1)
             value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]

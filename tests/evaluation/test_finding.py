@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from simile_plugin.evaluation import (
 )
 from simile_plugin.evaluation.finding import (
     NOWHERE,
+    _block,
     _windows,
     plain_words,
     quality,
@@ -37,6 +39,7 @@ from simile_plugin.evaluation.finding import (
     token_f1,
     words,
 )
+from simile_plugin.statistics import Floats
 
 DOCUMENT = "The gate was shut. Two boys skip stones over the pond, and a dog barks.\nHe paid."
 QUERY = "a dog is barking"
@@ -126,6 +129,24 @@ def test_windows_reach_the_end_and_are_of_the_longest_width(count: int) -> None:
         some = [place for place, own in zip(found, widths, strict=True) if own == width]
         assert (some[0][0], some[-1][1]) == (0, len(document))
     assert [*_windows([], 0)] == []
+
+
+def test_longer_spans_are_scored_for_fewer_queries_at_once(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def block(unit: Floats, *others: Any) -> Floats:
+        asked.append(len(unit))
+        return _block(unit, *others)
+
+    monkeypatch.setattr("simile_plugin.evaluation.finding._block", block)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 4)
+    document = " ".join(["the", "dog"] * 80)
+    for longest, parts in ((40, [4, 1]), (160, [1] * 5)):
+        asked.clear()
+        found = spans(encoder, ["the dog"] * 5, document, longest)
+        assert asked == parts and {span.text(document) for span in found} == {"the dog"}
 
 
 def test_windows_are_embedded_a_few_at_a_time(
