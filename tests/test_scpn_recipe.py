@@ -38,6 +38,14 @@ def test_other_parsers_roots_and_spaces(line: str) -> None:
     assert read_tree(line) == read_tree(SLEPT)
 
 
+def test_marks_beside_the_sentence_as_german_treebanks_have_them() -> None:
+    inside = "(S (NP (PPER Er)) (VVFIN schlief))"
+    parsed = read_tree(f"(VROOT ($*LRB* -) {inside} ($. .))")
+    assert str(parsed) == "(S ($*LRB*) (NP (PPER)) (VVFIN) ($.))"
+    assert parsed.template == "(S ($*LRB*) (NP) (VVFIN))"
+    assert read_tree("(ROOT (. .))") == Tree(".")
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from simile_plugin.files import InputError
 
 ROOTS = ("", "ROOT", "TOP", "S1", "VROOT")  # a node that only holds the tree
+STOPS = (".", "$.")  # the Penn Treebank's full stop, and that of German treebanks
 DEEPEST = 200  # brackets that are open at once: more are no sentence's
 
 
@@ -30,7 +31,7 @@ class Tree:
     @property
     def template(self) -> str:
         """The top two levels without the full stop (Wieting's thesis, 6.2.2.1)."""
-        kept = [replace(child, children=()) for child in self.children if child.label != "."]
+        kept = [replace(child, children=()) for child in self.children if child.label not in STOPS]
         return str(replace(self, children=tuple(kept)))
 
 
@@ -53,11 +54,21 @@ def read_tree(line: str) -> Tree:
     tree, end = _node([*tokens, ("the end", len(line) + 1)], 0)
     if end < len(tokens):
         raise _error(tokens[end], "the end")
-    while tree.label in ROOTS and len(tree.children) == 1:
-        tree = tree.children[0]
+    while tree.label in ROOTS and (inner := _inner(tree)):
+        tree = inner
     if tree.label in ROOTS:
         raise InputError(f"the root holds {len(tree.children)} trees; expected one")
     return tree
+
+
+def _inner(root: Tree) -> Tree | None:
+    """The one tree that a root holds; marks beside it, as in German treebanks, go into it."""
+    parts = root.children
+    places = [at for at, part in enumerate(parts) if part.label[:1].isalpha()]
+    if len(places) != 1:
+        return parts[0] if len(parts) == 1 else None
+    at = places[0]
+    return replace(parts[at], children=(*parts[:at], *parts[at].children, *parts[at + 1 :]))
 
 
 def _node(tokens: Sequence[tuple[str, int]], at: int) -> tuple[Tree, int]:
