@@ -260,6 +260,21 @@ def test_folders_that_are_no_model(
     assert error.count("\n") == 1
 
 
+def test_without_the_extra_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    for name in [*sys.modules]:
+        if name.split(".")[0] == "transformers" or name.startswith("simile_plugin.hugging_face"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    assert qa.main(["train", "model", *files]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("; pip install '.[hf]' in the clone\n") and error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
 def test_bad_input_is_one_line(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

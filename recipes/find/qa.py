@@ -20,12 +20,12 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
 from simile_plugin.evaluation import Question, Span, evaluate_finding, read_squad, squad
 from simile_plugin.files import (
     InputError,
@@ -34,7 +34,6 @@ from simile_plugin.files import (
     read_bytes,
     refuse_overwriting_input,
 )
-from simile_plugin.hugging_face import last_checkpoint
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
 LEARNING_RATE = {1: 3e-5, 2: 2e-5}
@@ -198,6 +197,8 @@ def begun(folder: Path, training: dict[str, Any]) -> str | None:
     Raises:
         InputError: where another training was begun, naming the flag.
     """
+    from simile_plugin.hugging_face import last_checkpoint
+
     last = last_checkpoint(folder)
     if last is None:
         return None
@@ -337,7 +338,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_numbers(args)
         check_output(args)
+        import_module("simile_plugin.hugging_face")  # before transformers, see its torchaudio.py
         (train if args.step == "train" else predict)(args)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("simile_plugin"):
+            raise
+        print(f"qa.py: error: {error}; pip install '.[hf]' in the clone", file=sys.stderr)
+        return 2
     except (InputError, OSError) as error:
         print(f"qa.py: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
