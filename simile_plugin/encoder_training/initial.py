@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
 
     Args:
         path: text of a token and its D numbers a line, as word2vec and GloVe write them (plain,
-            .gz or .zst; a first line of two numbers is left out); or an encoder folder.
+            .gz or .zst; a first line of two numbers is left out, and so are lines from the third
+            on that are no UTF-8 text, which published files have); or an encoder folder.
 
     Raises:
         InputError: for vectors of another length, what is no vector, or if no token is known.
@@ -64,15 +66,19 @@ def _folder(path: str) -> Iterator[tuple[str | None, NDArray[np.float32]]]:
 def _lines(
     path: str, dim: int, wanted: dict[str, int]
 ) -> Iterator[tuple[str | None, NDArray[np.float32]]]:
+    left_out: Counter[str] = Counter()
+
     def report(number: int, reason: str) -> None:
-        raise InputError(f"{FLAG}: {path}:{number}: {reason}")
+        if number < 3:  # the first ones show whether the file is one
+            raise InputError(f"{FLAG}: {path}:{number}: {reason}; expected vectors as UTF-8 text")
+        left_out[reason] += 1
 
     for block in TsvInput([path]).blocks():
         for number, line in block.lines(report):
             text, *cells = line.rstrip().rsplit(" ", dim)
             if number == 1 and len(line.split()) == 2 and dim > 1:
                 continue  # how many there are, and their length
-            if text in wanted or number < 3:  # the first ones show whether the file is one
+            if text in wanted or number < 3:
                 vector = _vector(cells)
                 longer = text.count(" ") > LONGEST_NGRAM  # the first of its numbers are in there
                 if longer or len(vector) != dim or not np.isfinite(vector).all():
@@ -81,6 +87,8 @@ def _lines(
                         f"token, or what is none; expected --dim {dim} finite ones"
                     )
                 yield text, vector
+    for reason, count in left_out.items():
+        say(f"{path}: left out {count} lines, {reason}")
 
 
 def _vector(cells: Sequence[str]) -> NDArray[np.float32]:

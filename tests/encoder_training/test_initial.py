@@ -31,6 +31,16 @@ def test_a_file_of_vectors(header: str, tmp_path: Path) -> None:
     assert torch.equal(found[:2], drawn[:2])  # the unknown word, and "oven"
 
 
+def test_lines_that_are_no_text_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [b"map 1 2 3", b"bell 4 5 6", b"caf\xe9 7 8 9", b"heron 3 2 1", b"na\xefve 0 0 0"]
+    (tmp_path / "v").write_bytes(b"\n".join(lines))
+    found = initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)
+    assert found[2:].tolist() == [[1, 2, 3], [3, 2, 1]]
+    assert f"{tmp_path}/v: left out 2 lines, not UTF-8" in capsys.readouterr().err
+
+
 def test_tokens_with_spaces(tmp_path: Path) -> None:
     trigrams = NgramTokenizer("trigram", [" a ", "a b"], Preprocessing())
     (tmp_path / "v").write_text(" a  1 2 3\na b 4 5 6\noven 7 8 9\n")
@@ -58,7 +68,8 @@ def test_an_encoder_folder(tmp_path: Path) -> None:
         (b"bell 1 2 3\noven 1 2 3\nmap 1 x 3\n", "v:3: .*or what is none"),
         (b"map 1 nan 3\n", "v:1: .*expected --dim 3 finite ones"),
         (b"bell 1 2 3\n", "v: knows none of the 3 words of this encoder"),
-        (b"\xff\n", "v:1: not UTF-8"),
+        (b"\xff\n", "v:1: not UTF-8; expected vectors as UTF-8 text"),
+        (b"2 3\nmap \0\xff\x80?", "v:2: not UTF-8"),
     ],
 )
 def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
