@@ -267,6 +267,15 @@ def test_controlled_paraphrases(tmp_path: Path) -> None:
     assert any("|prepare|" in line for line in recipe.run(**files, UPDATES="7"))
 
 
+def test_a_generative_model_is_saved_within_an_epoch(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "bgt/run.sh")
+    bitext = str(tmp_path / "data/tatoeba-de-en/train")
+    few = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "SEEDS": "1"}
+    notes = recipe.run("de", "en", bitext, **few)
+    assert trainings(notes) == ["bgt.1"]
+    assert any("|--save-interval-updates|200|--keep-interval-updates|1|" in line for line in notes)
+
+
 def test_finding(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "find/run.sh")
     for name in ("paraphrases/bible-en.tsv.gz", "multiref/asset.valid.tsv.gz"):

@@ -115,8 +115,8 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
         --kl-anneal-updates "$4" --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$6" \
         --lr-scheduler inverse_sqrt --warmup-updates "$7" --clip-norm 5 --seed "$2" \
         --max-tokens 2000 --update-freq "$((($5 + 1999) / 2000))" --max-update "$3" \
-        --num-workers 0 \
-        --save-dir "$run" --no-epoch-checkpoints --log-format simple --log-interval 100
+        --num-workers 0 --save-dir "$run" --no-epoch-checkpoints --save-interval-updates 200 \
+        --keep-interval-updates 1 --log-format simple --log-interval 100
     python "$HERE/export.py" "$run/checkpoint_last.pt" --data "$WORK/bin" \
         --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2"
 }
