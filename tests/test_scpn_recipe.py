@@ -189,6 +189,17 @@ def test_a_vocabulary_that_the_sentences_cannot_have(
     assert scpn.main(["prepare", *files, *flags]) == 0
 
 
+@pytest.mark.parametrize(
+    ("flag", "number", "least"), [("test", -5, 1), ("valid", 0, 1), ("more", -1, 0)]
+)
+def test_numbers_of_pairs_that_cannot_be(
+    flag: str, number: int, least: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert scpn.main(["prepare", str(tmp_path), "p", "t", f"--{flag}={number}"]) == 2
+    expected = f"scpn.py: error: --{flag}: got {number}, expected at least {least}\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     log = "S-1\tx\nH-1\t-0.5\ty y\nD-1\t-0.5\tyy\nD-1\t-0.9\tzz\nP-1\t-0.5\nD-0\t-0.1\t\n"

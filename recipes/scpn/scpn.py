@@ -87,6 +87,9 @@ def requests(
 
 def prepare(args: argparse.Namespace) -> None:
     """Training data of three models as fairseq's raw format has it, and the requests."""
+    for name, least in (("test", 1), ("valid", 1), ("more", 0), ("templates", 1)):
+        if (number := getattr(args, name)) < least:
+            raise InputError(f"--{name}: got {number}, expected at least {least}")
     pairs, held_out = read_pairs(args.pairs, args.trees), args.test + args.valid
     if len(pairs) <= held_out + args.more:
         raise InputError(
