@@ -276,6 +276,18 @@ def test_a_generative_model_is_saved_within_an_epoch(tmp_path: Path) -> None:
     assert any("|--save-interval-updates|200|--keep-interval-updates|1|" in line for line in notes)
 
 
+def test_english_similarity_is_asked_of_encoders_that_have_read_english(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "bgt/run.sh")
+    bitext = str(tmp_path / "data/tatoeba-de-en/train")
+    recipe.data("tatoeba-de-en/train.fr.gz")
+    for year in (2012, 2013, 2014, 2017):
+        (tmp_path / f"data/sts/STS{year}-en-test").mkdir(parents=True)
+    for languages, asked in ((("en", "de"), 1), (("fr", "en"), 1), (("de", "fr"), 0)):
+        settings = {"TEST": bitext, "SYSTEMS": "sp", "SEEDS": "1", "WORK": "-".join(languages)}
+        notes = recipe.run(*languages, bitext, **settings)
+        assert sum("|eval-encoder|" in line for line in notes) == asked
+
+
 def test_finding(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "find/run.sh")
     for name in ("paraphrases/bible-en.tsv.gz", "multiref/asset.valid.tsv.gz"):

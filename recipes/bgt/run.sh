@@ -24,7 +24,7 @@
 #   SIZE       "--bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4"
 #   SP_STEPS   10000    minibatches of SP
 #   TEST       prefix of held-out bitext for retrieval; default: tatoeba-de-en/test of SIMILE_DATA
-#   STS        folders with human similarity; default: those of SIMILE_DATA that are English tests
+#   STS        folders with human similarity; default: English tests of SIMILE_DATA, if SRC or TGT is en
 #   JOBS       1        trainings side by side
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -41,7 +41,9 @@ TEST=${TEST:-$data/tatoeba-de-en/test}
 read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation untrained}"
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra size <<<"${SIZE:---bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4}"
-read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
+english=
+case $SRC-$TGT in en-* | *-en) english=$data ;; esac
+read -ra sts <<<"${STS-${english:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
 prefixes=("$@")
 [ $# -gt 0 ] || prefixes=("$data/tatoeba-de-en/train" "$data/europarl20k-de-en/train")
 
