@@ -6,10 +6,13 @@ import dataclasses
 import functools
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.backends import cuda
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
@@ -37,6 +40,20 @@ from simile_plugin.reward import (
 )
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def attention_without_plans() -> Iterator[None]:
+    """Keep cuDNN out of attention: it would prepare every new shape, as the user dir says too.
+
+    Around all of a training: layers that are computed again must take the same kernel.
+    """
+    before = cuda.cudnn_sdp_enabled()
+    cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        cuda.enable_cudnn_sdp(before)
 
 
 class SimileRiskTrainer(Seq2SeqTrainer):
@@ -251,6 +268,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         asked = known | self._gen_kwargs | gen_kwargs
         return None, *super().prediction_step(model, inputs, False, ignore_keys, **asked)[1:]
 
+    @attention_without_plans()
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Metrics of a validation, before they are logged."""
         self.evaluated = Sums()
@@ -273,6 +291,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         else:  # of a stream it has epochs without end
             self.control.should_training_stop = True
 
+    @attention_without_plans()
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As ever; what the watch stops is saved, then an error.
 

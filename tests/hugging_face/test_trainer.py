@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from torch.backends import cuda
 from transformers import MarianMTModel, MarianTokenizer, TrainerCallback
 
 from simile_plugin.files import InputError
@@ -156,6 +157,21 @@ def test_portions_and_accumulation_do_not_change_an_update(make_trainer, accumul
         trainer.train()
         found.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
     assert torch.allclose(*found, atol=1e-5)
+
+
+def test_attention_is_not_cudnns_while_it_trains_and_validates(make_trainer, monkeypatch):
+    found = []
+    loss = SimileRiskTrainer.risk_loss
+
+    def seen(*args):
+        found.append((args[1].training, cuda.cudnn_sdp_enabled()))
+        return loss(*args)
+
+    monkeypatch.setattr(SimileRiskTrainer, "risk_loss", seen)
+    trainer = make_trainer(max_steps=1)
+    trainer.train()
+    trainer.evaluate()
+    assert set(found) == {(True, False), (False, False)} and cuda.cudnn_sdp_enabled()
 
 
 def test_metrics_are_logged_also_before_the_first_update(make_trainer):
