@@ -98,7 +98,7 @@ def let_mbart_find_its_settings() -> None:
 def attend_without_plans() -> None:
     """Keep cuDNN out of attention in half precision, where torch prefers it on an H100 or H200.
 
-    It prepares every shape that is new to it, for tens of milliseconds, and keeps that for good; in
+    It makes a plan for every new shape (half a second on a B200: modelscope/FunASR#3704); in
     training each batch has shapes of its own, and in a search each step.
     """
     to_undo(functools.partial(cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled()))

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def attention_without_plans() -> Iterator[None]:
-    """Keep cuDNN out of attention: it would prepare every new shape, as the user dir says too.
+    """Keep cuDNN out of attention, for it makes a plan for every new shape (recipes/gpu/README.md).
 
     Around all of a training: layers that are computed again must take the same kernel.
     """
