@@ -28,18 +28,22 @@ NAME = os.environ.get("SIMILE_TEST_DEVICE", "elsewhere")
 if NAME == "elsewhere":
     import tests.other_device.elsewhere  # noqa: F401
 
+# On a GPU LSTMs round their inputs to 10 bits otherwise.
+torch.backends.cudnn.allow_tf32 = False
+
 # None that shares parameters: moved to the made-up device they come apart.
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
 FLAGS: dict[str, dict[str, Any]] = {
     "beam": {},
     "parts": {"risk_max_tokens": 30},
     "diverse, bleu": {"risk_diverse_groups": 2, "reward": "bleu"},
-    "half": {"reward": "half"},
+    "half, standardised": {"reward": "half", "risk_standardised": True},
     "reference, duplicates": {"risk_include_reference": True, "risk_keep_duplicates": True},
     "beyond-bleu": {"risk_compat": "beyond-bleu"},
     "sampling": {"risk_search": "sampling"},
     "top k": {"risk_search": "sampling", "risk_sampling_topk": 5},
     "top p": {"risk_search": "sampling", "risk_sampling_topp": 0.8},
+    "token credit": {"risk_credit": "token"},
     "own": {"reward": "tests.other_device.cases:letters", "risk_score": "mean"},
 }
 
@@ -65,6 +69,10 @@ def test_the_made_up_device_is_another_one() -> None:
         there + torch.ones(2, 3)
     with pytest.raises(RuntimeError, match="numpy"):
         there.numpy()
+    with pytest.raises(RuntimeError, match="places on the device"):
+        torch.ones(3)[there[0].long()]
+    with pytest.raises(RuntimeError, match="on one device"):
+        there[[0]] = torch.ones(1, 3)
     with pytest.raises(RuntimeError, match="generator of the CPU"):
         torch.rand(2, generator=torch.Generator(), device=NAME)
 

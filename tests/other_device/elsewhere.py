@@ -72,7 +72,7 @@ def compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     to = kwargs.get("device")
     kind = None if to is None else torch.device(to).type
     if kind == NAME or any(isinstance(x, Elsewhere) for x in given):
-        check(func, given)
+        check(func, args, given)
     inner_args, inner_kwargs = pytree.tree_map_only(Elsewhere, lambda x: x.held, (args, kwargs))
     if kind == NAME:
         inner_kwargs["device"] = torch.device("cpu")
@@ -87,10 +87,15 @@ def compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return return_and_correct_aliasing(func, args, kwargs, wrapped)
 
 
-def check(func: Any, given: list[Any]) -> None:
+def check(func: Any, args: tuple[Any, ...], given: list[Any]) -> None:
     """Refuse tensors and generators of the CPU; its single values go with any."""
-    if func in COPIES | INDEXED | PACKED:
+    if func in COPIES | PACKED:
         return
+    if func in INDEXED:  # places on the CPU will do, but not values
+        there = isinstance(args[0], Elsewhere)
+        if not there and any(isinstance(places, Elsewhere) for places in args[1]):
+            raise RuntimeError(f"{func}: got places on the device in a tensor of the CPU")
+        given = list(args[2:]) if there else []
     for x in given:
         if isinstance(x, torch._C.Generator) and address(x) not in GENERATORS:
             raise RuntimeError(f"{func}: got a generator of the CPU")
