@@ -60,7 +60,11 @@ def test_a_cell_of_known_length_begins_where_it_fits(
     monkeypatch.setattr("recipes.gpu.cells.time.monotonic", lambda: clock[0])
 
     def training(seconds: float) -> Cell:
-        return lambda: {"ended": clock.append(clock.pop() + seconds) or clock[0]}
+        def cell() -> dict[str, Any]:
+            clock[0] += seconds
+            return {}
+
+        return cell
 
     took = {"MLE": 390.0, "BLEU": 150.0, "HALF": 150.0, "SIMILE": 150.0}
     cells = {name: training(seconds) for name, seconds in took.items()}
@@ -78,7 +82,12 @@ def test_the_limit_of_memory_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     limits: list[Any] = []
     devices: list[torch.device] = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setitem(measure.PARTS, "memory", lambda parts: devices.append(parts.device) or {})
+
+    def no_cells(parts: measure.Parts) -> dict[str, Cell]:
+        devices.append(parts.device)
+        return {}
+
+    monkeypatch.setitem(measure.PARTS, "memory", no_cells)
     assert measure.main(["memory", "--work", str(tmp_path)]) == 0
     monkeypatch.setattr("torch.cuda.memory._lazy_init", lambda: None)
     monkeypatch.setattr(

@@ -33,13 +33,13 @@ def run_cells(
     Returns:
         "done"; "failed", if a cell was, whose error and traceback are kept and shown; or "stopped".
     """
-    begin, longest, done, known = time.monotonic(), 0.0, load(path), known or {}
-    ran = False
+    begin, longest, done = time.monotonic(), 0.0, load(path)
+    takes, ran = known or {}, False
     for name, cell in cells.items():
         if name in done and "error" not in done[name]:
             continue
         start = time.monotonic()
-        if start - begin + (known.get(name, longest) if ran else 0.0) > budget:
+        if start - begin + (takes.get(name, longest) if ran else 0.0) > budget:
             print(
                 f"{path.stem}: {budget:g} s are over, before {name}; run again to go on from there"
             )
