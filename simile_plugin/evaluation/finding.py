@@ -160,19 +160,20 @@ def spans(
         return _best_text(encoder, queries, document, _windows(places, longest))
     assert isinstance(encoder, Encoder)
     ids, starts, alone = tokens
-    with torch.no_grad():
-        means = encoder(torch.from_numpy(ids), torch.from_numpy(starts)).double().cpu().numpy()
-    vectors = means * _counts(encoder.segmenter.known(ids), starts)[:, None]
-    known = _counts(alone, starts)
+    edges, known = np.append(starts, len(ids)), _counts(alone, starts)
     unit = _unit_vectors(encoder, queries)
     best = np.full((len(queries), longest), -np.inf)  # of each width
     start = np.zeros((len(queries), longest), dtype=np.int64)
     at_once = max(1, QUERIES * LONGEST_SPAN // max(LONGEST_SPAN, longest))
     for first in range(0, len(places), STARTS):
-        block = slice(first, first + STARTS + longest - 1)
+        last = min(first + STARTS + longest - 1, len(places))
+        own, begin = ids[edges[first] : edges[last]], starts[first:last] - edges[first]
+        with torch.no_grad():
+            means = encoder(torch.from_numpy(own), torch.from_numpy(begin)).double().cpu().numpy()
+        vectors = means * _counts(encoder.segmenter.known(own), begin)[:, None]
         for some in range(0, len(queries), at_once):
             part = slice(some, some + at_once)
-            cosines = _block(unit[part], vectors[block], known[block], longest)
+            cosines = _block(unit[part], vectors, known[first:last], longest)
             place = _first_best(cosines, axis=1)
             value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
             better = value > best[part] + TIE

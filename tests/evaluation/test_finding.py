@@ -149,6 +149,25 @@ def test_longer_spans_are_scored_for_fewer_queries_at_once(
         assert asked == parts and {span.text(document) for span in found} == {"the dog"}
 
 
+def test_words_of_a_document_have_their_vectors_a_block_at_a_time(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = " ".join(["gate", "two", "pond"] * 40) + " the dog"
+    (expected,) = spans(encoder, ["the dog"], document, 4)
+    sizes, forward = [], Encoder.forward
+
+    def noted(self: Encoder, ids: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(starts))
+        return forward(self, ids, starts)
+
+    monkeypatch.setattr(Encoder, "forward", noted)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.STARTS", 8)
+    (found,) = spans(encoder, ["the dog"], document, 4)
+    assert max(sizes) == 8 + 4 - 1 and len(sizes) >= 122 / 8
+    assert found.text(document) == expected.text(document) == "the dog"
+    assert found.score == pytest.approx(expected.score, abs=1e-12)
+
+
 def test_windows_are_embedded_a_few_at_a_time(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
