@@ -321,10 +321,12 @@ def _tfidf(documents: Sequence[str]) -> Search:
     def search(queries: Sequence[str], document: str) -> list[Span]:
         best, places = [NOWHERE] * len(queries), sentences(document)
         if places:
-            asked = vectorizer.transform(queries)
             texts = vectorizer.transform([document[i:j] for i, j in places])
-            known = asked.getnnz(axis=1)[:, None] > 0
-            _keep_best(best, 0, np.where(known, (asked @ texts.T).toarray(), -np.inf), places)
+            for some in range(0, len(queries), QUERIES):
+                asked = vectorizer.transform(queries[some : some + QUERIES])
+                known = asked.getnnz(axis=1)[:, None] > 0
+                scores = np.where(known, (asked @ texts.T).toarray(), -np.inf)
+                _keep_best(best, some, scores, places)
         return best
 
     return search

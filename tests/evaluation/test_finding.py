@@ -31,6 +31,7 @@ from simile_plugin.evaluation import (
 from simile_plugin.evaluation.finding import (
     NOWHERE,
     _block,
+    _keep_best,
     _windows,
     plain_words,
     quality,
@@ -239,6 +240,23 @@ def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
     for method in ("span", "sentence", "tfidf"):
         for known in (DOCUMENT, " "):
             assert find_spans([empty], make_search(method, encoder, [known])) == [NOWHERE]
+
+
+def test_tf_idf_compares_a_few_queries_at_once(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, sizes = ["the pond", "a gate", "he paid", "", "two dogs"], []
+    search = make_search("tfidf", encoder, [DOCUMENT])
+    expected = search(queries, DOCUMENT)
+
+    def noted(best: list[Span], first: int, scores: Floats, places: list[tuple[int, int]]) -> None:
+        sizes.append(len(scores))
+        _keep_best(best, first, scores, places)
+
+    monkeypatch.setattr("simile_plugin.evaluation.finding._keep_best", noted)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 2)
+    assert search(queries, DOCUMENT) == expected
+    assert sizes == [2, 2, 1] and expected[3] == NOWHERE
 
 
 def test_other_encoders_read_windows(encoder: Encoder) -> None:
