@@ -146,7 +146,11 @@ def trainings(notes: list[str]) -> list[str]:
 def test_multi30k(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "multi30k/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}
-    assert trainings(recipe.run(**few)) == ["mle", "bleu.1"]
+    notes = recipe.run(**few)
+    assert trainings(notes) == ["mle", "bleu.1"]
+    searches = [line for line in notes if line.startswith("fairseq-generate|")]
+    assert any("|--nbest|8|" in line for line in searches)  # of every sentence, as all searches
+    assert all("|--required-batch-size-multiple|1|" in line for line in searches)
     assert trainings(recipe.run(**few)) == []
     assert trainings(recipe.run(**few, COST_SCALE="100")) == ["bleu.1"]
     assert trainings(recipe.run(**few, MLE_EPOCHS="3")) == ["mle", "bleu.1"]

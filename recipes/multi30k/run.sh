@@ -167,10 +167,9 @@ translate_test() { # SYSTEM CHECKPOINT
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
-    PYTHONWARNINGS=ignore fairseq-generate "$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" \
+    generate "$WORK/out/mle.nbest.new" "$WORK/bin" -s "$SRC" -t "$TGT" \
         --path "$WORK/mle/checkpoint_best.pt" --gen-subset valid --beam 8 --nbest 8 \
-        --remove-bpe sentencepiece --batch-size 50 >"$WORK/out/mle.nbest.new" 2>"$WORK/logs/nbest.log" ||
-        die "fairseq-generate failed, see $WORK/logs/nbest.log"
+        --remove-bpe sentencepiece --batch-size 50
     mv "$WORK/out/mle.nbest.new" "$WORK/out/mle.nbest"
 }
 
