@@ -336,6 +336,11 @@ def test_the_reward_encoder(tmp_path: Path) -> None:
     assert any("|--steps|9|" in line for line in recipe.run(**few, STEPS="9"))
     notes = [line for line in recipe.run(**few) if line.startswith("simile|")]
     assert len(notes) == 1 and "|--steps|40000|" in notes[0]
+    recipe.run(SEEDS="1 2", STEPS="9")
+    tables = [line.split("|") for line in recipe.run(SEEDS="2", STEPS="8") if "table.py" in line]
+    assert [[Path(word).name for word in words[1:-1]] for words in tables] == [
+        ["table.py", "2.json"]
+    ]
 
 
 def test_an_encoder_of_bitext(tmp_path: Path) -> None:

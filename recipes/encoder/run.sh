@@ -91,10 +91,12 @@ once collect collect
 say "A first encoder, to find noise"
 AFTER=collect once first first_encoder
 AFTER=first once noise remove_noise
+results=() # of these seeds: what an earlier run left may be of other data
 for seed in $SEEDS; do
+    results+=("$WORK/results/$seed.json")
     say "Training encoder.$seed ($STEPS minibatches)"
     AFTER=noise once "train.$seed" train "$seed" "$STEPS"
     [ "${EVALUATE:-1}" = 0 ] || AFTER="train.$seed" once "evaluate.$seed" evaluate "$seed"
 done
-[ "${EVALUATE:-1}" = 0 ] || python "$HERE/table.py" "$WORK"/results/*.json
+[ "${EVALUATE:-1}" = 0 ] || python "$HERE/table.py" "${results[@]}"
 say "Encoders for --simile-encoder and simile score: $WORK/encoder.SEED"
