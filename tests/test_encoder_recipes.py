@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.encoder import corpus_statistics
+from recipes.encoder import corpus_statistics, shared_translations
 from simile_plugin.encoder.models import Encoder
 
 
@@ -65,3 +65,16 @@ def test_a_table_of_corpora(
     ):
         status, _, error = run(*words)
         assert status == 2 and expected_error in error and error.count("\n") == 1
+
+
+def test_shared_translations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [b"one\tx", b"two\tx\r", b"one\tx", b"caf\xe9\tx", b"lone\ty", b"\ty", b"no tab"]
+    lines += [b"what\t", b"who\t ", b"when\t"]  # that nobody translated is no translation in common
+    lines += [b"%d\tJa." % i for i in range(7)]
+    (tmp_path / "a.tsv").write_bytes(b"\n".join(lines))
+    assert shared_translations.main([str(tmp_path / "a.tsv")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "one\ttwo\n"
+    assert shown.err == f"warning: 1 lines skipped (1 not UTF-8): {tmp_path}/a.tsv:4: not UTF-8\n"
+    assert shared_translations.main([str(tmp_path / "b.tsv")]) == 2
+    assert "shared_translations.py: error: [Errno 2]" in capsys.readouterr().err

@@ -2,8 +2,8 @@
 
     python shared_translations.py BITEXT.tsv... >PAIRS.tsv
 
-Input: English TAB translation. A translation with more than MOST English sentences ("Ja.") says too
-little to make paraphrases of them.
+Input: English TAB translation, plain, .gz or .zst; lines without either are skipped. A translation
+with more than MOST English sentences ("Ja.") says too little to make paraphrases of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
+
+from simile_plugin.encoder_training import BadLines, TsvInput
+from simile_plugin.files import InputError
 
 MOST = 6
 
@@ -19,27 +23,36 @@ def shared_translations(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Every pair of different English sentences with one translation, once."""
     english: dict[str, dict[str, None]] = {}
     for line in lines:
-        columns = line.rstrip("\r\n").split("\t")
-        if len(columns) >= 2:
+        columns = line.split("\t")
+        if len(columns) >= 2 and columns[0].strip() and columns[1].strip():
             english.setdefault(columns[1], {})[columns[0]] = None
     for sentences in english.values():
         if len(sentences) <= MOST:
             yield from itertools.combinations(sentences, 2)
 
 
-def main(paths: list[str]) -> None:
-    """Read the files as one, print the pairs."""
+def main(paths: list[str]) -> int:
+    """Read the files as one, print the pairs; exit status 2 and one line for bad input."""
+    bad = BadLines()
 
     def lines() -> Iterator[str]:
-        for path in paths:
-            with open(path, encoding="utf-8", newline="\n") as stream:
-                yield from stream
+        for block in TsvInput(paths).blocks():
+            for _, line in block.lines(partial(bad.add, block.name)):
+                yield line
 
-    for pair in shared_translations(lines()):
-        print("\t".join(pair))
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    try:
+        for pair in shared_translations(lines()):
+            print("\t".join(pair))
+    except (InputError, OSError) as error:
+        print(f"shared_translations.py: error: {error}", file=sys.stderr)
+        return 2
+    if bad.total:
+        print(f"warning: {bad.summary()}", file=sys.stderr)
+    return 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("shared_translations.py: error: expected one or more TSV files of bitext")
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
