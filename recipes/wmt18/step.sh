@@ -390,14 +390,17 @@ rating_sheets() { # GAMMA-OF-COST...
 }
 
 table() { # LANGUAGES
-    local language folders=() here=$TOP/$ARCH
+    local language title folders=() here=$TOP/$ARCH
     for language in $1; do folders+=("$language=$here/$language"); done
-    python "$HERE/results.py" table --title "$(about_data)" "${folders[@]}" >"$here/table.md.new"
+    # What the text is, as the step data has written it down: a stand-in stays one.
+    title=$(for language in $1; do sed -n '1s/\.$//p' "$here/$language/counts.md"; done 2>/dev/null |
+        sort -u | paste -sd '|' | sed 's/|/; /g') || true
+    python "$HERE/results.py" table --title "$title" "${folders[@]}" >"$here/table.md.new"
     mv "$here/table.md.new" "$here/table.md"
     cat "$here/table.md"
     say "Every table and figure, for the browser"
     PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m recipes.wmt18.page \
-        --title "$(about_data)" --output "$here/report.html" "${folders[@]}"
+        --title "$title" --output "$here/report.html" "${folders[@]}"
     echo "$here/report.html"
 }
 
