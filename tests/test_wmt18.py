@@ -347,7 +347,11 @@ def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
     assert grid[1] == ["de-en", "SIMILE", "87.5 %", "99.0 %", "2.0", "4.8"]
     assert grid[2] == ["de-en", "BLEU", "50.0 %", "85.1 %", "3.1", "4.3"]
     assert grid[3] == ["tr-en", "SIMILE", "87.5 %", "", "2.0", ""]  # the paper: German alone
-    answer = page.human({src: tmp_path / src for src in data}, data)
+    folders = {src: tmp_path / src for src in data}
+    (note,) = page.human(folders, data).notes
+    assert note == "tr-en: no sheets for people; the step report says why"
+    (tmp_path / "tr/human/sheets").mkdir(parents=True)
+    answer = page.human(folders, data)
     (grid,) = texts_of(answer)
     assert grid[1] == ["de-en", "2.00", "", "3.25", "0.93", "0.85", "1.00"]
     assert grid[2] == ["tr-en", "", "", "", "0.98", "1.03", "0.78"]

@@ -200,7 +200,9 @@ def human(folders: Folders, data: Data) -> Answer:
         rated = {own["name"]: own["mean"] for own in data[src].get("human", {}).get("systems", ())}
         ours = [f"{rated[name]:.2f}" if name in rated else "" for name in names]
         rows.append([f"{src}-en", *ours, *(paper.get((src, name, "rating"), "") for name in names)])
-        if not rated:
+        if not rated and not (folder / "human/sheets").exists():
+            notes.append(f"{src}-en: no sheets for people; the step report says why")
+        elif not rated:
             notes.append(
                 f"{src}-en: nobody has rated it; sheets for people are in "
                 f"{folder / 'human/sheets'}, their answers go to {folder / 'human/answers'}: then "

@@ -386,7 +386,7 @@ rating_sheets() { # GAMMA-OF-COST...
     rm -rf "$human/sheets" "$human/key.json"
     simile human-eval sheet --ref "$WORK/raw/test.en" --sys "MLE=$WORK/out/test/mle.txt" \
         "${flags[@]}" --differ BLEU,SIMILE --sentences "$RATED" --out "$human/sheets" \
-        --key "$human/key.json"
+        --key "$human/key.json" || say "No rating sheets, see above (RATED in $CONFIG/settings.env)"
 }
 
 table() { # LANGUAGES
