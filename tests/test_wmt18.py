@@ -514,7 +514,7 @@ def test_the_page_has_the_languages_that_were_run_before(tmp_path: Path) -> None
     (own / "step.sh").chmod(0o755)
     for src in ("tr", "de"):
         variables = {"PATH": "/usr/bin:/bin", "WORK": str(tmp_path / "w"), "SIZES": ""}
-        command = ["bash", own / "run.sh", src, "--arch", "tiny"]
+        command = ["bash", str(own / "run.sh"), src, "--arch", "tiny"]
         subprocess.run(command, check=True, env=variables, stdout=subprocess.DEVNULL)
     assert (tmp_path / "tables").read_text() == "tr\nde tr\n"
 
