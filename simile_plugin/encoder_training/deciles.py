@@ -32,27 +32,33 @@ class Tally:
     """
 
     counts: dict[float, list[int]] = field(default_factory=dict)  # score -> pairs, removed by each
-    bounds: dict[float, tuple[float, float]] = field(default_factory=dict)  # -> before rounding
-
-    def _extend(self, rounded: float, low: float, high: float) -> None:
-        lowest, highest = self.bounds.get(rounded, (low, high))
-        self.bounds[rounded] = min(low, lowest), max(high, highest)
+    bounds: dict[float, list[float]] = field(default_factory=dict)  # -> low, high as they were
 
     def add(self, score: float, removed: Sequence[bool]) -> None:
         """One pair, and whether each filter would remove it."""
-        rounded = float(f"{score:.3g}")
-        self._extend(rounded, score, score)
-        row = self.counts.setdefault(rounded, [0] * (1 + len(removed)))
+        row, bounds = self._of(float(f"{score:.3g}"), len(removed), score)
+        if score < bounds[0]:
+            bounds[0] = score
+        elif score > bounds[1]:
+            bounds[1] = score
         row[0] += 1
         for place, gone in enumerate(removed, start=1):
             row[place] += gone
 
+    def _of(self, rounded: float, filters: int, score: float) -> tuple[list[int], list[float]]:
+        row = self.counts.get(rounded)
+        if row is None:
+            row = self.counts[rounded] = [0] * (1 + filters)
+            self.bounds[rounded] = [score, score]
+        return row, self.bounds[rounded]
+
     def merge(self, other: Tally) -> None:
         """The pairs of another tally of the same filters."""
-        for score, row in other.counts.items():
-            own = self.counts.setdefault(score, [0] * len(row))
-            own[:] = map(sum, zip(own, row, strict=True))
-            self._extend(score, *other.bounds[score])
+        for score, theirs in other.counts.items():
+            low, high = other.bounds[score]
+            row, bounds = self._of(score, len(theirs) - 1, low)
+            row[:] = map(sum, zip(row, theirs, strict=True))
+            bounds[:] = min(bounds[0], low), max(bounds[1], high)
 
     def deciles(self, filters: Sequence[str]) -> list[Decile]:
         """At most ten folds of equal size: a score is in that of the middle of its pairs."""
