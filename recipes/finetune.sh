@@ -40,6 +40,13 @@ mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$checkpoint")
 [ "${#model[@]}" -gt 0 ] || exit 2
 say "Fine-tuning $checkpoint into $save_dir (model: ${model[*]})"
 reason=$(mkdir -p "$save_dir" 2>&1) || die "SAVE-DIR: ${reason#mkdir: }"
+# fairseq would go on with what is there, and not look at another model.
+model_sum=$(sha256sum <"$checkpoint")
+[ ! -e "$save_dir/checkpoint_last.pt" ] || [ ! -e "$save_dir/mle.sha256" ] ||
+    [ "$(cat "$save_dir/mle.sha256")" = "$model_sum" ] ||
+    die "SAVE-DIR: the training in $save_dir began from another model than $checkpoint;" \
+        "give another folder, or remove it"
+echo "$model_sum" >"$save_dir/mle.sha256"
 PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model[@]}" \
     --finetune-from-model "$checkpoint" --save-dir "$save_dir" \
     --criterion simile_risk --reward simile --simile-encoder "$encoder" \

@@ -8,6 +8,7 @@ read_reward() {
     reward=$1 fitted=''
     case $1 in
     more-mle) reward=simile ;; # the control: any will do, candidates have no weight
+    learned:*) fitted=${1#learned:}/reward.json ;;
     learned | learned+bleu)
         reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
         fitted=$LEARNED/reward.json
@@ -182,6 +183,11 @@ choose_jobs() {
     else
         JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
     fi
+}
+
+# file_name REWARD: a reward's name in files: a comma would end a file's name, a slash begin one.
+file_name() {
+    echo "${1//[,\/]/+}"
 }
 
 # by_seed STEM ENDING SEEDS: STEM.SEED.ENDING of each seed, with commas between, as simile report

@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -83,6 +83,17 @@ def test_goals_by_hand(tmp_path: Path) -> None:
     assert results.best_on_validation(systems) == "SIMILE"
 
 
+def test_figures_show_on_which_side_of_a_goal_they_are(tmp_path: Path) -> None:
+    shown = [results.p_text(p) for p in (0.0001, 0.0096, 0.0104, 0.0114, 0.25)]
+    assert shown == ["<0.001", "0.0096", "0.0104", "0.011", "0.250"]
+    write_results(tmp_path)
+    systems = results.read_systems(tmp_path, "test")
+    for length, verdict in ((0.98, "yes"), (1.02, "yes"), (0.9799, "no"), (1.0201, "no")):
+        systems["SIMILE"]["signs"]["length_ratio"] = length
+        found = results.goals_of(systems, "SIMILE")["length within 0.02 of 1"]
+        assert found == f"{verdict}: {length:.3f}"
+
+
 def test_the_whole_page(tmp_path: Path) -> None:
     write_results(tmp_path / "a")
     write_results(tmp_path / "b")
@@ -125,18 +136,40 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
     assert [path.stem for path in meteor.wanted(tmp_path)] == ["none", "old"]
 
 
+def functions_of_names() -> str:
+    """The functions of training.sh that name files."""
+    training = (RECIPE.parent / "training.sh").read_text("utf-8")
+    names = r"^(?:file_name|by_seed)\(\) \{.*?^\}"
+    found = re.findall(names, training, re.DOTALL | re.MULTILINE)
+    assert len(found) == 2
+    return "\n".join(found)
+
+
+def test_meteor_of_another_test_set_is_not_asked_for(tmp_path: Path) -> None:
+    """A translation of another number of lines, left by earlier data, stops no others."""
+
+    class Count:
+        def scores(self, hyps: list[str], refs: list[str]) -> list[float]:
+            return [len(hyp) / len(ref) for hyp, ref in zip(hyps, refs, strict=True)]
+
+    (tmp_path / "refs").write_text("ab\nab\n")
+    (tmp_path / "an_old_one.txt").write_text("a\n")
+    (tmp_path / "this_one.txt").write_text("a\nab\n")
+    meteor.score(str(tmp_path / "refs"), tmp_path, cast(Any, Count()))
+    assert (tmp_path / "this_one.meteor").read_text() == "0.500000\n1.000000\n"
+    assert not (tmp_path / "an_old_one.meteor").exists()
+
+
 def test_meteor_of_earlier_translations_is_left_out(tmp_path: Path) -> None:
     """Where METEOR is missing by now, scores may be older than their translations, or too few."""
     text = (RECIPE / "step.sh").read_text("utf-8")
     found = re.search(r"^systems\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
-    training = (RECIPE.parent / "training.sh").read_text("utf-8")
-    by_seed = re.search(r"^by_seed\(\) \{.*?^\}", training, re.DOTALL | re.MULTILINE)
-    assert found and by_seed
+    assert found
     (tmp_path / "out" / "test").mkdir(parents=True)
     paths = [tmp_path / "out" / "test" / f"{name}.meteor" for name in ("mle", "bleu.1", "bleu.2")]
 
     def flags() -> list[str]:
-        command = f"{by_seed[0]}\n{found[0]}\nWORK=$1; systems test bleu '1 2'"
+        command = f"{functions_of_names()}\n{found[0]}\nWORK=$1; systems test bleu '1 2'"
         done = subprocess.run(
             ["bash", "-euc", command, "-", tmp_path], capture_output=True, text=True, check=True
         )
@@ -162,8 +195,10 @@ def test_a_variant_is_trained_again_when_what_decides_it_changes() -> None:
     function = re.search(r"^read_variant\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
     case = re.search(r"\nrisk \| study\)\n(.*?)\n    ;;", text, re.DOTALL)
     assert function and case
-    stubs = 'read_reward() { fitted=F; }; once() { printf \'%s\\n\' "$@" "${SPLITS[*]}"; }'
+    stubs = 'read_reward() { fitted=F; }; once() { printf \'%s\\n\' "$@" "${SPLITS[*]}"; }\n'
+    stubs += functions_of_names()
     settings = f"HERE={RECIPE} RISK_FLAGS=R ENCODER=E SPLITS=(valid test) step=$1"
+    settings += "; more_flags=(--fp16)"
     for step, reward, flags in (
         ("risk", "bleu", []),
         ("risk", "bleu@n16", ["--risk-candidates", "16"]),
@@ -177,7 +212,7 @@ def test_a_variant_is_trained_again_when_what_decides_it_changes() -> None:
             check=True,
         )
         note, splits = ("study.", "valid") if step == "study" else ("", "valid test")
-        words = [f"{reward}.1", "R", "bleu", "1", "E/config.json", "F", *flags]
+        words = [f"{reward}.1", "R", "bleu", "1", "E/config.json", "F", *flags, "--fp16"]
         assert done.stdout.splitlines() == [f"{note}{reward}.1", "train_risk", *words, splits]
     command = f'die() {{ echo "$*"; exit 1; }}\n{settings}\n{function[0]}\nread_variant bleu@n17'
     done = subprocess.run(["bash", "-euc", command, "-", "risk"], capture_output=True, text=True)

@@ -217,10 +217,40 @@ def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few)) == ["mle", "RESUMED mle", "bleu.1", "RESUMED bleu.1"]
 
 
+def test_multi30k_trains_on_any_reward(tmp_path: Path) -> None:
+    """Its name is no path, and no list of files."""
+    recipe, mix, learned = Recipe(tmp_path, "multi30k/run.sh"), "simile:0.7,bleu:0.3", "learned:a/b"
+    (page,) = (
+        line.split("|")
+        for line in recipe.run(SEEDS="1 2", REWARDS=f"{mix} {learned}")
+        if "--html" in line
+    )
+    for name, stem in ((mix, "simile:0.7+bleu:0.3"), (learned, "learned:a+b")):
+        assert f"{name.upper()}=my work/out/{stem}.1.txt,my work/out/{stem}.2.txt" in page
+
+
+def test_your_own_model_does_not_go_on_with_another(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "finetune.sh")
+    (tmp_path / "bin").mkdir()
+    for name in ("one.pt", "two.pt"):
+        (tmp_path / name).write_text(name)
+    assert trainings(recipe.run("bin", "one.pt", "encoder")) == ["simile_risk"]
+    assert trainings(recipe.run("bin", "one.pt", "encoder"))[1:] == ["RESUMED simile_risk"]
+    message = "SAVE-DIR: the training in simile_risk began from another model than two.pt; give"
+    assert message in recipe.refused("bin", "two.pt", "encoder")
+    assert trainings(recipe.run("bin", "two.pt", "encoder", "other")) == ["other"]
+
+
 def test_mbr(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "multi30k/run.sh")
     recipe.run(SEEDS="1", REWARDS="bleu", WORK="base")
     recipe.path = "mbr/run.sh"
+    (tmp_path / "learned").mkdir()
+    learned, utility = tmp_path / "learned/reward.json", f"learned:{tmp_path}/learned"
+    for content in ("one", "another"):
+        learned.write_text(content)
+        notes = recipe.run(SEEDS="1", BASE="base", UTILITY=utility)
+        assert any(line.startswith("simile|mbr|") for line in notes)
     few = {"SEEDS": "1", "BASE": "base"}
     assert trainings(recipe.run(**few)) == ["mbr-ft.1"]
     assert trainings(recipe.run(**few, LR="1e-3")) == ["mbr-ft.1"]
@@ -490,13 +520,69 @@ def test_the_learned_reward(tmp_path: Path) -> None:
 
 def test_the_evidences_report(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "evidence/step.sh")
-    notes = recipe.run("report", "multi30k-de", "bleu simile", "1 2")
-    (page,) = (line.split("|") for line in notes if "--html" in line)
-    assert (
-        "SIMILE=my work/cpu/multi30k-de/logs/simile.1.log,my work/cpu/multi30k-de/logs/simile.2.log"
-        in page
-    )
+    mix, corpus = "simile:0.7,bleu:0.3", "multi30k-de"
+    asked = ("report", corpus, f"bleu {mix}", "1 2")
+    assert "report: run the step mle multi30k-de first" in recipe.refused(*asked)
+    for step in ("data", "mle"):
+        recipe.run(step, corpus)
+    for reward, seed in (("bleu", "1"), ("bleu", "2"), (mix, "1")):
+        recipe.run("risk", corpus, reward, seed)
+    assert f"run the step risk multi30k-de {mix} 2 first" in recipe.refused(*asked)
+    recipe.run("risk", corpus, mix, "2")
+    (page,) = (line.split("|") for line in recipe.run(*asked) if "--html" in line)
+    name = "my work/cpu/multi30k-de/logs/simile:0.7+bleu:0.3"  # a comma would end the name
+    assert f"SIMILE:0.7,BLEU:0.3={name}.1.log,{name}.2.log" in page
     assert "MLE=my work/cpu/multi30k-de/out/test/mle.txt" in page
+    (tmp_path / "my work/cpu/multi30k-de/.done/mle").unlink()
+    recipe.run("mle", corpus)  # what was trained from the earlier model is not reported as its own
+    assert "risk multi30k-de bleu 1 first: it is not done, or the MLE model is newer" in (
+        recipe.refused(*asked)
+    )
+
+
+def test_the_evidences_judge_has_the_steps_of_its_size(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "evidence/step.sh")
+
+    def judges(size: str) -> list[tuple[str, str]]:
+        notes = recipe.run("rewards", SIZE=size, LEARNED="learned")
+        calls = (line.split("|") for line in notes if line.startswith("simile|train-encoder|"))
+        return [(words[words.index("--steps") + 1], words[-2]) for words in calls]
+
+    assert judges("tiny") == [("200", "my work/judge.tiny")]
+    assert judges("cpu") == [("11325", "my work/judge.cpu")]
+    assert judges("tiny") == judges("cpu") == []
+    recipe.data("multi30k/task2/train.1.en.gz")
+    assert len(judges("cpu")) == 1
+
+
+def test_the_evidences_settings(tmp_path: Path) -> None:
+    recipe, corpus = Recipe(tmp_path, "evidence/step.sh"), "multi30k-de"
+    best = tmp_path / "my work/cpu/multi30k-de/mle/checkpoint_best.pt"
+
+    def model(**settings: str) -> list[str]:
+        recipe.run("data", corpus, **settings)
+        return trainings(recipe.run("mle", corpus, **settings))
+
+    assert model() == ["mle"]
+    given = tmp_path / "given"
+    files = [
+        given / name for name in ("mle/checkpoint_best.pt", "bpe/nmt.model", "bin/dict.en.txt")
+    ]
+    for path in files:
+        missing = recipe.refused("mle", corpus, GIVEN=str(given))
+        assert missing == f"step.sh: error: GIVEN: no such file: {path}\n"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one")
+    assert model(GIVEN=str(given)) == [] and best.read_text() == "one"
+    files[0].write_text("two")
+    assert model(GIVEN=str(given)) == [] and best.read_text() == "two"
+    assert model() == ["mle"]  # and does not go on from its own last checkpoint to the given best
+    assert trainings(recipe.run("risk", corpus, "bleu", "1")) == ["bleu.1"]
+    other = {"FLAGS": "--lr 1"}
+    for step in (("mle", corpus), ("risk", corpus, "bleu", "1")):
+        assert "was begun with other flags" in recipe.refused(*step, **other)
+    recipe.data("multi30k/task1/train.de.gz")
+    assert any(line.startswith("fairseq-preprocess") for line in recipe.run("data", corpus))
 
 
 def test_the_evidences_rewards(tmp_path: Path) -> None:

@@ -79,6 +79,13 @@ def best_on_validation(systems: dict[str, System]) -> str:
     )
 
 
+def p_text(p_value: float) -> str:
+    """Three digits, and a fourth where they would hide on which side of the goals' 0.01 it is."""
+    if 0.009 < p_value < 0.011:
+        return f"{p_value:.4f}"
+    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+
+
 def score_table(systems: dict[str, System]) -> str:
     """Scores of one test set, their seeds, and what may have been paid for them."""
     columns = judges(systems)
@@ -107,7 +114,7 @@ def difference_table(systems: dict[str, System]) -> str:
             if name in ("MLE", baseline) or not baseline:
                 continue
             tests = (against(system, key, baseline) for key in columns)
-            cells = (f"{difference:+.2f} (p {p_value:.3f})" for difference, p_value in tests)
+            cells = (f"{difference:+.2f} (p {p_text(p_value)})" for difference, p_value in tests)
             rows.append([f"{name} - {baseline}", *cells])
     return markdown_table(rows)
 
@@ -120,13 +127,14 @@ def goals_of(systems: dict[str, System], name: str) -> dict[str, str]:
     for key, judge in judges(systems).items():
         difference, p_value = against(system, key, bleu_trained(systems))
         found[f"{judge} above BLEU-trained"] = verdict(
-            difference > 0 and p_value < SIGNIFICANT, f"{difference:+.2f}, p {p_value:.3f}"
+            difference > 0 and p_value < SIGNIFICANT, f"{difference:+.2f}, p {p_text(p_value)}"
         )
     gain, _ = against(system, "bleu", "MLE")
     length, repeated = signs["length_ratio"], signs["repeated"]
     # Three digits: 1.497 is no 1.50.
     found[f"BLEU over MLE >= {MORE_THAN_MLE}"] = verdict(gain >= MORE_THAN_MLE, f"{gain:+.3f}")
-    found[f"length within {LENGTH} of 1"] = verdict(abs(length - 1) <= LENGTH, f"{length:.3f}")
+    within = abs(length - 1) <= LENGTH + 1e-9  # 1 - 0.98 is more than 0.02
+    found[f"length within {LENGTH} of 1"] = verdict(within, f"{length:.3f}")
     before = start["signs"]["repeated"]
     found["repetition <= MLE's"] = verdict(
         repeated <= before, f"{100 * repeated:.2f} % after {100 * before:.2f} %"

@@ -75,7 +75,7 @@ setup_venv
 if has_gpu; then FLAGS=${FLAGS---fp16} DEVICE=cuda; else FLAGS=${FLAGS-} DEVICE=cpu; fi
 # shellcheck disable=SC2034 # training.sh reads it
 read -ra more_flags <<<"$FLAGS"
-OWN_ENCODER=$TOP/paraphrases/encoder.1 OWN_LEARNED=$TOP/learned/reward OWN_JUDGE=$TOP/judge
+OWN_ENCODER=$TOP/paraphrases/encoder.1 OWN_LEARNED=$TOP/learned/reward OWN_JUDGE=$TOP/judge.$SIZE
 ENCODER=${ENCODER:-$OWN_ENCODER} LEARNED=${LEARNED:-$OWN_LEARNED} JUDGE=${JUDGE:-$OWN_JUDGE}
 SPLITS=(valid test heldout)
 # Enough to tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
@@ -85,11 +85,11 @@ case $DEVICE:$step in
 cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
 esac
 
-caption_judge() {
+caption_judge() { # STEPS FILES...
     mkdir -p "$TOP/captions"
-    cp "$SIMILE_DATA"/multi30k/task2/train.?.en.gz "$TOP/captions"
+    cp "${@:2}" "$TOP/captions"
     python "$ROOT/recipes/multi30k/caption_pairs.py" --captions "$TOP/captions" >"$TOP/captions.tsv"
-    simile train-encoder "$TOP/captions.tsv" --vocab-size 8000 --steps "$JUDGE_STEPS" \
+    simile train-encoder "$TOP/captions.tsv" --vocab-size 8000 --steps "$1" \
         --device "$DEVICE" --overwrite --output "$OWN_JUDGE"
 }
 
@@ -100,14 +100,15 @@ make_rewards() {
     if [ "$LEARNED" = "$OWN_LEARNED" ]; then
         OUTPUT=$TOP/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh"
     fi
-    [ "$JUDGE" != "$OWN_JUDGE" ] || once judge caption_judge
+    [ "$JUDGE" != "$OWN_JUDGE" ] || once "judge.$SIZE" caption_judge "$JUDGE_STEPS" \
+        "$SIMILE_DATA"/multi30k/task2/train.?.en.gz
 }
 
 # only_unseen: of the pairs kept for risk training leave those with neither side in the MLE model's
 # training text; what it knows by heart teaches it nothing (docs/training.md).
 only_unseen() {
     local raw=$WORK/raw
-    paste "$raw/risk.$SRC" "$raw/risk.en" |
+    paste <(tr '\t' ' ' <"$raw/risk.$SRC") <(tr '\t' ' ' <"$raw/risk.en") |
         awk -F '\t' 'FILENAME != "-" { seen[$0]; next } !($1 in seen) && !($2 in seen)' \
             "$raw/train.$SRC" "$raw/train.en" - >"$raw/unseen.tsv"
     cut -f1 "$raw/unseen.tsv" >"$raw/risk.$SRC"
@@ -150,12 +151,12 @@ get_data() { # ROWS SETTINGS SIMILE_DATA GIVEN: what decides the result
         --workers "$(cores)" --trainpref "$WORK/bpe/risk" --validpref "$WORK/bpe/valid"
 }
 
-train_mle() { # FLAGS-FILE GIVEN
+train_mle() { # FLAGS-FILE GIVEN-CHECKPOINT MORE-FLAGS...
     if [ -n "$2" ]; then
-        mkdir -p "$WORK/mle"
-        cp "$2/mle/checkpoint_best.pt" "$WORK/mle/checkpoint_best.pt"
+        begin "$WORK/mle" "$2" # one that was trained here does not go on
+        cp "$2" "$WORK/mle/checkpoint_best.pt"
     else
-        train mle "$1"
+        train mle "$1" "${@:3}"
     fi
     translate_splits mle checkpoint_best.pt
 }
@@ -181,15 +182,20 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
     translate_splits "$1" checkpoint_last.pt
 }
 
+# current STEP: whether it and the MLE model's are done, it not before that.
+current() {
+    local done=$WORK/.done
+    [[ -e $done/mle && -e $done/$1 && ! $done/$1 -ot $done/mle ]]
+}
+
 study_table() { # REWARD SEEDS
-    local variant seed files baseline=MLE systems=(--sys "MLE=$WORK/out/valid/mle.txt")
+    local variant seed name baseline=MLE systems=(--sys "MLE=$WORK/out/valid/mle.txt")
     for variant in "" $(tail -n +2 "$HERE/study.tsv" | cut -f1); do
-        files=''
+        name=$(file_name "$1${variant:+@$variant}")
         for seed in $2; do
-            [ -e "$WORK/out/valid/$1${variant:+@$variant}.$seed.txt" ] || continue 2
-            files+=,$WORK/out/valid/$1${variant:+@$variant}.$seed.txt
+            current "$name.$seed" || current "study.$name.$seed" || continue 2
         done
-        systems+=(--sys "${variant:-default}=${files#,}")
+        systems+=(--sys "${variant:-default}=$(by_seed "$WORK/out/valid/$name" txt "$2")")
         [ -n "$variant" ] || baseline=MLE,default
     done
     mkdir -p "$WORK/results"
@@ -217,7 +223,7 @@ translate_splits() { # SYSTEM CHECKPOINT
 systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a word a line
     local out=$WORK/out/$1 reward seed name meteor_here=yes names=(mle)
     for reward in $2; do
-        for seed in $3; do names+=("$reward.$seed"); done
+        for seed in $3; do names+=("$(file_name "$reward").$seed"); done
     done
     for name in "${names[@]}"; do # scores of an earlier translation say nothing of this one
         [[ -e $out/$name.meteor && ! $out/$name.meteor -ot $out/$name.txt ]] || meteor_here=''
@@ -225,14 +231,23 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
     printf '%s\n' --sys "MLE=$out/mle.txt"
     [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores "METEOR:MLE=$out/mle.meteor"
     for reward in $2; do
-        printf '%s\n' --sys "${reward^^}=$(by_seed "$out/$reward" txt "$3")"
+        name=$out/$(file_name "$reward")
+        printf '%s\n' --sys "${reward^^}=$(by_seed "$name" txt "$3")"
         [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores \
-            "METEOR:${reward^^}=$(by_seed "$out/$reward" meteor "$3")"
+            "METEOR:${reward^^}=$(by_seed "$name" meteor "$3")"
     done
 }
 
 report() { # REWARDS SEEDS
-    local split reward flags logs=() folders=() bleu='' results=$WORK/results
+    local split reward seed flags logs=() folders=() bleu='' results=$WORK/results
+    current mle || die "report: run the step mle $CORPUS first"
+    for reward in $1; do
+        for seed in $2; do # by hand, nothing else would say that translations are old
+            current "$(file_name "$reward").$seed" ||
+                die "report: run the step risk $CORPUS $reward $seed first:" \
+                    "it is not done, or the MLE model is newer"
+        done
+    done
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}"
@@ -240,7 +255,7 @@ report() { # REWARDS SEEDS
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
         # Its costs are those of one candidate.
         [ "${reward%%@*}" = more-mle ] ||
-            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$reward" log "$2")")
+            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2")
@@ -261,19 +276,37 @@ table() { # CORPORA
     cat "$TOP/$SIZE/table.md"
 }
 
-GIVEN=${GIVEN:-}
+GIVEN=${GIVEN:-} own_mle=${GIVEN:+$GIVEN/mle/checkpoint_best.pt}
+files=(${GIVEN:+"$GIVEN/bpe/nmt.model" "$GIVEN/bin/dict.en.txt"})
+case $step in
+data | mle)
+    for file in ${GIVEN:+"$own_mle" "${files[@]}"}; do
+        [ -f "$file" ] || die "GIVEN: no such file: $file"
+    done
+    ;;
+esac
+# Everything that decides a step's result is a word of its command: `once` repeats what has changed.
 case $step in
 rewards) make_rewards ;;
-data) once data get_data "$(rows)" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" ;;
+data)
+    for text in $(rows | cut -f2); do
+        files+=("$SIMILE_DATA/$text.$SRC.gz" "$SIMILE_DATA/$text.en.gz")
+    done
+    once data get_data "$(rows)" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" "${files[@]}"
+    ;;
 estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
-mle) AFTER=data once mle train_mle "$MLE_FLAGS" "$GIVEN" ;;
+mle)
+    flags=("${more_flags[@]}") more_flags=()
+    AFTER=data once mle train_mle "$MLE_FLAGS" "$own_mle" "${flags[@]}"
+    ;;
 risk | study)
-    note=$3.$4
-    [ "$step" = risk ] || SPLITS=(valid) note=study.$3.$4
+    system=$(file_name "$3").$4 note=$system
+    [ "$step" = risk ] || SPLITS=(valid) note=study.$note
     read_variant "$3"
     read_reward "$reward_name" # of another learned reward only what trained on it is repeated
-    AFTER=mle once "$note" train_risk "$3.$4" "$RISK_FLAGS" "$reward_name" "$4" \
-        "$ENCODER/config.json" "$fitted" "${variant[@]}"
+    flags=("${variant[@]}" "${more_flags[@]}") more_flags=()
+    AFTER=mle once "$note" train_risk "$system" "$RISK_FLAGS" "$reward_name" "$4" \
+        "$ENCODER/config.json" "$fitted" "${flags[@]}"
     ;;
 study-table) study_table "$3" "$4" ;;
 report) report "$3" "$4" ;;

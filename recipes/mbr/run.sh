@@ -53,7 +53,7 @@ list_candidates() { # SENTENCES N MODEL TEXT
         die "fairseq-interactive failed, see $WORK/lists.log"
 }
 
-choose() { # UTILITY ENCODER-CONFIG
+choose() { # UTILITY ENCODER-CONFIG LEARNED-JSON
     local work=$WORK/$NAME
     mkdir -p "$work/bpe"
     simile mbr "$WORK/train.nbest.gz" --utility "$1" --encoder "$ENCODER" \
@@ -86,7 +86,8 @@ finetune() { # SEED UPDATES LR
 say "Lists of $N candidates of $SENTENCES training sources"
 once lists list_candidates "$SENTENCES" "$N" "$BASE/mle/checkpoint_best.pt" "$BASE/bpe/train.$SRC"
 say "MBR choices by $UTILITY become training data"
-AFTER=lists once "choose.$NAME" choose "$UTILITY" "$ENCODER/config.json"
+read_reward "$UTILITY"
+AFTER=lists once "choose.$NAME" choose "$UTILITY" "$ENCODER/config.json" "$fitted"
 for seed in $SEEDS; do
     say "MBR fine-tuning, $UPDATES updates, seed $seed"
     AFTER=choose.$NAME once "finetune.$NAME.$seed" finetune "$seed" "$UPDATES" "$LR"

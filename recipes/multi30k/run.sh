@@ -174,20 +174,22 @@ list_candidates() { # what risk training starts from: the lists of which the rep
 }
 
 risk_system() { # REWARD SEED
-    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}")
+    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
     read_reward "$1"
+    system=$(file_name "$1").$2
     [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
-    AFTER=mle once "$1.$2" train_risk "$1.$2" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
+    AFTER=mle once "$system" train_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
         "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
 }
 
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward
+    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward name
     for reward in $REWARDS; do
-        systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$reward" txt "$SEEDS")")
+        name=$(file_name "$reward")
+        systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
         # Its costs are those of one candidate.
         [ "$reward" = more-mle ] ||
-            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$reward" log "$SEEDS")")
+            logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$name" log "$SEEDS")")
     done
     # Systems of other n-best sizes, if nbest.sh has trained any.
     [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")

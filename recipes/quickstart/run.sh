@@ -18,7 +18,7 @@
 #   RISK_LR       2e-4  learning rate of risk training (Adam, constant)
 #   MLE_WEIGHT    0.3   gamma, the weight of the token loss in risk training
 #   COST_SCALE    10    factor on the cost 1 - reward
-#   REWARDS       "bleu simile"; half, the paper's mix of both, chrf and sim work too
+#   REWARDS       "bleu simile"; half, the paper's mix of both, other mixes, chrf and sim work too
 #   JOBS          risk trainings at once; default: the number of cores (with a GPU: 1)
 #   SIMILE_VENV, PIP_INDEX_URL, ...: the installation's settings, see recipes/common.sh
 # shellcheck source=recipes/common.sh
@@ -93,14 +93,16 @@ train_mle() { # UPDATES SEED
 }
 
 train_risk() { # REWARD UPDATES BATCH LR GAMMA SCALE SEED
-    rm -rf "${WORK:?}/$1" "$WORK/logs/$1.log"
-    logged "$WORK/logs/$1.log" fairseq-train "${common[@]}" "${training[@]}" \
-        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --save-dir "$WORK/$1" \
+    local name
+    name=$(file_name "$1")
+    rm -rf "${WORK:?}/$name" "$WORK/logs/$name.log"
+    logged "$WORK/logs/$name.log" fairseq-train "${common[@]}" "${training[@]}" \
+        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --save-dir "$WORK/$name" \
         --criterion simile_risk --reward "$1" --simile-encoder "$WORK/encoder" \
         --mle-weight "$5" --risk-cost-scale "$6" --best-checkpoint-metric cost \
         --lr "$4" --lr-scheduler fixed --batch-size "$3" --batch-size-valid 64 \
         --max-update "$2" --save-interval-updates 20 --log-interval 20 --seed "$7" |
-        sed -u "s/^ */   $1 /"
+        sed -u "s|^ *|   $name |"
 }
 
 translate_test() { # SYSTEM
@@ -111,18 +113,20 @@ translate_test() { # SYSTEM
 }
 
 risk_system() { # REWARD
-    AFTER="encoder mle" once "$1" train_risk "$1" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
+    local name
+    name=$(file_name "$1")
+    AFTER="encoder mle" once "$name" train_risk "$1" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
         "$MLE_WEIGHT" "$COST_SCALE" "$SEED"
-    AFTER=$1 once "test-$1" translate_test "$1"
+    AFTER=$name once "test-$name" translate_test "$name"
 }
 
 report() {
     local systems=() logs=() reward name
     for reward in mle $REWARDS; do
-        name=${reward^^}
-        systems+=(--sys "$name=$WORK/out/$reward.txt")
-        systems+=(--sentence-scores "meaning:$name=$WORK/out/$reward.meaning")
-        [ "$reward" = mle ] || logs+=(--log "$name=$WORK/logs/$reward.log")
+        name=$(file_name "$reward")
+        systems+=(--sys "${reward^^}=$WORK/out/$name.txt")
+        systems+=(--sentence-scores "meaning:${reward^^}=$WORK/out/$name.meaning")
+        [ "$reward" = mle ] || logs+=(--log "${reward^^}=$WORK/logs/$name.log")
     done
     simile report --ref "$WORK/toy/test.en" --encoder "$WORK/encoder" "${systems[@]}" \
         "${logs[@]}" --svg "$WORK/curves.svg" --out "$WORK/results.md"

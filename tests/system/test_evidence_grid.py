@@ -1,0 +1,74 @@
+"""recipes/evidence/Snakefile by snakemake: which steps run, and which run again."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STEP = r"""#!/bin/bash
+echo "$*" >>"$WORK/calls"
+name=$(echo "${3:-}" | tr ,/ ++)
+case $1 in
+data | mle) touch "$WORK/$SIZE/$2/.done/$1" ;;
+risk) touch "$WORK/$SIZE/$2/.done/$name.$4" ;;
+report) touch "$WORK/$SIZE/$2/results/report.html" ;;
+table) touch "$WORK/$SIZE/table.md" ;;
+esac
+"""
+ONE = ("corpora=tatoeba-de", "seeds=1")
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    pytest.importorskip("snakemake", reason="needs the extra grid")
+    shutil.copytree(ROOT / "recipes/evidence", tmp_path / "evidence")
+    (tmp_path / "evidence/step.sh").write_text(STEP)
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def run(grid: Path, *settings: str) -> tuple[str, list[str]]:
+    """What snakemake says, and the steps that it has run."""
+    calls = grid / "work" / "calls"
+    calls.write_text("")
+    command = [sys.executable, "-m", "snakemake", "-s", "evidence/Snakefile", "--cores", "1"]
+    done = subprocess.run(
+        [*command, "--config", "work=work", *settings], cwd=grid, capture_output=True, text=True
+    )
+    return done.stdout + done.stderr, calls.read_text().splitlines()
+
+
+def test_a_step_runs_again_where_its_flags_change(grid: Path) -> None:
+    mix, variant = "simile:0.7,bleu:0.3", "bleu@n16"
+    rewards = f"rewards=bleu {variant} {mix}"
+    _, first = run(grid, *ONE, rewards, "given=")
+    assert sorted(first) == sorted([
+        *("rewards", "data tatoeba-de", "mle tatoeba-de"),
+        *(f"risk tatoeba-de {reward} 1" for reward in ("bleu", variant, mix)),
+        *(f"report tatoeba-de bleu {variant} {mix} 1", "table tatoeba-de"),
+    ])  # fmt: skip
+    assert run(grid, *ONE, rewards)[1] == []
+    study = grid / "evidence" / "study.tsv"
+    study.write_text(study.read_text().replace("--risk-candidates 16", "--risk-candidates 15"))
+    repeated = run(grid, *ONE, rewards)[1]
+    assert [call for call in repeated if call.startswith("risk")] == [
+        f"risk tatoeba-de {variant} 1"
+    ]
+    assert len(repeated) == 3  # the report and the table, too
+    flags = grid / "evidence/config/cpu/mle.tatoeba.flags"
+    flags.write_text(flags.read_text() + "--dropout 0.2\n")
+    repeated = run(grid, *ONE, rewards)[1]
+    assert repeated[0] == "mle tatoeba-de" and len(repeated) == 6
+
+
+def test_unknown_words_are_one_line(grid: Path) -> None:
+    for setting, message in (
+        ("given=tatoeba=/x", "--config given: got tatoeba, expected some of multi30k-de multi30k-"),
+        ("corpora=tatoeba", "--config corpora: got tatoeba, expected some of multi30k-de multi30k"),
+        ("rewards=bleu@n17", "--config rewards: got n17, expected some of updates200 updates1000"),
+    ):
+        said, calls = run(grid, setting)
+        assert message in said and calls == []
