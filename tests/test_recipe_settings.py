@@ -530,10 +530,11 @@ def test_the_evidences_report(tmp_path: Path) -> None:
     assert f"run the step risk multi30k-de {mix} 2 first" in recipe.refused(*asked)
     recipe.run("risk", corpus, mix, "2")
     (page,) = (line.split("|") for line in recipe.run(*asked) if "--html" in line)
-    name = "my work/cpu/multi30k-de/logs/simile:0.7+bleu:0.3"  # a comma would end the name
+    folder = tmp_path / "my work/cpu/multi30k-de"
+    name = f"{folder}/logs/simile:0.7+bleu:0.3"  # a comma would end the name
     assert f"SIMILE:0.7,BLEU:0.3={name}.1.log,{name}.2.log" in page
-    assert "MLE=my work/cpu/multi30k-de/out/test/mle.txt" in page
-    (tmp_path / "my work/cpu/multi30k-de/.done/mle").unlink()
+    assert f"MLE={folder}/out/test/mle.txt" in page
+    (folder / ".done/mle").unlink()
     recipe.run("mle", corpus)  # what was trained from the earlier model is not reported as its own
     assert "risk multi30k-de bleu 1 first: it is not done, or the MLE model is newer" in (
         recipe.refused(*asked)
@@ -548,8 +549,8 @@ def test_the_evidences_judge_has_the_steps_of_its_size(tmp_path: Path) -> None:
         calls = (line.split("|") for line in notes if line.startswith("simile|train-encoder|"))
         return [(words[words.index("--steps") + 1], words[-2]) for words in calls]
 
-    assert judges("tiny") == [("200", "my work/judge.tiny")]
-    assert judges("cpu") == [("11325", "my work/judge.cpu")]
+    assert judges("tiny") == [("200", f"{tmp_path}/my work/judge.tiny")]
+    assert judges("cpu") == [("11325", f"{tmp_path}/my work/judge.cpu")]
     assert judges("tiny") == judges("cpu") == []
     recipe.data("multi30k/task2/train.1.en.gz")
     assert len(judges("cpu")) == 1
@@ -576,8 +577,15 @@ def test_the_evidences_settings(tmp_path: Path) -> None:
     assert model(GIVEN=str(given)) == [] and best.read_text() == "one"
     files[0].write_text("two")
     assert model(GIVEN=str(given)) == [] and best.read_text() == "two"
+    best.parents[1].joinpath(".done/mle").unlink()
+    assert model(GIVEN="given", WORK=f"{tmp_path}/my work") == [] and best.read_text() == "two"
     assert model() == ["mle"]  # and does not go on from its own last checkpoint to the given best
     assert trainings(recipe.run("risk", corpus, "bleu", "1")) == ["bleu.1"]
+    (best.parents[1] / ".done/bleu.1").unlink()  # as a Snakefile's step that was stopped by hand
+    paths = {"WORK": f"{tmp_path}/my work", "ENCODER": "encoder"}
+    assert trainings(recipe.run("risk", corpus, "bleu", "1", **paths)) == [
+        *("bleu.1", "RESUMED bleu.1")
+    ]
     other = {"FLAGS": "--lr 1"}
     for step in (("mle", corpus), ("risk", corpus, "bleu", "1")):
         assert "was begun with other flags" in recipe.refused(*step, **other)

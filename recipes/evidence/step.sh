@@ -37,6 +37,9 @@ HERE=$ROOT/recipes/evidence
 show_help "${@:---help}"
 step=$1 CORPUS=${2:-}
 SIZE=${SIZE:-cpu}
+for name in WORK SIMILE_DATA GIVEN ENCODER LEARNED JUDGE; do # as the Snakefile has them
+    [[ -z ${!name:-} || ${!name} = /* ]] || printf -v "$name" %s "$PWD/${!name}"
+done
 TOP=${WORK:-$ROOT/work/evidence}
 CONFIG=$HERE/config/$SIZE
 [ -d "$CONFIG" ] || die "SIZE: got '$SIZE', expected one of: $(cd "$HERE/config" && echo *)"
@@ -185,7 +188,7 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
 # current STEP: whether it and the MLE model's are done, it not before that.
 current() {
     local done=$WORK/.done
-    [[ -e $done/mle && -e $done/$1 && ! $done/$1 -ot $done/mle ]]
+    [[ -e $done/mle && -e $done/$1 && ! $(tail -n 1 "$done/$1") < $(tail -n 1 "$done/mle") ]]
 }
 
 study_table() { # REWARD SEEDS

@@ -15,6 +15,10 @@ WORK=${WORK:-$ROOT/work/quickstart-seeds}
 read -ra seeds <<<"${SEEDS:-1 2 3 4 5}"
 
 no_arguments "$@"
+for reward in bleu simile; do
+    [[ " ${REWARDS:-bleu simile} " = *" $reward "* ]] ||
+        die "REWARDS: got '$REWARDS', expected bleu and simile among them, which the table compares"
+done
 
 setup_venv
 for seed in "${seeds[@]}"; do

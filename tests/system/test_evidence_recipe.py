@@ -21,6 +21,7 @@ def write_tatoeba(folder: Path) -> None:
         lines = [generator.choices(list(WORDS), k=generator.randint(3, 8)) for _ in range(count)]
         lines[4] = lines[0]  # one of those kept for risk training, which has been seen
         sides = {"de": lines, "en": [[WORDS[word] for word in line] for line in lines]}
+        sides["de"][9] = ["\t".join(lines[9][:2]), *lines[9][2:]]  # kept for risk training, too
         for language, text in sides.items():
             path = folder / "tatoeba-de-en" / f"{split}.{language}.gz"
             with gzip.open(path, "wt", encoding="utf-8") as stream:
@@ -52,7 +53,9 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
              for split in ("train", "risk", "valid", "test", "heldout")]  # fmt: skip
     assert lines == [96, 23, 24, 24, 24]
     seen = set((work / "raw" / "train.en").read_text().splitlines())
-    assert not seen & set((work / "raw" / "risk.en").read_text().splitlines())
+    unseen = (work / "raw" / "risk.en").read_text().splitlines()
+    assert not seen & set(unseen)
+    assert {word.strip(".") for line in unseen for word in line.split()} <= set(WORDS.values())
     step("estimate", "tatoeba-de", "bleu simile", "1 2")
     assert "| risk | 4 | 4 |" in (work / "estimate.md").read_text()
     step("mle", "tatoeba-de")

@@ -1,0 +1,46 @@
+"""recipes/bpe.py: segmentation of the recipes' bitext, and text of which nothing can be made."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recipes import bpe
+
+
+def run(folder: Path, *words: str, text: bytes = b"") -> tuple[int, bytes, str]:
+    command = [sys.executable, bpe.__file__, *words]
+    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_lines_stay_lines(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c\nd e f\n")
+    assert run(tmp_path, "train", "--model", "m", "--vocab-size", "12", "text")[0] == 0
+    text = "a b\r\n\n\tc d\nf\N{LINE SEPARATOR}e".encode()
+    _, pieces, _ = run(tmp_path, "encode", "--model", "m", text=text)
+    assert pieces.decode().split("\n") == ["▁a ▁b", "", "▁ c ▁ d", "▁ f ▁ e", ""]
+    status, _, errors = run(tmp_path, "encode", "--model", "m", text=b"a\na \xff\n")
+    assert (status, errors) == (
+        1, "bpe.py: error: standard input:2: not UTF-8 (byte 2); convert it\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("few", "few: Vocabulary size too high (800). Please set it to a value <= 16."),
+        ("empty", "empty: there is no text in it"),
+        ("none", 'none: NOT_FOUND: "none": No such file or directory'),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_made_is_one_line(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "few").write_text("a b c\nd e f\n")
+    (tmp_path / "empty").write_text("")
+    status, _, errors = run(tmp_path, "train", "--model", "m", "--vocab-size", "800", name)
+    assert status == 1 and "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith(f"bpe.py: error: --vocab-size 800 of {message}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "few"]
