@@ -80,6 +80,14 @@ no_arguments() {
         die "got '$1'; expected no argument (settings are environment variables, see --help)"
 }
 
+# whole_numbers NAME...: each of these settings has to be one from 1; fairseq would take 0 for no end.
+whole_numbers() {
+    local name
+    for name in "$@"; do
+        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$name: got '${!name}', expected a whole number from 1"
+    done
+}
+
 # setup_venv [test]: install everything (with the tests' tools, if asked) and put it on PATH.
 # Returns at once when it is current; finishes what was interrupted; waits for another one.
 setup_venv() {

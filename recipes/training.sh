@@ -183,6 +183,7 @@ choose_jobs() {
     else
         JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
     fi
+    whole_numbers JOBS
 }
 
 # file_name REWARD: a reward's name in files: a comma would end a file's name, a slash begin one.

@@ -184,6 +184,23 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
         assert message in recipe.refused(**pair | wrong)
 
 
+@pytest.mark.parametrize(
+    ("path", "setting"),
+    [
+        ("quickstart/run.sh", {"MLE_UPDATES": "0"}),
+        ("multi30k/run.sh", {"RISK_UPDATES": "0"}),
+        ("multi30k/run.sh", {"JOBS": "0"}),
+        ("multi30k/nbest.sh", {"RISK_UPDATES": "1e3"}),
+        ("mbr/run.sh", {"UPDATES": "-1"}),
+    ],
+)
+def test_no_training_is_without_end(tmp_path: Path, path: str, setting: dict[str, str]) -> None:
+    (found,) = (f"{name}: got '{value}', expected a whole" for name, value in setting.items())
+    recipe = Recipe(tmp_path, path)
+    assert found in recipe.refused(**setting)
+    assert not recipe.notes.exists() or not trainings(recipe.notes.read_text().splitlines())
+
+
 def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
     recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
     learned.mkdir()

@@ -32,6 +32,7 @@ SEEDS=${SEEDS:-1 2 3}
 NAME=${UTILITY%%:*} # of what depends on the utility
 
 no_arguments "$@"
+whole_numbers SENTENCES N UPDATES
 [ -f "$BASE/mle/checkpoint_best.pt" ] ||
     die "BASE: no $BASE/mle/checkpoint_best.pt; run recipes/multi30k/run.sh first"
 

@@ -39,6 +39,7 @@ MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 COST_SCALE=${COST_SCALE:-10}
 
 no_arguments "$@"
+whole_numbers RISK_UPDATES RISK_BATCH
 for size in $SIZES; do
     [[ $size =~ ^[1-9][0-9]*$ ]] || die "SIZES: got '$size', expected whole numbers from 1"
 done

@@ -41,6 +41,7 @@ SEEDS=${SEEDS:-1 2}
 HERE=$ROOT/recipes/multi30k
 
 no_arguments "$@"
+whole_numbers MLE_EPOCHS RISK_UPDATES RISK_BATCH
 for name in SRC TGT; do
     grep -q " task1/train\.${!name}\$" "$HERE/SHA256SUMS" ||
         die "$name: got '${!name}', expected cs, de, en or fr"

@@ -40,6 +40,7 @@ COST_SCALE=${COST_SCALE:-10}
 REWARDS=${REWARDS:-bleu simile}
 
 no_arguments "$@"
+whole_numbers TRAIN VALID TEST PAIRS MLE_UPDATES RISK_UPDATES RISK_BATCH
 
 setup_venv
 # shellcheck source=recipes/training.sh
