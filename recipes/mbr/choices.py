@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from simile_plugin.encoder import load_encoder
-from simile_plugin.files import atomic_write
+from simile_plugin.files import InputError, atomic_write
 from simile_plugin.nbest import NbestList, Utility, choose_all, expected_utilities, read_lists
 from simile_plugin.reward import Reward
 from simile_plugin.statistics import text_table
@@ -38,7 +39,7 @@ def shuffled(found: NbestList) -> NbestList:
 
 
 def main() -> None:
-    """Choose by every utility at every size."""
+    """Choose by every utility at every size; one line for bad input."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("lists", nargs="+", metavar="NAME=FILE", help="samples=: are shuffled")
     parser.add_argument("--encoder", required=True, metavar="DIR")
@@ -47,6 +48,17 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[8, 16, 32, 64, 128, 256])
     parser.add_argument("--weights", default="uniform")
     args = parser.parse_args()
+    try:
+        choose_by_each(args)
+    except InputError as error:
+        sys.exit(f"choices.py: error: {error}")
+
+
+def choose_by_each(args: argparse.Namespace) -> None:
+    """Write the choices, and print what each cost."""
+    for spec in args.lists:
+        if "=" not in spec:
+            raise InputError(f"got {spec}, expected NAME=FILE")
     args.output.mkdir(parents=True, exist_ok=True)
     encoder = load_encoder(args.encoder)
     rows = [["lists", "utility", "weights", "N", "CPU s", "distinct"]]

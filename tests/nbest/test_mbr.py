@@ -307,3 +307,7 @@ def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(
     for path in output.iterdir():
         first, *others = path.read_text("utf-8").splitlines()
         assert first in ("a red kite", "a red kite!") and others == ["", "", "only one"]
+    for wrong, message in ((str(lists), "expected NAME=FILE"), ("beam=none", "cannot be read")):
+        monkeypatch.setattr("sys.argv", ["choices.py", wrong, *map(str, flags)])
+        with pytest.raises(SystemExit, match=f"choices.py: error: .*{message}"):
+            choices.main()
