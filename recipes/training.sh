@@ -2,12 +2,13 @@
 # Training and translating with fairseq, for the recipes; sourced after common.sh and setup_venv.
 
 # read_reward WORD: set reward to what --reward takes for a word of REWARDS, and fitted to the file of
-# the learned reward in it, if there is one. Reads LEARNED.
+# the learned reward in it, if there is one, which has to be there. Reads LEARNED.
 # shellcheck disable=SC2034 # the recipe reads them
 read_reward() {
     reward=$1 fitted=''
     case $1 in
     more-mle) reward=simile ;; # the control: any will do, candidates have no weight
+    learned:*,*) ;; # a mix
     learned:*) fitted=${1#learned:}/reward.json ;;
     learned | learned+bleu)
         reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
@@ -15,6 +16,7 @@ read_reward() {
         [ "$1" = learned ] || reward=$reward:0.5,bleu:0.5
         ;;
     esac
+    [ -z "$fitted" ] || [ -f "$fitted" ] || die "LEARNED: no learned reward, $fitted is not there"
 }
 
 # logged LOG COMMAND...: append all that the command prints to LOG and show fairseq's progress

@@ -237,11 +237,15 @@ def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
 def test_multi30k_trains_on_any_reward(tmp_path: Path) -> None:
     """Its name is no path, and no list of files."""
     recipe, mix, learned = Recipe(tmp_path, "multi30k/run.sh"), "simile:0.7,bleu:0.3", "learned:a/b"
-    (page,) = (
-        line.split("|")
-        for line in recipe.run(SEEDS="1 2", REWARDS=f"{mix} {learned}")
-        if "--html" in line
-    )
+    both = {"SEEDS": "1 2", "REWARDS": f"{mix} {learned}"}
+    for missing in (both, {"REWARDS": "learned", "LEARNED": "a/b"}):
+        assert "LEARNED: no learned reward, a/b/reward.json is not" in recipe.refused(**missing)
+    assert "LEARNED: set LEARNED to the folder" in recipe.refused(REWARDS="learned")
+    assert "ENCODER: no such folder: none" in recipe.refused(ENCODER="none")
+    assert trainings(recipe.notes.read_text().splitlines()) == []  # not the MLE model first
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/reward.json").write_text("{}")
+    (page,) = (line.split("|") for line in recipe.run(**both) if "--html" in line)
     for name, stem in ((mix, "simile:0.7+bleu:0.3"), (learned, "learned:a+b")):
         assert f"{name.upper()}=my work/out/{stem}.1.txt,my work/out/{stem}.2.txt" in page
 
@@ -560,6 +564,12 @@ def test_the_evidences_report(tmp_path: Path) -> None:
 
 def test_the_evidences_judge_has_the_steps_of_its_size(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "evidence/step.sh")
+
+    (tmp_path / "learned").mkdir()
+    for name in ("ENCODER", "LEARNED", "JUDGE"):  # before the MLE models, which the others need
+        settings = {"LEARNED": "learned", "JUDGE": "encoder", name: "none"}
+        errors = recipe.refused("rewards", **settings)
+        assert errors == f"step.sh: error: {name}: no such folder: {tmp_path}/none\n"
 
     def judges(size: str) -> list[tuple[str, str]]:
         notes = recipe.run("rewards", SIZE=size, LEARNED="learned")

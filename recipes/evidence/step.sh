@@ -97,6 +97,11 @@ caption_judge() { # STEPS FILES...
 }
 
 make_rewards() {
+    local name own
+    for name in ENCODER LEARNED JUDGE; do
+        own=OWN_$name
+        [ "${!name}" = "${!own}" ] || [ -d "${!name}" ] || die "$name: no such folder: ${!name}"
+    done
     if [ "$ENCODER" = "$OWN_ENCODER" ]; then
         WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
     fi

@@ -98,6 +98,7 @@ make_encoder() {
 # Sets ENCODER and LEARNED, and makes what is not there.
 reward_encoder() {
     if [ -n "${ENCODER:-}" ]; then
+        [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
         say "Reward encoder: $ENCODER"
     elif [ -d "${SIMILE_DATA:-}/paraphrases" ]; then
         say "Training the reward encoder on paraphrases and bitext (recipes/encoder; 10 minutes)"
@@ -205,6 +206,9 @@ say "Multi30k $SRC-$TGT in $WORK"
 once data get_data "$SRC" "$TGT"
 reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
+for reward in $REWARDS; do
+    read_reward "$reward" # what is missing is said before the MLE model is trained
+done
 say "Segmenting and binarising the bitext"
 AFTER=data once bin segment "$SRC" "$TGT"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
