@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Question, Span
@@ -76,11 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.statistics import without_nan
 
     _check(args)
-    names: dict[str, str] = {}
-    if args.squad:
-        questions = read_squad(args.squad, "--squad")
-    else:
-        questions, names = _texts(args)
+    questions = read_squad(args.squad, "--squad") if args.squad else _texts(args)
     dev = _dev(args.tune) if args.tune else []
     encoder = load_encoder(args.encoder, usable_device(args.device))
     report: dict[str, Any] = {"encoder": encoder.fingerprint, "methods": {}}
@@ -91,15 +87,15 @@ def run(args: argparse.Namespace) -> int:
     first, threshold = answers[args.method[0]]
     if args.output:
         with atomic_write(args.output) as stream:
-            json.dump(squad(questions, first, threshold, names), stream, indent=1)
+            json.dump(squad(questions, first, threshold), stream, indent=1)
     if args.json:
         if not known:
-            report["found"] = _rows(questions, first, threshold, names)
+            report["found"] = _rows(questions, first, threshold)
         print(json.dumps(without_nan(report), indent=2))
     elif known:
         _print(report, len(questions) - len(known))
     else:
-        _lines(questions, first, threshold, names)
+        _lines(questions, first, threshold)
     return 0
 
 
@@ -108,19 +104,16 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(
             "--queries: expected --queries FILE with --documents FILE..., or --squad FILE alone"
         )
-    if [args.queries, *(args.documents or [])].count("-") > 1:
-        raise InputError("--queries, --documents: only one of them can be - (standard input)")
     if args.tune and args.threshold is not None:
         raise InputError("--tune: chooses the threshold; leave out --threshold")
-    inputs = [args.encoder, args.squad, args.queries, args.tune, *(args.documents or [])]
-    check_outputs({"--output": args.output}, inputs)
+    files = [(args.squad, "--squad"), (args.queries, "--queries"), (args.tune, "--tune")]
+    files += [(path, "--documents") for path in args.documents or ()]
+    check_standard_input(files)
+    check_outputs({"--output": args.output}, [args.encoder, *(path for path, _ in files)])
 
 
-def _texts(args: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:
-    """Every query in every document, and the document's file by the id of the question.
-
-    An id is the line of the query and the file.
-    """
+def _texts(args: argparse.Namespace) -> list[Question]:
+    """Every query in every document; its id is the line of the query and the document's file."""
     from simile_plugin.evaluation import Question
     from simile_plugin.files import read_lines, refuse_twice
 
@@ -134,11 +127,11 @@ def _texts(args: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:
         documents[path] = "\n".join(read_lines(path, "--documents"))
         if not documents[path].strip():
             raise InputError(f"--documents: {path}: has no text")
-    asked = {
-        f"{number}:{path}": (query, path) for number, query in queries for path in args.documents
-    }
-    questions = [Question(name, query, documents[path]) for name, (query, path) in asked.items()]
-    return questions, {name: path for name, (_, path) in asked.items()}
+    return [
+        Question(f"{number}:{path}", query, document, title=path)
+        for number, query in queries
+        for path, document in documents.items()
+    ]
 
 
 def _dev(path: str) -> list[Question]:
@@ -213,9 +206,7 @@ def _print(report: dict[str, Any], unknown: int) -> None:
     print("oracle: exact and F1 of the best choice of one whole sentence")
 
 
-def _rows(
-    questions: list[Question], found: list[Span], threshold: float, names: dict[str, str]
-) -> list[dict[str, Any]]:
+def _rows(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
     """What was found, an object a question, in their order; its text is empty where it is missing.
 
     What --json prints where no answer is known: what _lines prints, and what is missing.
@@ -223,26 +214,24 @@ def _rows(
     rows = []
     for question, span in zip(questions, found, strict=True):
         text = span.text(question.document, threshold)
-        name = names.get(question.id, question.id)
+        name = question.title or question.id
         row = {"query": question.query, "document": name, "missing": not text}
         rows.append(row | {"score": span.score, "start": span.start, "text": text})
     return rows
 
 
-def _lines(
-    questions: list[Question], found: list[Span], threshold: float, names: dict[str, str]
-) -> None:
+def _lines(questions: list[Question], found: list[Span], threshold: float) -> None:
     """A line a question: score, document, first character, text; the best documents first."""
     asked: dict[tuple[str, str], list[tuple[Question, Span]]] = {}
     for question, span in zip(questions, found, strict=True):
-        line = question.id.partition(":")[0] if names else ""  # a query may stand on several
+        line = question.id.partition(":")[0] if question.title else ""  # a query may repeat
         asked.setdefault((line, question.query), []).append((question, span))
     for (_, query), pairs in asked.items():
         print(query)
         there = [pair for pair in pairs if pair[1].text(pair[0].document, threshold)]
         for question, span in sorted(there, key=lambda pair: -pair[1].score):
             text = " ".join(span.text(question.document).split())
-            name = names.get(question.id, question.id)
+            name = question.title or question.id
             print(f"  {span.score:.3f}\t{name}:{span.start}\t{text}")
         if all(span.start == span.end for _, span in pairs):
             print("  no known token")

@@ -14,9 +14,9 @@ import json
 import re
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ STARTS = 256  # spans that begin at so many words are scored at once,
 QUERIES = 256  # for so many queries, fewer of longer spans: memory does not grow with any of them
 WINDOWS = 4096  # are embedded at once
 TIE = 1e-9  # scores of float64: differences below this are rounding
-WORD = re.compile(r"\w+(?:['’‑-]\w+)*|[^\w\s]")
+ACCENT = "\u0300"  # stands for all accents, vowel signs and joiners, which are no letters to `re`
+WORD = re.compile(rf"[\w{ACCENT}]+(?:['’‑-][\w{ACCENT}]+)*|[^\w\s]{ACCENT}*")
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
 # of Chinese and Japanese need no space behind them.
 SENTENCE_END = re.compile(
@@ -57,6 +58,7 @@ class Question:
     Attributes:
         answers: the right spans' texts; none: it is not in the document; None: not known.
         start: character of the document at which the first of them begins, if that is known.
+        title: of the document, "" if it has none.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Question:
     document: str
     answers: tuple[str, ...] | None = None
     start: int | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,25 +114,14 @@ def make_search(
 def words(text: str) -> list[Place]:
     """Where each word of a text begins and ends; a mark between words is one of its own.
 
-    Accents, vowel signs and joiners, no letters to `re`, belong to the word that they stand in.
+    Accents, vowel signs and joiners belong to the word that they stand in.
     """
-    found: list[Place] = []
-    for match in WORD.finditer(text):
-        start, end = match.span()
-        if found and found[-1][1] == start and _goes_on(text[start - 1], text[start]):
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((start, end))
-    return found
+    return [found.span() for found in WORD.finditer(re.sub(r"[^\w\s]", _plain_accent, text))]
 
 
-def _goes_on(before: str, after: str) -> bool:
-    """Whether a word goes on between two characters, of which one is an accent or vowel sign."""
-    return _is_accent(after) or (_is_accent(before) and after.isalnum())
-
-
-def _is_accent(character: str) -> bool:
-    return unicodedata.category(character)[0] == "M" or character in JOINERS
+def _plain_accent(mark: re.Match[str]) -> str:
+    accent = unicodedata.category(mark[0])[0] == "M" or mark[0] in JOINERS
+    return ACCENT if accent else mark[0]
 
 
 def sentences(document: str) -> list[Place]:
@@ -390,9 +382,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall over bags of words, in [0, 1]; 1 of two empty ones."""
-    if not prediction or not answer:
-        return float(prediction == answer)
+    """Harmonic mean of precision and recall over bags of words, not both empty: in [0, 1]."""
     common = (Counter(prediction) & Counter(answer)).total()
     return 2 * common / (len(prediction) + len(answer))
 
@@ -443,8 +433,7 @@ def _oracle(question: Question) -> tuple[float, float]:
 def by_query_length(questions: Sequence[Question]) -> dict[str, list[int]]:
     """Places of the questions by the words of their query, marks aside; no class is empty."""
     found: dict[str, list[int]] = {}
-    bounds = (0, *LENGTHS)
-    names = [*(f"{a + 1}-{b}" for a, b in zip(bounds, LENGTHS, strict=False)), f">{LENGTHS[-1]}"]
+    names = [*(f"{a + 1}-{b}" for a, b in pairwise((0, *LENGTHS))), f">{LENGTHS[-1]}"]
     for place, question in enumerate(questions):
         count = int(np.searchsorted(LENGTHS, len(plain_words(question.query))))
         found.setdefault(names[count], []).append(place)
@@ -454,16 +443,14 @@ def by_query_length(questions: Sequence[Question]) -> dict[str, list[int]]:
 def tune_missing(questions: Sequence[Question], found: Sequence[Span]) -> float:
     """The threshold with the highest mean F1; of equals the lowest, which finds most."""
     scores = np.array([span.score for span in found])
+    # What is gained by saying that it is missing.
+    gain = [
+        quality(question, "")[1] - quality(question, span.text(question.document))[1]
+        for question, span in zip(questions, found, strict=True)
+    ]
     order = np.argsort(scores, kind="stable")
-    spans_f1, none_f1 = (
-        np.array([quality(q, text)[1] for q, text in zip(questions, texts, strict=True)])[order]
-        for texts in (
-            [span.text(q.document) for q, span in zip(questions, found, strict=True)],
-            [""] * len(questions),
-        )
-    )
     # Below place k all are said to be missing.
-    total = np.concatenate([[0], np.cumsum(none_f1 - spans_f1)])
+    total = np.concatenate([[0], np.cumsum(np.array(gain)[order])])
     ranked = scores[order]
     cuts = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # equal scores go together
     place = int(np.argmax(np.where(cuts, total, -np.inf)))
@@ -488,11 +475,10 @@ def read_squad(path: str | Path, flag: str) -> list[Question]:
             stand where it says, or ids that repeat.
     """
     where = f"{flag}: {path}"
+    data = read_bytes(path, flag)
     try:
-        content = json.loads(read_bytes(path, flag))
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{where}: not valid JSON ({error})") from error
     found: dict[str, Question] = {}
     for name, context, qa in _squad_items(content, where):
@@ -532,9 +518,7 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
         (str(name) + context + query).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{where}: half a surrogate pair, which is no text; mend it") from error
-    given = qa.get("answers")
-    if qa.get("is_impossible"):
-        given = []
+    given = [] if qa.get("is_impossible") else qa.get("answers")
     if given is None:
         return Question(str(name), query, context)
     try:
@@ -551,22 +535,15 @@ def _squad_question(context: Any, qa: Any, where: str) -> Question:
     return Question(str(name), query, context, texts, answers[0][1] if answers else None)
 
 
-def squad(
-    questions: Sequence[Question],
-    found: Sequence[Span],
-    threshold: float,
-    titles: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float) -> dict[str, Any]:
     """What was found, in SQuAD's layout: `answers` are ours, with their score, null of NOWHERE.
 
-    Args:
-        titles: of the questions' documents, by id; default: the documents' numbers.
+    A document without a title has its number for one.
     """
     articles: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for question, span in zip(questions, found, strict=True):
         text = span.text(question.document, threshold)
-        title = titles[question.id] if titles else ""
-        articles.setdefault((title, question.document), []).append(
+        articles.setdefault((question.title, question.document), []).append(
             {
                 "id": question.id,
                 "question": question.query,
