@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import add_device, file_name, whole_number
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,21 +67,21 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import nearest_texts
+    from simile_plugin.evaluation import embed_all, nearest_texts, text_key
 
-    _check(args)
-    flag = next(flag for flag in ("--words", "--queries", "--tokens") if _given(args, flag))
-    path = _given(args, flag)
+    flag, path = _check(args)
     queries = _lines(path, flag)
     encoder = load_encoder(args.encoder, usable_device(args.device))
     pool = _pool(args, encoder)
     if pool.unknown:
         print(f"note: {pool.unknown} texts without a known token are left out", file=sys.stderr)
     if flag == "--tokens":
-        pool = _distinct_tokens(pool, encoder)
         queries, keys, vectors = _token_queries(queries, pool, path)
     else:
-        keys, vectors = _text_queries(queries, encoder)
+        keys, vectors = (
+            list(map(text_key(encoder), queries)),
+            embed_all(encoder.embed_text, queries),
+        )
     found = nearest_texts(keys, vectors, pool, args.k)
     if args.json:
         rows = [
@@ -105,15 +105,11 @@ def _print(near: list[Neighbour] | None, numbered: bool) -> None:
         print(f"  {one.cosine:.3f}\t{place}{one.text}")
 
 
-def _given(args: argparse.Namespace, flag: str) -> str:
-    """The value of a flag, empty if it is not there."""
-    return getattr(args, flag.removeprefix("--")) or ""
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise InputError for flags that cannot be meant together."""
-    modes = [flag for flag in ("--words", "--queries", "--tokens") if _given(args, flag)]
-    if len(modes) != 1 or bool(args.sentences) != bool(args.queries):
+def _check(args: argparse.Namespace) -> tuple[str, str]:
+    """The flag of what is asked for, and its file; InputError for flags that do not go together."""
+    modes = (("--words", args.words), ("--queries", args.queries), ("--tokens", args.tokens))
+    given = [(flag, path) for flag, path in modes if path]
+    if len(given) != 1 or bool(args.sentences) != bool(args.queries):
         raise InputError(
             "--words: expected --words FILE, or --sentences FILE with --queries FILE, or --tokens "
             "FILE"
@@ -121,9 +117,10 @@ def _check(args: argparse.Namespace) -> None:
     for flag, value in (("--vocabulary", args.vocabulary), ("--most-frequent", args.most_frequent)):
         if value and not args.words:
             raise InputError(f"{flag}: got {value}, which only --words has a use for; leave it out")
-    for flag in ("--vocabulary", "--sentences"):
-        if _given(args, flag) == "-" == _given(args, modes[0]):
-            raise InputError(f"{flag}, {modes[0]}: only one of them can be - (standard input)")
+    ((flag, path),) = given
+    chosen_from = [(args.vocabulary, "--vocabulary"), (args.sentences, "--sentences")]
+    check_standard_input([*chosen_from, (path, flag)])
+    return flag, path
 
 
 def _lines(path: str, flag: str) -> list[str]:
@@ -158,42 +155,25 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
     return pool
 
 
-def _text_queries(queries: list[str], encoder: RewardEncoder) -> tuple[list[str], Tensor]:
-    """Keys and vectors of words, phrases or sentences."""
-    from simile_plugin.evaluation import embed_all, text_key
-
-    return list(map(text_key(encoder), queries)), embed_all(encoder.embed_text, queries)
-
-
-def _distinct_tokens(pool: Pool, encoder: RewardEncoder) -> Pool:
-    """The tokens, with themselves as keys: "_a" and " a" are shown alike."""
-    from dataclasses import replace
-
-    from simile_plugin.encoder import Encoder
-
-    assert isinstance(encoder, Encoder)
-    own = [text for text in encoder.segmenter.texts if text is not None]
-    return replace(pool, keys=[own[place - 1] for place in pool.places])
-
-
 def _token_queries(
     queries: list[str], pool: Pool, path: str
 ) -> tuple[list[str], list[str], Tensor]:
     """Headings, keys and vectors of tokens; InputError for one that the encoder does not have."""
-    from simile_plugin.evaluation import token_key
+    from simile_plugin.evaluation import shown_token
 
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[int]] = {}  # several are shown alike: "_a" and " a"
     for row, text in enumerate(pool.texts):
         rows.setdefault(text, []).append(row)
-    asked = []
+    headings: list[str] = []
+    chosen: list[int] = []
     for query in queries:
-        found = rows.get(token_key(query))
+        found = rows.get(shown_token(query))
         if not found:
             raise InputError(
-                f"--tokens: {path}: {token_key(query)!r} is no token of the encoder, for example "
+                f"--tokens: {path}: {shown_token(query)!r} is no token of the encoder, for example "
                 f"{pool.texts[0]!r} is; words that are none go to --words"
             )
-        for row in found:
-            asked.append((query if len(found) == 1 else f"{query} ({pool.keys[row]!r})", row))
-    headings, chosen = [heading for heading, _ in asked], [row for _, row in asked]
+        alike = [f"{query} ({pool.keys[row]!r})" for row in found]
+        headings += [query] if len(found) == 1 else alike
+        chosen += found
     return headings, [pool.keys[row] for row in chosen], pool.vectors[chosen]

@@ -28,7 +28,7 @@ class Pool:
 
     Attributes:
         texts: (n) as they are shown.
-        keys: (n) the same, as they are compared with a query: preprocessed.
+        keys: (n) the same, as they are compared with a query: preprocessed; tokens as they are.
         places: (n) line of each in its file, from 1; of words and tokens their number.
         vectors: (n, D) unit vectors on the CPU.
         unknown: texts left out, of which no token is known.
@@ -116,7 +116,7 @@ def text_pool(encoder: RewardEncoder, lines: Sequence[str]) -> Pool:
             first.setdefault(key(line), number)
     texts = [lines[number].strip() for number in first.values()]
     places = [number + 1 for number in first.values()]
-    return _known(texts, list(first), places, embed_all(encoder.embed_text, texts))
+    return _known(texts, list(first), embed_all(encoder.embed_text, texts), places)
 
 
 def word_pool(encoder: RewardEncoder, lines: Sequence[str] | None, most: int | None) -> Pool:
@@ -135,7 +135,7 @@ def word_pool(encoder: RewardEncoder, lines: Sequence[str] | None, most: int | N
         counts = Counter(word for line in lines for word in key(line).split())
         frequent = {word for word, _ in counts.most_common(most)}
         words = [word for word in counts if word in frequent]
-        return _known(words, words, _numbers(words), embed_all(encoder.embed_text, words))
+        return _known(words, words, embed_all(encoder.embed_text, words))
     if not isinstance(encoder, Encoder) or encoder.segmenter.name != "word":
         raise InputError(
             f"--vocabulary: an encoder of kind {encoder.kind} has no vocabulary of words; expected "
@@ -145,7 +145,7 @@ def word_pool(encoder: RewardEncoder, lines: Sequence[str] | None, most: int | N
     words = list(known.values())[:most]
     rows = [[row] for row in known][:most]
     vectors = F.normalize(encoder.embed(rows).cpu(), dim=1, eps=1e-30)
-    return _known(words, words, _numbers(words), vectors)
+    return _known(words, words, vectors)
 
 
 def token_pool(encoder: RewardEncoder) -> Pool:
@@ -160,23 +160,26 @@ def token_pool(encoder: RewardEncoder) -> Pool:
             "of simile train-encoder"
         )
     known = {row: text for row, text in enumerate(encoder.segmenter.texts) if text is not None}
-    texts = [token_key(text) for text in known.values()]
+    keys = list(known.values())
     vectors = F.normalize(encoder.weight.detach()[list(known)].cpu(), dim=1, eps=1e-30)
-    return _known(texts, texts, _numbers(texts), vectors)
+    return _known([shown_token(key) for key in keys], keys, vectors)
 
 
-def token_key(token: str) -> str:
+def shown_token(token: str) -> str:
     """A token as it is shown: a space, and sentencepiece's mark for one, is _."""
     return token.replace(SPACE_MARK, SHOWN_SPACE).replace(" ", SHOWN_SPACE)
 
 
-def _numbers(texts: Sequence[str]) -> list[int]:
-    return list(range(1, len(texts) + 1))
-
-
-def _known(texts: list[str], keys: list[str], places: list[int], vectors: Tensor) -> Pool:
-    """The pool without texts whose vector is zero."""
-    rows = vectors.any(1).nonzero().squeeze(1).tolist() if len(texts) else []
-    kept = [[column[row] for row in rows] for column in (texts, keys)]
-    there = [places[row] for row in rows]
-    return Pool(kept[0], kept[1], there, vectors[rows], len(texts) - len(rows))
+def _known(
+    texts: list[str], keys: list[str], vectors: Tensor, places: Sequence[int] | None = None
+) -> Pool:
+    """The pool without texts whose vector is zero; by default a text's place is its number."""
+    places = places or range(1, len(texts) + 1)
+    rows = vectors.any(1).nonzero().flatten().tolist()
+    return Pool(
+        [texts[row] for row in rows],
+        [keys[row] for row in rows],
+        [places[row] for row in rows],
+        vectors[rows],
+        len(texts) - len(rows),
+    )

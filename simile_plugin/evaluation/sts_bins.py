@@ -110,40 +110,28 @@ def evaluate_bins(
     left = [text for part in sets for text in part.left]
     right = [text for part in sets for text in part.right]
     gold = np.concatenate([part.gold for part in sets])
-    masks: dict[str, dict[str, Masks]] = {name: {} for name in by}
-    scores: dict[str, Floats] = {}
-    lengths = length_bins(_words(left), _words(right)) if "length" in by else {}
+    masks = {"length": length_bins(_words(left), _words(right))} if "length" in by else {}
+    found: dict[str, dict[str, StsBin]] = {what: {} for what in by}
     for name, encoder in encoders.items():
         metric = f"SIM of {name}" if len(encoders) > 1 else "SIM"
         one, other = encoder.embed_counted(left), encoder.embed_counted(right)
-        scores[metric] = cosine(one.vectors, other.vectors).cpu().double().numpy()
-        if "length" in by:
-            masks["length"][metric] = lengths
+        sims = cosine(one.vectors, other.vectors).cpu().double().numpy()
         if "unknown" in by:
             unknown, tokens = one.unknown + other.unknown, one.tokens + other.tokens
-            masks["unknown"][metric] = unknown_bins(unknown.numpy(), tokens.numpy())
-    draws = resamples, seed
-    result = {}
-    for name, found in masks.items():
-        titles = next(iter(found.values()))
-        bins = [{metric: own[title] for metric, own in found.items()} for title in titles]
-        result[name] = [
-            _bin(title, own, scores, gold, draws) for title, own in zip(titles, bins, strict=True)
-        ]
-    return result
+            masks["unknown"] = unknown_bins(unknown.numpy(), tokens.numpy())
+        for what, bins in found.items():
+            for title, mask in masks[what].items():
+                own = bins.setdefault(title, StsBin(title, {}, {}))
+                own.pairs[metric] = int(mask.sum())
+                own.pearson[metric] = _pearson(sims[mask], gold[mask], resamples, seed)
+    return {what: list(bins.values()) for what, bins in found.items()}
 
 
-def _bin(
-    name: str, masks: Masks, scores: Mapping[str, Floats], gold: Floats, draws: tuple[int, int]
-) -> StsBin:
-    pearson = {}
-    for metric, mask in masks.items():
-        pearson[metric] = Estimate(math.nan, math.nan, math.nan)
-        if mask.sum() >= 2:
-            own = {metric: scores[metric][mask]}
-            found = bootstrap_correlations(own, gold[mask], *draws, kinds=("pearson",))
-            pearson[metric] = estimate(found[metric][0])
-    return StsBin(name, {metric: int(mask.sum()) for metric, mask in masks.items()}, pearson)
+def _pearson(sims: Floats, gold: Floats, resamples: int, seed: int) -> Estimate:
+    if len(gold) < 2:
+        return Estimate(math.nan, math.nan, math.nan)
+    found = bootstrap_correlations({"SIM": sims}, gold, resamples, seed, kinds=("pearson",))
+    return estimate(found["SIM"][0])
 
 
 def _words(sentences: Sequence[str]) -> list[int]:

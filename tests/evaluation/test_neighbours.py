@@ -113,7 +113,7 @@ def test_tokens_with_their_embeddings() -> None:
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     pool = token_pool(Encoder(weight, grams))
     assert pool.texts == ["_bo", "boa", "oat"]
-    (found,) = nearest_texts(["_bo"], pool.vectors[:1], pool, 2)
+    (found,) = nearest_texts([" bo"], pool.vectors[:1], pool, 2)
     assert found is not None
     assert [(one.text, one.cosine) for one in found] == [("boa", 0.6), ("oat", 0.0)]
 
@@ -196,7 +196,7 @@ def test_what_is_refused(
         ([folder, "--tokens", text, "--most-frequent", 3], "--most-frequent: got 3, which only"),
         (
             [folder, "--sentences", "-", "--queries", "-"],
-            "--sentences, --queries: only one of them can be - (standard input)",
+            "--sentences and --queries: only one of them can be - (standard input)",
         ),
         ([folder, "--words", empty], f"--words: {empty}: has no text; expected one a line"),
         ([folder, "--words", text, "-k", 0], "-k: got 0, expected a whole number from 1 to 1000"),
