@@ -57,9 +57,9 @@ def chapter_questions(
     found: dict[str, list[tuple[str, str]]], present: bool, rng: random.Random
 ) -> Iterator[tuple[int, Question]]:
     """Number of the book, and a question, of four verses of each chapter."""
-    books = {chapter.rpartition(" ")[0]: None for chapter in found}
-    numbers = {book: number for number, book in enumerate(books)}
+    numbers: dict[str, int] = {}
     for chapter, verses in found.items():
+        number = numbers.setdefault(chapter.rpartition(" ")[0], len(numbers))
         for place in sorted(rng.sample(range(len(verses)), min(4, len(verses)))):
             text, answer = verses[place]
             missing = not present and rng.randrange(MISSING) == 0
@@ -68,11 +68,7 @@ def chapter_questions(
             if document.count(answer) != (not missing):
                 continue
             name = f"{chapter}:{place}{':missing' if missing else ''}"
-            answers = () if missing else (answer,)
-            yield (
-                numbers[chapter.rpartition(" ")[0]],
-                Question(name, text, document, answers),
-            )
+            yield number, Question(name, text, document, () if missing else (answer,))
 
 
 def rewrite_questions(
@@ -118,16 +114,12 @@ def write(path: str, questions: Sequence[Question]) -> None:
     """The questions as SQuAD has them."""
     paragraphs = []
     for question in questions:
-        answers: list[dict[str, object]] = [
+        asked: dict[str, object] = {"id": question.id, "question": question.query}
+        asked["answers"] = [
             {"text": text, "answer_start": question.document.index(text)}
             for text in question.answers or ()
         ]
-        asked: dict[str, object] = {
-            "id": question.id,
-            "question": question.query,
-            "answers": answers,
-        }
-        asked |= {"is_impossible": not answers}
+        asked["is_impossible"] = not question.answers
         paragraphs.append({"context": question.document, "qas": [asked]})
     with atomic_write(path) as stream:
         json.dump({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}, stream, indent=1)
@@ -148,11 +140,10 @@ def main() -> int:
     try:
         rows = read_rows(args.file, "FILE", "texts in several versions, a TAB between them")
         if args.kind == "chapters":
-            made = [
-                *chapter_questions(chapters(rows, args.query, args.document), args.present, rng)
-            ]
+            verses = chapters(rows, args.query, args.document)
+            made = list(chapter_questions(verses, args.present, rng))
         else:
-            made = [*rewrite_questions(rewritten(rows), args.present, rng)]
+            made = list(rewrite_questions(rewritten(rows), args.present, rng))
         for part, name in enumerate(("dev", "test")):
             write(f"{args.output}.{name}.json", [q for number, q in made if number % 2 == part])
     except (InputError, OSError) as error:

@@ -44,13 +44,6 @@ def read_tree(line: str) -> Tree:
     # A no-break space is part of a word.
     found = re.finditer(r"[()]|[^ \t\r\n()]+", line)
     tokens = [(one[0], one.start() + 1) for one in found]
-    depth = 0
-    for token, column in tokens:
-        depth += {"(": 1, ")": -1}.get(token, 0)
-        if depth > DEEPEST:
-            raise InputError(
-                f"column {column}: found {depth} open brackets, expected at most {DEEPEST}"
-            )
     tree, end = _node([*tokens, ("the end", len(line) + 1)], 0)
     if end < len(tokens):
         raise _error(tokens[end], "the end")
@@ -71,16 +64,20 @@ def _inner(root: Tree) -> Tree | None:
     return replace(parts[at], children=(*parts[:at], *parts[at].children, *parts[at + 1 :]))
 
 
-def _node(tokens: Sequence[tuple[str, int]], at: int) -> tuple[Tree, int]:
-    """The node that begins at a token, and where it ends."""
+def _node(tokens: Sequence[tuple[str, int]], at: int, depth: int = 1) -> tuple[Tree, int]:
+    """The node that begins at a token with so many open brackets, and where it ends."""
     if tokens[at][0] != "(":
         raise _error(tokens[at], "(")
+    if depth > DEEPEST:
+        raise InputError(
+            f"column {tokens[at][1]}: found {depth} open brackets, expected at most {DEEPEST}"
+        )
     label = "" if tokens[at + 1][0] in ("(", ")", "the end") else tokens[at + 1][0]
     at, word = at + 1 + bool(label), False
     children: list[Tree] = []
     while tokens[at][0] != ")":
         if tokens[at][0] == "(" and not word:
-            child, at = _node(tokens, at)
+            child, at = _node(tokens, at, depth + 1)
             children.append(child)
         elif tokens[at][0] in ("(", "the end") or word or children or not label:
             raise _error(tokens[at], f"the ) of ({label}")
