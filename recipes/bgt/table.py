@@ -27,8 +27,7 @@ def figures(sts: Path, mine: Path) -> dict[str, float | None]:
         for subset, scores in result["hard"]["pearson"].items():
             if subset.startswith(HARD) or subset == "negation":
                 found[subset.removeprefix(HARD)] = scores["SIM"]
-    if mine.exists():
-        found["retrieval"] = json.loads(mine.read_text("utf-8"))["mean"]
+    found["retrieval"] = json.loads(mine.read_text("utf-8"))["mean"]
     return found
 
 

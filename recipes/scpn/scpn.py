@@ -165,12 +165,9 @@ def asked_in(folder: Path) -> list[Request]:
 
 def answers(folder: Path, model: str) -> list[list[str]]:
     """What fairseq-interactive wrote for each of its lines, best first."""
-    found: dict[int, list[str]] = {}
-    for line in read_lines(folder / model / "out", model):
-        if line.startswith("D-"):
-            number, _, text = line[2:].split("\t")
-            found.setdefault(int(number), []).append(text)
-    return [found[number] for number in sorted(found)]
+    from simile_plugin.nbest import read_lists
+
+    return [list(found.hyps) for found in read_lists(str(folder / model / "out"), model)]
 
 
 def control(args: argparse.Namespace) -> None:
