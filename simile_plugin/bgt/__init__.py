@@ -10,9 +10,8 @@ from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
     from simile_plugin.bgt.checkpoints import export_encoder, read_bgt
-    from simile_plugin.bgt.elbo import Posterior, kl_to_prior, kl_weight
     from simile_plugin.bgt.transfer import Voices
 
-__all__ = ["Posterior", "Voices", "export_encoder", "kl_to_prior", "kl_weight", "read_bgt"]
+__all__ = ["Voices", "export_encoder", "read_bgt"]
 
-__getattr__ = imported_later(__name__, ("elbo", "checkpoints", "transfer"), __all__)
+__getattr__ = imported_later(__name__, ("checkpoints", "transfer"), __all__)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
-import torch
-
-from simile_plugin.encoder import Encoder, Preprocessing, Segmenter, TransformerComposer
+from simile_plugin.encoder import Encoder, Preprocessing, Segmenter
 from simile_plugin.files import InputError
 
 MADE_UP = "madeupword"  # fairseq fills dictionaries up to a multiple of 8
@@ -87,10 +86,7 @@ def export_encoder(
     segmenter = Segmenter(sentencepiece, Preprocessing())
     dictionary, pieces = model.dictionary, segmenter.model.pieces
     check_pieces(dictionary, segmenter)
-    with torch.no_grad():
-        weight = model.embed.weight[[dictionary.index(piece) for piece in pieces]].float().clone()
-        trained = model.semantic.composer
-        composer = TransformerComposer(weight.shape[1], **trained.settings)
-        composer.load_state_dict(trained.state_dict())
+    weight = model.embed.weight.detach()[[dictionary.index(piece) for piece in pieces]].float()
+    composer = deepcopy(model.semantic.composer).float().eval()
     facts = {"from": "bgt", "ablation": model.cfg.bgt_ablation, **(facts or {})}
-    return Encoder(weight, segmenter, facts, composer.eval())
+    return Encoder(weight, segmenter, facts, composer)

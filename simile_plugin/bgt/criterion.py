@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations": fairseq reads the types of __init__ at run time.
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,28 +11,21 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from simile_plugin.bgt.elbo import kl_to_prior, kl_weight, sentence_nll
-from simile_plugin.bgt.model import BgtModel
+from simile_plugin.bgt.model import SIDES, BgtModel, flag
 from simile_plugin.files import InputError
-
-KL_NAMES = {"sem": "kl_sem", "sem0": "kl_sem", "sem1": "kl_sem", "src": "kl_src", "tgt": "kl_tgt"}
-SIDES = ("src", "tgt")
 
 
 @dataclass
 class BgtCriterionConfig(FairseqDataclass):
     """Flags of ``--criterion bgt``."""
 
-    kl_anneal_updates: int = field(
-        default=2**16,
-        metadata={"help": "updates in which the KL term's weight grows from 0 to 1 (paper: 2^16)"},
+    kl_anneal_updates: int = flag(
+        2**16, "updates in which the KL term's weight grows from 0 to 1 (paper: 2^16)"
     )
-    translation_weight: float = field(
-        default=1.0,
-        metadata={"help": "of the translation loss beside the lower bound (paper: 1)"},
+    translation_weight: float = flag(
+        1.0, "of the translation loss beside the lower bound (paper: 1)"
     )
-    label_smoothing: float = field(
-        default=0.1, metadata={"help": "epsilon of the translation loss (paper: 0.1)"}
-    )
+    label_smoothing: float = flag(0.1, "epsilon of the translation loss (paper: 0.1)")
 
 
 def check_criterion(cfg: Any) -> None:
@@ -92,10 +85,10 @@ class BgtCriterion(FairseqCriterion):
             bound = bound + nll
             log[f"nll_{SIDES[side]}"] = nll.sum().detach()
         kl = bound.new_zeros(pairs)
-        for name, posterior in written.posteriors.items():
+        for name, posterior in written.posteriors:
             found = kl_to_prior(posterior)
             kl = kl + found
-            log[KL_NAMES[name]] = log.get(KL_NAMES[name], 0.0) + found.sum().detach()
+            log[f"kl_{name}"] = log.get(f"kl_{name}", 0.0) + found.sum().detach()
         weight = kl_weight(plain.updates, cfg.kl_anneal_updates) if model.training else 1.0
         loss = (bound + weight * kl).sum()
         if written.generation:

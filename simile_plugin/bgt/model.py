@@ -20,6 +20,8 @@ from simile_plugin.bgt.networks import (
 from simile_plugin.encoder import LONGEST, TransformerComposer
 from simile_plugin.files import InputError
 
+SIDES = ("src", "tgt")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -51,17 +53,18 @@ class Written:
 
     Attributes:
         generation: (side, logits (B, T, V)) of the lower bound, from samples of z.
-        posteriors: name -> q, each held to the prior: "sem", "src", "tgt"; of --bgt-ablation
-            variational "sem" of both sides, as "sem0" and "sem1".
+        posteriors: (name, q), each held to the prior: "sem", "src", "tgt"; of --bgt-ablation
+            variational "sem" of each side.
         translation: (side, logits) from the other side's semantic mean alone.
     """
 
     generation: list[tuple[int, Tensor]]
-    posteriors: dict[str, Posterior]
+    posteriors: list[tuple[str, Posterior]]
     translation: list[tuple[int, Tensor]]
 
 
-def _flag(default: Any, help: str) -> Any:
+def flag(default: Any, help: str) -> Any:
+    """The field of a flag."""
     return field(default=default, metadata={"help": help})
 
 
@@ -69,29 +72,29 @@ def _flag(default: Any, help: str) -> Any:
 class BgtConfig(FairseqDataclass):
     """Flags of ``--arch bgt``; defaults are the text's, where it has them."""
 
-    bgt_ablation: str = _flag(
+    bgt_ablation: str = flag(
         "none",
         "none: the BGT; no-prior: without prior and KL; variational: translation both ways with a "
         "prior, no language variables; multilingual-translation: the same without prior; "
         "english-translation: from --source-lang to --target-lang only",
     )
-    bgt_dim: int = _flag(1024, "embeddings and states (paper: 1024)")
-    bgt_latent: int = _flag(1024, "length of z_sem and of each language variable")
-    bgt_encoder_layers: int = _flag(5, "of each inference network (paper: 5)")
-    bgt_decoder_layers: int = _flag(1, "of each decoder (paper: 1)")
-    bgt_ffn: int = _flag(2048, "inner size of feedforward layers (paper, for MGT: 2048)")
-    bgt_heads: int = _flag(16, "of attention (paper, for MGT: 16)")
-    bgt_places: str = _flag(
+    bgt_dim: int = flag(1024, "embeddings and states (paper: 1024)")
+    bgt_latent: int = flag(1024, "length of z_sem and of each language variable")
+    bgt_encoder_layers: int = flag(5, "of each inference network (paper: 5)")
+    bgt_decoder_layers: int = flag(1, "of each decoder (paper: 1)")
+    bgt_ffn: int = flag(2048, "inner size of feedforward layers (paper, for MGT: 2048)")
+    bgt_heads: int = flag(16, "of attention (paper, for MGT: 16)")
+    bgt_places: str = flag(
         f"{ATTENTION}+{LOGIT}",
         "where decoders take z in, with + between: word (beside the embeddings), attention (in "
         "place of attention to a source), logit (before the logits); paper: attention+logit",
     )
-    bgt_one_decoder: bool = _flag(
+    bgt_one_decoder: bool = flag(
         False,
         "MGT (5.11): one decoder, told the language by its first input, and inference networks "
         "that share all layers but the last",
     )
-    dropout: float = _flag(0.1, "of embeddings, attention and layers")
+    dropout: float = flag(0.1, "of embeddings, attention and layers")
 
 
 def check_config(cfg: Any) -> None:
@@ -220,18 +223,22 @@ class BgtModel(BaseFairseqModel):
         """
         sides, before = (source, target), (source[:, :-1], target[:, :-1])
         noise = None if self.training else torch.Generator().manual_seed(EVALUATION_SEED)
-        semantic = [self.read(self.semantic, tokens) for tokens in self._read_sides(sides)]
-        generation, posteriors = [], {}
+        # What writes the second side alone reads the first one.
+        read = sides[: len(self.variant.sides)]
+        semantic = [self.read(self.semantic, tokens) for tokens in read]
+        generation, posteriors = [], []
         if self.variant.language:
             turns = alternate(len(source), self.updates if self.training else 0, source.device)
-            posteriors["sem"] = chosen(semantic[0], semantic[1], turns)
-            z_sem = posteriors["sem"].sample(noise)
-            for side, name in enumerate(("src", "tgt")):
-                posteriors[name] = own = self.read(self.language[side], sides[side])
+            common = chosen(semantic[0], semantic[1], turns)
+            posteriors.append(("sem", common))
+            z_sem = common.sample(noise)
+            for side, name in enumerate(SIDES):
+                own = self.read(self.language[side], sides[side])
+                posteriors.append((name, own))
                 latent = self.beside(z_sem, own.sample(noise))
                 generation.append((side, self.write(side, latent, before[side])))
         elif self.variant.prior:
-            posteriors = {f"sem{side}": found for side, found in enumerate(semantic)}
+            posteriors = [("sem", found) for found in semantic]
             for side in self.variant.sides:
                 latent = semantic[1 - side].sample(noise)
                 generation.append((side, self.write(side, latent, before[side])))
@@ -241,6 +248,3 @@ class BgtModel(BaseFairseqModel):
                 latent = self.beside(semantic[1 - side].mean)
                 translation.append((side, self.write(side, latent, before[side])))
         return Written(generation, posteriors, translation)
-
-    def _read_sides(self, sides: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        return sides if len(self.variant.sides) == 2 else sides[:1]

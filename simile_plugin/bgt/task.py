@@ -1,7 +1,7 @@
 """The fairseq task ``bgt``: bitext of one joined dictionary, both sides padded behind."""
 
-# No "from __future__ import annotations": fairseq reads the config's types at run time.
-from dataclasses import dataclass
+from __future__ import annotations
+
 from typing import Any
 
 from fairseq.tasks import register_task
@@ -10,12 +10,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from simile_plugin.files import InputError
 
 
-@dataclass
-class BgtTaskConfig(TranslationConfig):
-    """Flags of ``--task translation``."""
-
-
-@register_task("bgt", dataclass=BgtTaskConfig)
+@register_task("bgt", dataclass=TranslationConfig)
 class BgtTask(TranslationTask):
     """Translation pairs of which both sides are read, and both written.
 
