@@ -18,7 +18,7 @@ from simile_plugin.files import InputError
 from simile_plugin.statistics import markdown_table
 
 TEST_SETS = ("test", "heldout")
-SEMANTIC = ("HALF", "SIMILE", "LEARNED", "LEARNED+BLEU")
+NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++"}
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
 OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no semantic reward is trained on
 SIGNIFICANT = 0.01
@@ -59,8 +59,13 @@ def against(system: System, judge: str, baseline: str) -> tuple[float, float]:
 
 
 def semantic(systems: dict[str, System]) -> list[str]:
-    """The rewards that see meaning, with any variant of their training (REWARD@VARIANT)."""
-    return [name for name in systems if name.partition("@")[0] in SEMANTIC]
+    """The rewards that see meaning, mixes among them, with any variant (REWARD@VARIANT)."""
+    parts = {name: name.partition("@")[0].split(",") for name in systems}
+    return [
+        name
+        for name, mix in parts.items()
+        if not NOT_SEMANTIC.issuperset(part.partition(":")[0] for part in mix)
+    ]
 
 
 def bleu_trained(systems: dict[str, System]) -> str:
