@@ -134,7 +134,7 @@ def train_pieces(folder: Path, count: int) -> None:
     """The model of pieces; InputError for more or fewer of them than the sentences can have."""
     try:
         bpe.train([str(folder / "train.txt")], str(folder / "bpe"), count)
-    except RuntimeError as error:
+    except InputError as error:
         bound = re.search(r"Vocabulary size .*(vs|<=) (\d+)", str(error))
         if not bound:
             raise
