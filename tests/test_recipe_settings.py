@@ -308,6 +308,24 @@ def test_the_papers_segmentation_is_installed(tmp_path: Path) -> None:
     assert any(line.endswith(f"|-e|{recipe.root}[moses]|") for line in notes)
 
 
+def test_other_flags_are_not_taken_for_a_step_that_is_done(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "wmt18/step.sh")
+    (tmp_path / "my work/cpu/de/bin").mkdir(parents=True)
+    (tmp_path / "my work/cpu/de/bpe").mkdir()
+    steps = [("mle", "de"), ("risk", "de", "bleu", "0.3", "1")]
+    steps.append(("size", "de", "bleu", "16", "0.3", "1"))
+    for step in steps:
+        assert len(trainings(recipe.run(*step, ARCH="cpu"))) == 1
+        assert trainings(recipe.run(*step, ARCH="cpu")) == []
+    for step in steps[:2]:
+        errors = recipe.refused(*step, ARCH="cpu", FLAGS="--lr 1")
+        assert "was begun with other flags" in errors
+    estimate = ("estimate", "de", "bleu", "0.3", "1")
+    assert trainings(recipe.run(*estimate, ARCH="cpu")) != []
+    assert trainings(recipe.run(*estimate, ARCH="cpu")) == []
+    assert trainings(recipe.run(*estimate, ARCH="cpu", FLAGS="--lr 1")) != []
+
+
 def test_controlled_paraphrases(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "scpn/run.sh")
     files = {name: str(tmp_path / name) for name in ("PAIRS", "TREES")}

@@ -181,8 +181,8 @@ segment() { # SETTINGS SEGMENT
         --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }
 
-train_mle() { # FLAGS-FILE
-    train mle "$1"
+train_mle() { # FLAGS-FILE MORE-FLAGS...
+    train mle "$@"
     translate_split mle test checkpoint_best.pt
     translate_split mle valid checkpoint_best.pt
     plain_text
@@ -200,7 +200,7 @@ train_from_mle() {
         --reward "$3" --mle-weight "$4" --seed "$5" --simile-encoder "$ENCODER" "${own[@]}" "${@:7}"
 }
 
-train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG
+train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG MORE-FLAGS...
     local system=$2.$3.$4
     first_epoch=$AFTER_EPOCH train_from_mle "$system" "$@"
     translate_split "$system" valid "$RISK_CHECKPOINT"
@@ -213,7 +213,7 @@ train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG
 }
 
 # Figure 13: a system of N candidates; that of the configuration's own N is there already.
-train_size() { # FLAGS-FILE COST N GAMMAS SEEDS ENCODER-CONFIG
+train_size() { # FLAGS-FILE COST N GAMMAS SEEDS ENCODER-CONFIG MORE-FLAGS...
     local gamma seed=${5%% *} own system=$2.n$3 out=$WORK/sizes/${2^^}.n$3.${5%% *}.txt
     gamma=$(python "$HERE/results.py" choose --measure bleu --scores "$WORK/out/valid" \
         --costs "$2" --gammas "$4" --seeds "$5") || die "no gamma could be chosen, see above"
@@ -225,7 +225,7 @@ train_size() { # FLAGS-FILE COST N GAMMAS SEEDS ENCODER-CONFIG
         cp "$WORK/out/test/$2.$gamma.$seed.txt" "$out"
         return
     fi
-    train_from_mle "$system" "$1" "$2" "$gamma" "$seed" "$6" --risk-candidates "$3"
+    train_from_mle "$system" "$1" "$2" "$gamma" "$seed" "$6" --risk-candidates "$3" "${@:7}"
     translate_split "$system" test "$RISK_CHECKPOINT"
     mv "$WORK/out/test/$system.txt" "$out"
     rm "$WORK/$system"/checkpoint_*.pt
@@ -289,7 +289,7 @@ make_encoder() {
     fi
 }
 
-estimate() { # COSTS GAMMAS SEEDS
+estimate() { # COSTS GAMMAS SEEDS, and what decides the result beside them
     local runs own cost size
     runs=$(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3")))
     own=$(flags_of "$CONFIG/risk.flags" | sed -n '/^--risk-candidates$/{n;p}') # done by step risk
@@ -404,16 +404,23 @@ table() { # LANGUAGES
     echo "$here/report.html"
 }
 
+# Everything that decides a step's result is a word of its command: `once` repeats what has changed.
+flags=("${more_flags[@]}")
+[ "$step" = estimate ] || more_flags=()
 case $step in
 encoder) make_encoder ;;
 data) once data get_data "$HERE/sources.tsv" "$CONFIG/settings.env" "${SIMILE_DATA:-}" ;;
 bin) AFTER=data once bin segment "$CONFIG/settings.env" "$SEGMENT" ;;
-estimate) AFTER=bin once estimate estimate "$3" "$4" "$5" ;;
-mle) AFTER=bin once mle train_mle "$CONFIG/mle.flags" ;;
-risk) AFTER=mle once "$3.$4.$5" train_risk "$CONFIG/risk.flags" "${@:3:3}" "$ENCODER/config.json" ;;
+estimate)
+    AFTER=bin once estimate estimate "$3" "$4" "$5" "${SIZES:-}" "$CONFIG"/{mle,risk}.flags "${flags[@]}"
+    ;;
+mle) AFTER=bin once mle train_mle "$CONFIG/mle.flags" "${flags[@]}" ;;
+risk)
+    AFTER=mle once "$3.$4.$5" train_risk "$CONFIG/risk.flags" "${@:3:3}" "$ENCODER/config.json" "${flags[@]}"
+    ;;
 size)
     AFTER="mle $(for gamma in $5; do for seed in $6; do echo "$3.$gamma.$seed"; done; done)" \
-        once "size.$3.$4" train_size "$CONFIG/risk.flags" "${@:3:4}" "$ENCODER/config.json"
+        once "size.$3.$4" train_size "$CONFIG/risk.flags" "${@:3:4}" "$ENCODER/config.json" "${flags[@]}"
     ;;
 report) report "$3" "$4" "$5" ;;
 table) table "$2" ;;

@@ -1,4 +1,4 @@
-"""recipes/evidence/Snakefile by snakemake: which steps run, and which run again."""
+"""The Snakefiles of recipes by snakemake: which steps run, and which run again."""
 
 import shutil
 import subprocess
@@ -12,10 +12,12 @@ STEP = r"""#!/bin/bash
 echo "$*" >>"$WORK/calls"
 name=$(echo "${3:-}" | tr ,/ ++)
 case $1 in
-data | mle) touch "$WORK/$SIZE/$2/.done/$1" ;;
-risk) touch "$WORK/$SIZE/$2/.done/$name.$4" ;;
-report) touch "$WORK/$SIZE/$2/results/report.html" ;;
-table) touch "$WORK/$SIZE/table.md" ;;
+encoder) touch "$WORK/.done/encoder" ;;
+data | bin | mle) touch "$WORK/$SIZE$ARCH/$2/.done/$1" ;;
+risk) touch "$WORK/$SIZE$ARCH/$2/.done/$name.$4${5:+.$5}" ;;
+size) touch "$WORK/$ARCH/$2/.done/size.$3.$4" ;;
+report) touch "$WORK/$SIZE$ARCH/$2/results/"{report.html,test.flags} ;;
+table) touch "$WORK/$SIZE$ARCH/"{table.md,report.html} ;;
 esac
 """
 ONE = ("corpora=tatoeba-de", "seeds=1")
@@ -24,17 +26,18 @@ ONE = ("corpora=tatoeba-de", "seeds=1")
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
     pytest.importorskip("snakemake", reason="needs the extra grid")
-    shutil.copytree(ROOT / "recipes/evidence", tmp_path / "evidence")
-    (tmp_path / "evidence/step.sh").write_text(STEP)
+    for recipe in ("evidence", "wmt18"):
+        shutil.copytree(ROOT / "recipes" / recipe, tmp_path / recipe)
+        (tmp_path / recipe / "step.sh").write_text(STEP)
     (tmp_path / "work").mkdir()
     return tmp_path
 
 
-def run(grid: Path, *settings: str) -> tuple[str, list[str]]:
+def run(grid: Path, *settings: str, recipe: str = "evidence") -> tuple[str, list[str]]:
     """What snakemake says, and the steps that it has run."""
     calls = grid / "work" / "calls"
     calls.write_text("")
-    command = [sys.executable, "-m", "snakemake", "-s", "evidence/Snakefile", "--cores", "1"]
+    command = [sys.executable, "-m", "snakemake", "-s", f"{recipe}/Snakefile", "--cores", "1"]
     done = subprocess.run(
         [*command, "--config", "work=work", *settings], cwd=grid, capture_output=True, text=True
     )
@@ -72,3 +75,15 @@ def test_unknown_words_are_one_line(grid: Path) -> None:
     ):
         said, calls = run(grid, setting)
         assert message in said and calls == []
+
+
+def test_the_papers_experiment_too(grid: Path) -> None:
+    one = ("languages=de", "costs=bleu", "gammas=0.3", "seeds=1", "sizes=2", "arch=cpu")
+    risk = ["risk de bleu 0.3 1", "size de bleu 2 0.3 1", "report de bleu 0.3 1", "table de"]
+    first = run(grid, *one, recipe="wmt18")[1]
+    assert sorted(first) == sorted(["encoder", "data de", "bin de", "mle de", *risk])
+    assert run(grid, *one, recipe="wmt18")[1] == []
+    for name, repeated in (("risk.flags", risk), ("mle.flags", ["mle de", *risk])):
+        flags = grid / "wmt18/config/cpu" / name
+        flags.write_text(flags.read_text() + "--dropout 0.2\n")
+        assert run(grid, *one, recipe="wmt18")[1] == repeated
