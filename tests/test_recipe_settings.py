@@ -664,6 +664,13 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
     assert trainings(train("bleu")) == ["bleu.1"]
 
 
+@pytest.mark.parametrize("step", ["evidence/step.sh data multi30k-de", "multi30k/run.sh"])
+def test_a_folder_whose_name_would_split_lists_of_files(tmp_path: Path, step: str) -> None:
+    path, *arguments = step.split()
+    said = Recipe(tmp_path, path).refused(*arguments, WORK="runs,lr=2")
+    assert "sh: error: WORK: got '" in said and "expected a path without ',' and '='" in said
+
+
 def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
     (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
     assert f"|--work|{tmp_path}/my work|" in note
