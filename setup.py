@@ -57,6 +57,7 @@ setup(
         "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
+        "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
         "hf": ["transformers>=5.23,<6", "accelerate", "peft"],  # simile finetune-hf
         "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
         "coverage": ["coverage"],  # recipes/reliability/coverage.sh

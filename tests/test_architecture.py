@@ -183,6 +183,6 @@ def test_every_package_that_is_imported_is_declared() -> None:
     tops = {name.split(".")[0] for names in IMPORTS.values() for name in names}
     outside = tops - {PACKAGE, "user_dir", "recipes", *sys.stdlib_module_names}
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
-    other_names["sklearn"] = "scikit-learn"
+    other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}
     assert wanted <= declared

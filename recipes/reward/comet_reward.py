@@ -1,0 +1,85 @@
+"""COMET (Rei et al. 2020) as the reward of a training, and as a judge of translations.
+
+PYTHONPATH=recipes/reward fairseq-train ... --reward comet_reward:score
+python recipes/reward/comet_reward.py SOURCES OUTPUT REFERENCES >output.comet
+
+The second prints a score a line, for simile report --sentence-scores COMET:NAME=output.comet. Both
+need the package unbabel-comet. COMET_MODEL is a model of Hugging Face's hub (default:
+Unbabel/wmt22-comet-da) or the path of a checkpoint; it runs on the GPU where there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import Any
+
+import torch
+from comet import download_model, load_from_checkpoint
+
+from simile_plugin.files import InputError, read_parallel
+
+AT_ONCE = 64  # sentences
+
+Triple = tuple[str, str, str]  # source, translation, reference
+
+
+@functools.cache
+def load() -> Any:
+    """The model, on the GPU where there is one."""
+    name = os.environ.get("COMET_MODEL", "Unbabel/wmt22-comet-da")
+    path = name if os.path.isfile(name) else download_model(name)
+    return load_from_checkpoint(path).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@torch.inference_mode()
+def predict(triples: list[Triple]) -> list[float]:
+    """The model's score of each triple."""
+    model, scores = load(), []
+    for start in range(0, len(triples), AT_ONCE):
+        names = ("src", "mt", "ref")
+        batch = [
+            dict(zip(names, triple, strict=True)) for triple in triples[start : start + AT_ONCE]
+        ]
+        inputs = model.prepare_for_inference(batch)
+        scores += model.predict_step(on_device(inputs, model.device)).scores.tolist()
+    return scores
+
+
+def on_device(inputs: Any, device: Any) -> Any:
+    """Inputs of a model; XCOMET has several."""
+    if isinstance(inputs, tuple):
+        return tuple(on_device(part, device) for part in inputs)
+    return {name: tensor.to(device) for name, tensor in inputs.items()}
+
+
+def score(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """COMET of B x N hypotheses; an empty one has 0, equal ones are scored once."""
+    lists = [
+        [(src, hyp, ref) for hyp in row] for src, row, ref in zip(srcs, hyps, refs, strict=True)
+    ]
+    distinct = {triple for row in lists for triple in row if triple[1].strip()}
+    by_length = sorted(distinct, key=lambda triple: (len(triple[1]), triple))  # little padding
+    found = dict(zip(by_length, predict(by_length), strict=True))
+    return [[found.get(triple, 0.0) for triple in row] for row in lists]
+
+
+def main(arguments: list[str]) -> int:
+    """Print a score a line; exit status 2 and one line for bad input."""
+    if len(arguments) != 3:
+        print("comet_reward.py: error: expected SOURCES OUTPUT REFERENCES", file=sys.stderr)
+        return 2
+    try:
+        names = ("sources", "output", "references")
+        srcs, hyps, refs = read_parallel(list(zip(arguments, names, strict=True)))
+    except InputError as error:
+        print(f"comet_reward.py: error: {error}", file=sys.stderr)
+        return 2
+    for (value,) in score([[hyp] for hyp in hyps], refs, srcs):
+        print(f"{value:.6f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
