@@ -1,12 +1,13 @@
 """recipes/encoder: statistics of a corpus by hand, and what the script refuses."""
 
+import json
 import math
 import sys
 from pathlib import Path
 
 import pytest
 
-from recipes.encoder import corpus_statistics, shared_translations
+from recipes.encoder import corpus_statistics, shared_translations, table
 from simile_plugin.encoder.models import Encoder
 
 
@@ -78,3 +79,18 @@ def test_shared_translations(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert shown.err == f"warning: 1 lines skipped (1 not UTF-8): {tmp_path}/a.tsv:4: not UTF-8\n"
     assert shared_translations.main([str(tmp_path / "b.tsv")]) == 2
     assert "shared_translations.py: error: [Errno 2]" in capsys.readouterr().err
+
+
+def test_table_of_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def result(mean: float | None) -> str:
+        return json.dumps({"sts": [{"folder": "x/A", "mean_pearson": mean, "all_pearson": 50.0}]})
+
+    for seed, mean in enumerate((40.0, 41.0, None)):  # eval-encoder --json has null for NaN
+        (tmp_path / f"{seed}.json").write_text(result(mean))
+    files = [str(tmp_path / f"{seed}.json") for seed in range(3)]
+    table.main(files[:2])
+    assert "| A, mean of sets | 40.0 | 41.0 | 40.5 |" in capsys.readouterr().out
+    table.main(files)
+    shown = capsys.readouterr().out
+    assert "| A, mean of sets | 40.0 | 41.0 | - | - |" in shown
+    assert "| A, all pairs | 50.0 | 50.0 | 50.0 | 50.0 |" in shown

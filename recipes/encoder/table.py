@@ -14,9 +14,12 @@ from typing import Any
 from simile_plugin.statistics import markdown_table
 
 
-def numbers(result: dict[str, Any]) -> dict[str, float]:
-    """The figures of one encoder: mean over sets and all pairs of each STS year, judgements."""
-    found = {}
+def numbers(result: dict[str, Any]) -> dict[str, float | None]:
+    """The figures of one encoder: mean over sets and all pairs of each STS year, judgements.
+
+    None where there is no correlation: the encoder gives every pair of a set one similarity.
+    """
+    found: dict[str, float | None] = {}
     for part in result.get("sts", []):
         name = Path(part["folder"]).name
         found[f"{name}, mean of sets"] = part["mean_pearson"]
@@ -34,7 +37,9 @@ def main(paths: list[str]) -> None:
     rows = []
     for name in next(iter(columns.values())):
         values = [column[name] for column in columns.values()]
-        rows.append([name, *(f"{value:.1f}" for value in values), f"{statistics.mean(values):.1f}"])
+        known = [value for value in values if value is not None]
+        mean = statistics.mean(known) if len(known) == len(values) else None
+        rows.append([name, *("-" if v is None else f"{v:.1f}" for v in (*values, mean))])
     header = ["", *(f"seed {name}" for name in columns), "mean"]
     print(markdown_table([header, *rows]))
 
