@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with SIMILE_TRACEBACK=1) or a missing package, 130 when interrupted, 141 for a closed pipe.
     Raises SystemExit for --help, as argparse does.
     """
+    _open_closed()
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands = find_commands()
     command = arguments[0] if arguments else ""
@@ -110,6 +111,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(command, str(error))
     parsed.command_line = shlex.join(["simile", *arguments])  # for reports that say how to repeat
     return _run(command, module, parsed)
+
+
+def _open_closed() -> None:
+    """What is written to closed standard output or error (>&-) is dropped.
+
+    Without this, print writes to standard output what is for a closed standard error.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 def find_commands() -> list[str]:
@@ -177,7 +188,7 @@ def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
 
 def _set_encoding() -> None:
     """Standard output is UTF-8 as files are, whatever the locale; a terminal shows what it can."""
-    if sys.stdout is None or not hasattr(sys.stdout, "reconfigure"):
+    if not hasattr(sys.stdout, "reconfigure"):
         return
     if sys.stdout.isatty():
         sys.stdout.reconfigure(errors="replace")

@@ -150,6 +150,23 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("0\n141\n", "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "out", "error"),
+    [
+        ("user-dir >&-", 0, "", ""),
+        ("user-dir 2>&-", 0, "user_dir\n", ""),
+        ("user-dir --no-such-flag 2>&-", 2, "", ""),
+        ("user-dir --no-such-flag >&-", 2, "", "explains the flags\n"),
+    ],
+)
+def test_closed_standard_output_or_error(arguments: str, status: int, out: str, error: str) -> None:
+    script = f"{sys.executable} -m simile_plugin {arguments}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stdout.endswith(out) and bool(done.stdout) == bool(out)
+    assert done.stderr.endswith(error) and bool(done.stderr) == bool(error)
+
+
 def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--js"]) == 2
     error = capsys.readouterr().err
