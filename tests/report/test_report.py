@@ -237,9 +237,13 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
     assert main([*more, "--json"]) == 0
     asked = ["results", "curves", "nbest", "costs", "headroom", "quality"]
     assert list(json.loads(capsys.readouterr().out)) == asked
-    sizes = ["report", "--ref", "ref.txt", "--nbest-folder", "sizes", "--json"]
-    assert main(sizes) == 0
-    assert list(json.loads(capsys.readouterr().out)) == ["nbest"]
+    for flag, value, chosen in (
+        ("--nbest-folder", "sizes", ["nbest"]),
+        ("--nbest-lists", "lists.txt", ["costs", "headroom"]),
+        ("--reward", "bleu", ["probe"]),
+    ):
+        assert main(["report", "--ref", "ref.txt", flag, value, "--json"]) == 0
+        assert list(json.loads(capsys.readouterr().out)) == chosen
     assert main(["report", "--lexical", "xx-en=ref.txt,mle.txt,bleu.txt", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["lexical"]
 

@@ -39,8 +39,9 @@ def choose_questions(inputs: Inputs) -> list[str]:
             raise InputError(f"--only: got {name}; expected {', '.join(NAMES)}")
     if not wanted:
         asked = {n for n in NAMES if any(getattr(args, f) for f in find_question(n).ASKED_BY)}
-        # The references of an n-best folder alone do not ask for the results table.
-        wanted = sorted(asked - {"results"} if "nbest" in asked and not args.sys else asked)
+        # References that another question takes do not ask for the results table.
+        taken = asked & {"nbest", "costs", "probe"} and not args.sys
+        wanted = sorted(asked - {"results"} if taken else asked)
     chosen = [name for name in NAMES if name in wanted]
     if not chosen:
         raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
