@@ -81,33 +81,33 @@ def make_utility(args: argparse.Namespace, reward: Reward) -> Utility:
 
 def read_candidates(
     path: str, flag: str, src: str | None, cut: int | None, src_flag: str = "--src"
-) -> list[NbestList]:
-    """The lists with their sources, each cut to `cut` candidates."""
+) -> tuple[list[NbestList], int | None]:
+    """The lists with their sources, each cut to `cut` candidates; how many lines `src` has."""
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import read_lists, with_sources
 
     lists = read_lists(path, flag)
-    if src == "-":  # it is read again for the number of lines
+    if src == "-":
         raise InputError(f"{src_flag}: got - (standard input), which is for LISTS; name a file")
+    sources = None
     if src:
-        lists = with_sources(lists, read_lines(src, src_flag), f"{flag}: {path}")
-    return [found.cut(cut) for found in lists] if cut else lists
+        lines = read_lines(src, src_flag)  # once: it may be a pipe
+        lists, sources = with_sources(lists, lines, f"{flag}: {path}"), len(lines)
+    return [found.cut(cut) for found in lists] if cut else lists, sources
 
 
-def count_lines(lists: Sequence[NbestList], args: argparse.Namespace) -> int:
-    """Lines of the output: those of --src, or as many as the last id says; before the work.
+def count_lines(lists: Sequence[NbestList], sources: int | None, path: str) -> int:
+    """Lines of the output: as many as sources, or as the last id says; before the work.
 
     Raises:
         InputError: for ids that are no lines of a text.
     """
-    if args.src:
-        from simile_plugin.files import read_lines
-
-        return len(read_lines(args.src, "--src"))
+    if sources is not None:
+        return sources
     last = lists[-1].sentence
     if last > 10 * len(lists) + 1000:
         raise InputError(
-            f"LISTS: {args.lists}: got id {last} among {len(lists)} lists; expected lines of the "
+            f"LISTS: {path}: got id {last} among {len(lists)} lists; expected lines of the "
             "source from 0: number the lists anew, or give --src FILE"
         )
     return last + 1

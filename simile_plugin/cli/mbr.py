@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
         targets |= {f"--write-pairs ({e})": args.write_pairs + e for e in (".jsonl", ".tsv")}
     check_outputs(targets, [args.lists, args.src, args.pseudo_refs])
     check_standard_input([(args.lists, "LISTS"), (args.pseudo_refs, "--pseudo-refs")])
-    lists = read_candidates(args.lists, "LISTS", args.src, args.candidates)
-    number = count_lines(lists, args)
+    lists, sentences = read_candidates(args.lists, "LISTS", args.src, args.candidates)
+    number = count_lines(lists, sentences, args.lists)
     if args.write_pairs:
         sources(lists, f"--write-pairs: {args.lists}")
     pseudo = read_lists(args.pseudo_refs, "--pseudo-refs") if args.pseudo_refs else None

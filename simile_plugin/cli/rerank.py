@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.reward import Reward
 
     _check(args)
-    lists = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
-    number = count_lines(lists, args)
+    lists, sentences = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
+    number = count_lines(lists, sentences, args.lists)
     utility = make_utility(args, Reward(args.reward))
     source_encoder = None
     if "cosine" in args.by:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     weights: Sequence[float] = args.weights or [1.0] * len(args.by)
     if args.tune:
         own = args.tune_src, args.tune_ref, args.candidates
-        dev = _read(args.tune, "--tune", *own, prefix="--tune-")
+        dev, _ = _read(args.tune, "--tune", *own, prefix="--tune-")
         where = f"--tune: {args.tune}", "--tune-"
         features = _features(args, dev, *where, utility, source_encoder)
         weights = tune_weights(dev, features, _rewards(dev, *where, utility))
@@ -135,14 +135,15 @@ def _check(args: argparse.Namespace) -> None:
 
 def _read(
     path: str, flag: str, src: str | None, ref: str | None, cut: int | None, prefix: str = "--"
-) -> list[NbestList]:
+) -> tuple[list[NbestList], int | None]:
+    """:func:`read_candidates`, with references."""
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import with_references
 
-    lists = read_candidates(path, flag, src, cut, f"{prefix}src")
+    lists, sentences = read_candidates(path, flag, src, cut, f"{prefix}src")
     if ref:
         lists = with_references(lists, read_lines(ref, f"{prefix}ref"), f"{flag}: {path}")
-    return lists
+    return lists, sentences
 
 
 def _features(

@@ -227,6 +227,15 @@ def test_pseudo_references_of_other_ids_are_told_of(
     assert f"{told}the model's choice stands\n" in err
 
 
+def test_sources_from_a_pipe(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"eins\nzwei\ndrei\nvier\n\n")
+    os.close(writing)
+    assert run(lists, "--utility", "chrf", "--src", f"/dev/fd/{reading}") == 0
+    os.close(reading)
+    assert capsys.readouterr().out == "a red kite!\n\n\nonly one\n\n"
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
