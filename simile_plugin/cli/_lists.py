@@ -89,7 +89,7 @@ def read_candidates(
     lists = read_lists(path, flag)
     if src == "-":
         raise InputError(f"{src_flag}: got - (standard input), which is for LISTS; name a file")
-    sources = None
+    sources: int | None = None
     if src:
         lines = read_lines(src, src_flag)  # once: it may be a pipe
         lists, sources = with_sources(lists, lines, f"{flag}: {path}"), len(lines)

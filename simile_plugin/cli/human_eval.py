@@ -14,7 +14,8 @@ import json
 import os
 from pathlib import Path
 
-from simile_plugin.files import InputError
+from simile_plugin.cli._outputs import check_outputs
+from simile_plugin.files import InputError, check_standard_input
 
 HELP = "blinded rating sheets for people, and what their answers say"
 
@@ -105,17 +106,20 @@ def _sheet(args: argparse.Namespace) -> int:
     )
     _check_targets(args.out, args.key)
     named = report.parse_named_files("--sys", args.sys)
+    outputs = ((path, "--sys") for paths in named.values() for path in paths)
+    check_standard_input([(args.ref, "--ref"), (args.src, "--src"), *outputs])
     names = list(named)
     first, second = report.choose_pair("--differ", names, args.differ, names[-2:])
     refs = report.read_sentences(args.ref, "--ref")
     compared = report.read_systems("--sys", named, report.PLAIN, refs, f"--ref {args.ref}")
     sources = report.read_sources(args.src, refs, args.ref) if args.src else None
     study = report.draw_study(compared, refs, sources, settings, (first, second))
-    if not _goes_on(args, report.key_text(study)):
+    goes_on = _goes_on(args, report.key_text(study))
+    os.makedirs(args.out, exist_ok=True)
+    if not goes_on:
         # The key comes first: sheets without a key would be lost work.
         with atomic_write(args.key) as stream:
             stream.write(report.key_text(study))
-    os.makedirs(args.out, exist_ok=True)
     report.write_sheets(study, args.out)
     print(
         f"study {study.fingerprint}: {settings.sentences} sentences, {len(study.items)} items; "
@@ -125,8 +129,9 @@ def _sheet(args: argparse.Namespace) -> int:
 
 
 def _check_targets(out: str, key: str) -> None:
-    if not os.path.isdir(os.path.dirname(key) or "."):
-        raise InputError(f"--key: no folder for {key}; make it first")
+    check_outputs({"--key": key}, [])
+    if os.path.exists(out) and not os.path.isdir(out):
+        raise InputError(f"--out: {out} is a file, expected a folder; name another")
     if Path(out).resolve() in Path(key).resolve().parents:
         raise InputError(
             f"--key: {key} lies in the folder of the sheets, {out}, which annotators get; "

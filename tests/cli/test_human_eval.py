@@ -1,6 +1,7 @@
 """`simile human-eval`, the real command line: sheets out, answers in."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -74,6 +75,10 @@ def test_an_interrupted_call_goes_on(files: Path, capsys: pytest.CaptureFixture[
         (["--out", "s", "--key", "s/key.json"], "--key: no folder for s/key.json"),
         (["--out", ".", "--key", "key.json"], "--key: key.json lies in the folder of the sheets"),
         (["--out", "s", "--key", "a.txt"], "--key: a.txt exists; answers to its sheets need it"),
+        (["--out", "s", "--key", "old"], "--key: old is a folder, expected a file; name one"),
+        (["--out", "a.txt", "--key", "k"], "--out: a.txt is a file, expected a folder; name an"),
+        (["--out", "a.txt/s", "--key", "k"], "a.txt/s: Not a directory"),
+        (["--out", "s", "--key", "k", "--src", "-", "--sys", "C=-"], "--src and --sys: only one"),
         (["--out", "old", "--key", "k"], "--out: old holds sheets already"),
         (["--out", "s", "--key", "k", "--differ", "A,C"], "--differ: got C; expected two of A, B"),
         (
@@ -99,6 +104,13 @@ def test_bad_input_writes_nothing(
     assert captured.err.startswith(f"simile human-eval: error: {message}")
     assert captured.out == "" and captured.err.count("\n") == 1
     assert sorted(files.rglob("*")) == before
+
+
+def test_a_name_that_is_not_utf8(files: Path) -> None:
+    name = os.fsdecode(b"\xff.txt")
+    (files / name).write_text("\n".join(REFS))
+    assert main([*SHEET, "--sys", f"C={name}", "--out", "s", "--key", "key.json"]) == 0
+    assert json.loads((files / "key.json").read_text())["files"]["C"] == "?.txt"
 
 
 def test_one_system_is_no_comparison(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

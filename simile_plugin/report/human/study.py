@@ -154,7 +154,8 @@ def draw_study(
         for item in _items(i, outputs, refs[i], sources[i] if sources else None)
     ]
     rng.shuffle(items)
-    files = {system.name: system.files[0] for system in systems}
+    # ? for what is not UTF-8 in a name: the key is text
+    files = {one.name: one.files[0].encode(errors="replace").decode() for one in systems}
     return Study(settings, tuple(outputs), differ, files, tuple(items))
 
 
