@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import sys
@@ -93,12 +94,14 @@ def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
     try:
         data.decode("utf-8")
-        bad, found = data.find(b"\0"), "a zero byte, as in UTF-16"
+        bad, found, encoding = data.find(b"\0"), "a zero byte, as in UTF-16", "UTF-16"
     except UnicodeDecodeError as error:
         bad, found = error.start, f"byte 0x{data[error.start]:02x}"
+        marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        encoding = "UTF-16" if marked else "ISO-8859-1"
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
         raise InputError(
             f"{what}: {name}:{line}: not UTF-8 text: {found}; "
-            "convert it, for example: iconv -f ISO-8859-1 -t UTF-8"
+            f"convert it, for example: iconv -f {encoding} -t UTF-8"
         )

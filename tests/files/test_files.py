@@ -217,17 +217,20 @@ def test_lines_of_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "found"),
+    ("content", "line", "found", "encoding"),
     [
-        (b"one\ntwo\nna\xefve\n", 3, "byte 0xef"),
-        ("a\nb".encode("utf-16"), 1, "byte 0xff"),
-        ("a\nb".encode("utf-16-le"), 1, "a zero byte"),
+        (b"one\ntwo\nna\xefve\n", 3, "byte 0xef", "ISO-8859-1"),
+        ("a\nb".encode("utf-16"), 1, "byte 0xff", "UTF-16"),
+        ("a\nb".encode("utf-16-le"), 1, "a zero byte", "UTF-16"),
     ],
 )
-def test_bad_encoding_is_located(tmp_path: Path, content: bytes, line: int, found: str) -> None:
+def test_bad_encoding_is_located(
+    tmp_path: Path, content: bytes, line: int, found: str, encoding: str
+) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"-i: .*in.txt:{line}: not UTF-8 text: {found}.*iconv"):
+    expected = rf"-i: .*in.txt:{line}: not UTF-8 text: {found}.*iconv -f {encoding} -t UTF-8"
+    with pytest.raises(ValueError, match=expected):
         read_lines(path, "-i")
 
 
