@@ -166,8 +166,9 @@ class RiskSettings:
         default=1.5,
         metadata={
             "help": "stop when two validations in a row have a lower cost than the first one, but "
-            "also a lower BLEU and a length ratio more than this factor above the larger, or below "
-            "the smaller, of 1 and the first one's: the reward is being gamed (0: never)"
+            "also a lower BLEU and either a length ratio more than this factor above the larger, "
+            "or below the smaller, of 1 and the first one's, or more than twice its repeated "
+            "bigrams: the reward is being gamed (0: never)"
         },
     )
 

@@ -10,6 +10,7 @@ from fairseq_cli import train as fairseq_train
 
 from simile_plugin.fairseq_hooks import watch as watching
 from simile_plugin.fairseq_hooks.watch import Watch
+from simile_plugin.risk import RiskSettings
 
 
 def seen(
@@ -47,6 +48,11 @@ def test_gaming(validations: list[tuple[float, ...]], stops: bool) -> None:
     assert bool(seen(*validations).stop) is stops
     assert seen(*validations, band=0).stop == ""
     assert seen(*validations, bleu=(30, 30.1)).stop == ""  # longer, and better
+
+
+def test_the_flags_help_names_both_signs() -> None:
+    said = RiskSettings.__dataclass_fields__["risk_length_band"].metadata["help"]
+    assert "length ratio more than this factor" in said and "twice its repeated bigrams" in said
 
 
 def test_the_first_sign_is_a_warning_and_the_second_has_advice(
