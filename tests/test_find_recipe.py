@@ -271,7 +271,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
     assert qa.main(["train", "model", *files]) == 2
     error = capsys.readouterr().err
-    assert error.endswith("; pip install '.[hf]' in the clone\n") and error.count("\n") == 1
+    assert error.endswith("; pip install -e '.[hf]' in the clone\n") and error.count("\n") == 1
     assert not (tmp_path / "o").exists()
 
 

@@ -137,3 +137,19 @@ def test_citation() -> None:
 def test_the_changelog_has_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert f"\n## {simile_plugin.__version__}\n" in text
+
+
+def test_extras_are_installed_without_a_copy_of_the_clone(declared: dict[str, Any]) -> None:
+    """Without -e a copy takes the place of the recipes' editable install: changes go unseen."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "recipes").rglob("*")]
+    files = (path for path in pages if path.suffix in {".md", ".py", ".sh", ""} and path.is_file())
+    said = [
+        found
+        for path in files
+        if not {"work", "__pycache__"} & {*path.relative_to(ROOT).parts}
+        for found in re.findall(r"pip install (-e )?'?(\S*)\[([\w,-]+)\]", path.read_text("utf-8"))
+    ]
+    assert len(said) >= 7
+    for editable, place, extras in said:
+        assert (editable, place) == ("-e ", ".")
+        assert set(extras.split(",")) <= set(declared["extras_require"])

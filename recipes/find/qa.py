@@ -343,7 +343,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("simile_plugin"):
             raise
-        print(f"qa.py: error: {error}; pip install '.[hf]' in the clone", file=sys.stderr)
+        print(f"qa.py: error: {error}; pip install -e '.[hf]' in the clone", file=sys.stderr)
         return 2
     except (InputError, OSError) as error:
         print(f"qa.py: error: {' '.join(str(error).split())}", file=sys.stderr)
