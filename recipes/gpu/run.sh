@@ -17,7 +17,7 @@
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder with newstest/de-en, tatoeba-de-en, europarl20k-de-en and multi30k/task1
 #   WORK          work/gpu in the repository (work/gpu-rehearsal): everything that is made
-#   BUDGET        420   seconds of each part (job: 720, its five trainings and translations)
+#   BUDGET        420   seconds of each part (job: 720, its four trainings and translations)
 #   ENCODER       a reward encoder's folder; default: a small one of the bitext is trained
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
