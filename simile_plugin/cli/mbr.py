@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from simile_plugin.nbest import WEIGHTS
 
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add_list_flags(parser, "the sources, for --write-pairs, where LISTS has none")
+    text = "the sources, for --write-pairs and for a function of your own, where LISTS has none"
+    add_list_flags(parser, text)
     text = (
         "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, "
         "another mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward"

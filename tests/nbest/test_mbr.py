@@ -206,6 +206,24 @@ def test_pairs_have_finite_scores(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "1 pairs in" in capsys.readouterr().err
 
 
+def by_source(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
+    """1 for a candidate that is the source."""
+    return [[float(hyp == src) for hyp in row] for row, src in zip(hyps, srcs, strict=True)]
+
+
+def test_src_is_for_a_function_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists, source = tmp_path / "lists.tsv", tmp_path / "src"
+    lists.write_text("0\tkite\n0\teins\n")
+    source.write_text("eins\n")
+    spec = "tests.nbest.test_mbr:by_source"
+    assert run(lists, "--utility", spec, "--src", source) == 0
+    assert capsys.readouterr().out == "eins\n"
+    with pytest.raises(SystemExit):
+        run("--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "for --write-pairs and for a function of your own, where LISTS has none" in said
+
+
 def test_json_has_no_empty_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(lists, "--utility", "chrf", "--json") == 0
     out, err = capsys.readouterr()
