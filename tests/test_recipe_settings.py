@@ -671,6 +671,16 @@ def test_a_folder_whose_name_would_split_lists_of_files(tmp_path: Path, step: st
     assert "sh: error: WORK: got '" in said and "expected a path without ',' and '='" in said
 
 
+def test_the_benchmark_of_updates_has_the_sizes_of_its_page(tmp_path: Path) -> None:
+    recipe, work = Recipe(tmp_path, "benchmarks/update.sh"), tmp_path / "my work"
+    (work / "bin").mkdir(parents=True)
+    (work / "mle").mkdir()
+    (work / "mle/checkpoint_best.pt").write_text("")
+    fconv, iwslt, base = (line for line in recipe.run() if "|--model|" in line)
+    assert "--sentences" not in fconv  # 30, the default
+    assert "|--sentences|10|" in iwslt and "|--sentences|6|" in base
+
+
 def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
     (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
     assert f"|--work|{tmp_path}/my work|" in note

@@ -31,8 +31,7 @@ if [ $# -gt 0 ]; then
     exit
 fi
 python -m recipes.benchmarks.update "${data[@]}" --checkpoint "$WORK/mle/checkpoint_best.pt"
-for model in fconv iwslt; do
-    python -m recipes.benchmarks.update "${data[@]}" --model "$model" --max-len 14 --updates 1
-done
+python -m recipes.benchmarks.update "${data[@]}" --model fconv --max-len 14 --updates 1
+python -m recipes.benchmarks.update "${data[@]}" --model iwslt --max-len 14 --updates 1 --sentences 10
 python -m recipes.benchmarks.update "${data[@]}" --model base --vocabulary 32000 --max-len 14 \
     --updates 1 --sentences 6
