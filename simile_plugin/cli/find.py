@@ -43,8 +43,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile find`."""
-    from simile_plugin.evaluation import LONGEST_SPAN, SEARCH_METHODS
-
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     add = parser.add_argument
     add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
@@ -53,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--documents", action="extend", nargs="+", type=file_name, metavar="FILE", help=text)
     add("--squad", type=file_name, metavar="FILE", help="queries and documents as JSON of SQuAD")
     text = "span (default), sentence, tfidf; several are compared"
-    add("--method", nargs="+", choices=SEARCH_METHODS, default=["span"], metavar="M", help=text)
+    methods = ("span", "sentence", "tfidf")
+    add("--method", nargs="+", choices=methods, default=["span"], metavar="M", help=text)
     text = "words of a span at most (default %(default)s)"
-    add("--longest", type=whole_number(1, 1000), default=LONGEST_SPAN, metavar="N", help=text)
+    add("--longest", type=whole_number(1, 1000), default=40, metavar="N", help=text)
     text = "below this score a query is missing (default: never)"
     add("--threshold", type=real_number(), metavar="SCORE", help=text)
     text = "SQuAD file with answers and missing ones: chooses the threshold of each method"

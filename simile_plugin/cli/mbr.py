@@ -58,8 +58,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile mbr`."""
-    from simile_plugin.nbest import WEIGHTS
-
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     text = "the sources, for --write-pairs and for a function of your own, where LISTS has none"
     add_list_flags(parser, text)
@@ -75,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of pseudo-references: uniform (default; right for samples), or model: exp of the "
         "log-probability that fairseq prints (P- lines), else of the score; right for n-best lists"
     )
-    parser.add_argument("--weights", choices=WEIGHTS, default="uniform", help=text)
+    parser.add_argument("--weights", choices=("uniform", "model"), default="uniform", help=text)
     text = (
         "also write STEM.jsonl, a line a source with prompt, chosen, rejected, score_chosen and "
         "score_rejected (best and worst by utility; lists without a difference are left out), and "

@@ -23,8 +23,6 @@ from simile_plugin.evaluation.detection import (
     shared_sentence_groups,
 )
 from simile_plugin.evaluation.finding import (
-    LONGEST_SPAN,
-    SEARCH_METHODS,
     Finding,
     Question,
     Span,
@@ -81,9 +79,7 @@ from simile_plugin.statistics import KINDS, Estimate
 __all__ = [
     "HARMS",
     "KINDS",
-    "LONGEST_SPAN",
     "METEOR_SIGNATURE",
-    "SEARCH_METHODS",
     "SPEED_SENTENCES",
     "SYMMETRIC",
     "Change",

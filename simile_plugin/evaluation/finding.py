@@ -32,7 +32,6 @@ Ints = NDArray[np.int64]
 Place = tuple[int, int]  # where a text begins and ends
 Tokens = tuple[Ints, Ints, NDArray[np.bool_]]  # see _tokens
 
-SEARCH_METHODS = ("span", "sentence", "tfidf")
 AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
 LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once,
@@ -96,7 +95,7 @@ def make_search(
     documents: Sequence[str],
     longest: int = LONGEST_SPAN,
 ) -> Search:
-    """The search of a method in SEARCH_METHODS; each gives one span a query, or NOWHERE.
+    """The search of span, sentence or tfidf; each gives one span a query, or NOWHERE.
 
     Args:
         documents: what the weights of tf-idf are counted on.

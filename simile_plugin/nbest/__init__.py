@@ -18,7 +18,6 @@ from simile_plugin.files import imported_later
 if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
     from simile_plugin.nbest.mbr import (
         TIE,
-        WEIGHTS,
         Utility,
         choose,
         expected_utilities,
@@ -48,7 +47,6 @@ __all__ = [
     "COSTS",
     "FORMATS",
     "TIE",
-    "WEIGHTS",
     "NbestList",
     "Utility",
     "choose",

@@ -23,7 +23,6 @@ from simile_plugin.nbest.readers import NbestList
 from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_bleu, pair_chrf
 from simile_plugin.statistics import Floats
 
-WEIGHTS = ("uniform", "model")
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding
 STRINGS_AT_ONCE = 20_000  # that are encoded together
 REFS_AT_ONCE = 256  # of all pairs that are counted together

@@ -77,6 +77,20 @@ def test_light_commands_do_not_wait_for_torch(arguments: list[str]) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
+def test_no_command_waits_for_torch_to_read_its_flags() -> None:
+    # finetune-hf has the flags of RiskSettings, whose room is pure tensors.
+    code = """if True:
+        import argparse, sys
+        from simile_plugin import cli
+        for name in cli.find_commands():
+            if name != "finetune-hf":
+                cli.load_command(name).add_arguments(argparse.ArgumentParser())
+                assert "torch" not in sys.modules, name
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_version() -> None:
     assert simile("--version").stdout == f"simile {__version__}\n"
 
