@@ -60,7 +60,7 @@ def add_reward_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--simile-alpha", type=ALPHA, metavar="A", help=text)
     text = "sacreBLEU tokeniser of BLEU (default: 13a)"
     parser.add_argument("--tokenize", default="13a", metavar="TOK", help=text)
-    add_device(parser)
+    add_device(parser, default=None)
 
 
 def make_utility(args: argparse.Namespace, reward: Reward) -> Utility:

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Callable
 
-from simile_plugin.files import finite_number
+from simile_plugin.files import InputError, finite_number
 
 
 def _range(least: float, most: float | None) -> str:
@@ -71,6 +71,14 @@ def add_device(parser: argparse.ArgumentParser, default: str | None = "cpu") -> 
         metavar="DEV",
         help="where the encoder runs: cpu, cuda, cuda:1 (default cpu)",
     )
+
+
+def refuse_without_encoder(args: argparse.Namespace, *names: str) -> None:
+    """Raise InputError for a flag, by its attribute, that is of no use without --encoder."""
+    for name in names:
+        if getattr(args, name) is not None and args.encoder is None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag}: there is no --encoder DIR it could be for")
 
 
 def add_resamples(parser: argparse.ArgumentParser) -> None:

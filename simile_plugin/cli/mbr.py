@@ -19,7 +19,7 @@ from simile_plugin.cli._lists import (
     write_choices,
 )
 from simile_plugin.cli._outputs import check_outputs
-from simile_plugin.cli._types import file_name
+from simile_plugin.cli._types import file_name, refuse_without_encoder
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.nbest import choose, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 
+    refuse_without_encoder(args, "simile_alpha", "device")
     targets = {"--output": args.output}
     if args.write_pairs:
         targets |= {f"--write-pairs ({e})": args.write_pairs + e for e in (".jsonl", ".tsv")}

@@ -6,7 +6,14 @@ import argparse
 from typing import Any
 
 from simile_plugin.cli._outputs import check_outputs
-from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name, whole_number
+from simile_plugin.cli._types import (
+    SEED,
+    add_device,
+    add_resamples,
+    file_name,
+    refuse_without_encoder,
+    whole_number,
+)
 from simile_plugin.files import InputError
 
 HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
@@ -87,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "sacreBLEU tokeniser of BLEU (default: 13a)"
     parser.add_argument("--tokenize", default="13a", metavar="TOK", help=text)
     add_resamples(parser)
-    add_device(parser)
+    add_device(parser, default=None)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -101,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.reward import check_tokenizer
 
     check_tokenizer(args.tokenize, "--tokenize")
+    refuse_without_encoder(args, "device")
     _check_picture(args)
     texts = _read_texts(args)
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None

@@ -17,7 +17,7 @@ from simile_plugin.cli._lists import (
     write_choices,
 )
 from simile_plugin.cli._outputs import check_outputs
-from simile_plugin.cli._types import file_name, real_number
+from simile_plugin.cli._types import file_name, real_number, refuse_without_encoder
 from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
+    of_encoders = () if args.source_encoder else ("device",)
+    refuse_without_encoder(args, "simile_alpha", *of_encoders)
     read = ((args.lists, "LISTS"), (args.ref, "--ref"))
     check_standard_input([*read, (args.tune, "--tune"), (args.tune_ref, "--tune-ref")])
     files = [args.lists, args.src, args.ref, args.tune, args.tune_src, args.tune_ref]

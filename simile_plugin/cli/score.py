@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import ALPHA, add_device, file_name
+from simile_plugin.cli._types import ALPHA, add_device, file_name, refuse_without_encoder
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
@@ -88,19 +88,13 @@ def run(args: argparse.Namespace) -> int:
         signature,
     )
 
-    for name in ("simile_alpha", "device", "learned"):
-        flag, value = f"--{name.replace('_', '-')}", getattr(args, name)
-        if value is not None and args.encoder is None:
-            raise InputError(f"{flag}: there is no --encoder DIR it could be for")
+    refuse_without_encoder(args, "simile_alpha", "device", "learned")
     check_tokenizer(args.tokenize, "--tokenize")
     alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
     refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
     if not refs:
         raise InputError(f"--ref: {args.ref} is empty; expected one sentence a line")
-    encoder = None
-    if args.encoder is not None:
-        device = usable_device("cpu" if args.device is None else args.device)
-        encoder = load_encoder(args.encoder, device)
+    encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
     learned = load_learned(args.learned, "--learned") if args.learned is not None else None
     with Progress(len(refs), "sent") as bar:
         scores = score_outputs(

@@ -45,14 +45,14 @@ def cosine(left: Tensor, right: Tensor) -> Tensor:
     return torch.where(norms > 0, dot / norms.clamp(min=1e-30), torch.zeros_like(dot)).clamp(-1, 1)
 
 
-def usable_device(name: str) -> torch.device:
-    """The torch device of a --device flag.
+def usable_device(name: str | None) -> torch.device:
+    """The torch device of a --device flag; None: the CPU.
 
     Raises:
         InputError: if torch does not know it or cannot use it here.
     """
     try:
-        device = torch.device(name)
+        device = torch.device("cpu" if name is None else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]

@@ -111,6 +111,7 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     error = fails("--ref", "-", "--nbest", "-")
     assert "--ref and --nbest: only one of them can be - (standard input)" in error
     assert "did you mean 'chrf'" in fails(*ref, "--reward", "chrff")
+    assert "--device: there is no --encoder" in fails(*ref, "--device", "cpu")
     assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
     assert "got 'bleu' twice" in fails(*ref, "--reward", "bleu", "--reward", "bleu")
     assert "bad:2: got 'ferry boat'" in fails(*ref, "--synonyms", files["bad"])

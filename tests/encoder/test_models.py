@@ -120,6 +120,6 @@ def test_cosine_by_hand() -> None:
 
 
 def test_devices() -> None:
-    assert usable_device("cpu") == torch.device("cpu")
+    assert usable_device("cpu") == usable_device(None) == torch.device("cpu")
     with pytest.raises(ValueError, match="--device: got 'abacus', which cannot be used here"):
         usable_device("abacus")

@@ -259,6 +259,8 @@ def test_sources_from_a_pipe(lists: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["--utility", "chrf", "--pseudo-refs", "-"], "LISTS and --pseudo-refs: only one of them"),
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
+        (["--utility", "chrf", "--device", "cpu"], "--device: there is no --encoder DIR it could"),
+        (["--utility", "chrf", "--simile-alpha", "1"], "--simile-alpha: there is no --encoder"),
         (["--utility", "chrff"], "--utility: got 'chrff' (did you mean 'chrf'?)"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),

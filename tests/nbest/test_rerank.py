@@ -126,7 +126,8 @@ def test_the_oracle_the_score_and_the_cosine(
     assert [(one["id"], one["place"], one["value"]) for one in records] == [
         (0, 1, -1.0), (2, 1, -1.0),
     ]  # fmt: skip
-    assert run(lists, "--by", "cosine", "--source-encoder", encoder_folder) == 0
+    of_sources = ["--source-encoder", encoder_folder, "--device", "cpu"]
+    assert run(lists, "--by", "cosine", *of_sources) == 0
     assert capsys.readouterr().out.splitlines() == [SENTENCES[1], "", SENTENCES[5]]
 
 
@@ -168,6 +169,8 @@ TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "ba
         (["--by", "reward", "--ref", "-"], "LISTS and --ref: only one of them can be - (standard"),
         (["--by", "cosine"], "--by: cosine and --source-encoder DIR need each other"),
         (["--by", "reward", "--reward", "sim"], "--reward sim: needs --encoder DIR"),
+        (["--by", "score", "--device", "cpu"], "--device: there is no --encoder DIR it could be"),
+        ([*TUNED, "--simile-alpha", "1"], "--simile-alpha: there is no --encoder DIR it could be"),
         (["--by", "score", "--weights", "1", "2"], "--weights: got 2 for --by score"),
         (["--by", "score", "--tune", "x"], "--tune: finds the weights of --by score cosine"),
         ([*TUNED, "--tune-ref", "no.ref"], "--tune-ref: no.ref: cannot be read"),

@@ -91,7 +91,7 @@ class Inputs:
         check_tokenizer(args.tokenize, "--tokenize")
         encoder = None
         if args.encoder:
-            encoder = load_encoder(args.encoder, usable_device(args.device or "cpu"))
+            encoder = load_encoder(args.encoder, usable_device(args.device))
         alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
         return ScoreSettings(encoder, alpha, args.tokenize)
 
