@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import logging
+import traceback
 from collections.abc import Callable
 
 import torch
@@ -43,7 +44,7 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
     if spec in COMPONENTS:
         return {spec: 1.0}
     terms = [term.strip().rpartition(":") for term in spec.split(",")]
-    if all(_is_number(weight) for _, _, weight in terms):
+    if all(_is_weight(name, weight) for name, _, weight in terms):
         return _parse_mix(spec, [(name, float(weight)) for name, _, weight in terms], flag)
     if len(terms) == 1 and _is_learned(spec):
         return {spec: 1.0}
@@ -61,7 +62,10 @@ def _is_learned(name: str) -> bool:
     return name.startswith(LEARNED) and name != LEARNED
 
 
-def _is_number(text: str) -> bool:
+def _is_weight(name: str, text: str) -> bool:
+    """Whether it is a number; nan and inf behind a module are functions of it."""
+    if text.isidentifier() and name not in COMPONENTS and not _is_learned(name):
+        return False
     try:
         float(text)
     except ValueError:
@@ -231,14 +235,24 @@ class Reward:
             (B, N) float32, NaN or infinite where the function returned that.
 
         Raises:
-            ValueError: if the result is not B x N real numbers, or no candidate so far had a
-                finite one.
+            InputError: if the function fails, in whatever way; if the result is not B x N real
+                numbers, or no candidate so far had a finite one.
         """
         assert self.function is not None
         try:
-            values = torch.as_tensor(self.function(hyps, refs, srcs))
+            returned = self.function(hyps, refs, srcs)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise InputError(
+                f"{self.flag} {self.spec}: the function failed: {type(error).__name__}: {error} "
+                f"({place.filename}:{place.lineno}; SIMILE_TRACEBACK=1 shows all of it)"
+            ) from error
+        try:
+            values = torch.as_tensor(returned)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{self.flag} {self.spec}: the function failed: {error}") from error
+            raise InputError(
+                f"{self.flag} {self.spec}: the function returned no B x N numbers: {error}"
+            ) from error
         dense = values.layout == torch.strided and not values.is_nested
         if values.is_complex() or values.is_meta or not dense:
             kind = "complex" if values.is_complex() else "meta" if values.is_meta else "sparse"

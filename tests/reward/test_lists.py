@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import cosine
+from simile_plugin.files import InputError
 from simile_plugin.reward import lists as reward_module
 from simile_plugin.reward.bleu import (
     bleu_signature,
@@ -248,6 +249,16 @@ def test_chrf_alone_and_in_mixes(encoder):
     assert torch.equal(score_outputs(outputs, refs, None, chrf_words=0).chrf, scores.chrf)
 
 
+def test_nan_behind_a_module_is_its_function(tmp_path, monkeypatch):
+    (tmp_path / "odd_names.py").write_text("def nan(hyps, refs, srcs): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert parse_reward("odd_names:nan").__name__ == "nan"
+    with pytest.raises(InputError, match="got 'odd_names:nan,bleu:0.5'; expected one of simile"):
+        parse_reward("odd_names:nan,bleu:0.5")
+    with pytest.raises(InputError, match="got weights inf, 0.5 in .*expected positive weights"):
+        parse_reward("simile:inf,bleu:0.5")
+
+
 @pytest.fixture
 def user_reward(tmp_path, monkeypatch):
     def make(body):
@@ -273,8 +284,13 @@ def test_user_function_receives_strings(user_reward):
         ("return [[1.0]]", r"the function returned shape \(1, 1\); expected \(1, 2\)"),
         ("return [[float('nan')] * 2]", "the function returned nan for hypothesis 'a'.*all 2 of"),
         ("return [[float('inf')] * 2]", "the function returned inf for hypothesis 'a'.*all 2 of"),
-        ("return None", "the function failed"),
-        ("raise ValueError('boom')", "the function failed: boom"),
+        ("return None", "the function returned no B x N numbers"),
+        (
+            "return {}['gone']",
+            r"the function failed: KeyError: 'gone' \(.*/my_reward.py:2; SIMILE_",
+        ),
+        ("open('gone.txt')", "the function failed: FileNotFoundError: .*'gone.txt' "),
+        ("raise ValueError('boom')", "the function failed: ValueError: boom"),
         (
             "return [[1j, 0.5]]",
             "the function returned a complex tensor; expected a dense one of real",
@@ -290,7 +306,7 @@ def test_user_function_receives_strings(user_reward):
         ("import torch\n    return torch.ones(1, 2).to_sparse()", "the function returned a sparse"),
         (
             "import torch\n    return [torch.ones(2, requires_grad=True)]",
-            "the function failed: only one element tensors",
+            "the function returned no B x N numbers: only one element tensors",
         ),
     ],
 )
