@@ -14,7 +14,7 @@ from simile_plugin.cli._types import (
     real_number,
     whole_number,
 )
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Detected
@@ -138,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
+    check_standard_input([(args.train, "--train"), (args.test, "--test")])
     if not args.negative_to < args.positive_from:
         raise InputError(
             f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
-from simile_plugin.files import InputError, refuse_twice
+from simile_plugin.files import InputError, check_standard_input, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -278,3 +278,5 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
     refuse_twice(args.sts or [], "--sts")
     refuse_twice(args.judgements or [], "--judgements")
+    judged = [(path, "--judgements") for path in args.judgements or []]
+    check_standard_input([*judged, (args.speed, "--speed")])

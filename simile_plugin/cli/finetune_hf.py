@@ -103,12 +103,14 @@ def run(args: argparse.Namespace) -> int:
     """Fine-tune, save, and say where; InputError for input that cannot work."""
     import torch
 
-    from simile_plugin.files import refuse_overwriting_input
+    from simile_plugin.files import check_standard_input, refuse_overwriting_input
     from simile_plugin.hugging_face import Job, SimileRiskArguments, finetune
     from simile_plugin.risk import RiskSettings
 
-    files = [*args.train, *(args.valid or [])]
-    inputs = [args.model, *files, *filter(None, [args.simile_encoder])]
+    files = [(path, "--train") for path in args.train]
+    files += [(path, "--valid") for path in args.valid or []]
+    check_standard_input(files)
+    inputs = [args.model, *(path for path, _ in files), *filter(None, [args.simile_encoder])]
     refuse_overwriting_input(args.output, inputs)
     job = Job(
         *(args.model, tuple(args.train), tuple(args.valid) if args.valid else None),

@@ -105,9 +105,16 @@ def run(args: argparse.Namespace) -> int:
         read_judgements,
         steps,
     )
-    from simile_plugin.files import Progress, read_lines, refuse_unasked_overwrite
+    from simile_plugin.files import (
+        Progress,
+        check_standard_input,
+        read_lines,
+        refuse_unasked_overwrite,
+    )
     from simile_plugin.reward import REWARD, save_learned
 
+    judged = [(path, "--judgements") for path in args.judgements]
+    check_standard_input([*judged, *((path, "--text") for path in args.text)])
     inputs = [args.encoder, *args.judgements, *args.text]
     check_outputs({"--output": args.output}, inputs, folders=True)
     refuse_unasked_overwrite(args.output, REWARD, "a reward", args.overwrite)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simile_plugin.cli._lists import one_line
 from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Corpus, Embed, Neighbours
@@ -261,9 +261,10 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError("--threshold: needs --output FILE for the mined pairs")
         if len(args.margin) > 1:
             raise InputError("--threshold: is of one margin; give --margin one name")
-    files = [args.encoder, args.source, args.target, args.gold]
-    files += [args.test_source, args.test_target, args.test_gold]
-    check_outputs({"--output": args.output}, files)
+    names = ("source", "target", "gold", "test_source", "test_target", "test_gold")
+    files = [(getattr(args, name), f"--{name.replace('_', '-')}") for name in names]
+    check_standard_input(files)
+    check_outputs({"--output": args.output}, [args.encoder, *(path for path, _ in files)])
     given = [name for name in ("source", "target", "gold") if getattr(args, f"test_{name}")]
     if given and (len(given) < 3 or not args.gold):
         raise InputError(

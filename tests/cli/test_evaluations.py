@@ -183,6 +183,22 @@ def test_mining_with_a_threshold(
     assert ["source-0", "target-7", LEFT[0], RIGHT[0]] in [row[1:] for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("command", "first", "second"),
+    [
+        ("detect", "--train", "--test"),
+        ("mine-bitext", "--source", "--target"),
+        ("eval-encoder", "--judgements", "--speed"),
+    ],
+)
+def test_standard_input_is_read_once(
+    capsys: pytest.CaptureFixture[str], command: str, first: str, second: str
+) -> None:
+    more = ["--aligned"] if command == "mine-bitext" else []
+    error = fails(capsys, command, "enc", first, "-", second, "-", *more)
+    assert f"{first} and {second}: only one of them can be - (standard input)" in error
+
+
 def test_retrieval_of_aligned_lines(
     capsys: pytest.CaptureFixture[str], encoder_folder: Path, tmp_path: Path
 ) -> None:

@@ -127,6 +127,8 @@ def test_bad_files(capsys, tmp_path, files, fit):
     (tmp_path / "nothing").write_text("\n")
     assert "--text: " in (error := fails(capsys, *fit(text=tmp_path / "nothing")))
     assert "nothing is empty; expected sentences" in error
+    error = fails(capsys, *fit("-", text="-"))
+    assert "--judgements and --text: only one of them can be - (standard input)" in error
     assert "twice" in (error := fails(capsys, *fit(files[0], files[0]))) or "same content" in error
     for output in (files[0], tmp_path, tmp_path / "text"):
         assert "--output: " in fails(capsys, *fit(output=output))

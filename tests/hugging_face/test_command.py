@@ -96,6 +96,9 @@ def refused(command, capsys):
 
 
 def test_bad_input_is_one_line(command, tmp_path, capsys):
+    line = refused([*command, "--train", "-", "-"], capsys)
+    assert "--train and --train: only one of them can be - (standard input)" in line
+
     def other(model):
         return [*command[:1], str(model), *command[2:]]
 
