@@ -381,7 +381,7 @@ def train_sentencepiece(
             num_threads=1,  # the order of threads must not decide the pieces
             minloglevel=2,
         )
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, ValueError) as error:  # the last: a size beyond 32 bits
         reason = " ".join(str(error).split())
         raise InputError(
             f"--vocab-size {vocab_size}: sentencepiece could not be trained ({reason}); "

@@ -186,6 +186,12 @@ def _check_output(options: RunOptions) -> None:
     initial = () if options.initial is None else (options.initial,)
     refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts, *initial))
     refuse_unasked_overwrite(options.output, WEIGHTS, "an encoder", options.overwrite)
+    target = Path(os.path.realpath(options.output))
+    if Path(options.output).is_symlink() and not target.parent.is_dir():
+        raise InputError(
+            f"--output: {options.output} is a link to {target}, and there is no folder "
+            f"{target.parent}; make it first, or name another place"
+        )
     if options.tensorboard is not None:
         board = Path(os.path.realpath(options.tensorboard))
         for folder in (options.output, f"{Path(options.output)}.training"):

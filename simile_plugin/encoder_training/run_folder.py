@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import IO, Any
@@ -185,10 +186,24 @@ class RunFolder:
             )
         return tensors, values, version
 
-    def open_log(self, step: int) -> IO[str]:
-        """The log, cut back to what was written up to ``step``, open for more lines."""
-        if not self.writes:
-            return open(os.devnull, "w", encoding="utf-8")
+    @contextlib.contextmanager
+    def open_log(self, step: int) -> Iterator[IO[str]]:
+        """The log, cut back to what was written up to ``step``, open for more lines.
+
+        Raises:
+            OSError: naming the log, where the disk is full.
+        """
+        if self.writes:
+            self._cut_log(step)
+        try:
+            with open(self.log_path if self.writes else os.devnull, "a", encoding="utf-8") as log:
+                yield log
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, str(self.log_path)) from error
+
+    def _cut_log(self, step: int) -> None:
         kept = []
         if self.log_path.is_file():
             for line in self.log_path.read_text(encoding="utf-8").splitlines(keepends=True):
@@ -197,7 +212,6 @@ class RunFolder:
                         kept.append(line)
         with atomic_write(self.log_path) as stream:
             stream.writelines(kept)
-        return open(self.log_path, "a", encoding="utf-8")
 
     def abandon(self) -> None:
         """Keep the log only: another try begins anew."""

@@ -361,6 +361,7 @@ def test_bad_lines_are_reported_and_fatal_if_strict(
         (["--epochs", "0"], "--epochs: got 0, expected a number above 0"),
         (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
         (["--vocab-size", "3"], "--vocab-size 3: sentencepiece could not be trained"),
+        (["--vocab-size", "1" + 12 * "0"], "--vocab-size 10{12}: sentencepiece could not be"),
         (["--sentencepiece", "{tsv}"], "--sentencepiece: .*not a sentencepiece model"),
         (["--sentencepiece", "nowhere.model"], "nowhere.model: No such file"),
         (["--sentencepiece", "m", "--vocab-size", "90"], "--vocab-size: got 90, but the pieces"),
@@ -503,11 +504,23 @@ def test_bad_outputs(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     command[3] = tmp_path / "file"
     (tmp_path / "file").write_text("")
     assert "is a file, expected a folder" in error_of(capsys, *command)
+    command[3] = tmp_path / "link"
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "enc")
+    assert f"there is no folder {tmp_path / 'nowhere'}; make it" in error_of(capsys, *command)
+    assert not (tmp_path / "link.training").exists()
     inside = out / "pairs.tsv"
     inside.write_bytes(tsv.read_bytes())
     message = error_of(capsys, "train-encoder", inside, "--output", out, "--overwrite", *SMALL)
     assert "--output: " in message and f"replaced with all in it, {inside} too" in message
     assert inside.is_file()
+
+
+def test_a_log_on_a_full_disk_is_named(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "enc"))
+    folder.log_path = Path("/dev/full")
+    full = pytest.raises(OSError, match="No space left on device: '/dev/full'")
+    with full, folder.open_log(0) as log:
+        log.write("{}\n")
 
 
 def test_eval_encoder_bad_input(
