@@ -23,6 +23,13 @@ CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
 BOM = b"\xef\xbb\xbf"
 STDIN = "<stdin>"
+PACKED = {  # how compressed files begin: no text does
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh91AY&SY": "bzip2",
+    b"PK\3\4": "zip",
+}
 NONTERMINAL = re.compile(r"\[[^\s\[\]]+,\d+\]")  # a gap of a PPDB rule, as [NN,1]
 
 
@@ -201,12 +208,12 @@ class TsvInput:
         """Blocks of whole lines, file after file.
 
         Raises:
-            InputError: for a damaged or truncated archive.
+            InputError: for a damaged archive, or one where text is expected.
         """
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
-                yield from self._blocks_of(_reads(sys.stdin.buffer.read), STDIN)
+                yield from self._blocks_of(_plain(sys.stdin.buffer, STDIN), STDIN)
                 continue
             with open(path, "rb") as self._raw:
                 yield from self._blocks_of(_unpacked(self._raw, path), path)
@@ -260,12 +267,24 @@ def _check_inputs(paths: Sequence[str]) -> int | None:
 def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
     if path.endswith(".gz"):
         return _gzip_chunks(raw, path)
-    return _zstd_chunks(raw, path) if path.endswith(".zst") else _reads(raw.read)
+    return _zstd_chunks(raw, path) if path.endswith(".zst") else _plain(raw, path)
 
 
 def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while chunk := read(CHUNK_BYTES):
         yield chunk
+
+
+def _plain(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    first = stream.read(CHUNK_BYTES)
+    for start, packer in PACKED.items():
+        if first.startswith(start):
+            raise InputError(
+                f"{name}: is packed by {packer}, expected text; unpack it, or end its name in .gz "
+                "or .zst if it is that"
+            )
+    yield first
+    yield from _reads(stream.read)
 
 
 def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:

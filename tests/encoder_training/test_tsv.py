@@ -1,11 +1,14 @@
 """Lines of any file, packed or not, in blocks: none lost, none wrong, none too long to hold."""
 
+import bz2
 import gzip
 import io
+import lzma
 import shutil
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,24 @@ def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.Monk
     good, bad = lines_of(source)
     assert good == [(1, "a\tb"), (3, "c\td"), (4, "y" * 100)]
     assert [number for number, _ in bad] == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("packer", "pack"), [("gzip", gzip.compress), ("xz", lzma.compress), ("bzip2", bz2.compress)]
+)
+def test_packed_files_are_no_text(
+    packer: str,
+    pack: Callable[[bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed = pack(b"ein Satz\ta sentence\n")
+    (tmp_path / "pairs.tsv").write_bytes(packed)
+    with pytest.raises(ValueError, match=f"pairs.tsv: is packed by {packer}, expected text"):
+        lines_of(TsvInput([str(tmp_path / "pairs.tsv")]))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    with pytest.raises(ValueError, match=f"<stdin>: is packed by {packer}"):
+        lines_of(TsvInput(["-"]))
 
 
 def test_header_and_several_files(tmp_path: Path) -> None:
