@@ -8,10 +8,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError
@@ -186,22 +185,12 @@ class RunFolder:
             )
         return tensors, values, version
 
-    @contextlib.contextmanager
-    def open_log(self, step: int) -> Iterator[IO[str]]:
-        """The log, cut back to what was written up to ``step``, open for more lines.
-
-        Raises:
-            OSError: naming the log, where the disk is full.
-        """
+    def open_log(self, step: int) -> BinaryIO:
+        """The log, cut back to what was written up to ``step``, open for more lines."""
         if self.writes:
             self._cut_log(step)
-        try:
-            with open(self.log_path if self.writes else os.devnull, "a", encoding="utf-8") as log:
-                yield log
-        except OSError as error:
-            if error.filename is not None:
-                raise
-            raise OSError(error.errno, error.strerror, str(self.log_path)) from error
+        # Without a buffer, so that what a full disk refuses is not tried again on closing.
+        return open(self.log_path if self.writes else os.devnull, "ab", buffering=0)
 
     def _cut_log(self, step: int) -> None:
         kept = []

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -100,7 +100,7 @@ class TrainingRun:
                 raise
         return self._finish()
 
-    def _log_window(self, log: IO[str], window: Sequence[Tensor]) -> str:
+    def _log_window(self, log: BinaryIO, window: Sequence[Tensor]) -> str:
         """Write the mean of some minibatches to the log, and say it; warn once of a collapse."""
         trainer = self.trainer
         stats = StepStats(*torch.stack(list(window)).double().mean(0).tolist())
@@ -137,7 +137,7 @@ class TrainingRun:
             f"random {record['random']:.2f}, {record['pairs_per_s']:.0f} pairs/s"
         )
 
-    def _evaluate(self, log: IO[str]) -> None:
+    def _evaluate(self, log: BinaryIO) -> None:
         """Log the STS scores; remember the weights if they are the best so far."""
         tensors = self.trainer.tensors()  # by all processes: it brings all rows up to date
         if not self.sts or not self.folder.writes:
@@ -243,9 +243,12 @@ def finished_encoder(
     return Encoder.of_tensors(copies, tokenizer, config.kind, config.composer, facts)
 
 
-def _write_line(log: IO[str], record: dict[str, Any]) -> None:
-    log.write(json.dumps(record) + "\n")
-    log.flush()
+def _write_line(log: BinaryIO, record: dict[str, Any]) -> None:
+    """Append a record; OSError names the log, where the disk is full."""
+    try:
+        log.write(json.dumps(record).encode() + b"\n")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, log.name) from error
 
 
 def _rounded(value: float) -> float | None:

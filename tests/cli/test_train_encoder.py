@@ -19,6 +19,7 @@ from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder, load_own_encoder
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.run_folder import RunFolder
+from simile_plugin.encoder_training.training_run import _write_line
 from tests.encoder_training.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -520,7 +521,7 @@ def test_a_log_on_a_full_disk_is_named(tmp_path: Path) -> None:
     folder.log_path = Path("/dev/full")
     full = pytest.raises(OSError, match="No space left on device: '/dev/full'")
     with full, folder.open_log(0) as log:
-        log.write("{}\n")
+        _write_line(log, {"step": 1})
 
 
 def test_eval_encoder_bad_input(
