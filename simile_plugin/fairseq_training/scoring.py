@@ -216,6 +216,9 @@ def score_rows(
     net_input["prev_output_tokens"] = teacher_forcing_input(
         tokens.flatten(0, 1), start.squeeze(1), pad
     )
-    with replaced(plain.decoder, "forward", decoder):
+    with ExitStack() as stack:
+        stack.enter_context(replaced(plain.decoder, "forward", decoder))
+        # transformer_align would decode once more, for alignments alone
+        stack.enter_context(replaced(plain, "full_context_alignment", False))
         found = model(**net_input)[0].view(*tokens.shape, 2)
     return found[..., 0], found[:, 0, :, 1]

@@ -34,6 +34,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("fconv", {"share_input_output_embed": True}),
     ("lstm", {}),
     ("lstm", SHARED),
+    ("transformer_align", {"full_context_alignment": True}),
 ]
 NAMES = ["-".join([arch, *flags]) for arch, flags in MODELS]
 
