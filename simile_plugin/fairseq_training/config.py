@@ -141,10 +141,42 @@ def check_task(task: Any) -> None:
         )
     if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")
-    replaced = getattr(settings, "lang_tok_replacing_bos_eos", False)
-    if getattr(settings, "decoder_langtok", False) and not replaced:
+    check_tags(settings)
+    check_dictionaries(task)
+
+
+def check_tags(settings: Any) -> None:
+    """Refuse tags of languages at the beginning of targets.
+
+    Raises:
+        InputError: naming the flags.
+    """
+    langtoks = getattr(settings, "langtoks", None) or {}
+    tagged = getattr(settings, "decoder_langtok", False) or any(tag for _, tag in langtoks.values())
+    # multilingual_translation lacks the flag: there a tag always stands in the place of eos
+    if tagged and not getattr(settings, "lang_tok_replacing_bos_eos", True):
         raise InputError(
-            "--decoder-langtok: got it without --lang-tok-replacing-bos-eos; expected both, or "
-            "neither: else targets begin with a language's tag, which candidates are not made to "
-            "begin with, and which would be scored as a word"
+            "--decoder-langtok, --langtoks: got a tag for targets without "
+            "--lang-tok-replacing-bos-eos; expected both, or neither: else targets begin with a "
+            "language's tag, which candidates are not made to begin with, and which would be "
+            "scored as a word"
         )
+
+
+def check_dictionaries(task: Any) -> None:
+    """Refuse multilingual_translation with dictionaries that differ: a task names one a side, by
+    which every language would be read.
+
+    Raises:
+        InputError: naming the pair and the language.
+    """
+    sides = (task.source_dictionary, task.target_dictionary)
+    dictionaries = getattr(task, "dicts", {})
+    for pair in getattr(task, "lang_pairs", ()):
+        for language, read_by in zip(pair.split("-"), sides, strict=True):
+            if dictionaries.get(language, read_by) != read_by:
+                raise InputError(
+                    f"--lang-pairs: got {pair}, and dict.{language}.txt is another dictionary than "
+                    "the first language's, by which the text would be read; expected one for all "
+                    "languages (fairseq-preprocess --srcdict, --tgtdict), or --task translation"
+                )

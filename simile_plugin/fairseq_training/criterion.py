@@ -336,4 +336,14 @@ def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "au
     """How ids become strings, of the side "target" (what is scored) or "source"."""
     language = getattr(settings_of(task), f"{side}_lang", None) or "en"
     detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
-    return TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)
+    text = TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)
+    if side == "source":  # a target's are those that its batch starts from and ends in
+        text.silent |= language_tags(task)
+    return text
+
+
+def language_tags(task: Any) -> set[int]:
+    """Ids of the tags by which a multilingual task names a source's language, or its target's."""
+    dictionary, languages = task.source_dictionary, getattr(task, "langs", ())
+    tags = [form.format(language) for language in languages for form in ("__{}__", "[{}]")]
+    return {dictionary.index(tag) for tag in tags if tag in dictionary}

@@ -26,7 +26,7 @@ from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.distribution import LEAST_STD
 from simile_plugin.risk.length_control import SHARE
 from tests.conftest import SENTENCES
-from tests.fairseq_models import make_model, make_sample, rows_of, with_tag
+from tests.fairseq_models import make_model, make_sample, make_task, rows_of, with_tag
 
 PAD = 1
 
@@ -556,11 +556,48 @@ def test_tasks_with_arguments(make_criterion, task):
     task.args.decoder_langtok, task.args.lang_tok_replacing_bos_eos = True, True
     make_criterion()
     task.args.lang_tok_replacing_bos_eos = False
-    with pytest.raises(InputError, match="--decoder-langtok: got it without --lang-tok-replacing"):
+    begun = "--decoder-langtok, --langtoks: got a tag for targets without --lang-tok-replacing"
+    with pytest.raises(InputError, match=begun):
         make_criterion()
+    task.args.decoder_langtok, task.args.langtoks = False, {"main": ("src", "tgt")}
+    with pytest.raises(InputError, match=begun):
+        make_criterion()
+    task.args.langtoks = {"main": ("tgt", None)}
+    make_criterion()
     task.args.left_pad_target = True
     with pytest.raises(InputError, match="--left-pad-target"):
         make_criterion()
     task.source_dictionary = None
     with pytest.raises(InputError, match="--task translation_multi_simple_epoch: has no source"):
         make_criterion()
+
+
+def test_multilingual_translation(make_criterion, task):
+    # its tags always stand in the place of eos, and it names the first language's dictionary
+    task.args, task.cfg = Namespace(decoder_langtok=True), None
+    task.lang_pairs = ["xx-en", "en-xx"]
+    task.dicts = dict.fromkeys(("en", "xx"), task.target_dictionary)
+    make_criterion()
+    task.dicts["xx"] = make_task().target_dictionary
+    make_criterion()  # the same words
+    task.dicts["xx"].add_symbol("\u2581only")
+    with pytest.raises(InputError, match=r"--lang-pairs: got xx-en, and dict\.xx\.txt is another"):
+        make_criterion()
+    task.lang_pairs = ["en-xx"]
+    with pytest.raises(InputError, match=r"--lang-pairs: got en-xx, and dict\.xx\.txt is another"):
+        make_criterion()
+
+
+def test_the_tag_of_a_source_is_no_text(make_criterion, task):
+    # mBART's sources end in a tag, other multilingual ones may begin with one
+    dictionary = task.source_dictionary
+    tags = [dictionary.add_symbol(tag) for tag in ("[xx]", "__en__")]
+    words = list(range(4, 7))
+    sources = [[*words, 2, tags[0]], [tags[1], *words, 2]]
+    untagged = "a red house"
+    assert make_criterion().source_text.strings(sources) == [
+        f"{untagged}[xx]",
+        f"__en__ {untagged}",
+    ]
+    task.langs = ["xx", "en", "de"]
+    assert make_criterion().source_text.strings(sources) == [untagged, untagged]
