@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -31,6 +31,7 @@ from simile_plugin.files import InputError
 
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
 NO_PIECE = "side without a known piece"
+LONGEST = 4192  # bytes of a sentence that sentencepiece trains on by default
 DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_000}  # the papers'
 
 
@@ -367,9 +368,13 @@ def train_sentencepiece(
         InputError: if sentencepiece cannot train, with its reason.
     """
     model = io.BytesIO()
+    texts = [preprocessing.apply(sentence) for sentence in sentences]
+    longest = max((len(text.encode()) for text in texts), default=0)
+    # It would leave out longer ones than its default; that a model would have in it, too.
+    longer: dict[str, Any] = {"max_sentence_length": longest} if longest > LONGEST else {}
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(preprocessing.apply, sentences),
+            sentence_iterator=iter(texts),
             model_writer=model,
             vocab_size=vocab_size,
             hard_vocab_limit=False,
@@ -380,6 +385,7 @@ def train_sentencepiece(
             eos_id=-1,
             num_threads=1,  # the order of threads must not decide the pieces
             minloglevel=2,
+            **longer,
         )
     except (RuntimeError, OSError, ValueError) as error:  # the last: a size beyond 32 bits
         reason = " ".join(str(error).split())

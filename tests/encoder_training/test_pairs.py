@@ -165,6 +165,12 @@ def test_sentencepiece_sees_preprocessed_text() -> None:
     assert cased.unk_id in cased.encode(["ABBA"])[0]
 
 
+def test_sentencepiece_is_trained_on_long_sentences_too() -> None:
+    model = train_sentencepiece(["ab ba", "zqzq " * 1000], PLAIN, 20)  # 4,999 bytes
+    segmenter = Segmenter(model, PLAIN)
+    assert segmenter.unk_id not in segmenter.encode(["zq"])[0]
+
+
 def test_sentencepiece_that_cannot_be_trained() -> None:
     with pytest.raises(ValueError, match="--vocab-size 3: sentencepiece could not be trained"):
         train_sentencepiece(["several different letters"], PLAIN, 3)
