@@ -108,21 +108,23 @@ train() {
     logged "$log" "${command[@]}"
 }
 
-# estimate_trainings MLE-FLAGS-FILE RISK-FLAGS-FILE RUNS: hours of one MLE training and as many of
-# risk training, from a hundred updates of each kind, in WORK/estimate.md. A model after so few
-# writes to the length limit, so that the time of risk training is an upper bound until there is an
-# MLE model.
+# estimate_trainings MLE-FLAGS-FILE RISK-FLAGS-FILE GIVEN-CHECKPOINT TRAININGS...: hours of one MLE
+# training, but where a model is given, and of the risk trainings (flags of cost.py), from a hundred
+# updates of each kind, in WORK/estimate.md. A model after so few writes to the length limit, so that
+# the time of risk training is an upper bound until there is an MLE model.
 estimate_trainings() {
-    local start=$WORK/mle/checkpoint_best.pt
+    local start=${3:-$WORK/mle/checkpoint_best.pt} mle=()
     rm -rf "$WORK"/estimate.{mle,risk}
-    train estimate.mle "$1" --max-update 100 --log-interval 5 --disable-validation
-    [ -e "$start" ] || start=$WORK/estimate.mle/checkpoint_last.pt
+    if [ -z "$3" ]; then
+        train estimate.mle "$1" --max-update 100 --log-interval 5 --disable-validation
+        [ -e "$start" ] || start=$WORK/estimate.mle/checkpoint_last.pt
+        mle=(--mle "$WORK/logs/estimate.mle.log" --mle-flags "$1")
+    fi
     train estimate.risk "$2" --max-update 20 --log-interval 1 --disable-validation \
         --finetune-from-model "$start" --reward simile --simile-encoder "$ENCODER"
     rm -rf "$WORK"/estimate.{mle,risk}
-    python "$ROOT/recipes/wmt18/cost.py" --mle "$WORK/logs/estimate.mle.log" --mle-flags "$1" \
-        --risk "$WORK/logs/estimate.risk.log" --risk-flags "$2" --trainings "$3" |
-        tee "$WORK/estimate.md"
+    python "$ROOT/recipes/wmt18/cost.py" "${mle[@]}" --risk "$WORK/logs/estimate.risk.log" \
+        --risk-flags "$2" "${@:4}" | tee "$WORK/estimate.md"
 }
 
 # Threads that spin while they wait for each other make a training on a busy machine many times

@@ -192,6 +192,8 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
         ("multi30k/run.sh", {"JOBS": "0"}),
         ("multi30k/nbest.sh", {"RISK_UPDATES": "1e3"}),
         ("mbr/run.sh", {"UPDATES": "-1"}),
+        ("bgt/run.sh", {"UPDATES": "0"}),
+        ("scpn/run.sh", {"UPDATES": "0"}),
     ],
 )
 def test_no_training_is_without_end(tmp_path: Path, path: str, setting: dict[str, str]) -> None:
@@ -304,7 +306,9 @@ def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
 def test_the_papers_segmentation_is_installed(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "wmt18/step.sh")
     assert not any("pip" in line for line in recipe.run("encoder", ARCH="cpu"))
-    notes = recipe.run("encoder", ARCH="fconv", CXX="true")
+    (tmp_path / "my work/fconv").mkdir(parents=True)
+    assert not any("pip" in line for line in recipe.run("encoder"))
+    notes = recipe.run("table", "de", ARCH="fconv", CXX="true")
     assert any(line.endswith(f"|-e|{recipe.root}[moses]|") for line in notes)
 
 
@@ -402,7 +406,10 @@ def test_hugging_face(tmp_path: Path) -> None:
 def test_the_reward_encoder(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "encoder/run.sh")
     few = {"SEEDS": "1", "EVALUATE": "0"}
-    assert any("|--steps|9|" in line for line in recipe.run(**few, STEPS="9"))
+    notes = recipe.run(**few, STEPS="9")
+    assert any("|--steps|9|" in line for line in notes)
+    excluded = [line.partition("|--exclude|")[2].partition("|--output|")[0] for line in notes]
+    assert any(excluded) and not any("*" in files for files in excluded)  # not all sets are there
     notes = [line for line in recipe.run(**few) if line.startswith("simile|")]
     assert len(notes) == 1 and "|--steps|40000|" in notes[0]
     recipe.run(SEEDS="1 2", STEPS="9")
@@ -410,6 +417,39 @@ def test_the_reward_encoder(tmp_path: Path) -> None:
     assert [[Path(word).name for word in words[1:-1]] for words in tables] == [
         ["table.py", "2.json"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments"),
+    [
+        ("encoder/run.sh", ()),
+        ("encoder/table1.sh", ()),
+        ("reward/run.sh", ()),
+        ("wmt18/step.sh", ("encoder",)),
+    ],
+)
+def test_other_data_are_noticed(tmp_path: Path, path: str, arguments: tuple[str, ...]) -> None:
+    recipe = Recipe(tmp_path, path)
+    for name in ("STS.input.x.txt", "STS.gs.x.txt"):
+        recipe.data(f"sts/STS2012-en-test/{name}")
+    shutil.copytree(tmp_path / "data", tmp_path / "other")
+    settings = {"OUTPUT": "learned", "SEEDS": "1", "PAIRS": "1", "ARCH": "tiny"}
+    settings["ENCODER"] = str(tmp_path / "encoder") if path == "reward/run.sh" else ""
+    with (tmp_path / "venv/bin/simile").open("a") as stream:
+        stream.write('\n[ "$1" != filter-pairs ] || seq 9 >"$out"\n')
+
+    def steps(data: str) -> list[str]:
+        notes = recipe.run(*arguments, SIMILE_DATA=str(tmp_path / data), **settings)
+        return [line.split("|")[1] for line in notes if line.startswith("simile|")]
+
+    first = steps("data")
+    assert first and steps("data") == []
+    assert steps("other") == first
+    recipe.data("sts/STS2012-en-test/STS.gs.x.txt")  # which nothing is trained on
+    steps("data")
+    assert steps("data") == []
+    recipe.data("tatoeba-de-en/train.en.gz")
+    assert steps("data") == first
 
 
 def test_an_encoder_of_bitext(tmp_path: Path) -> None:
@@ -519,6 +559,9 @@ def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "variational.1"]
     (tmp_path / "my work" / ".done" / "mgt.1").unlink()
     assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "RESUMED mgt.1"]
+    longer = recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="9")
+    assert trainings(longer) == ["mgt.1", "RESUMED mgt.1"]
+    assert trainings(recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="7")) == ["mgt.1"]
     notes = recipe.run(**few, UPDATES="7", PAIRS="9")
     assert trainings(notes) == ["mgt.1", "RESUMED mgt.1", "variational.1", "RESUMED variational.1"]
     assert sum("|train-encoder|" in line for line in notes) == 1
@@ -636,6 +679,24 @@ def test_the_evidences_settings(tmp_path: Path) -> None:
         assert "was begun with other flags" in recipe.refused(*step, **other)
     recipe.data("multi30k/task1/train.de.gz")
     assert any(line.startswith("fairseq-preprocess") for line in recipe.run("data", corpus))
+
+
+def test_the_evidences_estimate(tmp_path: Path) -> None:
+    recipe, asked = Recipe(tmp_path, "evidence/step.sh"), ("estimate", "multi30k-de")
+    given = tmp_path / "given"
+    for name in ("mle/checkpoint_best.pt", "bpe/nmt.model", "bin/dict.en.txt"):
+        (given / name).parent.mkdir(parents=True, exist_ok=True)
+        (given / name).write_text("one")
+    both = ["estimate.mle", "estimate.risk"]
+    for settings, trained in (({}, both), ({"GIVEN": "given"}, both[1:])):
+        notes = recipe.run(*asked, "bleu learned@updates2400", "1 2", **settings)
+        assert trainings(notes) == trained
+        (start,) = (line.split("|") for line in notes if "|--finetune-from-model|" in line)
+        (cost,) = (line.split("|") for line in notes if "cost.py" in line)
+        assert ("--mle" in cost) == ("estimate.mle" in trained)
+        longer = "--more=--total-num-update 2400 --max-update 2400"
+        assert cost[-5:-1] == ["--more=", "--more=", longer, longer]
+    assert start[start.index("--finetune-from-model") + 1] == f"{given}/mle/checkpoint_best.pt"
 
 
 def test_the_evidences_rewards(tmp_path: Path) -> None:

@@ -391,12 +391,32 @@ def test_cost_of_the_paper(tmp_path: Path) -> None:
         mle_flags=str(RECIPE / "config/fconv/mle.flags"),
         risk_flags=str(RECIPE / "config/fconv/risk.flags"),
         trainings=18,
+        more=[],
     )
     text = cost.report(args)
     # 203,000 x 0.05 s = 2.8 h; 18 x 26,000 x 0.6 s = 78.0 h
     assert "| MLE | 1 | 203,000 | 203 | 0.050 | 2.8 |" in text
     assert "| risk | 18 | 26,000 | 13 | 0.600 | 78.0 |" in text
     assert "Together 80.8 h" in text
+
+
+def test_cost_of_variants_of_a_given_model(tmp_path: Path) -> None:
+    (tmp_path / "flags").write_text("--lr 0.1 --max-update 600\n")
+    args = argparse.Namespace(
+        mle=None,
+        risk=log_of(tmp_path / "log", 1.2, 1000),
+        risk_flags=str(tmp_path / "flags"),
+        trainings=2,
+        more=["", "--lr 0.2", "--total-num-update 2400 --max-update 2400"],
+    )
+    text = cost.report(args)
+    # 4 x 600 x 1.2 s = 0.8 h, and one of 2,400 as much
+    assert text.splitlines()[2:] == [
+        "| risk | 4 | 600 | 1 | 1.200 | 0.8 |",
+        "| risk | 1 | 2,400 | 3 | 1.200 | 0.8 |",
+        "",
+        "Together 1.6 h on one device like this one, without validation and translation.",
+    ]
 
 
 def test_cost_needs_a_log(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@
 #   SEEDS      "1 2 3"
 #   PAIRS      60000    pairs that are trained on, at most
 #   PIECES     4000     of the joint vocabulary (paper: 20000)
-#   UPDATES    1500     of each model (paper: 20 epochs of a million pairs)
+#   UPDATES    1500     of each model (paper: 20 epochs of a million pairs); with more a training goes on
 #   ANNEAL     4500     updates in which the KL term's weight would grow to 1: as in the paper (65536),
 #                       training ends before
 #   TOKENS     2000     of a side in an update, in steps of 2000 (paper: 25000, without prior 50000)
@@ -35,7 +35,8 @@ SRC=${1:-en} TGT=${2:-de}
 [ $# = 0 ] || shift 2
 HERE=$ROOT/recipes/bgt
 WORK=${WORK:-$ROOT/work/bgt}
-JOBS=${JOBS:-1}
+JOBS=${JOBS:-1} UPDATES=${UPDATES:-1500}
+whole_numbers JOBS UPDATES
 data=${SIMILE_DATA:-}
 TEST=${TEST:-$data/tatoeba-de-en/test}
 read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation untrained}"
@@ -110,7 +111,10 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
         ;;
     esac
     threads_for "$JOBS"
-    begin "$run" "$SRC" "$TGT" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
+    begin "$run" "$SRC" "$TGT" "${@:1:2}" "${@:4}" "$WORK"/bin/dict.* "$WORK"/bin/train.*
+    # No schedule depends on UPDATES: with more a training goes on, with fewer it starts over.
+    [ "$(cat "$run/updates" 2>/dev/null || echo 0)" -le "$3" ] || rm -f "$run"/checkpoint*
+    echo "$3" >"$run/updates"
     [ -e "$run/checkpoint_last.pt" ] || rm -f "$WORK/logs/$1.$2.log"
     logged "$WORK/logs/$1.$2.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" --task bgt --arch bgt --criterion bgt "${flags[@]}" "${@:8}" \
@@ -139,7 +143,7 @@ train_one() { # SYSTEM SEED
     if [ "$1" = sp ]; then
         AFTER=collect once "sp.$2" train_sp "$2" "${SP_STEPS:-10000}"
     else
-        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "${UPDATES:-1500}" "${ANNEAL:-4500}" \
+        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "$UPDATES" "${ANNEAL:-4500}" \
             "${TOKENS:-2000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
     fi
 }

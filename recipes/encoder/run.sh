@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The default reward encoder, from the paraphrases and bitext under SIMILE_DATA, and how good it is:
-# STS 2012 to 2014 and the segment-level judgements of WMT 2015. Run it again after an interruption:
-# finished steps are skipped, trainings resume.
+# STS 2012 to 2014 and 2017, and the segment-level judgements of WMT 2015. Run it again after an
+# interruption: finished steps are skipped, trainings resume.
 #
 #   SIMILE_DATA=... recipes/encoder/run.sh
 #
@@ -30,10 +30,13 @@ setup_venv
 mkdir -p "$WORK"/{raw,pairs,results}
 if has_gpu; then DEVICE=${DEVICE:-cuda}; else DEVICE=${DEVICE:-cpu}; fi
 
-# Sentences that the encoder is evaluated on, here or by others: no pair with one of them is used.
+# Sentences that the encoder is evaluated on, here or by others, as far as they are there: no pair with
+# one of them is used.
+shopt -s nullglob
 evaluation=("$SIMILE_DATA"/sts/*/STS.input.*.txt "$SIMILE_DATA"/judgements/*.tsv*
     "$SIMILE_DATA"/detection/*.tsv.gz "$SIMILE_DATA"/multi30k/task*/*.en.gz
     "$SIMILE_DATA"/tatoeba-de-en/test.en.gz "$SIMILE_DATA"/newstest/*/newstest201[5-8].en.gz)
+shopt -u nullglob
 # Overlap is not limited: with less than a million pairs, easy ones help (README.md).
 keep=(--max-overlap 1 --exclude "${evaluation[@]}")
 
@@ -41,9 +44,10 @@ bitext() { # PREFIX OUT: English TAB German of PREFIX.en.gz and PREFIX.de.gz
     paste <(gzip -dc "$1.en.gz") <(gzip -dc "$1.de.gz") >"$2"
 }
 
-collect() {
+collect() { # FILES...: what decides the result
     local part year
     local paraphrases=$SIMILE_DATA/paraphrases
+    rm -f "$WORK"/raw/* # of other data
     bitext "$SIMILE_DATA/tatoeba-de-en/train" "$WORK/raw/tatoeba.tsv"
     bitext "$SIMILE_DATA/europarl20k-de-en/train" "$WORK/raw/europarl.tsv"
     for part in "$SIMILE_DATA"/newstest/de-en/*.en.gz; do
@@ -81,13 +85,14 @@ train() { # SEED STEPS
         --device "$DEVICE" --overwrite --output "$WORK/encoder.$1"
 }
 
-evaluate() { # SEED
+evaluate() { # SEED FILES...
     simile eval-encoder "$WORK/encoder.$1" --sts "$SIMILE_DATA"/sts/STS20{12,13,14,17}-en-test \
         --judgements "$SIMILE_DATA"/judgements/wmt15.*.tsv --json >"$WORK/results/$1.json"
 }
 
 say "Paraphrases and bitext without the evaluation sets' sentences, in $WORK"
-once collect collect
+once collect collect "${evaluation[@]}" "$SIMILE_DATA"/{paraphrases{,/indic},newstest/de-en}/*.gz \
+    "$SIMILE_DATA"/{tatoeba,europarl20k}-de-en/train.*.gz
 say "A first encoder, to find noise"
 AFTER=collect once first first_encoder
 AFTER=first once noise remove_noise
@@ -96,7 +101,8 @@ for seed in $SEEDS; do
     results+=("$WORK/results/$seed.json")
     say "Training encoder.$seed ($STEPS minibatches)"
     AFTER=noise once "train.$seed" train "$seed" "$STEPS"
-    [ "${EVALUATE:-1}" = 0 ] || AFTER="train.$seed" once "evaluate.$seed" evaluate "$seed"
+    [ "${EVALUATE:-1}" = 0 ] || AFTER="train.$seed" once "evaluate.$seed" evaluate "$seed" \
+        "$SIMILE_DATA"/{sts/*,judgements}/*
 done
 [ "${EVALUATE:-1}" = 0 ] || python "$HERE/table.py" "${results[@]}"
 say "Encoders for --simile-encoder and simile score: $WORK/encoder.SEED"

@@ -28,7 +28,7 @@ setup_venv
 threads_for 1
 mkdir -p "$WORK"/{pairs,results}
 
-collect() { # PAIRS
+collect() { # PAIRS FILES...
     local prefix news=() drop=(--exclude "$SIMILE_DATA"/sts/*/STS.input.*.txt)
     for prefix in "$SIMILE_DATA"/newstest/de-en/*.en.gz; do
         [[ $prefix = *newstest201[5-8]* ]] || news+=("${prefix%.en.gz}")
@@ -52,7 +52,7 @@ drawn() { # LINES FILE: the same ones each time
     shuf -n "$1" --random-source=<(yes) "$2"
 }
 
-encoder() { # KIND DATA STEPS
+encoder() { # KIND DATA STEPS FILES...
     local out=$WORK/encoder.$1.$2 settings=(--vocab-size 20000 --pool other)
     # Of paraphrases, both sides are English: negatives from both, as in the paper.
     [ "$2" != paraphrases ] || settings=(--vocab-size 20000 --pool all)
@@ -67,10 +67,12 @@ encoder() { # KIND DATA STEPS
         >"$WORK/results/$1.$2.json"
 }
 
-once collect collect "$PAIRS"
+tests=("$SIMILE_DATA"/sts/*/STS.*.txt)
+once collect collect "$PAIRS" "$SIMILE_DATA"/{paraphrases/indic,newstest/de-en}/*.gz \
+    "$SIMILE_DATA"/{tatoeba,europarl20k}-de-en/train.*.gz "${tests[@]}"
 for kind in $KINDS; do
     for data in paraphrases bitext bitext2; do
-        AFTER=collect once "$kind.$data" encoder "$kind" "$data" "$STEPS"
+        AFTER=collect once "$kind.$data" encoder "$kind" "$data" "$STEPS" "${tests[@]}"
     done
 done
 python - "$WORK/results" "$PAIRS" "$KINDS" <<'PY'

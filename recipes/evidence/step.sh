@@ -2,7 +2,10 @@
 # One step of the evidence: what six rewards do on three corpora, by judges that nobody trained on.
 # The Snakefile runs all of them. A step that is done is skipped, a training that was stopped goes on.
 #
-#   recipes/evidence/step.sh rewards                        encoders of reward and judge, learned reward
+#   recipes/evidence/step.sh encoder                        reward encoder
+#   recipes/evidence/step.sh learned                        learned reward
+#   recipes/evidence/step.sh judge                          encoder of the judge
+#   recipes/evidence/step.sh rewards                        all three
 #   recipes/evidence/step.sh data CORPUS                    text of each split, BPE, binarised
 #   recipes/evidence/step.sh estimate CORPUS REWARDS SEEDS  hours of the trainings, from 120 updates
 #   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
@@ -50,7 +53,7 @@ wanted() {
     [ $(($# - 1)) = "$1" ] || die "$step: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
 }
 case $step in
-rewards) wanted 1 "$@" ;;
+encoder | learned | judge | rewards) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;
 risk | report | estimate | study | study-table) wanted 4 "$@" ;;
 *) die "got step '$step', see --help" ;;
@@ -60,7 +63,7 @@ rows() {
     awk -F '\t' -v OFS='\t' -v corpus="$CORPUS" '$1 == corpus { print $3, $4, $5 }' "$HERE/corpora.tsv"
 }
 case $step in
-rewards | table) WORK=$TOP ;;
+encoder | learned | judge | rewards | table) WORK=$TOP ;;
 *)
     [ -n "$(rows)" ] || die "$step: got CORPUS '$CORPUS', expected one of:" \
         "$(tail -n +2 "$HERE/corpora.tsv" | cut -f1 | uniq | xargs)"
@@ -85,7 +88,7 @@ SPLITS=(valid test heldout)
 RESAMPLES=(--resamples 10000)
 mkdir -p "$WORK"
 case $DEVICE:$step in
-cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
+cuda:encoder | cuda:judge | cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
 esac
 
 caption_judge() { # STEPS FILES...
@@ -96,20 +99,25 @@ caption_judge() { # STEPS FILES...
         --device "$DEVICE" --overwrite --output "$OWN_JUDGE"
 }
 
-make_rewards() {
-    local name own
-    for name in ENCODER LEARNED JUDGE; do
-        own=OWN_$name
-        [ "${!name}" = "${!own}" ] || [ -d "${!name}" ] || die "$name: no such folder: ${!name}"
+make_rewards() { # encoder|learned|judge...: what is not given
+    local part name own parts=()
+    for part in "$@"; do
+        name=${part^^} own=OWN_${part^^}
+        if [ "${!name}" = "${!own}" ]; then
+            parts+=("$part")
+        else
+            [ -d "${!name}" ] || die "$name: no such folder: ${!name}"
+        fi
     done
-    if [ "$ENCODER" = "$OWN_ENCODER" ]; then
-        WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
-    fi
-    if [ "$LEARNED" = "$OWN_LEARNED" ]; then
-        OUTPUT=$TOP/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh"
-    fi
-    [ "$JUDGE" != "$OWN_JUDGE" ] || once "judge.$SIZE" caption_judge "$JUDGE_STEPS" \
-        "$SIMILE_DATA"/multi30k/task2/train.?.en.gz
+    for part in "${parts[@]}"; do
+        case $part in
+        encoder) WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh" ;;
+        learned) OUTPUT=$TOP/learned ENCODER=$ENCODER bash "$ROOT/recipes/reward/run.sh" ;;
+        judge)
+            once "judge.$SIZE" caption_judge "$JUDGE_STEPS" "$SIMILE_DATA"/multi30k/task2/train.?.en.gz
+            ;;
+        esac
+    done
 }
 
 # only_unseen: of the pairs kept for risk training leave those with neither side in the MLE model's
@@ -188,6 +196,15 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
     train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$4" \
         --reward "$reward" --simile-encoder "$ENCODER" "${control[@]}" "${@:7}"
     translate_splits "$1" checkpoint_last.pt
+}
+
+estimate() { # REWARDS SEEDS
+    local reward variant trainings=()
+    for reward in $1; do
+        read_variant "$reward"
+        for _ in $2; do trainings+=(--more="${variant[*]}"); done
+    done
+    estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" "$own_mle" "${trainings[@]}"
 }
 
 # current STEP: whether it and the MLE model's are done, it not before that.
@@ -287,7 +304,7 @@ table() { # CORPORA
 GIVEN=${GIVEN:-} own_mle=${GIVEN:+$GIVEN/mle/checkpoint_best.pt}
 files=(${GIVEN:+"$GIVEN/bpe/nmt.model" "$GIVEN/bin/dict.en.txt"})
 case $step in
-data | mle)
+data | mle | estimate)
     for file in ${GIVEN:+"$own_mle" "${files[@]}"}; do
         [ -f "$file" ] || die "GIVEN: no such file: $file"
     done
@@ -295,14 +312,15 @@ data | mle)
 esac
 # Everything that decides a step's result is a word of its command: `once` repeats what has changed.
 case $step in
-rewards) make_rewards ;;
+encoder | learned | judge) make_rewards "$step" ;;
+rewards) make_rewards encoder learned judge ;;
 data)
     for text in $(rows | cut -f2); do
         files+=("$SIMILE_DATA/$text.$SRC.gz" "$SIMILE_DATA/$text.en.gz")
     done
     once data get_data "$(rows)" "$CONFIG/settings.env" "$SIMILE_DATA" "$GIVEN" "${files[@]}"
     ;;
-estimate) estimate_trainings "$MLE_FLAGS" "$RISK_FLAGS" $(($(wc -w <<<"$3") * $(wc -w <<<"$4"))) ;;
+estimate) estimate "$3" "$4" ;;
 mle)
     flags=("${more_flags[@]}") more_flags=()
     AFTER=data once mle train_mle "$MLE_FLAGS" "$own_mle" "${flags[@]}"

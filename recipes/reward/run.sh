@@ -33,20 +33,21 @@ for text in "${!texts[@]}"; do
     [ -f "${texts[text]}" ] || unset "texts[text]" # ru-en begins in 2012
 done
 
-fit() { # ENCODER-CONFIG
-    simile fit-reward --judgements "$SIMILE_DATA"/judgements/wmt15.*-en.tsv --encoder "$ENCODER" \
+judgements=("$SIMILE_DATA"/judgements/wmt15.*-en.tsv)
+fit() { # ENCODER-CONFIG FILES...: what decides the result
+    simile fit-reward --judgements "${judgements[@]}" --encoder "$ENCODER" \
         --text "${texts[@]}" --output "$OUTPUT/reward" --overwrite >"$OUTPUT/wmt15.txt"
 }
 
-evaluate() {
+evaluate() { # FILES...
     simile eval-encoder "$ENCODER" --learned "$OUTPUT/reward" \
-        --judgements "$SIMILE_DATA"/judgements/mlqe-pe.*.dev.tsv.gz >"$OUTPUT/mlqe-pe.txt"
+        --judgements "$@" >"$OUTPUT/mlqe-pe.txt"
 }
 
 say "Fitting a learned reward to $ENCODER, in $OUTPUT"
-once fit fit "$ENCODER/config.json"
+once fit fit "$ENCODER/config.json" "${judgements[@]}" "${texts[@]}"
 cat "$OUTPUT/wmt15.txt"
 say "The reward on MLQE-PE, whose references were made from the hypotheses"
-AFTER=fit once evaluate evaluate
+AFTER=fit once evaluate evaluate "$SIMILE_DATA"/judgements/mlqe-pe.*.dev.tsv.gz
 cat "$OUTPUT/mlqe-pe.txt"
 say "For --reward learned:$OUTPUT/reward with --simile-encoder $ENCODER"

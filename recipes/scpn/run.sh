@@ -36,6 +36,7 @@ STEPS=${STEPS:-100} SEEDS=${SEEDS:-1 2 3}
 read -ra seeds <<<"$SEEDS"
 
 no_arguments "$@"
+whole_numbers UPDATES
 [ -n "${PAIRS:-}" ] || [ -z "${TREES:-}" ] || die "TREES: expected PAIRS with it"
 for file in ${PAIRS:+"$PAIRS" "${TREES:-}"}; do
     [ -f "$file" ] || die "PAIRS, TREES: expected two files, found '$file'"

@@ -11,6 +11,7 @@ import math
 import re
 import shlex
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,8 @@ def measured(log: str) -> Speed:
     return Speed((float(last["wall"]) - float(first["wall"])) / updates, int(last["epoch"]))
 
 
-def planned_updates(flags: str, epoch: int) -> int:
-    """Updates that a file of flags asks for.
+def planned_updates(flags: str, epoch: int, more: str = "") -> int:
+    """Updates that a file of flags asks for, together with the flags in ``more``, which win.
 
     With --force-anneal F and --stop-min-lr: F - 1 epochs at the full rate, then one at each smaller
     rate that is above the smallest. --max-epoch and --max-update bound it.
@@ -55,7 +56,7 @@ def planned_updates(flags: str, epoch: int) -> int:
     Raises:
         ValueError: where nothing bounds it.
     """
-    words = shlex.split(Path(flags).read_text("utf-8"), comments=True)
+    words = shlex.split(Path(flags).read_text("utf-8"), comments=True) + more.split()
     value = {word: words[place + 1] for place, word in enumerate(words[:-1])}
     bounds = []
     if "--force-anneal" in value:
@@ -75,18 +76,19 @@ def planned_updates(flags: str, epoch: int) -> int:
 def report(args: argparse.Namespace) -> str:
     """A table of hours, and their sum."""
     rows, total = [], 0.0
-    for name, log, flags, count in (
-        ("MLE", args.mle, args.mle_flags, 1),
-        ("risk", args.risk, args.risk_flags, args.trainings),
-    ):
+    kinds = [("risk", args.risk, args.risk_flags, [""] * args.trainings + args.more)]
+    if args.mle:
+        kinds.insert(0, ("MLE", args.mle, args.mle_flags, [""]))
+    for name, log, flags, trainings in kinds:
         speed = measured(log)
-        updates = planned_updates(flags, speed.epoch)
-        hours = count * updates * speed.seconds / 3600
-        total += hours
-        rows.append(
-            f"| {name} | {count} | {updates:,} | {math.ceil(updates / speed.epoch)} "
-            f"| {speed.seconds:.3f} | {hours:,.1f} |"
-        )
+        planned = Counter(planned_updates(flags, speed.epoch, more) for more in trainings)
+        for updates, count in planned.items():
+            hours = count * updates * speed.seconds / 3600
+            total += hours
+            rows.append(
+                f"| {name} | {count} | {updates:,} | {math.ceil(updates / speed.epoch)} "
+                f"| {speed.seconds:.3f} | {hours:,.1f} |"
+            )
     head = "| training | runs | updates each | epochs each | seconds an update | hours together |"
     return "\n".join(
         [head, "| :--- | ---: | ---: | ---: | ---: | ---: |", *rows, "", f"Together {total:,.1f} h "
@@ -99,9 +101,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for flag in ("--mle", "--risk", "--mle-flags", "--risk-flags"):
+    for flag in ("--risk", "--risk-flags"):
         parser.add_argument(flag, required=True, metavar="FILE")
-    parser.add_argument("--trainings", type=int, required=True, help="risk trainings of a language")
+    for flag in ("--mle", "--mle-flags"):
+        parser.add_argument(flag, metavar="FILE", help="none where there is an MLE model")
+    parser.add_argument("--trainings", type=int, default=0, help="risk trainings of a language")
+    parser.add_argument(
+        "--more", action="append", default=[], metavar="FLAGS", help="one more, with these flags"
+    )
     args = parser.parse_args()
     try:
         print(report(args))

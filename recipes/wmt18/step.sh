@@ -59,7 +59,7 @@ esac
 # shellcheck source=recipes/wmt18/config/fconv/settings.env
 . "$CONFIG/settings.env"
 
-if [ "$SEGMENT" = moses ]; then setup_venv moses; else setup_venv; fi
+if [ "$SEGMENT" = moses ] && [ "$step" != encoder ]; then setup_venv moses; else setup_venv; fi
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 # shellcheck source=recipes/wmt18/download.sh
@@ -202,8 +202,10 @@ train_from_mle() {
 
 train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG MORE-FLAGS...
     local system=$2.$3.$4
+    local out=$WORK/out/valid/$system
     first_epoch=$AFTER_EPOCH train_from_mle "$system" "$@"
     translate_split "$system" valid "$RISK_CHECKPOINT"
+    simile score -r "$WORK/raw/valid.en" -i "$out.txt" --encoder "$ENCODER" --json >"$out.json"
     translate_split "$system" test "$RISK_CHECKPOINT"
     if [ -n "$AFTER_EPOCH" ]; then
         translate_split "$system" first checkpoint_first.pt
@@ -243,8 +245,6 @@ translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: validation, after on
     mkdir -p "$WORK/out/$2"
     translate "$out.txt" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$3" --gen-subset "$subset" \
         --beam 5 --batch-size 50 "${plain[@]}"
-    [ "$2" != valid ] || simile score -r "$WORK/raw/valid.en" -i "$out.txt" \
-        --encoder "$ENCODER" --json >"$out.json"
 }
 
 paranmt_encoder() { # FLAGS-FILE
@@ -271,10 +271,9 @@ published_encoder() {
         --overwrite --output "$OWN_ENCODER"
 }
 
-stand_in_encoder() {
-    WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
+stand_in_encoder() { # FOLDER FILES...
     rm -rf "$OWN_ENCODER"
-    cp -r "$TOP/paraphrases/encoder.1" "$OWN_ENCODER"
+    cp -r "$1" "$OWN_ENCODER"
 }
 
 make_encoder() {
@@ -283,7 +282,8 @@ make_encoder() {
     elif [ "${SIM:-}" = published ]; then
         once encoder published_encoder
     elif [ -n "${SIMILE_DATA:-}" ]; then
-        once encoder stand_in_encoder
+        WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
+        once encoder stand_in_encoder "$TOP/paraphrases/encoder.1"{,/*}
     else
         once encoder paranmt_encoder "$ROOT/recipes/encoder/beyond-bleu.flags"
     fi
@@ -298,7 +298,7 @@ estimate() { # COSTS GAMMAS SEEDS, and what decides the result beside them
             [ "$cost" = half ] || [ "$size" = "$own" ] || runs=$((runs + 1))
         done
     done
-    estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" "$runs"
+    estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" '' --trainings "$runs"
 }
 
 # systems SPLIT GAMMA-OF-COST...: flags of simile report, a word a line, say bleu=0.3 as BLEU.
