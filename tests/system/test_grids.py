@@ -12,7 +12,7 @@ STEP = r"""#!/bin/bash
 echo "$*" >>"$WORK/calls"
 name=$(echo "${3:-}" | tr ,/ ++)
 case $1 in
-encoder) touch "$WORK/.done/encoder" ;;
+encoder) [ -n "$SIZE" ] || touch "$WORK/.done/encoder" ;;
 data | bin | mle) touch "$WORK/$SIZE$ARCH/$2/.done/$1" ;;
 risk) touch "$WORK/$SIZE$ARCH/$2/.done/$name.$4${5:+.$5}" ;;
 size) touch "$WORK/$ARCH/$2/.done/size.$3.$4" ;;
@@ -49,7 +49,7 @@ def test_a_step_runs_again_where_its_flags_change(grid: Path) -> None:
     rewards = f"rewards=bleu {variant} {mix}"
     _, first = run(grid, *ONE, rewards, "given=")
     assert sorted(first) == sorted([
-        *("rewards", "data tatoeba-de", "mle tatoeba-de"),
+        *("encoder", "judge", "data tatoeba-de", "mle tatoeba-de"),
         *(f"risk tatoeba-de {reward} 1" for reward in ("bleu", variant, mix)),
         *(f"report tatoeba-de bleu {variant} {mix} 1", "table tatoeba-de"),
     ])  # fmt: skip
@@ -65,6 +65,21 @@ def test_a_step_runs_again_where_its_flags_change(grid: Path) -> None:
     flags.write_text(flags.read_text() + "--dropout 0.2\n")
     repeated = run(grid, *ONE, rewards)[1]
     assert repeated[0] == "mle tatoeba-de" and len(repeated) == 6
+
+
+def test_only_the_steps_that_read_a_setting_run_again(grid: Path) -> None:
+    rewards = "rewards=bleu learned@n16"
+    run(grid, *ONE, rewards)
+    own, report = "risk tatoeba-de learned@n16 1", "report tatoeba-de bleu learned@n16 1"
+    given = []
+    for setting, repeated in (
+        ("judge=j", ["judge"]),
+        ("learned=l", ["learned", own]),
+        ("encoder=e", ["encoder", "risk tatoeba-de bleu 1", own]),
+    ):
+        given.append(setting)
+        calls = run(grid, *ONE, rewards, *given)[1]
+        assert sorted(calls) == sorted([*repeated, report, "table tatoeba-de"])
 
 
 def test_unknown_words_are_one_line(grid: Path) -> None:
@@ -87,3 +102,7 @@ def test_the_papers_experiment_too(grid: Path) -> None:
         flags = grid / "wmt18/config/cpu" / name
         flags.write_text(flags.read_text() + "--dropout 0.2\n")
         assert run(grid, *one, recipe="wmt18")[1] == repeated
+    encoder = run(grid, *one, "encoder=e", recipe="wmt18")[1]
+    assert encoder == risk
+    other = run(grid, *one[:-1], "arch=tiny", recipe="wmt18")[1]
+    assert sorted(other) == sorted(["data de", "bin de", "mle de", *risk])
