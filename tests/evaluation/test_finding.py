@@ -28,16 +28,14 @@ from simile_plugin.evaluation import (
     squad,
     tune_missing,
 )
-from simile_plugin.evaluation.finding import (
-    NOWHERE,
+from simile_plugin.evaluation.finding.measures import plain_words, quality, token_f1
+from simile_plugin.evaluation.finding.questions import NOWHERE
+from simile_plugin.evaluation.finding.search import (
     _block,
     _keep_best,
     _windows,
-    plain_words,
-    quality,
     sentences,
     spans,
-    token_f1,
     words,
 )
 from simile_plugin.statistics import Floats
@@ -73,8 +71,8 @@ def test_the_best_span_is_that_of_all_spans_one_by_one(encoder: Encoder, query: 
 def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) -> None:
     document = " ".join(found)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simile_plugin.evaluation.finding.STARTS", 3)
-        patch.setattr("simile_plugin.evaluation.finding.QUERIES", 1)
+        patch.setattr("simile_plugin.evaluation.finding.search.STARTS", 3)
+        patch.setattr("simile_plugin.evaluation.finding.search.QUERIES", 1)
         one = spans(encoder, ["a dog", "the gate"], document, 4)
     for query, span in zip(["a dog", "the gate"], one, strict=True):
         expected = slow_spans(encoder, query, document, 4)
@@ -141,8 +139,8 @@ def test_longer_spans_are_scored_for_fewer_queries_at_once(
         asked.append(len(unit))
         return _block(unit, *others)
 
-    monkeypatch.setattr("simile_plugin.evaluation.finding._block", block)
-    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 4)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search._block", block)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search.QUERIES", 4)
     document = " ".join(["the", "dog"] * 80)
     for longest, parts in ((40, [4, 1]), (160, [1] * 5)):
         asked.clear()
@@ -162,7 +160,7 @@ def test_words_of_a_document_have_their_vectors_a_block_at_a_time(
         return forward(self, ids, starts)
 
     monkeypatch.setattr(Encoder, "forward", noted)
-    monkeypatch.setattr("simile_plugin.evaluation.finding.STARTS", 8)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search.STARTS", 8)
     (found,) = spans(encoder, ["the dog"], document, 4)
     assert max(sizes) == 8 + 4 - 1 and len(sizes) >= 122 / 8
     assert found.text(document) == expected.text(document) == "the dog"
@@ -180,8 +178,8 @@ def test_windows_are_embedded_a_few_at_a_time(
     queries, document = [QUERY, "the pond", "qqq", "he paid"], f"{DOCUMENT} {DOCUMENT}"
     whole = make_search("sentence", encoder, [])(queries, document)
     expected = [slow_spans(encoder, query, document, 5) for query in queries]
-    monkeypatch.setattr("simile_plugin.evaluation.finding.WINDOWS", 5)
-    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 3)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search.WINDOWS", 5)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search.QUERIES", 3)
     found = make_search("span", Reader(), [], 5)(queries, document)  # type: ignore[arg-type]
     for one, other in zip(found, expected, strict=True):
         assert (one.start, one.end) == (other.start, other.end)
@@ -257,8 +255,8 @@ def test_tf_idf_compares_a_few_queries_at_once(
         sizes.append(len(scores))
         _keep_best(best, first, scores, places)
 
-    monkeypatch.setattr("simile_plugin.evaluation.finding._keep_best", noted)
-    monkeypatch.setattr("simile_plugin.evaluation.finding.QUERIES", 2)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search._keep_best", noted)
+    monkeypatch.setattr("simile_plugin.evaluation.finding.search.QUERIES", 2)
     assert search(queries, DOCUMENT) == expected
     assert sizes == [2, 2, 1] and expected[3] == NOWHERE
 

@@ -1,32 +1,26 @@
-"""Finding a paraphrase of a query in a document, as a span of its words.
+"""The search: spans, sentences by vector, sentences by tf-idf.
 
-Task and measures are those of paraphrase span detection (setup 1: it is always there, setup 2: it
-may be missing); the search is ours and needs no training data of the task. Where an encoder
-averages what each word is made of, whatever its neighbours, the vector of words i to j points the
-way of P_j - P_i, where P are running sums over the document: the best of all spans of at most L
-words is exact, for O(n D) a document and O(n L) a query beside the products of neighbouring sums.
-Elsewhere windows are read: all of up to 10 words, and some that are longer.
+Where an encoder averages what each word is made of, whatever its neighbours, the vector of words i
+to j points the way of P_j - P_i, where P are running sums over the document: the best of all spans
+of at most L words is exact, for O(n D) a document and O(n L) a query beside the products of
+neighbouring sums. Elsewhere windows are read: all of up to 10 words, and some that are longer.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, pairwise
-from pathlib import Path
-from typing import Any
+from itertools import islice
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder, split_words
-from simile_plugin.files import InputError, read_bytes
-from simile_plugin.statistics import Floats, without_nan
+from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
+from simile_plugin.evaluation.finding.questions import NOWHERE, Question, Span
+from simile_plugin.statistics import Floats
 
 Ints = NDArray[np.int64]
 Place = tuple[int, int]  # where a text begins and ends
@@ -46,45 +40,6 @@ SENTENCE_END = re.compile(
     r"\n+|(?<=[.!?…।॥؟۔])[\"'”’»)\]]*\s+|(?<=[。！？])(?![。！？])[\"'”’»)\]」』）]*\s*"
 )
 NGRAMS, FEATURES = (2, 4), 300_000  # tf-idf over n-grams of characters within words, the paper's
-SQUAD_VERSION = "v2.0"
-LENGTHS = (5, 10, 15, 20)  # upper bounds of the classes of query length, in words
-
-
-@dataclass(frozen=True)
-class Question:
-    """A query, and the document it is looked for in.
-
-    Attributes:
-        answers: the right spans' texts; none: it is not in the document; None: not known.
-        start: character of the document at which the first of them begins, if that is known.
-        title: of the document, "" if it has none.
-    """
-
-    id: str
-    query: str
-    document: str
-    answers: tuple[str, ...] | None = None
-    start: int | None = None
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Span:
-    """Characters `start` to `end` of a document, and how well they fit."""
-
-    start: int
-    end: int
-    score: float
-
-    def text(self, document: str, threshold: float = -np.inf) -> str:
-        """What stands there; "" for missing: no characters, or a score below the threshold."""
-        return document[self.start : self.end] if self.score >= threshold else ""
-
-
-NOWHERE = Span(0, 0, -np.inf)  # no text to choose from, or nothing in it or the query is known
-
-
-# --- search ---
 
 Search = Callable[[Sequence[str], str], list[Span]]  # queries, document -> the best of each
 
@@ -344,215 +299,3 @@ def find_spans(
         if progress is not None:
             progress(len(places))
     return [found[i] for i in range(len(questions))]
-
-
-# --- measures ---
-
-
-@dataclass(frozen=True)
-class Finding:
-    """How well spans were found, in percent.
-
-    Attributes:
-        questions: how many there are.
-        missing: how many of them have no answer.
-        exact: share of those that have an answer's words in their order, marks and case aside, or
-            are rightly said to be missing.
-        f1: mean overlap in words, likewise; 100 where it is rightly said to be missing.
-        said_missing: share that were said to be missing.
-        oracle: exact and f1 of the best sentence: what retrieval of sentences can reach.
-    """
-
-    questions: int
-    missing: int
-    exact: float
-    f1: float
-    said_missing: float
-    oracle: tuple[float, float]
-
-
-def plain_words(text: str) -> list[str]:
-    """Lowercased words without the marks between them: what the measures compare.
-
-    Each letter is a word in scripts without spaces, see `encoder.split_words`.
-    """
-    parts = [part for i, j in words(text) for part in split_words(text[i:j].lower())]
-    return [part for part in parts if any(map(str.isalnum, part))]
-
-
-def token_f1(prediction: Sequence[str], answer: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall over bags of words, not both empty: in [0, 1]."""
-    common = (Counter(prediction) & Counter(answer)).total()
-    return 2 * common / (len(prediction) + len(answer))
-
-
-def quality(question: Question, text: str) -> tuple[float, float]:
-    """Exact match and F1 of a text, "" for missing, against the nearest answer: in [0, 1].
-
-    What has no words but marks is compared as it stands.
-    """
-    assert question.answers is not None
-    if not text or not question.answers:
-        right = float(not text and not question.answers)
-        return right, right
-    own = plain_words(text) or [text.strip()]
-    answers = [plain_words(answer) or [answer.strip()] for answer in question.answers]
-    return float(own in answers), max(token_f1(own, answer) for answer in answers)
-
-
-def evaluate_finding(
-    questions: Sequence[Question], found: Sequence[Span], threshold: float = -np.inf
-) -> Finding:
-    """Measure answers: a span below the threshold says that the query is not in the document."""
-    texts = [
-        span.text(question.document, threshold)
-        for question, span in zip(questions, found, strict=True)
-    ]
-    own = np.array([quality(q, text) for q, text in zip(questions, texts, strict=True)])
-    best = np.array([_oracle(question) for question in questions])
-    return Finding(
-        questions=len(questions),
-        missing=sum(not question.answers for question in questions),
-        exact=100 * float(own[:, 0].mean()),
-        f1=100 * float(own[:, 1].mean()),
-        said_missing=100 * sum(not text for text in texts) / len(texts),
-        oracle=(100 * float(best[:, 0].mean()), 100 * float(best[:, 1].mean())),
-    )
-
-
-def _oracle(question: Question) -> tuple[float, float]:
-    """What the best choice among the sentences, or of none where none is right, gets."""
-    if not question.answers:
-        return 1.0, 1.0
-    texts = [question.document[i:j] for i, j in sentences(question.document)]
-    own = [quality(question, text) for text in texts]
-    return max((one for one, _ in own), default=0.0), max((f for _, f in own), default=0.0)
-
-
-def by_query_length(questions: Sequence[Question]) -> dict[str, list[int]]:
-    """Places of the questions by the words of their query, marks aside; no class is empty."""
-    found: dict[str, list[int]] = {}
-    names = [*(f"{a + 1}-{b}" for a, b in pairwise((0, *LENGTHS))), f">{LENGTHS[-1]}"]
-    for place, question in enumerate(questions):
-        count = int(np.searchsorted(LENGTHS, len(plain_words(question.query))))
-        found.setdefault(names[count], []).append(place)
-    return {name: found[name] for name in names if name in found}
-
-
-def tune_missing(questions: Sequence[Question], found: Sequence[Span]) -> float:
-    """The threshold with the highest mean F1; of equals the lowest, which finds most."""
-    scores = np.array([span.score for span in found])
-    # What is gained by saying that it is missing.
-    gain = [
-        quality(question, "")[1] - quality(question, span.text(question.document))[1]
-        for question, span in zip(questions, found, strict=True)
-    ]
-    order = np.argsort(scores, kind="stable")
-    # Below place k all are said to be missing.
-    total = np.concatenate([[0], np.cumsum(np.array(gain)[order])])
-    ranked = scores[order]
-    cuts = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # equal scores go together
-    place = int(np.argmax(np.where(cuts, total, -np.inf)))
-    if place == 0:
-        return float("-inf")
-    if place == len(ranked):
-        return float(np.nextafter(ranked[-1], np.inf))
-    return float((ranked[place - 1] + ranked[place]) / 2)
-
-
-# --- files ---
-
-
-def read_squad(path: str | Path, flag: str) -> list[Question]:
-    """Read questions in the layout of SQuAD 1.1 or 2.0.
-
-    A question without `answers` is one whose answer is not known; with `is_impossible`, or an
-    empty list of them, one whose query is not in its document.
-
-    Raises:
-        InputError: naming the file and the place in it, for another layout, an answer that does not
-            stand where it says, or ids that repeat.
-    """
-    where = f"{flag}: {path}"
-    data = read_bytes(path, flag)
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not valid JSON ({error})") from error
-    found: dict[str, Question] = {}
-    for name, context, qa in _squad_items(content, where):
-        question = _squad_question(context, qa, f"{where}: {name}")
-        if question.id in found:
-            raise InputError(f"{where}: {name}: id {question.id!r} is there twice")
-        found[question.id] = question
-    if not found:
-        raise InputError(f"{where}: no question; expected data[].paragraphs[].qas[]")
-    return [*found.values()]
-
-
-def _squad_items(content: Any, where: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Place in the file, document and question of each question."""
-    try:
-        return [
-            (f"data[{a}].paragraphs[{b}].qas[{c}]", paragraph["context"], qa)
-            for a, article in enumerate(content["data"])
-            for b, paragraph in enumerate(article["paragraphs"])
-            for c, qa in enumerate(paragraph["qas"])
-        ]
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{where}: not in SQuAD's layout; expected data[].paragraphs[] with context and qas[]"
-        ) from error
-
-
-def _squad_question(context: Any, qa: Any, where: str) -> Question:
-    if not isinstance(qa, dict) or not isinstance(context, str):
-        raise InputError(f"{where}: expected a context of text and a question with id and question")
-    name, query = qa.get("id"), qa.get("question")
-    if not isinstance(name, str | int) or not isinstance(query, str) or not query.strip():
-        raise InputError(
-            f"{where}: got id {name!r} and question {query!r}; expected an id and a text"
-        )
-    try:
-        (str(name) + context + query).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{where}: half a surrogate pair, which is no text; mend it") from error
-    given = [] if qa.get("is_impossible") else qa.get("answers")
-    if given is None:
-        return Question(str(name), query, context)
-    try:
-        answers = [(one["text"], int(one["answer_start"])) for one in given]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}: answers: expected text and answer_start in each") from error
-    for text, start in answers:
-        there = start >= 0 and isinstance(text, str) and context.startswith(text, start)
-        if not there or not text:
-            raise InputError(
-                f"{where}: answer {text!r} does not stand at character {start} of the context"
-            )
-    texts = tuple(dict.fromkeys(text for text, _ in answers))
-    return Question(str(name), query, context, texts, answers[0][1] if answers else None)
-
-
-def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float) -> dict[str, Any]:
-    """What was found, in SQuAD's layout: `answers` are ours, with their score, null of NOWHERE.
-
-    A document without a title has its number for one.
-    """
-    articles: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for question, span in zip(questions, found, strict=True):
-        text = span.text(question.document, threshold)
-        articles.setdefault((question.title, question.document), []).append(
-            {
-                "id": question.id,
-                "question": question.query,
-                "answers": [{"text": text, "answer_start": span.start}] if text else [],
-                "is_impossible": not text,
-                "score": without_nan(span.score),
-            }
-        )
-    data = [
-        {"title": title or str(n), "paragraphs": [{"context": document, "qas": qas}]}
-        for n, ((title, document), qas) in enumerate(articles.items(), start=1)
-    ]
-    return {"version": SQUAD_VERSION, "data": data}
