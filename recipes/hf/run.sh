@@ -44,7 +44,7 @@ watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.
 
-get_data() { # SENTENCES SIMILE_DATA
+get_data() { # SENTENCES SIMILE_DATA FILES...
     local name language from
     for name in train valid test; do
         for language in de en; do
@@ -90,7 +90,8 @@ report() {
 }
 
 say "Multi30k de-en, Hugging Face, in $WORK"
-once data get_data "$SENTENCES" "$SIMILE_DATA"
+once data get_data "$SENTENCES" "$SIMILE_DATA" \
+    "$SIMILE_DATA"/multi30k/task1/{train,val,test_2016_flickr}.{de,en}.gz
 say "Training the MLE model ($MLE_EPOCHS epochs)"
 AFTER=data once mle train_mle "$MLE_EPOCHS" "${mle_flags[@]}"
 AFTER=mle once mle-test translate_test mle

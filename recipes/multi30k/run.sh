@@ -62,6 +62,7 @@ get() {
     local packed=$2.gz
     if [ -n "${SIMILE_DATA:-}" ]; then
         packed=$SIMILE_DATA/multi30k/$1.gz
+        [ -f "$packed" ] || die "SIMILE_DATA: no such file: $packed"
     else
         curl -fL --retry 3 -C - -o "$packed" \
             "https://raw.githubusercontent.com/multi30k/dataset/master/data/${1/\//\/raw\/}.gz" ||
