@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -90,9 +90,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises SystemExit for --help, as argparse does.
     """
     _open_closed()
+    _set_encoding()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands = find_commands()
     command = arguments[0] if arguments else ""
+    return _run(command, lambda: _dispatch(command, arguments))
+
+
+def _dispatch(command: str, arguments: Sequence[str]) -> int:
+    """Print the map or the version, or run a subcommand: its exit status."""
+    commands = find_commands()
     if command in ("-h", "--help", "help"):
         print(describe(commands), end="")
         return 0
@@ -110,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _refuse(command, str(error))
     parsed.command_line = shlex.join(["simile", *arguments])  # for reports that say how to repeat
-    return _run(command, module, parsed)
+    return int(module.run(parsed))
 
 
 def _open_closed() -> None:
@@ -155,11 +161,14 @@ def _explain_unknown(command: str, commands: Sequence[str]) -> str:
     return f"unknown command {command!r}{guess} (simile --help lists them)"
 
 
-def _run(command: str, module: ModuleType, args: argparse.Namespace) -> int:
-    """Run a parsed subcommand; turn bad input into one line and a status."""
-    _set_encoding()
+def _run(command: str, work: Callable[[], int]) -> int:
+    """Do the work of a command; turn bad input into one line and a status."""
     try:
-        status = int(module.run(args))
+        try:
+            status = work()
+        except SystemExit:  # of --help, which may still be in the buffer
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
         return status
     except BrokenPipeError:

@@ -1,9 +1,10 @@
 """The `simile` command itself: its map, and how it answers bad input."""
 
-import argparse
+import os
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,22 @@ def simile(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def command_that(action: object) -> types.ModuleType:
     """A subcommand module whose run() raises, or returns, `action`."""
+    module = types.ModuleType("fake")
+    run = work_that(action)
+    module.__dict__.update(HELP="a fake", add_arguments=lambda parser: None, run=lambda args: run())
+    return module
 
-    def run(args: argparse.Namespace) -> int:
+
+def work_that(action: object) -> Callable[[], int]:
+    """What raises, or returns, `action`."""
+
+    def work() -> int:
         if isinstance(action, BaseException):
             raise action
         assert isinstance(action, int)
         return action
 
-    module = types.ModuleType("fake")
-    module.__dict__.update(HELP="a fake", add_arguments=lambda parser: None, run=run)
-    return module
+    return work
 
 
 def test_help_lists_every_command_in_order() -> None:
@@ -127,37 +134,65 @@ def test_bad_input_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("SIMILE_TRACEBACK", raising=False)
-    assert cli._run("score", command_that(error), argparse.Namespace()) == 2
+    assert cli._run("score", work_that(error)) == 2
     assert capsys.readouterr().err == line + "\n"
 
 
 def test_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMILE_TRACEBACK", "1")
     with pytest.raises(InputError, match="flag"):
-        cli._run("score", command_that(InputError("flag")), argparse.Namespace())
+        cli._run("score", work_that(InputError("flag")))
 
 
 def test_mistakes_of_our_own_keep_their_traceback() -> None:
     missing = ModuleNotFoundError("gone", name="simile_plugin.gone")
     for error in (KeyError("x"), ValueError("numpy's own"), missing):
         with pytest.raises(type(error)):
-            cli._run("score", command_that(error), argparse.Namespace())
+            cli._run("score", work_that(error))
 
 
 def test_status_of_a_command_is_passed_on() -> None:
-    assert [cli._run("x", command_that(code), argparse.Namespace()) for code in (0, 1)] == [0, 1]
-    assert cli._run("x", command_that(KeyboardInterrupt()), argparse.Namespace()) == 130
+    assert [cli._run("x", work_that(code)) for code in (0, 1)] == [0, 1]
+    assert cli._run("x", work_that(KeyboardInterrupt())) == 130
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_help_is_utf_8_whatever_the_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    for command, word in (("detect", "Sj\u00f6blom"), ("report", "\u2021")):
+        done = subprocess.run(
+            [sys.executable, "-m", "simile_plugin", command, "--help"], capture_output=True
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert word in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]], ids=str)
+def test_help_into_a_closed_pipe_is_no_error(
+    arguments: list[str], buffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        command = [sys.executable, "-m", "simile_plugin", *arguments]
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE)
+    finally:
+        os.close(write)
+    assert done.stderr == b""
+    assert done.returncode in (0, 141)  # argparse itself passes over what it cannot write
 
 
 def test_a_closed_pipe_is_no_error() -> None:
     code = """if True:
-        import sys, types
+        import sys
         from simile_plugin import cli
-        def run(args):
+        def work():
             for number in range(100000):
                 print(number)
             return 0
-        sys.exit(cli._run("x", types.SimpleNamespace(run=run), None))
+        sys.exit(cli._run("x", work))
     """
     script = f"{sys.executable} -c '{code}' | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
