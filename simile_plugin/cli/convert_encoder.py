@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._outputs import check_outputs
+from simile_plugin.cli._types import file_name
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
@@ -51,10 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.add_argument(
-        "--from", dest="source", required=True, metavar="PATH", help="published .pt, or our folder"
+        "--from",
+        dest="source",
+        required=True,
+        type=file_name,
+        metavar="PATH",
+        help="published .pt, or our folder",
     )
     parser.add_argument(
-        "--sentencepiece", metavar="MODEL", help="sentencepiece model of a published .pt"
+        "--sentencepiece",
+        type=file_name,
+        metavar="MODEL",
+        help="sentencepiece model of a published .pt",
     )
     parser.add_argument(
         "--to",
@@ -62,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["simile", "sentence-transformers", "model2vec"],
         help="what to write (default %(default)s)",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--output", required=True, type=file_name, metavar="DIR", help="folder to write"
+    )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the encoder that is in --output"
     )
@@ -77,10 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as InputError or OSError."""
     from simile_plugin.encoder import MODULES, WEIGHTS, export_encoder, save_encoder, types_of
-    from simile_plugin.files import refuse_overwriting_input, refuse_unasked_overwrite
+    from simile_plugin.files import refuse_unasked_overwrite
 
-    inputs = [args.source] + ([] if args.sentencepiece is None else [args.sentencepiece])
-    refuse_overwriting_input(args.output, inputs)
+    check_outputs({"--output": args.output}, [args.source, args.sentencepiece], folders=True)
     marker = WEIGHTS if args.to == "simile" else MODULES
     refuse_unasked_overwrite(args.output, marker, "an encoder", args.overwrite)
     encoder = _read(args)
@@ -98,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(args: argparse.Namespace) -> Encoder:
     from simile_plugin.encoder import convert_published, load_own_encoder, read_published
+    from simile_plugin.files import read_bytes
 
     if Path(args.source).is_dir():
         for flag, value in (
@@ -117,11 +129,11 @@ def _read(args: argparse.Namespace) -> Encoder:
             "needs the sentencepiece model that came with it"
         )
     published = read_published(args.source)
-    model = Path(args.sentencepiece).read_bytes()
+    model = read_bytes(args.sentencepiece, "--sentencepiece")
     try:
         encoder, counts = convert_published(published, model, args.split_punctuation)
     except ValueError as error:
-        raise InputError(f"{error} ({args.sentencepiece})") from error
+        raise InputError(f"--sentencepiece: {args.sentencepiece}: {error}") from error
     encoder.training_facts["from"] = Path(args.source).name
     print(
         f"{args.source}: {counts['with_embedding']} of {counts['pieces']} pieces have an "

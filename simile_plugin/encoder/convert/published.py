@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def _load(path: Path, flag: str) -> Any:
         raise InputError(f"{flag}: {path}: no such file")
     try:
         # Namespace only holds attributes: neither making nor filling one runs anything.
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch, on pickles that are refused anyway
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         # torch's own advice would be to switch the protection off.
@@ -116,7 +118,11 @@ def _weight(state: Any, where: str) -> Tensor:
     weight = state.get(EMBEDDING) if isinstance(state, dict) else None
     if not isinstance(weight, Tensor) or weight.dim() != 2 or not weight.is_floating_point():
         raise InputError(f"{where}: state_dict has no table of embeddings {EMBEDDING}")
-    return weight.detach().float().contiguous()
+    weight = weight.detach().float().contiguous()
+    if not weight.shape[1] or not bool(torch.isfinite(weight).all()):
+        found = "NaN or infinite values" if weight.shape[1] else "no dimensions"
+        raise InputError(f"{where}: the embeddings {EMBEDDING} have {found}; get the file again")
+    return weight
 
 
 def _vocabulary(found: Any, rows: int, where: str) -> dict[str, int]:
@@ -175,7 +181,7 @@ def convert_published(
     entries = len(words) - (UNKNOWN_WORD in words)
     if used < FEW * entries:
         raise InputError(
-            f"--sentencepiece: only {used} of the {entries} words of the vocabulary are pieces of "
+            f"only {used} of the {entries} words of the vocabulary are pieces of "
             "this model; give the sentencepiece model that was published with the encoder"
         )
     counts = {"pieces": len(segmenter), "with_embedding": used, "words_left_out": entries - used}

@@ -3,6 +3,7 @@
 import argparse
 import os
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,32 @@ def test_command(spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture
     ours += ["--output", str(tmp_path / "other")]
     assert main(ours) == 2
     assert "--sentencepiece: is for a published .pt" in capsys.readouterr().err
+
+
+def test_refusals_name_the_file_that_is_at_fault(
+    spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save(beyond_bleu(spm_proto), tmp_path / "x.pt")
+    table = {"embedding.weight": torch.full((len(vocabulary(spm_proto, 20)), 8), torch.nan)}
+    torch.save({**beyond_bleu(spm_proto), "state_dict": table}, tmp_path / "nan.pt")
+    table = {"embedding.weight": torch.zeros(len(vocabulary(spm_proto, 20)), 0)}
+    torch.save({**beyond_bleu(spm_proto), "state_dict": table}, tmp_path / "flat.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Runs("true"), protocol=4))
+    (tmp_path / "sp.model").write_bytes(spm_proto)
+    (tmp_path / "text").write_text("no model")
+    for source, model, output, message in (
+        ("x.pt", "no", "out", f"--sentencepiece: {tmp_path}/no: cannot be read: No such file"),
+        ("x.pt", "text", "out", f"--sentencepiece: {tmp_path}/text: not a sentencepiece model"),
+        ("nan.pt", "sp.model", "out", f"--from: {tmp_path}/nan.pt: the embeddings .* have NaN"),
+        ("flat.pt", "sp.model", "out", f"--from: {tmp_path}/flat.pt: .* have no dimensions"),
+        ("plain.pt", "sp.model", "out", f"--from: {tmp_path}/plain.pt: not read"),
+        ("x.pt", "sp.model", "no/out", f"--output: no folder for {tmp_path}/no/out"),
+    ):
+        arguments = ["--from", str(tmp_path / source), "--sentencepiece", str(tmp_path / model)]
+        assert main(["convert-encoder", *arguments, "--output", str(tmp_path / output)]) == 2
+        said = capsys.readouterr().err
+        assert re.match(f"simile convert-encoder: error: {message}", said), said
+        assert said.count("\n") == 1
+    assert main(["convert-encoder", *arguments, "--output", ""]) == 2
+    assert "--output: got '', expected the name of a" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
