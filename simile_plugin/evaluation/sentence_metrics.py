@@ -26,6 +26,12 @@ from simile_plugin.reward import (
 from simile_plugin.statistics import Floats
 
 SYMMETRIC = " sym."
+DIGITS = 6  # of what is made of cosines: by the seventh, float32 tells equal pairs apart
+
+
+def without_rounding(values: Floats) -> Floats:
+    """Rounded to DIGITS digits, so that pairs which are alike to an encoder tie, as their ranks."""
+    return np.round(values, DIGITS)
 
 
 def encoder_scores(
@@ -37,7 +43,7 @@ def encoder_scores(
 ) -> dict[str, Floats]:
     """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME".
 
-    LEARNED beside them if there is a learned reward, of the encoder of its fit.
+    LEARNED beside them if there is a learned reward, of the encoder of its fit. To DIGITS digits.
     """
     found = {}
     for name, encoder in encoders.items():
@@ -46,9 +52,9 @@ def encoder_scores(
         of = f" of {name}" if len(encoders) > 1 else ""
         for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
             assert values is not None
-            found[metric + of] = values[:, 0].double().numpy()
+            found[metric + of] = without_rounding(values[:, 0].double().numpy())
         if scores.learned is not None:
-            found["LEARNED"] = scores.learned[:, 0].double().numpy()
+            found["LEARNED"] = without_rounding(scores.learned[:, 0].double().numpy())
     return found
 
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder, cosine
+from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.files import InputError, read_rows
 from simile_plugin.statistics import pearson, spearman
 
@@ -130,9 +131,9 @@ def _checked_set(
 def similarities(
     encoder: RewardEncoder, left: Sequence[str], right: Sequence[str]
 ) -> NDArray[np.float64]:
-    """SIM of each pair of sentences, (n,)."""
+    """SIM of each pair of sentences, (n,), as `without_rounding` leaves it."""
     sims: torch.Tensor = cosine(encoder.embed_text(left), encoder.embed_text(right))
-    return sims.cpu().numpy().astype(np.float64)
+    return without_rounding(sims.cpu().numpy().astype(np.float64))
 
 
 def evaluate_sts(encoder: RewardEncoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:

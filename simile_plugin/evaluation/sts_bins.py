@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import RewardEncoder, cosine
+from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.evaluation.sts import StsSet
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
@@ -115,7 +116,7 @@ def evaluate_bins(
     for name, encoder in encoders.items():
         metric = f"SIM of {name}" if len(encoders) > 1 else "SIM"
         one, other = encoder.embed_counted(left), encoder.embed_counted(right)
-        sims = cosine(one.vectors, other.vectors).cpu().double().numpy()
+        sims = without_rounding(cosine(one.vectors, other.vectors).cpu().double().numpy())
         if "unknown" in by:
             unknown, tokens = one.unknown + other.unknown, one.tokens + other.tokens
             masks["unknown"] = unknown_bins(unknown.numpy(), tokens.numpy())

@@ -2,16 +2,21 @@
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sacrebleu
+import torch
 
 from simile_plugin.cli import main
 from simile_plugin.cli.eval_encoder import _named_encoders
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder.tokens import WordTokenizer
 from simile_plugin.evaluation.judgements import (
+    Judgements,
     evaluate_judgements,
     metric_scores,
     read_judgements,
@@ -42,6 +47,25 @@ def test_scores_are_those_of_training_and_of_sacrebleu(encoder: Encoder, tmp_pat
     assert scores["chrF"].tolist() == pytest.approx(chrf)
     assert (scores["SIMILE"] <= scores["SIM"] + 1e-6).all()
     assert scores["SIM"][4] == scores["SIMILE"][4] == scores["BLEU"][4] == 0
+
+
+def test_pairs_that_are_alike_to_the_encoder_have_one_rank() -> None:
+    # In float32 the cosine of a vector with itself is 1 but for rounding, by another bit each time.
+    segmenter = WordTokenizer([f"w{row}" for row in range(40)], Preprocessing())
+    weight = torch.randn(len(segmenter), 300, generator=torch.Generator().manual_seed(4))
+    encoder = Encoder(weight, segmenter)
+    hyps = [f"w{row} w{row + 1}" for row in range(30)]
+    judged = Judgements("j", [*hyps, "w1"], [*hyps, "w2"], np.arange(31.0))
+    for metric in ("SIM", "SIMILE"):
+        scores = metric_scores({"e": encoder}, judged)[metric]
+        assert len(set(scores[:30].tolist())) == 1
+    quality = evaluate_judgements({"e": encoder}, [judged], resamples=40)
+    # Of 465 pairs 30 differ in SIM, all in the same direction: -30 / sqrt(30 * 465).
+    assert quality.mean["kendall"]["SIM"].value == pytest.approx(-100 * 30 / (30 * 465) ** 0.5)
+    # All of them alike: no correlation, and not one with the rounding.
+    alike = Judgements("j", hyps, hyps, np.arange(30.0))
+    found = evaluate_judgements({"e": encoder}, [alike], resamples=40).mean["pearson"]["SIM"]
+    assert math.isnan(found.value)
 
 
 def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> None:
