@@ -18,6 +18,7 @@ import torch
 from simile_plugin.encoder import RewardEncoder, split_parts, split_words
 from simile_plugin.evaluation.harm import HARMS, MARKS, Material, harmed_sentences
 from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     SIMILE_ALPHA,
@@ -302,7 +303,7 @@ def within_lists(
     spreads, correlations = [], []
     for values, hyps in zip(found, all_hyps, strict=True):
         if len(hyps) > 1:
-            own = values[: len(hyps)]
+            own = without_rounding(values[: len(hyps)])
             spreads.append(own.std())
             correlations.append(
                 pearson(own, np.array([len(split_words(hyp)) for hyp in hyps], float))

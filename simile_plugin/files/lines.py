@@ -94,14 +94,20 @@ def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
     try:
         data.decode("utf-8")
-        bad, found, encoding = data.find(b"\0"), "a zero byte, as in UTF-16", "UTF-16"
+        bad, found, encoding = data.find(b"\0"), "a zero byte", ""
+        if data.count(b"\0") > len(data) / 8:  # English in UTF-16 has one in two
+            found, encoding = "a zero byte, as in UTF-16", "UTF-16"
     except UnicodeDecodeError as error:
         bad, found = error.start, f"byte 0x{data[error.start]:02x}"
         marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        encoding = "UTF-16" if marked else "ISO-8859-1"
+        # Where most letters are UTF-8, a conversion would spoil them all for the sake of one.
+        text = data.decode("utf-8", "ignore")
+        letters = len(text) - len(text.encode("ascii", "ignore"))
+        whole = letters > data.decode("utf-8", "replace").count("\ufffd")
+        encoding = "UTF-16" if marked else "" if whole else "ISO-8859-1"
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
-        raise InputError(
-            f"{what}: {name}:{line}: not UTF-8 text: {found}; "
-            f"convert it, for example: iconv -f {encoding} -t UTF-8"
-        )
+        advice = "mend or remove the line; other text in the file is UTF-8"
+        if encoding:
+            advice = f"convert it, for example: iconv -f {encoding} -t UTF-8"
+        raise InputError(f"{what}: {name}:{line}: not UTF-8 text: {found}; {advice}")

@@ -234,6 +234,23 @@ def test_bad_encoding_is_located(
         read_lines(path, "-i")
 
 
+@pytest.mark.parametrize(
+    ("content", "line", "found"),
+    [
+        (b"one\nsm\xc3\xb6rg\xc3\xa5s\nna\xefve\n", 3, "byte 0xef"),
+        ("\u00f6\u00e4\u00fc\u00df \ud800".encode("utf-8", "surrogatepass"), 1, "byte 0xed"),
+        (b"one\ntwo words\nthree\0 words\n", 3, "a zero byte"),
+    ],
+)
+def test_no_conversion_is_advised_that_would_spoil_the_file(
+    tmp_path: Path, content: bytes, line: int, found: str
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"-i: .*in.txt:{line}: not UTF-8 text: {found}; mend"):
+        read_lines(path, "-i")
+
+
 def test_missing_file_is_named_with_its_flag(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"--ref: .*none.txt: cannot be read: No such file"):
         read_lines(tmp_path / "none.txt", "--ref")
