@@ -17,6 +17,9 @@ def check_outputs(
     for flag, path in outputs.items():
         if not path:
             continue
+        if path == "-":  # a file of this name is hardly meant, nor easy to remove
+            stdout = "" if folders else " (/dev/stdout is standard output)"
+            raise InputError(f"{flag}: got -, which only inputs can be; name another place{stdout}")
         if (other := written.setdefault(os.path.realpath(path), flag)) != flag:
             raise InputError(f"{flag}: {path} is what {other} writes; name another place")
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):

@@ -35,8 +35,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._pair_files import add_columns, add_format, columns_of
-from simile_plugin.files import InputError, refuse_overwriting_input
+from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
     from simile_plugin.encoder_training import FilterReport
@@ -150,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--output: .zst is read but not written; name a .gz or a plain file")
     if args.output is not None:
         encoder = [] if args.encoder is None else [args.encoder]
-        refuse_overwriting_input(args.output, [*args.pairs, *args.exclude, *encoder])
+        check_outputs({"--output": args.output}, [*args.pairs, *args.exclude, *encoder])
     if args.score_column is not None and args.score_column < 1:
         raise InputError(f"--score-column: got {args.score_column}, expected 1 or more")
     options = FilterOptions(

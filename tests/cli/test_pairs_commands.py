@@ -222,6 +222,7 @@ def test_filter_of_clusters_from_standard_input(
 def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong: list[tuple[list[object], str]] = [
         (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
+        (["--output", "-"], "--output: got -, which only inputs can be; name another place"),
         (["--output", "x.zst"], "--output: .zst is read but not written"),
         (["--score-column", "0", "--min-score", "1"], "--score-column: got 0"),
         (["-", "--exclude", "-"], "PAIRS, --exclude: only one of them can be - (standard input)"),

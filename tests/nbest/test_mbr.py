@@ -316,6 +316,10 @@ def test_outputs_that_cannot_be_written_are_known_before_the_work(
     assert run(lists, "--utility", "simile", "--output", tmp_path / "out.txt") == 2
     assert f"no file can be written in {tmp_path}" in capsys.readouterr().err
     assert run(lists, "--utility", "chrf", "--output", "/dev/null") == 0
+    monkeypatch.chdir(tmp_path)
+    assert run(lists, "--utility", "chrf", "--output", "-") == 2
+    assert "--output: got -, which only inputs can be; name another" in capsys.readouterr().err
+    assert not (tmp_path / "-").exists()
 
 
 def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(
