@@ -38,6 +38,8 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
     Raises:
         InputError: for vectors of another length, what is no vector, or if no token is known.
     """
+    if path != "-" and not Path(path).exists():
+        raise InputError(f"{FLAG}: {path}: no such file or folder")
     table = random_embeddings(config, len(tokenizer))
     row = {text: number for number, text in enumerate(tokenizer.texts) if text is not None}
     known = 0

@@ -104,3 +104,8 @@ def test_training_stays_near_them(make_tsv: Callable[..., Path], tmp_path: Path)
         name: float((e.weight - encoder.weight).detach().norm()) for name, e in found.items()
     }
     assert 0 < distance["held"] < 0.5 * distance["free"]
+
+
+def test_a_file_that_is_missing_is_named_with_its_flag(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--init-embeddings: .*/v: no such file or folder"):
+        initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)
