@@ -383,12 +383,13 @@ def retrieval_accuracy(
 ) -> Retrieval:
     """Accuracy of the nearest neighbour by cosine, both ways (the Tatoeba protocol).
 
-    Line i of the source is the translation of line i of the target; a copy of that line counts.
+    Line i of the source is the translation of line i of the target; a copy of that line counts. A
+    sentence of which the encoder knows nothing has cosine 0 with all, and finds none.
     """
 
     def accuracy(found: Neighbours, sentences: Sequence[str]) -> float:
-        nearest_rows = found.rows[:, 0].tolist()
-        hits = sum(sentences[row] == sentences[i] for i, row in enumerate(nearest_rows))
+        best = zip(found.rows[:, 0].tolist(), found.sims[:, 0].tolist(), strict=True)
+        hits = sum(sim != 0 and sentences[row] == sentences[i] for i, (row, sim) in enumerate(best))
         return 100 * hits / len(sentences)
 
     return Retrieval(accuracy(forward, target), accuracy(backward, source), len(source))

@@ -197,6 +197,13 @@ def test_retrieval_by_hand() -> None:
     assert (found.forward, found.backward, found.mean) == (75, 50, 62.5)
 
 
+def test_what_the_encoder_does_not_know_finds_no_translation() -> None:
+    # Of a zero vector all cosines are 0, so that whichever comes first would be its nearest.
+    source, target = torch.tensor([[0.0], [0.0], [1.0]]), torch.tensor([[-1.0], [-1.0], [1.0]])
+    found = retrieval_accuracy(["?", "?", "c"], ["A", "B", "C"], *nearest(source, target, k=1))
+    assert (found.forward, found.backward) == (100 / 3, 100 / 3)
+
+
 # --- files ---
 
 
