@@ -22,9 +22,10 @@ from simile_plugin.reward.learned import LearnedReward
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
 
 SENTENCES_AT_ONCE = 512
-# An unknown target token; NFKC leaves it alone, and hypothesis and reference must not match on it.
-UNKNOWN_HYP = "\ufffd"
-UNKNOWN_REF = "\ufffd\ufffd"
+# An unknown target token: one mark each, for hypothesis and reference must not match on it, nor in
+# its characters. NFKC leaves both alone, and so does sentencepiece, which drops U+FFFD.
+UNKNOWN_HYP = "\u241a"
+UNKNOWN_REF = "\u2421"
 
 
 @dataclass

@@ -16,6 +16,7 @@ from simile_plugin.fairseq_training.target_text import (
     moses_detokenizer,
 )
 from simile_plugin.files import InputError
+from simile_plugin.reward import score_lists
 
 
 def dictionary(*words):
@@ -106,11 +107,19 @@ def test_unknown_of_reference_and_hypothesis_differ():
     assert hyp.split()[1] != ref.split()[1]
 
 
+def test_an_unknown_token_of_a_reference_is_as_long_and_has_no_character_in_common(encoder):
+    text = TargetText(dictionary("two"), "none")
+    hyps, refs = text.strings([[3, 3]]), text.strings([[3, 3]], reference=True)
+    scores = score_lists([hyps], refs, encoder, chrf_words=2)
+    assert scores.ref_pieces.tolist() == scores.hyp_pieces.flatten().tolist()
+    assert scores.chrf.item() == scores.bleu.item() == 0
+
+
 def test_an_unknown_token_is_a_word_of_punctuation():
     for post_process, word in (("none", "a"), ("sentencepiece", "\u2581a")):
         text = TargetText(dictionary(word), post_process)
-        assert text.strings([[4, 3, 4]]) == ["a \ufffd a"]
-        assert text.strings([[4, 3, 4]], reference=True) == ["a \ufffd\ufffd a"]
+        assert text.strings([[4, 3, 4]]) == ["a \u241a a"]
+        assert text.strings([[4, 3, 4]], reference=True) == ["a \u2421 a"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_an_unknown_token_is_a_word_of_punctuation():
         # ids from 4; 3 is unknown, 1 padding, 2 eos
         (["\u2581two", "\u2581her", "ons", "."], [4, 5, 6, 7, 2, 1],
          ["two", "herons."], [0, 1, 1, 1, -1, -1]),
-        (["ons", "\u2581two"], [4, 3, 5, 2], ["ons", "\ufffd", "two"], [0, 1, 2, -1]),
+        (["ons", "\u2581two"], [4, 3, 5, 2], ["ons", "\u241a", "two"], [0, 1, 2, -1]),
         (["her@@", "ons", "wait"], [4, 5, 6, 2], ["herons", "wait"], [0, 0, 1, -1]),
     ],
 )  # fmt: skip
