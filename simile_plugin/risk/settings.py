@@ -88,7 +88,8 @@ class RiskSettings:
     risk_max_len_a: float = field(
         default=1.5,
         metadata={
-            "help": "candidates have at most a * source length + b tokens: a (paper's code: 1.5)"
+            "help": "candidates have at most a * longest source of their batch + b tokens: a "
+            "(paper's code: 1.5)"
         },
     )
     risk_max_len_b: int = field(
