@@ -48,7 +48,7 @@ def uninstall() -> None:
 def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """(owner, name, function of ours around it); of two around one name, the later is outside."""
     from fairseq import checkpoint_utils, options, trainer
-    from fairseq.data import Dictionary, indexed_dataset
+    from fairseq.data import ConcatDataset, Dictionary, indexed_dataset
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
 
@@ -67,6 +67,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield checkpoint_utils, "verify_checkpoint_directory", preflight.check_save_dir
     yield Dictionary, "add_from_file", preflight.check_dictionary
     yield indexed_dataset, "make_dataset", preflight.check_data
+    yield ConcatDataset, "__init__", preflight.check_shards
     yield trainer.Trainer, "__init__", preflight.check_room
     yield trainer.Trainer, "valid_step", preflight.check_metric
 

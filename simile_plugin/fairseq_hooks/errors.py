@@ -26,6 +26,11 @@ FAIRSEQ_SAYS = {
         "{2}: no data {1}.SRC-TGT.SRC.idx and .bin; expected a folder made by fairseq-preprocess "
         "(check DATA, --train-subset and --valid-subset; --disable-validation needs no valid data)"
     ),
+    "Model file not found: (.*)": "--path {1}: no such file; expected one that fairseq-train saved",
+    r"Dataset not loaded: (\w+)": (
+        "--valid-subset: got {1} with --combine-valid-subsets, which takes valid, valid1, ... as "
+        "one set; leave one of the two flags out"
+    ),
     "Could not infer language pair": (
         "DATA: no file in it is called like train.SRC-TGT.SRC.idx; expected a folder made by "
         "fairseq-preprocess, or --source-lang and --target-lang"
@@ -38,7 +43,9 @@ FAIRSEQ_SAYS = {
         "--finetune-from-model: given together with --restore-file or a --reset flag; it starts "
         "anew from a checkpoint by itself: leave the others out"
     ),
-    "Valid paths .* will be ignored": "--valid-subset: {0}",
+    "Valid paths .* will be ignored": (
+        "--valid-subset: {0} (Those that --valid-subset names are validated nevertheless.)"
+    ),
     "The dataset is empty": (
         "DATA: no sentence is left to train on; expected some that are within --max-tokens, "
         "--max-source-positions and --max-target-positions, and not empty"

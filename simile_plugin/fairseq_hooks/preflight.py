@@ -39,7 +39,7 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
         if "://" not in data and not os.path.isdir(data):
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
         check_direction(cfg.checkpoint)
-        check_start(cfg.checkpoint, cfg.ema.store_ema)
+        check_start(cfg.checkpoint)
         check_dump(cfg)
         check_processes(cfg)
         check_precision(cfg.common)
@@ -65,11 +65,10 @@ def check_direction(flags: Any) -> None:
         )
 
 
-def check_start(flags: Any, averaged: bool = False) -> None:
+def check_start(flags: Any) -> None:
     """The checkpoint from which fairseq is told to start, where it has none of its own yet.
 
-    fairseq trains from random weights, and does not say so, where the path is a folder; averaged
-    (--store-ema), it drops the weights before it would begin their average.
+    fairseq trains from random weights, and does not say so, where the path is a folder.
 
     Raises:
         InputError: naming the flag and the file.
@@ -86,11 +85,6 @@ def check_start(flags: Any, averaged: bool = False) -> None:
             pass
     except OSError as error:
         raise InputError(f"--finetune-from-model {path}: {error.strerror}") from error
-    if averaged:
-        raise InputError(
-            "--store-ema: given with --finetune-from-model, from which fairseq cannot begin an "
-            "average; leave it out"
-        )
 
 
 def check_dump(cfg: Any) -> None:
@@ -245,6 +239,22 @@ def check_data(
                 f"{len(dictionary)}; give the dictionary with which it was binarised"
             )
     return original(path, impl, *args, **kwargs)
+
+
+def check_shards(
+    original: Callable[..., None], dataset: Any, datasets: Any, sample_ratios: Any = 1
+) -> None:
+    """``ConcatDataset.__init__``: of train, train1, ... fairseq repeats the first -1 times.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    if isinstance(sample_ratios, list) and sample_ratios[0] < 0:
+        raise InputError(
+            f"--upsample-primary: got {sample_ratios[0]} with training data in several parts "
+            "(train, train1, ...); expected how often train counts: give --upsample-primary 1"
+        )
+    original(dataset, datasets, sample_ratios)
 
 
 def tokens_of(path: str) -> Any:

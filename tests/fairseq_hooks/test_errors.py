@@ -115,6 +115,11 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
 @pytest.mark.parametrize(
     ("error", "line"),
     [
+        (OSError("Model file not found: no.pt"), "--path no.pt: no such file; expected one"),
+        (
+            KeyError("Dataset not loaded: test"),
+            "--valid-subset: got test with --combine-valid-subsets, which takes valid, valid1, ",
+        ),
         (
             FileNotFoundError("Dataset not found: dev (data-bin)"),
             "data-bin: no data dev.SRC-TGT.SRC.idx and .bin; expected a folder made by fairseq-pre",
@@ -133,7 +138,7 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
         ),
         (
             ValueError("Valid paths ['valid1'] will be ignored. Set --combine-val"),
-            "--valid-subset: Valid paths ['valid1'] will be ignored. Set --combine-val",
+            "--valid-subset: Valid paths ['valid1'] will be ignored. Set --combine-val (Those that",
         ),
         (
             AssertionError("Must specify batch size either with --max-tokens or --batch-size"),

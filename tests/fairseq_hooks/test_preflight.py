@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import ConcatDataset, Dictionary, data_utils
 from fairseq.logging import metrics
 
 from simile_plugin import fairseq_hooks
@@ -96,16 +96,6 @@ def test_lists_of_a_validation_that_there_is_not() -> None:
     cfg = config(**{"criterion.risk_dump": "lists", "dataset.disable_validation": True})
     with pytest.raises(ValueError, match="--risk-dump lists: given with --disable-validation"):
         preflight.check_flags(passed, cfg)
-
-
-def test_an_average_cannot_begin_from_another_runs_checkpoint() -> None:
-    Path("mle.pt").touch()
-    start = {"ema.store_ema": True, "checkpoint.finetune_from_model": "mle.pt"}
-    with pytest.raises(ValueError, match="--store-ema: given with --finetune-from-model, from"):
-        preflight.check_flags(passed, config(**start))
-    Path("run").mkdir()
-    Path("run/checkpoint_last.pt").touch()  # it has an average of its own
-    assert preflight.check_flags(passed, config(**start)) == "passed"
 
 
 def test_half_precision_without_a_gpu() -> None:
@@ -285,6 +275,19 @@ def test_parameters_that_do_not_fit(torch_says: str, line: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_training_data_in_parts() -> None:
+    """data-bin with train and train1: --upsample-primary is -1 unless it is given."""
+    parts = [[1, 2], [3]]
+    fairseq_hooks.install()
+    try:
+        with pytest.raises(ValueError, match="--upsample-primary: got -1 with training data in "):
+            ConcatDataset(parts, [-1, 1])
+        assert len(ConcatDataset(parts, [2, 1])) == 5
+        assert len(ConcatDataset(parts)) == 3
+    finally:
+        fairseq_hooks.uninstall()
+
+
 @pytest.mark.parametrize(
     ("flags", "filename", "refused"),
     [
@@ -305,6 +308,18 @@ def test_nothing_loaded_is_refused(flags: dict[str, Any], filename: str, refused
             checkpoints.load_with_record(lambda *_: None, trainer, filename)
     else:
         assert checkpoints.load_with_record(lambda *_: None, trainer, filename) is None
+
+
+def test_an_average_cannot_begin_from_a_checkpoint_without_one() -> None:
+    def load_checkpoint(trainer: Any, filename: str) -> None:
+        raise KeyError("model")  # fairseq has deleted it from the state
+
+    trainer = SimpleNamespace(cfg=config(**{"ema.store_ema": True}))
+    with pytest.raises(ValueError, match="--store-ema: mle.pt holds no average, and fair"):
+        checkpoints.load_with_record(load_checkpoint, trainer, "mle.pt")
+    trainer.cfg.ema.store_ema = False
+    with pytest.raises(KeyError):
+        checkpoints.load_with_record(load_checkpoint, trainer, "mle.pt")
 
 
 def test_a_checkpoint_asks_for_no_lists_of_the_trained_model() -> None:

@@ -60,7 +60,7 @@ def data(trainings: Trainings) -> Path:
         ("--fp16 --bf16", "--bf16: given together with --fp16; expected one of them"),
         ("--cpu --distributed-world-size 2", "--distributed-world-size: got 2 without a GPU"),
         ("--risk-dump d --disable-validation", "--risk-dump d: given with --disable-validation"),
-        ("--store-ema", "--store-ema: given with --finetune-from-model, from which fairseq"),
+        ("--store-ema", "--store-ema: mle/checkpoint_last.pt holds no average, and fairseq cannot"),
         ("--reset-optimizer", "--finetune-from-model: given together with --restore-file or a"),
     ],
 )
