@@ -5,7 +5,8 @@ checkpoint_last.pt and checkpoint_best.pt in place: a kill or a full disk there 
 that the run resumes from. A checkpoint of a risk run also holds a record of ours,
 
     extra_state["simile_risk"] = {"format_version": 1, "simile_plugin": "0.1.0",
-        "objective": {flag: value}, "patience": [best, validations without improvement] or None,
+        "objective": {flag: value}, "metric": --best-checkpoint-metric,
+        "patience": [best, validations without improvement] or None,
         "length_control": LengthControl.state(), **GamingWatch.state()}
 
 so that a resumed run goes on as if it had not been interrupted, and says what was changed.
@@ -41,6 +42,7 @@ DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip
 REFUSED = "Weights only load failed"
 NOT_LOADED = "Cannot load model parameters from checkpoint"
 WANTED = "expected a file that fairseq-train has saved"
+COST_FLAGS = {"--reward", "--simile-encoder", "--simile-alpha"}  # what a cost is
 
 
 class WriteError(OSError):
@@ -189,6 +191,7 @@ def save_with_record(
             "format_version": FORMAT_VERSION,
             "simile_plugin": simile_plugin.__version__,
             "objective": objective,
+            "metric": trainer.cfg.checkpoint.best_checkpoint_metric,
             "patience": None if best is None else [float(best), int(stopped.num_runs)],
             "length_control": trainer.get_criterion().length_control.state(),
             **watch.watch_of(trainer).state(),
@@ -226,21 +229,31 @@ def load_with_record(
     if extra_state is None and asked:  # fairseq would train from random weights
         raise InputError(f"{named(trainer, filename)}: no such file; {WANTED}")
     record = (extra_state or {}).get(RECORD)
-    resumes = not kwargs.get("reset_meters") and trainer.get_num_updates() > 0
-    if record is None or not resumes:
+    if record is None or not trainer.get_num_updates():
         return extra_state
     check_version(record, filename)
-    _restore_interval(extra_state)
-    for flag in sorted(objective.keys() & record["objective"].keys()):
-        if objective[flag] != record["objective"][flag]:
-            logger.warning(
-                f"{flag}: the run in {filename} had {record['objective'][flag]}, it goes on with "
-                f"{objective[flag]}"
-            )
-    watch.watch_of(trainer).restore(record)
+    before = record["objective"]
+    changed = {flag for flag in objective.keys() & before.keys() if objective[flag] != before[flag]}
+    for flag in sorted(changed):
+        logger.warning(
+            f"{flag}: the run in {filename} had {before[flag]}, it goes on with {objective[flag]}"
+        )
     if "length_control" in record:  # version 0.1.0 had none
         trainer.get_criterion().length_control.restore(record["length_control"])
-    if record["patience"]:
+    if kwargs.get("reset_meters"):  # validations begin anew, what is optimised goes on
+        return extra_state
+    _restore_interval(extra_state)
+    watch.watch_of(trainer).restore(record)
+    if changed & COST_FLAGS:
+        watch.watch_of(trainer).first = None  # its cost is not comparable
+    metric = trainer.cfg.checkpoint.best_checkpoint_metric
+    if record.get("metric", metric) != metric:
+        logger.warning(
+            f"--best-checkpoint-metric: the run in {filename} had {record['metric']}, it goes on "
+            f"with {metric}, whose best begins anew"
+        )
+        extra_state.pop("best", None)
+    elif record["patience"]:
         for module in train_modules():
             module.should_stop_early.best, module.should_stop_early.num_runs = record["patience"]
     return extra_state

@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from fairseq.data import ConcatDataset, Dictionary, data_utils
 from fairseq.logging import metrics
+from fairseq_cli import train
 
 from simile_plugin import fairseq_hooks
-from simile_plugin.fairseq_hooks import checkpoints, preflight
+from simile_plugin.fairseq_hooks import checkpoints, preflight, watch
+from simile_plugin.risk import LengthControl
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "formats-1" / "bin"
 
@@ -320,6 +323,75 @@ def test_an_average_cannot_begin_from_a_checkpoint_without_one() -> None:
     trainer.cfg.ema.store_ema = False
     with pytest.raises(KeyError):
         checkpoints.load_with_record(load_checkpoint, trainer, "mle.pt")
+
+
+SEEN = [0.5, 1.0, 30.0, 0.01]
+
+
+def resumed(
+    reset: bool = False, updates: int = 7, metric: str = "loss", **flags: str
+) -> tuple[LengthControl, watch.Watch, dict[str, Any]]:
+    """What a run gets back from a checkpoint of another one, with these flags in their place."""
+    Path("run.pt").touch()
+    held = LengthControl(updates=30, covariance=-0.1, variance=0.2, first=0.9, ratio=0.95)
+    before = {"--reward": "simile", "--mle-weight": "0.3"}
+    record = {
+        "format_version": 1,
+        "objective": before,
+        "metric": "loss",
+        "patience": [0.25, 3],
+        "length_control": held.state(),
+        "first": SEEN,
+        "outside": 1,
+    }
+    state = {checkpoints.RECORD: record, "best": 0.25, "train_iterator": {"iterations_in_epoch": 3}}
+    given = before | {f"--{name.replace('_', '-')}": flags[name] for name in flags}
+    criterion = SimpleNamespace(objective=lambda: given, length_control=LengthControl())
+    trainer = SimpleNamespace(
+        cfg=config(**{"checkpoint.best_checkpoint_metric": metric}),
+        get_criterion=lambda: criterion,
+        get_num_updates=lambda: updates,
+        simile_watch=watch.Watch(),
+    )
+    load = checkpoints.load_with_record
+    assert load(lambda *_, **__: state, trainer, "run.pt", reset_meters=reset) is state
+    assert criterion.length_control == (held if updates else LengthControl())
+    return criterion.length_control, trainer.simile_watch, state
+
+
+@pytest.fixture
+def stopping() -> Iterator[Any]:
+    """fairseq's function that keeps the patience."""
+    function = train.should_stop_early
+    yield function
+    for name in {"best", "num_runs"} & vars(function).keys():
+        delattr(function, name)
+
+
+@pytest.mark.parametrize("updates", [0, 7])
+@pytest.mark.parametrize("reset", [False, True])
+def test_reset_meters_leaves_what_is_optimised(updates: int, reset: bool, stopping: Any) -> None:
+    """0 updates: --reset-optimizer, which begins a run."""
+    control, watched, _ = resumed(reset, updates)
+    assert control.updates == (30 if updates else 0)
+    assert watched.first == (SEEN if updates and not reset else None)
+
+
+def test_costs_of_another_reward_are_not_compared(stopping: Any) -> None:
+    assert resumed(mle_weight="0.5")[1].first == SEEN
+    watched = resumed(reward="bleu")[1]
+    assert watched.first is None and watched.outside == 1  # a run that was stopped stays so
+
+
+def test_the_best_of_another_metric_is_not_compared(
+    stopping: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, watched, state = resumed(metric="bleu")
+    assert "best" not in state and not hasattr(stopping, "best") and watched.first == SEEN
+    assert "--best-checkpoint-metric: the run in run.pt had loss, it goes on with bleu, w" in (
+        caplog.text
+    )
+    assert resumed()[2]["best"] == 0.25 and (stopping.best, stopping.num_runs) == (0.25, 3)
 
 
 def test_a_checkpoint_asks_for_no_lists_of_the_trained_model() -> None:
