@@ -43,6 +43,7 @@ REFUSED = "Weights only load failed"
 NOT_LOADED = "Cannot load model parameters from checkpoint"
 WANTED = "expected a file that fairseq-train has saved"
 COST_FLAGS = {"--reward", "--simile-encoder", "--simile-alpha"}  # what a cost is
+LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-scale"}
 
 
 class WriteError(OSError):
@@ -247,10 +248,11 @@ def load_with_record(
     if changed & COST_FLAGS:
         watch.watch_of(trainer).first = None  # its cost is not comparable
     metric = trainer.cfg.checkpoint.best_checkpoint_metric
-    if record.get("metric", metric) != metric:
+    had = record.get("metric", metric)
+    if had != metric or changed & {"cost": COST_FLAGS, "loss": LOSS_FLAGS}.get(metric, set()):
         logger.warning(
-            f"--best-checkpoint-metric: the run in {filename} had {record['metric']}, it goes on "
-            f"with {metric}, whose best begins anew"
+            f"--best-checkpoint-metric {metric}: its best begins anew; the run in {filename} had "
+            f"{had}{' of other flags' * (had == metric)}"
         )
         extra_state.pop("best", None)
     elif record["patience"]:

@@ -383,14 +383,23 @@ def test_costs_of_another_reward_are_not_compared(stopping: Any) -> None:
     assert watched.first is None and watched.outside == 1  # a run that was stopped stays so
 
 
+@pytest.mark.parametrize(
+    ("changes", "had"),
+    [
+        ({"metric": "bleu"}, "loss"),
+        ({"reward": "bleu"}, "loss of other flags"),
+        ({"mle_weight": "0.5"}, "loss of other flags"),
+    ],
+)
 def test_the_best_of_another_metric_is_not_compared(
-    stopping: Any, caplog: pytest.LogCaptureFixture
+    stopping: Any, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], had: str
 ) -> None:
-    _, watched, state = resumed(metric="bleu")
-    assert "best" not in state and not hasattr(stopping, "best") and watched.first == SEEN
-    assert "--best-checkpoint-metric: the run in run.pt had loss, it goes on with bleu, w" in (
-        caplog.text
-    )
+    assert "best" not in resumed(**changes)[2] and not hasattr(stopping, "best")
+    said = f"metric {changes.get('metric', 'loss')}: its best begins anew; the run in run.pt had "
+    assert f"{said}{had}\n" in caplog.text
+
+
+def test_the_best_of_the_same_metric_is_kept(stopping: Any) -> None:
     assert resumed()[2]["best"] == 0.25 and (stopping.best, stopping.num_runs) == (0.25, 3)
 
 
