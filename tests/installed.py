@@ -28,5 +28,6 @@ def this_environment(folder: Path) -> dict[str, str]:
         text=True,
         check=True,
     )
-    (venv / ".simile-installed").write_text(key.stdout)
+    for extra in ("", "hf"):  # tests install what hf needs
+        (venv / f".simile-installed{extra}").write_text(key.stdout)
     return variables
