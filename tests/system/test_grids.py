@@ -86,7 +86,7 @@ def test_unknown_words_are_one_line(grid: Path) -> None:
     for setting, message in (
         ("given=tatoeba=/x", "--config given: got tatoeba, expected some of multi30k-de multi30k-"),
         ("corpora=tatoeba", "--config corpora: got tatoeba, expected some of multi30k-de multi30k"),
-        ("rewards=bleu@n17", "--config rewards: got n17, expected some of updates200 updates1000"),
+        ("rewards=bleu@n17", "--config rewards: got n17, expected some of updates200 updates600"),
     ):
         said, calls = run(grid, setting)
         assert message in said and calls == []
