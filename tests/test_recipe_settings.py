@@ -103,10 +103,10 @@ class Recipe:
         for number in range(1, 6):
             self.data(f"multi30k/task2/train.{number}.en.gz")
 
-    def data(self, name: str) -> None:
+    def data(self, name: str, text: bytes = b"a\nb\nc\n") -> None:
         path = self.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(b"a\nb\nc\n"))
+        path.write_bytes(gzip.compress(text))
 
     def run(self, *arguments: str, **settings: str) -> list[str]:
         """What the stand-ins note of one run."""
@@ -401,6 +401,8 @@ def test_hugging_face(tmp_path: Path) -> None:
     notes = recipe.run(**few, RISK_UPDATES="7", SENTENCES="2")
     assert any("train_mle" in line for line in notes)
     assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"
+    recipe.data("multi30k/task1/val.de.gz", b"d\n")
+    assert any("train_mle" in line for line in recipe.run(**few, RISK_UPDATES="7", SENTENCES="2"))
 
 
 def test_the_reward_encoder(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Recipes that train small models, in miniature: every step by its real commands, and not again."""
+"""Recipes that train small models, in miniature: every step by its real commands."""
 
 import gzip
 import os
@@ -82,8 +82,7 @@ def test_multi30k_and_what_starts_from_its_model(run: Run, tmp_path: Path) -> No
     assert systems(base / "results.md")[:3] == ["MLE", "BLEU", "SIMILE"]
     assert (base / "report.html").stat().st_size > 10_000
     steps = ("data", "bin", "mle", "mle-test", "mle-nbest", "bleu.1", "simile.1")
-    again = run("multi30k/run.sh", WORK=base, **tiny)
-    assert all(f"{step}: done before, skipped" in again for step in steps)
+    assert all((base / ".done" / step).is_file() for step in steps)
 
     run("multi30k/nbest.sh", WORK=base, SIZES="3", REWARDS="bleu", RISK_UPDATES="2")
     assert "| 3 |" in (base / "nbest.md").read_text()
@@ -107,15 +106,11 @@ def test_multi30k_and_what_starts_from_its_model(run: Run, tmp_path: Path) -> No
     assert pairs and {pair.split("\t")[0] for pair in pairs} <= set(references)
 
 
-def test_hugging_face(run: Run, tmp_path: Path, data: Path) -> None:
+def test_hugging_face(run: Run, tmp_path: Path) -> None:
     work, tiny = tmp_path / "hf", {"MLE_EPOCHS": "1", "RISK_UPDATES": "2", "SENTENCES": "24"}
     flags = {
         "MLE_FLAGS": "--vocab-size 120 --layers 1 --width 16",
         "RISK_FLAGS": "--risk-candidates 2",
     }
-    run("hf/run.sh", WORK=work, **tiny, **flags)
-    assert systems(work / "results.md")[:3] == ["MLE", "BLEU", "SIMILE"]
-    assert "mle: done before, skipped" in run("hf/run.sh", WORK=work, **tiny, **flags)
-    test = data / "multi30k/task1/test_2016_flickr.en.gz"
-    test.write_bytes(gzip.compress(gzip.decompress(test.read_bytes()).replace(b"a", b"e")))
-    assert "data: done before" not in run("hf/run.sh", WORK=work, **tiny, **flags)
+    run("hf/run.sh", WORK=work, REWARDS="simile", **tiny, **flags)
+    assert systems(work / "results.md")[:2] == ["MLE", "SIMILE"]
