@@ -147,7 +147,7 @@ def test_columns_from_json_and_tsv(tmp_path: Path) -> None:
         ('{"A": 1, "B": "x"}', "B has .*expected one number, or one for each of its 2 seeds"),
         ('{"A": 1, "B": [1, 2, 3]}', "B has .*expected one number"),
         ('{"A": NaN, "B": 1}', "A has .*expected one number"),
-        ('{"A": 1,\n}', r"c.json:2: not JSON"),
+        ('{"A": 1,\n"B"}', r"c.json:2: not JSON"),
         ("[1, 2]", "expected {"),
     ],
 )
