@@ -8,6 +8,8 @@ import sentencepiece
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
+    FSMTConfig,
+    FSMTForConditionalGeneration,
     M2M100Config,
     M2M100ForConditionalGeneration,
     M2M100Tokenizer,
@@ -189,6 +191,16 @@ def t5(folder: Path | None = None, seed=1, **config):
     model = T5ForConditionalGeneration(T5Config(**sizes | flags | config))
     torch.nn.init.normal_(model.lm_head.weight)
     return model.eval(), wrapped
+
+
+def fsmt(folder: Path | None = None, seed=1, **config):
+    """FSMT (WMT 2019): looks ahead in targets unless it gets their sources beside them."""
+    tokenizer = t5()[1]
+    sizes = {"src_vocab_size": len(tokenizer), "tgt_vocab_size": len(tokenizer), "init_std": 0.5}
+    ids = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "decoder_start_token_id": 1}
+    torch.manual_seed(seed)
+    model = FSMTForConditionalGeneration(FSMTConfig(**sizes, **ids, **LAYERS | config))
+    return model.eval(), tokenizer
 
 
 MAKERS = {

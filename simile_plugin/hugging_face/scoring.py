@@ -7,6 +7,7 @@ projected to the vocabulary, and the projection runs in slices.
 
 from __future__ import annotations
 
+import copy
 import logging
 from contextlib import ExitStack
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers.modeling_outputs import BaseModelOutput
 
+from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import (
     PADDING,
     SpecialTokens,
@@ -78,10 +79,8 @@ class Scorer:
         tokens, wanted = risk_set.tokens, risk_set.mask.clone()
         wanted[:, 0] = True
         lengths = (tokens.ne(PADDING).sum(-1) * wanted).cpu().numpy()
-        mask = inputs["attention_mask"]
-        states = self.model.get_encoder()(
-            input_ids=inputs["input_ids"], attention_mask=mask, return_dict=True
-        ).last_hidden_state
+        sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        encoded = self.model.get_encoder()(**sources, return_dict=True)
         shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
         previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
         tree = self._tree(tokens, lengths, max_tokens)
@@ -90,7 +89,7 @@ class Scorer:
         values, places = [], []
         for part in parts:
             edges = tree.edges(part)
-            arguments = (states, mask, tokens, previous, tree, part, edges)
+            arguments = (encoded, sources, tokens, previous, tree, part, edges)
             if 0 < max_tokens < padded:  # only its inputs are kept for its backward pass
                 values.append(checkpoint(self._part, *arguments, use_reentrant=False))
             else:
@@ -122,8 +121,8 @@ class Scorer:
 
     def _part(
         self,
-        states: Tensor,
-        mask: Tensor,
+        encoded: Any,
+        sources: dict[str, Tensor],
         tokens: Tensor,
         previous: Tensor,
         tree: PrefixTree,
@@ -143,12 +142,14 @@ class Scorer:
         with ExitStack() as stack:
             seen = None
             if rows > 1:
-                allowed = attention_mask(torch.from_numpy(tree.ancestors(part, longest)), 1, states)
-                seen = allowed.unsqueeze(1)
+                allowed = torch.from_numpy(tree.ancestors(part, longest))
+                seen = attention_mask(allowed, 1, encoded.last_hidden_state).unsqueeze(1)
                 self._follow_tree(stack, depth, tokens.size(-1))
             output = self._features(
-                encoder_outputs=BaseModelOutput(states.index_select(0, source)),
-                attention_mask=mask.index_select(0, source),
+                encoder_outputs=_rows_of(encoded, source),
+                # FSMT looks ahead in targets that come without their sources.
+                input_ids=sources["input_ids"].index_select(0, source),
+                attention_mask=sources["attention_mask"].index_select(0, source),
                 decoder_input_ids=inputs,
                 decoder_attention_mask=seen,
                 use_cache=False,
@@ -217,6 +218,13 @@ class Scorer:
             stack.enter_context(replaced(module, method, seen))
 
 
+def _rows_of(encoded: Any, rows: Tensor) -> Any:
+    """What an encoder gave, for some sources, also the same one again."""
+    found = copy.copy(encoded)
+    found["last_hidden_state"] = encoded.last_hidden_state.index_select(0, rows)
+    return found
+
+
 def _first_row(value: Any, width: int) -> Any:
     """An argument of a module of positions, cut to the first sequence and to `width` positions."""
     if isinstance(value, tuple):  # a shape: batch, length
@@ -230,6 +238,10 @@ def best_way(model: Any, special: SpecialTokens) -> str:
     """The way with the least work that gives the probabilities of the model's own logits.
 
     Tried on one source and four short rows, in evaluation mode.
+
+    Raises:
+        InputError: where a whole target has other probabilities than its tokens one by one, as in
+            ProphetNet.
     """
     head = model.get_output_embeddings()
     ways = [LOGITS]
@@ -240,15 +252,41 @@ def best_way(model: Any, special: SpecialTokens) -> str:
     inputs, risk_set = _trial(model, special, head.weight.size(0))
     with torch.no_grad(), evaluation_mode(model):
         right, right_means = Scorer(model, special, LOGITS)(inputs, risk_set)
+        half = model.dtype in (torch.float16, torch.bfloat16)
+        least = 0.5 if half else 0.02 if right.dtype == torch.float32 else 1e-6
+        far = float((right - _token_by_token(model, special, inputs, risk_set.tokens)).abs().max())
+        if not far <= 10 * least:  # NaN is not, either
+            raise InputError(
+                f"MODEL: log-probabilities of {type(model).__name__} differ by {far:.2g} between a "
+                "whole target and its tokens one by one; expected a decoder that looks at earlier "
+                "tokens only, and finite numbers (another dtype may help)"
+            )
         for way in ways:
             found, means = Scorer(model, special, way)(inputs, risk_set)
-            far = torch.stack([(found - right).abs().max(), (means - right_means).abs().max()])
-            least = 0.02 if found.dtype == torch.float32 else 1e-6
-            half = model.dtype in (torch.float16, torch.bfloat16)
-            if float(far.max()) <= (0.5 if half else least):
+            far = float(max((found - right).abs().max(), (means - right_means).abs().max()))
+            if far <= least:
                 break
             logger.warning(f"{type(model).__name__} cannot be scored by {way}; what is slower can")
     return way
+
+
+def _token_by_token(
+    model: Any, special: SpecialTokens, inputs: dict[str, Tensor], tokens: Tensor
+) -> Tensor:
+    """Log-probabilities (1, M, T) of one source's targets, each from its prefix alone."""
+    rows = tokens.size(1)
+    sources = {name: value.expand(rows, -1) for name, value in inputs.items()}
+    previous = teacher_forcing_input(tokens[0], special.start, PADDING)
+    previous = previous.masked_fill(previous.eq(PADDING), special.pad)
+    exact = torch.promote_types(model.dtype, torch.float32)
+    found = torch.zeros(tokens[0].shape, device=tokens.device, dtype=exact)
+    for t in range(tokens.size(-1)):
+        output = model(**sources, decoder_input_ids=previous[:, : t + 1], use_cache=False)
+        lprobs = torch.log_softmax(output.logits[:, -1], dim=-1, dtype=exact)
+        there = tokens[0, :, t].ne(PADDING)
+        own = lprobs.gather(1, tokens[0, :, t : t + 1].clamp(min=0)).squeeze(1)
+        found[:, t] = torch.where(there, own, 0.0)
+    return found.unsqueeze(0)
 
 
 def _trial(

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from simile_plugin.files import InputError
 from simile_plugin.hugging_face.candidates import generate, risk_set_of
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings, lists
-from tests.hugging_face_models import MAKERS, TARGETS, batch_of
+from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -63,6 +64,35 @@ def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens,
         results.append((lprobs.detach(), torch.cat(grads)))
     assert torch.allclose(results[0][0], results[1][0], atol=1e-4)
     assert torch.allclose(results[0][1], results[1][1], rtol=1e-3, atol=1e-3)
+
+
+def test_fsmt_is_scored_as_it_writes():
+    model, tokenizer = fsmt()
+    special = special_tokens(model, tokenizer)
+    way = best_way(model, special)
+    inputs = batch_of(tokenizer)
+    risk_set = risk_set_of(model, inputs, RiskSettings(**SHORT), special)
+    found, _ = Scorer(model, special, way)(inputs, risk_set)
+    row = risk_set.tokens[0, 1][risk_set.tokens[0, 1].ne(PADDING)]
+    source = inputs["input_ids"][:1, : int(inputs["attention_mask"][0].sum())]
+    for t, token in enumerate(row):  # each from its prefix alone, as in a search
+        previous = torch.cat([torch.tensor([special.start]), row[:t]]).unsqueeze(0)
+        logits = model(input_ids=source, decoder_input_ids=previous, use_cache=False).logits
+        own = float(torch.log_softmax(logits[0, -1], -1)[token])
+        assert float(found[0, 1, t]) == pytest.approx(own, abs=1e-4)
+
+
+def test_a_decoder_that_looks_ahead_is_refused():
+    model, tokenizer = t5()
+    special = special_tokens(model, tokenizer)
+    own = model.get_output_embeddings().forward
+
+    def of_all(features):
+        return own(features + features.mean(1, keepdim=True))
+
+    model.get_output_embeddings().forward = of_all
+    with pytest.raises(InputError, match="T5ForConditionalGeneration differ by .* one by one"):
+        best_way(model, special)
 
 
 @pytest.mark.parametrize("flags", [{}, {"risk_search": "sampling"}, {"risk_diverse_groups": 2}])
