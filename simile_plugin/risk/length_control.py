@@ -111,5 +111,8 @@ def length_slope(distribution: Tensor, cost: Tensor, lengths: Tensor) -> tuple[T
         distribution: (B, N) Q, 0 outside the risk set.
         cost, lengths: (B, N), finite everywhere.
     """
+    # First from the likeliest candidate's: where all are equal, rounding of Q leaves exactly 0.
+    likeliest = distribution.argmax(-1, keepdim=True)
+    lengths, cost = (x - x.gather(-1, likeliest) for x in (lengths, cost))
     lengths, cost = (x - (distribution * x).sum(-1, keepdim=True) for x in (lengths, cost))
     return (distribution * lengths * cost).sum(-1), (distribution * lengths**2).sum(-1)

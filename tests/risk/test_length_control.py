@@ -31,6 +31,15 @@ def test_slope_by_hand() -> None:
     assert variance.tolist() == pytest.approx([0.02 + 0.04, 0.0])
 
 
+def test_equal_lengths_have_no_slope_whatever_q_is_rounded_to() -> None:
+    torch.manual_seed(1)
+    q, cost = torch.randn(200, 8).softmax(-1), torch.rand(200, 8)
+    assert (q.sum(-1) != 1).any()
+    lengths = (torch.arange(200) / 7.0).unsqueeze(1).expand(-1, 8)
+    for found in length_slope(q, cost, lengths):
+        assert (found == 0).all()
+
+
 def sums(slope: float, ratio: float = 1.0) -> LengthSums:
     return LengthSums(-0.5 * slope, 0.5, 300 * ratio, 300)
 
