@@ -99,7 +99,7 @@ def generate(
     model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
 ) -> Tensor:
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
-    longest = inputs["input_ids"].size(1)
+    longest = int(inputs["attention_mask"].sum(-1).max())  # whatever a batch is padded to
     config = generation_config(settings, special, longest, positions(model))
     if model.generation_config.max_new_tokens is not None:  # it would go before max_length
         config.max_new_tokens = config.max_length - 1

@@ -47,8 +47,8 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
     """Read them off the model's generation config, and off a target as the tokenizer makes it.
 
     Raises:
-        InputError: for a decoder-only model, the tokenizer of another model, no padding token, no
-            start token or a missing language tag.
+        InputError: for a decoder-only model, one without an output layer, the tokenizer of another
+            model, no padding token, no start token or a missing language tag.
     """
     if not getattr(model.config, "is_encoder_decoder", False):
         raise InputError(
@@ -95,7 +95,13 @@ def language_ids(tokenizer: Any) -> set[int]:
 
 
 def _check_same(model: Any, tokenizer: Any) -> None:
-    known = model.get_output_embeddings().weight.size(0)
+    head = model.get_output_embeddings()
+    if head is None:
+        raise InputError(
+            f"MODEL: got {type(model).__name__}, which has no output layer; expected a model that "
+            "writes, as AutoModelForSeq2SeqLM loads it"
+        )
+    known = head.weight.size(0)
     size = len(getattr(tokenizer, "target_encoder", tokenizer))  # Marian may have one for each side
     if size > known:
         raise InputError(

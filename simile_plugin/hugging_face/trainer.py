@@ -343,8 +343,13 @@ def sentences_of(inputs: dict[str, Any]) -> int:
     """Sentences of a batch.
 
     Raises:
-        InputError: where it has no references.
+        InputError: where it has no references, or does not say which tokens are padding.
     """
+    if inputs.get("attention_mask") is None:
+        raise InputError(
+            "attention_mask: the batch has none; expected the one that a tokenizer makes beside "
+            "input_ids (DataCollatorForSeq2Seq keeps it)"
+        )
     if inputs.get("labels") is None:
         raise InputError(
             "labels: the data set has none; expected the references, as a tokenizer makes them "

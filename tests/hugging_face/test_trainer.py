@@ -8,7 +8,13 @@ import shutil
 import pytest
 import torch
 from torch.backends import cuda
-from transformers import MarianMTModel, MarianTokenizer, TrainerCallback
+from transformers import (
+    DataCollatorForSeq2Seq,
+    MarianMTModel,
+    MarianTokenizer,
+    T5Model,
+    TrainerCallback,
+)
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
@@ -99,6 +105,18 @@ def test_references_that_are_padded_on_the_left(make_trainer):
         loss, sums = trainer.risk_loss(trainer.model, inputs)
         found.append([loss.item(), float(sums["ntokens"]), float(sums["nll_loss"])])
     assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_what_a_batch_is_padded_to_does_not_count(make_trainer, tmp_path):
+    model, tokenizer = made = marian(tmp_path / "model")
+    found = []
+    for multiple in (1, 32):
+        collator = DataCollatorForSeq2Seq(tokenizer, pad_to_multiple_of=multiple)
+        trainer = make_trainer(made=made, given={"data_collator": collator})
+        inputs = collator([*trainer.train_dataset])
+        found.append([inputs["input_ids"].size(1), trainer.risk_loss(model, inputs)[0].item()])
+    assert found[0][0] < found[1][0] == 32
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
 
 
 def test_validation_has_costs_as_they_are(make_trainer):
@@ -370,6 +388,8 @@ def test_bad_input(make_trainer, tmp_path):
     model, tokenizer = t5()
     tiny = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4, vocab_size=200))
     refused("has no encoder", lambda: make_trainer(made=(tiny, tokenizer)))
+    bare = T5Model(model.config)
+    refused("T5Model, which has no output layer", lambda: make_trainer(made=(bare, tokenizer)))
     other = marian(tmp_path / "model")[1]
     refused("that the model was trained with", lambda: make_trainer(made=(model, other)))
     lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
@@ -393,6 +413,8 @@ def test_bad_input(make_trainer, tmp_path):
         refused(name, lambda own={name: value}: make_trainer(given=own))
     blind = {"train_dataset": [{"input_ids": [5, 0], "attention_mask": [1, 1]}] * 2}
     refused("labels: the data set has none", make_trainer(given=blind).train)
+    blind = {"data_collator": lambda rows: {"input_ids": torch.ones(2, 3).long()}}
+    refused("attention_mask: the batch has none", make_trainer(given=blind).train)
     long = {"input_ids": [5] * 65, "attention_mask": [1] * 65, "labels": [5, 0]}
     for row in (long, {**long, "input_ids": [5], "attention_mask": [1], "labels": [5] * 65}):
         trainer = make_trainer(given={"train_dataset": [row] * 2})
