@@ -54,13 +54,14 @@ def load(job: Job) -> tuple[Any, Any]:
     """The model and its tokenizer.
 
     Raises:
-        InputError: where there is none, or it is no encoder-decoder.
+        InputError: where one of them is missing, or the model is no encoder-decoder.
     """
     if not _config(job.model).get("is_encoder_decoder", False):
         raise InputError(
             f"MODEL: {job.model} has no encoder; expected an encoder-decoder (Marian, M2M-100, "
             "mBART, T5, ...)"
         )
+    _check_tokenizer(Path(job.model))
     if (job.source_lang is None) != (job.target_lang is None):
         raise InputError("--source-lang, --target-lang: got one of them; expected both, or neither")
     languages = {"src_lang": job.source_lang, "tgt_lang": job.target_lang}
@@ -103,6 +104,16 @@ def _config(model: str) -> dict[str, Any]:
             "Helsinki-NLP/opus-mt-de-en"
         )
     return found
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Refuse a folder without a tokenizer, for which transformers may make an empty one."""
+    names = ("*token*", "*vocab*", "*.spm", "*.model")
+    if folder.is_dir() and not any(any(folder.glob(name)) for name in names):
+        raise InputError(
+            f"MODEL: the folder {folder} has no tokenizer; expected that of the model beside it: "
+            "save it there by the tokenizer's save_pretrained"
+        )
 
 
 def _line(error: Exception) -> str:

@@ -110,6 +110,9 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     line = refused(other(tmp_path / "empty"), capsys)
     assert "the folder" in line and "has no config.json" in line
+    mbart()[0].save_pretrained(tmp_path / "alone")  # transformers made an empty tokenizer for it
+    line = refused(other(tmp_path / "alone"), capsys)
+    assert f"MODEL: the folder {tmp_path / 'alone'} has no tokenizer; expected that of the" in line
     model, tokenizer = t5()
     model.save_pretrained(tmp_path / "t5")
     marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
