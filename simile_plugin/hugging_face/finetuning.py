@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NAME
@@ -71,7 +71,7 @@ def load(job: Job) -> tuple[Any, Any]:
         # A model that was saved in half precision trains in single, as any other: AdamW's steps
         # are too small for half, and --fp16 and --bf16 want single.
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
         raise InputError(
             f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"

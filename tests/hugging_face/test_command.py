@@ -113,6 +113,11 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     mbart()[0].save_pretrained(tmp_path / "alone")  # transformers made an empty tokenizer for it
     line = refused(other(tmp_path / "alone"), capsys)
     assert f"MODEL: the folder {tmp_path / 'alone'} has no tokenizer; expected that of the" in line
+    weights = shutil.copytree(tmp_path / "model", tmp_path / "half") / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:9000])
+    assert f"MODEL: {tmp_path / 'half'} cannot be loaded: " in refused(
+        other(tmp_path / "half"), capsys
+    )
     model, tokenizer = t5()
     model.save_pretrained(tmp_path / "t5")
     marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
