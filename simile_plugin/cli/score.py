@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         bleu_signature,
         check_tokenizer,
         chrf_signature,
+        is_unspaced,
         load_learned,
         score_outputs,
         signature,
@@ -101,6 +102,12 @@ def run(args: argparse.Namespace) -> int:
             outputs, refs, encoder, alpha, args.tokenize, bar.update, chrf_words=0, learned=learned
         )
     warn_of_unknown(scores)
+    if is_unspaced(refs, args.tokenize):
+        print(
+            f"simile score: warning: {args.ref} has next to no spaces, so that BLEU takes whole "
+            "sentences for words; give --tokenize zh, ja-mecab or char",
+            file=sys.stderr,
+        )
     signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{args.tokenize}"
     if encoder is not None:

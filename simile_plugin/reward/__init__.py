@@ -46,7 +46,7 @@ from simile_plugin.reward.chrf import (
     list_chrf_statistics,
 )
 from simile_plugin.reward.credit import check_words_add_up, word_credit
-from simile_plugin.reward.doubtful_text import FirstLook
+from simile_plugin.reward.doubtful_text import FirstLook, is_unspaced
 from simile_plugin.reward.faults import (
     FAULTS,
     Lexicon,
@@ -101,6 +101,7 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "count_faults",
+    "is_unspaced",
     "length_penalty",
     "list_chrf_statistics",
     "load_learned",

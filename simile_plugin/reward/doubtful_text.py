@@ -46,10 +46,17 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
             f"first lists and their references ({refs[0][:40]!r}), which count as nothing in SIM; "
             "is it an encoder of this language and script?"
         )
-    found, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
-    if tokenize in BY_SPACES and letters > LETTERS_OF_A_WORD * found:
+    if is_unspaced(refs, tokenize):
         yield (
             f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces "
             f"({refs[0][:40]!r}), so that BLEU, length_ratio and --risk-length-control take whole "
             "sentences for words; give zh, ja-mecab or char"
         )
+
+
+def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:
+    """Whether a tokeniser that looks for spaces would take whole sentences for words."""
+    if tokenize not in BY_SPACES:
+        return False
+    words, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
+    return letters > LETTERS_OF_A_WORD * words

@@ -85,6 +85,16 @@ def test_warns_of_another_script(tmp_path, encoder_folder, capsys):
     assert "unknown to the encoder" in err
 
 
+def test_warns_of_text_without_spaces(tmp_path, capsys):
+    (tmp_path / "x").write_text("我们明天去看海。\n\n", encoding="utf-8")
+    told = []
+    for tokenize in ("13a", "zh"):
+        flags = ["--tokenize", tokenize]
+        told.append(run(capsys, "-r", tmp_path / "x", "-i", tmp_path / "x", *flags)[2])
+    assert "x has next to no spaces" in told[0] and "give --tokenize zh" in told[0]
+    assert "spaces" not in told[1]
+
+
 def test_bad_input_is_one_line(files, tmp_path, encoder_folder, capsys):
     (tmp_path / "short").write_text("one line\n")
     (tmp_path / "latin").write_bytes(b"caf\xe9\nx\ny\n")

@@ -95,6 +95,17 @@ def test_text_that_the_encoder_does_not_know_is_warned_of(
     assert "warning: the encoder does not know" in render_text(answer_results(foreign))
 
 
+@pytest.mark.parametrize(
+    ("ref", "tokenize", "warned"),
+    [("我们明天去海", "13a", True), ("我们明天去海", "zh", False), ("we see it", "13a", False)],
+)
+def test_text_without_spaces_is_warned_of(ref: str, tokenize: str, warned: bool) -> None:
+    settings = ScoreSettings(tokenize=tokenize)
+    found = analyse_results([system("A", [ref])], [ref], "ref.txt", settings, FEW)
+    told = "the references have next to no spaces" in render_text(answer_results(found))
+    assert told == found.unspaced == warned
+
+
 def test_comparisons(results: Results) -> None:
     rows = {row.name: row.scores["bleu"] for row in results.systems}
     assert results.baselines == ("MLE", "BLEU")

@@ -105,6 +105,8 @@ class Results:
         signatures: by metric, what was computed and how.
         unknown_share: share of the text's pieces that the encoder does not know.
         lead: of three systems or more, the highest BLEU against the second highest.
+        unspaced: whether BLEU's tokeniser looks for spaces, of which the references have next to
+            none.
     """
 
     systems: tuple[SystemScores, ...]
@@ -115,6 +117,7 @@ class Results:
     signatures: dict[str, str]
     unknown_share: float
     lead: Comparison | None = None
+    unspaced: bool = False
 
 
 def analyse_results(
@@ -145,6 +148,7 @@ def analyse_results(
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
+    from simile_plugin.reward import is_unspaced
 
     names = [system.name for system in systems]
     chosen = choose_baselines(names, list(baselines))
@@ -179,8 +183,17 @@ def analyse_results(
     ]
     signed_by = _signatures(settings, test)
     signed_by |= dict.fromkeys(sentence_scores or {}, "mean of the sentences' given scores")
-    share = scored.unknown_share
-    return Results(tuple(rows), chosen, reference, len(refs), test, signed_by, share, lead)
+    return Results(
+        tuple(rows),
+        chosen,
+        reference,
+        len(refs),
+        test,
+        signed_by,
+        scored.unknown_share,
+        lead,
+        is_unspaced(refs, settings.tokenize),
+    )
 
 
 def _plain_score(seeds: Sequence[float]) -> Score:
@@ -287,6 +300,11 @@ def answer_results(results: Results) -> Answer:
             f"the encoder does not know {results.unknown_share:.0%} of the pieces, which count as "
             "nothing in SIM: SIM and SIMILE say little here; is it an encoder of this language "
             "and script?"
+        )
+    if results.unspaced:
+        warnings.append(
+            "the references have next to no spaces, so that BLEU and Length take whole sentences "
+            "for words; give --tokenize zh, ja-mecab or char"
         )
     outputs = sum(len(system.files) for system in results.systems)
     several = f" ({count(outputs, 'output')})" if outputs > len(results.systems) else ""
