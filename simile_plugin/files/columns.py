@@ -79,7 +79,8 @@ def read_rows(
         expected: what the file should hold, for the error.
         splits: how often a line is cut at most; -1 for no limit.
         delimiters: the first of these that is in line 1 separates the cells.
-        quoted: cells may be in double quotes, as spreadsheets write them; spaces around go.
+        quoted: cells may be in double quotes, as spreadsheets write them; spaces around go. Lines
+            may all end by CR alone, as Excel for Mac writes them.
 
     Raises:
         InputError: if the file is empty or unreadable (see `read_lines`).
@@ -87,6 +88,8 @@ def read_rows(
     lines = read_lines(path, flag)
     if not lines:
         raise InputError(f"{flag}: {path} is empty, expected {expected}")
+    if quoted and len(lines) == 1:
+        lines = lines[0].split("\r")
     delimiter = next((mark for mark in delimiters if mark in lines[0]), delimiters[0])
 
     def cells(line: str) -> list[str]:

@@ -262,7 +262,8 @@ def test_answers_of_spreadsheets_are_read(tmp_path: Path) -> None:
         for i, line in enumerate(shuffled[:-1])
     )
     semicolons = write(tmp_path / "b.csv", "\ufeff" + quoted)
-    for path in (tabs, semicolons):
+    mac = write(tmp_path / "c.txt", "\r".join(shuffled))
+    for path in (tabs, semicolons, mac):
         found = read_answers(path, study)
         assert (found.annotator, found.ratings) == (2, ratings)
 
