@@ -112,6 +112,14 @@ def logs(tmp_path: Path) -> GamingResult:
     return analyse_gaming([], [], ScoreSettings(), runs=read_runs(named))
 
 
+def test_nothing_to_watch_is_no_all_clear() -> None:
+    unwatched = analyse_gaming([], [], ScoreSettings(), runs={"A": {"a.log": {0: {"loss": 3.0}}}})
+    alone = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(), "A")
+    for found in (unwatched, alone):
+        text = render_text(answer_gaming(found))
+        assert "nothing to watch" in text and "no warning" not in text
+
+
 def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> None:
     assert [epoch.outside for epoch in logs.epochs["good"]] == [(), (), ()]
     assert [epoch.outside for epoch in logs.epochs["gamed"]] == [(), (), ("BLEU", "length")]
@@ -172,6 +180,7 @@ def test_text_json_and_picture(logs: GamingResult, encoder: Encoder) -> None:
     assert chart is not None
     svg = chart.inline()
     assert ">Length ratio<" in svg and ">gamed<" in svg and ">nan<" not in svg
-    plain = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(encoder), "A", SOURCES)
+    equal = [system("A", REFS), system("B", REFS)]
+    plain = analyse_gaming(equal, REFS, ScoreSettings(encoder), "A", SOURCES)
     assert gaming_chart(plain) is None
     assert "no warning" in render_text(answer_gaming(plain))

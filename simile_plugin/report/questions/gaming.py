@@ -363,6 +363,8 @@ def answer_gaming(result: GamingResult) -> Answer:
         parts.append(Figure(chart, "Reward, BLEU and length while training."))
     parts += [_epoch_table(name, epochs) for name, epochs in result.epochs.items() if epochs]
     fine = "no warning: every sign is inside its band, or no reward rose"
+    if len(result.systems) < 2 and not any(result.epochs.values()):
+        fine = "nothing to watch: no second system, and no validations with the signs"
     return Answer(
         "gaming",
         "Is the reward being gamed?",
