@@ -189,7 +189,11 @@ def drop(name: str):
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        (drop("ref.txt"), ["exp"], "results: needs --ref and --sys"),
+        (
+            drop("ref.txt"),
+            ["exp"],
+            "results: needs --ref and --sys, but exp does not give --ref; see simile report --help",
+        ),
         (
             lambda root: write(root / "ref.en", REFS),
             ["exp"],

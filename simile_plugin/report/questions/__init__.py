@@ -47,8 +47,13 @@ def choose_questions(inputs: Inputs) -> list[str]:
         raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
     for name in chosen:
         if not _given(inputs, name):
-            ways = (" and ".join(map(_flag, way)) for way in find_question(name).NEEDS)
-            raise InputError(f"{name}: needs {' or '.join(ways)}; see simile report --help")
+            needs = find_question(name).NEEDS
+            ways = (" and ".join(map(_flag, way)) for way in needs)
+            where = ""
+            if args.folder:
+                lacking = min(([f for f in way if not getattr(args, f)] for way in needs), key=len)
+                where = f", but {args.folder} does not give {' and '.join(map(_flag, lacking))}"
+            raise InputError(f"{name}: needs {' or '.join(ways)}{where}; see simile report --help")
     return chosen
 
 
