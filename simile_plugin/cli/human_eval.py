@@ -129,7 +129,6 @@ def _sheet(args: argparse.Namespace) -> int:
 
 
 def _check_targets(out: str, key: str) -> None:
-    check_outputs({"--key": key}, [])
     if os.path.exists(out) and not os.path.isdir(out):
         raise InputError(f"--out: {out} is a file, expected a folder; name another")
     if Path(out).resolve() in Path(key).resolve().parents:
@@ -137,6 +136,7 @@ def _check_targets(out: str, key: str) -> None:
             f"--key: {key} lies in the folder of the sheets, {out}, which annotators get; "
             "name a place outside of it"
         )
+    check_outputs({"--key": key}, [])
 
 
 def _goes_on(args: argparse.Namespace, key: str) -> bool:

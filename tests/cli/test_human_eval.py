@@ -72,7 +72,8 @@ def test_an_interrupted_call_goes_on(files: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "s", "--key", "s/key.json"], "--key: no folder for s/key.json"),
+        (["--out", "s", "--key", "s/key.json"], "--key: s/key.json lies in the folder of the she"),
+        (["--out", "s", "--key", "t/key.json"], "--key: no folder for t/key.json"),
         (["--out", ".", "--key", "key.json"], "--key: key.json lies in the folder of the sheets"),
         (["--out", "s", "--key", "a.txt"], "--key: a.txt exists; answers to its sheets need it"),
         (["--out", "s", "--key", "old"], "--key: old is a folder, expected a file; name one"),
