@@ -257,7 +257,7 @@ def test_lexical_over_pairs_with_compare_mts_report(
         "--lexical",
         "cs-en=ref.txt,bleu.txt,s2.txt",
     ]
-    command = ["report", *pairs, "--compare", "MLE,SIMILE", "--compare-mt", "cmt"]
+    command = ["report", *pairs, "--compare", "MLE, SIMILE", "--compare-mt", "cmt"]
     assert main([*command, "--resamples", "50"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Word F1 in percent, SIMILE - MLE") and "average" in text

@@ -232,9 +232,10 @@ def ask(inputs: Inputs) -> Answer:
     args = inputs.args
     check_tokenizer(args.tokenize, "--tokenize")
     if args.lexical:
-        first, comma, second = (args.compare or "first,second").partition(",")
-        if not (comma and first and second):
+        names = [name.strip() for name in (args.compare or "first,second").split(",")]
+        if len(names) != 2 or not all(names):
             raise InputError(f"--compare: got {args.compare}; expected FIRST,SECOND, two names")
+        first, second = names
         files = parse_pairs(args.lexical)
         for name in (one.language_pair for one in files if args.compare_mt):
             if "/" in name or name in (".", ".."):
@@ -260,9 +261,10 @@ def ask(inputs: Inputs) -> Answer:
             own, title, (first, second), pair.refs, outputs
         )
     test = inputs.test
-    names = (first, second)
     notes = [f"words: tokens of sacreBLEU's {args.tokenize}", note]
-    return answer_lexical(analyse_lexical(names, pairs, test.resamples, test.seed, notes, folders))
+    return answer_lexical(
+        analyse_lexical((first, second), pairs, test.resamples, test.seed, notes, folders)
+    )
 
 
 def answer_lexical(result: LexicalResult) -> Answer:
