@@ -176,17 +176,27 @@ def _generated(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
     hyps: dict[int, list[str]] = {}
     scores: dict[int, list[float]] = {}
     lprobs: dict[int, list[float]] = {}
+    before: int | None = None  # sentence of a candidate whose P- line has not come yet
     for number, line in enumerate(lines, start=1):
+        where = f"{flag}: {path}:{number}"
         if match := TEXT_LINE.fullmatch(line):
-            texts[match[1], int(match[2])] = match[3]
+            key = match[1], int(match[2])
+            if texts.setdefault(key, match[3]) != match[3]:
+                raise InputError(
+                    f"{where}: a second {match[1]}-{match[2]} with another text, which would mix "
+                    "candidates of two sentences; expected an id for each line of the test set: "
+                    "number the logs on before they become one file, or read them one by one"
+                )
         elif match := CANDIDATE_LINE.fullmatch(line):
-            score = _score(match[2], f"{flag}: {path}:{number}")
-            hyps.setdefault(int(match[1]), []).append(match[3])
-            scores.setdefault(int(match[1]), []).append(score)
-        elif match := TOKENS_LINE.fullmatch(line):
+            before = int(match[1])
+            hyps.setdefault(before, []).append(match[3])
+            scores.setdefault(before, []).append(_score(match[2], where))
+            lprobs.setdefault(before, []).append(math.nan)
+        elif (match := TOKENS_LINE.fullmatch(line)) and int(match[1]) == before:
             tokens = [finite_number(text) for text in match[2].split()]
             total = math.fsum(math.nan if token is None else token for token in tokens)
-            lprobs.setdefault(int(match[1]), []).append(total * math.log(2))
+            lprobs[before][-1] = total * math.log(2)
+            before = None
     if not hyps:
         raise InputError(
             f"{flag}: {path} has no D- lines among its {len(lines)}; expected {FORMATS}"
@@ -198,15 +208,15 @@ def _generated(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
             tuple(found),
             tuple(scores[sentence]),
             src=texts.get(("S", sentence)),
-            lprobs=_whole(lprobs.get(sentence, []), len(found)),
+            lprobs=_whole(lprobs[sentence]),
         )
         for sentence, found in sorted(hyps.items())
     ]
 
 
-def _whole(lprobs: list[float], hyps: int) -> tuple[float, ...]:
+def _whole(lprobs: list[float]) -> tuple[float, ...]:
     """The log-probabilities, or none of them where one is missing."""
-    return tuple(lprobs) if len(lprobs) == hyps and all(map(math.isfinite, lprobs)) else ()
+    return tuple(lprobs) if all(map(math.isfinite, lprobs)) else ()
 
 
 def _listed(lines: Sequence[str], ended: bool, mark: str, path: str, flag: str) -> list[NbestList]:

@@ -172,6 +172,27 @@ def test_fairseq_lists_have_sources_and_log_probabilities(tmp_path: Path) -> Non
     assert found.lprobs == pytest.approx((-0.5 * math.log(2), -3.5 * math.log(2)))
 
 
+def test_log_probabilities_that_a_sorted_log_parted_from_their_candidates(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    lines = ["D-1\t-2\ttwo boats", "P-1\t-4", "D-1\t-1\ta boat", "P-1\t-3", "D-2\t-1\tone"]
+    path.write_text("\n".join([*lines, "P-2\t-1"]), encoding="utf-8")
+    both = [one.lprobs for one in read_lists(str(path), "LISTS")]
+    assert both == [pytest.approx((-4 * math.log(2), -3 * math.log(2))), (-math.log(2),)]
+    path.write_text("\n".join(sorted([*lines, "P-2\t-1"])), encoding="utf-8")
+    one, _ = read_lists(str(path), "LISTS")  # P-1's lines are in the other order than D-1's
+    assert (one.hyps, one.scores, one.lprobs) == (("a boat", "two boats"), (-1.0, -2.0), ())
+
+
+def test_logs_whose_ids_begin_again_are_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    log = ["S-0\tzwei", "D-0\t-0.5\ttwo", "S-0\tdrei", "D-0\t-0.5\tthree"]
+    path.write_text("\n".join(log), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"lists:3: a second S-0 with another text, .* number the"):
+        read_lists(str(path), "LISTS")
+    path.write_text("\n".join(log).replace("drei", "zwei"), encoding="utf-8")  # more samples of it
+    assert [one.hyps for one in read_lists(str(path), "LISTS")] == [("two", "three")]
+
+
 def test_the_models_choice_and_a_cut() -> None:
     found = NbestList(0, None, ("a", "b", "c"), (-3.0, -1.0, -1.0))
     assert (found.first, NbestList(0, None, ("a", "b")).first) == (1, 0)
