@@ -237,7 +237,7 @@ def _listed(lines: Sequence[str], ended: bool, mark: str, path: str, flag: str) 
             continue
         if not fits or len(parts) != columns or not re.fullmatch(r"\d{1,18}", parts[0]):
             raise InputError(f"{where}: got {line[:60]!r}; expected {expected}, as in all lines")
-        score = math.nan if columns == 2 else _score(parts[2 if mark == "\t" else 3], where)
+        score = math.nan if columns == 2 else _score(_score_column(parts, mark), where)
         found.setdefault(int(parts[0]), []).append((parts[1], score))
     return [
         NbestList(
@@ -248,6 +248,16 @@ def _listed(lines: Sequence[str], ended: bool, mark: str, path: str, flag: str) 
         )
         for sentence, pairs in sorted(found.items())
     ]
+
+
+def _score_column(parts: Sequence[str], mark: str) -> str:
+    """The score: third in TSV; fourth in Moses' lists, perhaps before alignments; last in Marian's.
+
+    Marian with --alignment or --word-scores has more columns between the text and the score.
+    """
+    if mark == "\t":
+        return parts[2]
+    return parts[3] if finite_number(parts[3]) is not None else parts[-1]
 
 
 def _tell_cut(where: str) -> None:

@@ -193,6 +193,18 @@ def test_logs_whose_ids_begin_again_are_not_mixed(tmp_path: Path) -> None:
     assert [one.hyps for one in read_lists(str(path), "LISTS")] == [("two", "three")]
 
 
+def test_marian_lists_with_alignments(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    lines = [
+        "0 ||| two boats ||| 0-0 1-1 ||| F0= -1.5 ||| -0.5",  # --alignment
+        "0 ||| a boat ||| 1-1 ||| F0= -2.5 ||| -0.8",
+    ]
+    for more in ("", "WordScores= -0.5 -1 ||| "):  # --word-scores
+        path.write_text("\n".join(lines).replace("F0", more + "F0"), encoding="utf-8")
+        (found,) = read_lists(str(path), "LISTS")
+        assert (found.hyps, found.scores) == (("two boats", "a boat"), (-0.5, -0.8))
+
+
 def test_the_models_choice_and_a_cut() -> None:
     found = NbestList(0, None, ("a", "b", "c"), (-3.0, -1.0, -1.0))
     assert (found.first, NbestList(0, None, ("a", "b")).first) == (1, 0)
