@@ -36,7 +36,7 @@ EPILOG = """\
 examples:
   simile mine-bitext ENCODER --source de-en.training.de --target de-en.training.en \\
       --gold de-en.training.gold --margin ratio distance absolute
-  simile mine-bitext ENCODER --source news.de --target news.en --threshold 1.06 --output pairs.tsv
+  simile mine-bitext ENCODER --source de.tsv --target en.tsv --threshold 1.06 --output pairs.tsv
   simile mine-bitext ENCODER --source test.de --target test.en --aligned
 """
 
