@@ -125,7 +125,7 @@ class SimileRiskCriterion(FairseqCriterion):
         scored = signature(encoder, self.cfg.simile_alpha) if encoder else "no encoder"
         logger.info(f"reward: {self.cfg.reward} ({scored})")
         logger.info(f"target text: post-process {self.target_text.post_process}")
-        marks = marked_as(self.target_text.symbols)
+        marks = marked_as(self.target_text.symbols, self.target_text.counts)
         if self.target_text.post_process != marks:
             logger.warning(
                 f"--risk-post-process {self.target_text.post_process}: the target dictionary looks "

@@ -18,6 +18,7 @@ class TargetDictionary(Protocol):
     """What is used of fairseq's Dictionary."""
 
     symbols: list[str]
+    count: list[int]
 
     def pad(self) -> int: ...
     def eos(self) -> int: ...
@@ -25,8 +26,8 @@ class TargetDictionary(Protocol):
     def unk(self) -> int: ...
 
 
-def guess_post_process(symbols: Sequence[str]) -> str:
-    """Tell from the target vocabulary how its tokens join to words.
+def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:
+    """Tell from the target vocabulary how its tokens join to words; see :func:`marked_as`.
 
     Returns:
         "sentencepiece", "subword_nmt" or "none".
@@ -41,16 +42,24 @@ def guess_post_process(symbols: Sequence[str]) -> str:
             "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
             "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
         )
-    return marked_as(symbols)
+    return marked_as(symbols, counts)
 
 
-def marked_as(symbols: Sequence[str]) -> str:
-    """How the marks of a vocabulary's tokens say that they join, as :func:`guess_post_process`."""
+def marked_as(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:
+    """How the marks of a vocabulary's tokens say that they join, as :func:`guess_post_process`.
+
+    Args:
+        counts: how often each token occurs in the training text; default: each as often.
+    """
     marked = sum(SPACE_MARK in symbol for symbol in symbols)
     continued = sum(symbol.endswith(CONTINUATION) for symbol in symbols)
     few = max(1, len(symbols) // 100)  # a stray mark in a word vocabulary decides nothing
     if max(marked, continued) < few:
-        return "none"
+        # Of text without spaces, or of single characters, the bare mark may be the only one. It
+        # begins each sentence: it is at least as frequent as the tokens are on average.
+        bare = symbols.index(SPACE_MARK) if SPACE_MARK in symbols else -1
+        often = bare >= 0 and (not counts or counts[bare] * len(counts) >= sum(counts))
+        return "sentencepiece" if often else "none"
     return "sentencepiece" if marked >= continued else "subword_nmt"
 
 
@@ -79,9 +88,9 @@ class TargetText:
         post_process: str = "auto",
         detokenize: Callable[[str], str] | None = None,
     ) -> None:
-        self.symbols = dictionary.symbols
+        self.symbols, self.counts = dictionary.symbols, dictionary.count
         if post_process == "auto":
-            post_process = guess_post_process(self.symbols)
+            post_process = guess_post_process(self.symbols, self.counts)
         self.post_process = post_process
         self.detokenize = detokenize
         self.unk = dictionary.unk()

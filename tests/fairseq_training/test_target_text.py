@@ -22,7 +22,12 @@ from simile_plugin.reward import score_lists
 def dictionary(*words):
     symbols = ["<s>", "<pad>", "</s>", "<unk>", *words]
     return SimpleNamespace(
-        symbols=symbols, bos=lambda: 0, pad=lambda: 1, eos=lambda: 2, unk=lambda: 3
+        symbols=symbols,
+        count=[1] * len(symbols),
+        bos=lambda: 0,
+        pad=lambda: 1,
+        eos=lambda: 2,
+        unk=lambda: 3,
     )
 
 
@@ -83,6 +88,19 @@ def test_guess_post_process():
     assert guess_post_process(["w"] * 198 + ["odd@@"] * 2) == "subword_nmt"  # one in a hundred
     assert guess_post_process(["w"] * 199 + ["odd@@"]) == "none"
     assert guess_post_process(["\u2581a@@", "b"]) == "sentencepiece"  # as many of either
+
+
+def test_pieces_of_text_without_spaces_have_the_bare_mark_alone():
+    # 300 sentences of 15 letters out of 297: the mark of their beginning, and no other.
+    letters = ["\u2581", *(chr(0x4E00 + number) for number in range(297))]
+    for counts in ((), [100] * 298, [300, *[4500 // 297] * 297]):
+        assert guess_post_process(letters, counts) == "sentencepiece"
+    text = TargetText(dictionary(*letters))
+    assert text.strings([[4, 5, 6, 7, 2]]) == ["\u4e00\u4e01\u4e02"]
+    # As a word that somebody wrote once it decides nothing, and nothing against many @@.
+    words = ["\u2581", *(f"w{number}" for number in range(297))]
+    assert guess_post_process(words, [1, *[40] * 297]) == "none"
+    assert guess_post_process(["\u2581", *["a@@", "b"] * 149], [900] * 299) == "subword_nmt"
 
 
 def test_pieces_that_are_numbers():
