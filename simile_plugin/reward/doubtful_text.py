@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from simile_plugin.encoder import split_words
+from simile_plugin.encoder import split_parts, split_words
 from simile_plugin.reward.lists import ListScores
 
 UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
@@ -51,6 +51,16 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
             f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces "
             f"({refs[0][:40]!r}), so that BLEU, length_ratio and --risk-length-control take whole "
             "sentences for words; give zh, ja-mecab or char"
+        )
+    words = [word for ref in refs for word in ref.split()]
+    unspaced = [parts for parts in map(split_parts, words) if not parts[1]]
+    letters = sum(len(parts) for parts, _ in unspaced)
+    if 2 * len(unspaced) > len(words) and letters <= LETTERS_OF_A_WORD * len(unspaced):
+        yield (
+            f"the references have spaces in a script that is written without ({refs[0][:40]!r}), "
+            "and so has all text that is scored; SIM and SIMILE need an encoder trained on such "
+            "text, or plain text: with fairseq, --risk-post-process sentencepiece joins pieces, "
+            "--risk-detok moses words of Chinese and Japanese"
         )
 
 

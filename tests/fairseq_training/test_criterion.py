@@ -98,6 +98,27 @@ def test_sentences_without_spaces_are_warned_of_once(
     assert caplog.text.count(message) == warned
 
 
+@pytest.mark.parametrize(
+    ("reference", "warned"),
+    [
+        ("天气 不好 ， 他 就 走 了 。", True),
+        ("彼は 雨 で 帰った 。", True),
+        ("天气不好， 他就走了。", False),
+        ("ฝนตก เขาเลยกลับ", False),  # Thai has spaces between phrases
+        ("he met 王 because of the weather", False),
+    ],
+)
+def test_spaces_in_scripts_without_spaces_are_warned_of(
+    make_criterion, task, monkeypatch, caplog, reference, warned
+):
+    criterion = make_criterion(risk_bleu_tokenize="zh")
+    monkeypatch.setattr(
+        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
+    )
+    forward(criterion, make_sample(task))
+    assert caplog.text.count("spaces in a script that is written without") == warned
+
+
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)
