@@ -334,12 +334,20 @@ def check_credit(reward: Reward, encoder: Any) -> None:
 
 def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:
     """How ids become strings, of the side "target" (what is scored) or "source"."""
-    language = getattr(settings_of(task), f"{side}_lang", None) or "en"
-    detokenize = moses_detokenizer(language) if cfg.risk_detok == "moses" else None
+    moses = cfg.risk_detok == "moses"
+    detokenize = moses_detokenizer(language_of(task, side)) if moses else None
     text = TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)
     if side == "source":  # a target's are those that its batch starts from and ends in
         text.silent |= language_tags(task)
     return text
+
+
+def language_of(task: Any, side: str) -> str:
+    """The language of a side; a multilingual training names it in its first --lang-pairs alone."""
+    if named := getattr(settings_of(task), f"{side}_lang", None):
+        return str(named)
+    pairs = getattr(task, "lang_pairs", ())
+    return pairs[0].split("-")[side == "target"] if pairs else "en"
 
 
 def language_tags(task: Any) -> set[int]:

@@ -525,6 +525,12 @@ def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkey
     row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
     assert criterion.target_text.strings([row]) == ["en: red-house"]
     assert criterion.source_text.strings([row]) == ["de: red-house"]
+    # A multilingual training has neither: its pairs name the languages.
+    task.cfg.source_lang = task.cfg.target_lang = None
+    task.lang_pairs = ["es-fr", "it-fr"]
+    criterion = make_criterion(risk_detok="moses")
+    assert criterion.target_text.strings([row]) == ["fr: red-house"]
+    assert criterion.source_text.strings([row]) == ["es: red-house"]
 
 
 def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):
