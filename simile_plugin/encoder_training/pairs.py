@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -389,6 +390,9 @@ def train_sentencepiece(
         )
     except (RuntimeError, OSError, ValueError) as error:  # the last: a size beyond 32 bits
         reason = " ".join(str(error).split())
+        if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
+            # Its own advice is a flag that we do not have.
+            reason = f"a character is a piece at least, and the text needs {needed[1]} of them"
         raise InputError(
             f"--vocab-size {vocab_size}: sentencepiece could not be trained ({reason}); "
             "give more text or another size"
