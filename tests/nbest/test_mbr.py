@@ -169,6 +169,20 @@ def test_a_line_for_each_sentence(lists: Path, capsys: pytest.CaptureFixture[str
     }
 
 
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [(["--utility", "bleu"], True), (["--tokenize", "zh"], False), (["--utility", "chrf"], False)],
+)
+def test_sentences_that_are_words_to_bleu_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], warned: bool
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    hyps = ["雨停了，孩子们出去玩。", "雨停了，他们出门去玩。"]
+    lists.write_text(json.dumps({"id": 0, "hyps": hyps, "scores": [-1, -2]}), encoding="utf-8")
+    assert run(lists, "--utility", "bleu", *flags) == 0
+    assert ("the candidates have next to no spaces" in capsys.readouterr().err) == warned
+
+
 def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -> None:
     stem = tmp_path / "pairs"
     flags = ["--encoder", encoder_folder, "--output", tmp_path / "out", "--write-pairs", stem]
