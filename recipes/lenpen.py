@@ -16,6 +16,7 @@ import sys
 import sacrebleu
 
 from simile_plugin.files import InputError, read_lines
+from simile_plugin.reward import check_tokenizer
 
 LINE = re.compile(r"([TDP])-(\d+)\t(.*)")
 GRID = [tenth / 10 for tenth in range(31)]  # 0: the likeliest, 1: fairseq's default
@@ -65,11 +66,15 @@ def choose(lists: Lists, lenpen: float) -> list[str]:
     return [max(own, key=lambda hyp: hyp[0] / hyp[1] ** lenpen)[2] for own in lists.values()]
 
 
-def tune(lists: Lists, refs: dict[int, str]) -> tuple[float, dict[float, float]]:
+def tune(
+    lists: Lists, refs: dict[int, str], tokenize: str = "13a"
+) -> tuple[float, dict[float, float]]:
     """The penalty with the best corpus BLEU, of equals the nearest to 1, and BLEU by penalty."""
     wanted = [refs[sentence] for sentence in lists]
     bleu = {
-        lenpen: sacrebleu.corpus_bleu(choose(lists, lenpen), [wanted], force=True).score
+        lenpen: sacrebleu.corpus_bleu(
+            choose(lists, lenpen), [wanted], force=True, tokenize=tokenize
+        ).score
         for lenpen in GRID
     }
     return max(GRID, key=lambda lenpen: (bleu[lenpen], -abs(lenpen - 1))), bleu
@@ -87,14 +92,23 @@ def main() -> None:
         "--out", required=True, nargs="+", metavar="FILE", help="translations of each test set"
     )
     parser.add_argument("--valid-out", metavar="FILE", help="and of the validation set")
+    parser.add_argument(
+        "--tokenize",
+        default="13a",
+        help="sacreBLEU tokeniser (default: 13a); zh, ja-mecab or char where there are no spaces",
+    )
     args = parser.parse_args()
+    try:
+        check_tokenizer(args.tokenize, "--tokenize")
+    except InputError as error:
+        sys.exit(f"lenpen.py: {error}")
     lists, refs = read_lists(args.valid)
     if len(args.test) != len(args.out):
         sys.exit(
             f"lenpen.py: got {len(args.test)} --test and {len(args.out)} --out; expected pairs"
         )
     tests = [read_lists(path)[0] for path in args.test]
-    lenpen, bleu = tune(lists, refs)
+    lenpen, bleu = tune(lists, refs, args.tokenize)
     outputs = {out: choose(test, lenpen) for out, test in zip(args.out, tests, strict=True)}
     if args.valid_out:
         outputs[args.valid_out] = choose(lists, lenpen)

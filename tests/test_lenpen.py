@@ -50,6 +50,14 @@ def test_by_hand(files: Path) -> None:
     assert best == 1.0 and bleu[best] == pytest.approx(100) and bleu[0.0] < 90
 
 
+def test_text_without_spaces() -> None:
+    # The second from a penalty of 1.19 on.
+    lists = {0: [(-1.0, 2, "停了。"), (-6.0, 9, "雨停了，孩子们出门玩。")]}
+    refs = {0: "雨停了，孩子们出去玩。"}
+    assert lenpen.tune(lists, refs)[0] == 1  # to 13a each is one word, and a wrong one
+    assert lenpen.tune(lists, refs, "zh")[0] == 1.2
+
+
 def test_the_command(files: Path) -> None:
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
     assert found.stdout == "lenpen 1: validation BLEU 100.00 (100.00 at 1)\n"
@@ -65,6 +73,8 @@ def test_the_command(files: Path) -> None:
     )
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "new.txt")
     assert found.returncode == 1 and found.stderr.count("\n") == 1  # cut short within a list
+    found = run(files, *("--valid", "x", "--test", "x", "--out", "x", "--tokenize", "13b"))
+    assert found.returncode == 1 and found.stderr.startswith("lenpen.py: --tokenize: got '13b'")
     found = run(files, "--valid", "no.log", "--test", "test.log", "--out", "new.txt")
     assert found.stderr == "lenpen.py: no.log: cannot be read: No such file or directory\n"
 
