@@ -178,19 +178,20 @@ def _generated(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
     lprobs: dict[int, list[float]] = {}
     before: int | None = None  # sentence of a candidate whose P- line has not come yet
     for number, line in enumerate(lines, start=1):
-        where = f"{flag}: {path}:{number}"
         if match := TEXT_LINE.fullmatch(line):
             key = match[1], int(match[2])
             if texts.setdefault(key, match[3]) != match[3]:
                 raise InputError(
-                    f"{where}: a second {match[1]}-{match[2]} with another text, which would mix "
-                    "candidates of two sentences; expected an id for each line of the test set: "
-                    "number the logs on before they become one file, or read them one by one"
+                    f"{flag}: {path}:{number}: a second {match[1]}-{match[2]} with another text, "
+                    "which would mix candidates of two sentences; expected an id for each line of "
+                    "the test set: number the logs on before they become one file, or read them "
+                    "one by one"
                 )
         elif match := CANDIDATE_LINE.fullmatch(line):
             before = int(match[1])
+            score = _score(match[2], f"{flag}: {path}:{number}")
             hyps.setdefault(before, []).append(match[3])
-            scores.setdefault(before, []).append(_score(match[2], where))
+            scores.setdefault(before, []).append(score)
             lprobs.setdefault(before, []).append(math.nan)
         elif (match := TOKENS_LINE.fullmatch(line)) and int(match[1]) == before:
             tokens = [finite_number(text) for text in match[2].split()]
