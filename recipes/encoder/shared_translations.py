@@ -8,6 +8,7 @@ with more than MOST English sentences ("Ja.") says too little to make paraphrase
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
@@ -53,6 +54,8 @@ def main(paths: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("shared_translations.py: error: expected one or more TSV files of bitext")
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("bitext", nargs="+", metavar="BITEXT.tsv")
+    sys.exit(main(parser.parse_args().bitext))

@@ -5,9 +5,9 @@ python table.py RESULT.json...      each printed by simile eval-encoder --sts --
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("table.py: error: expected JSON files of simile eval-encoder")
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="+", metavar="RESULT.json")
+    main(parser.parse_args().results)
