@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -111,6 +112,18 @@ def count_lines(lists: Sequence[NbestList], sources: int | None, path: str) -> i
             "source from 0: number the lists anew, or give --src FILE"
         )
     return last + 1
+
+
+def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], tokenize: str) -> None:
+    """Say so where BLEU would take a text without spaces for one word."""
+    from simile_plugin.reward import is_unspaced
+
+    if is_unspaced(texts, tokenize):
+        print(
+            f"simile {command}: warning: --tokenize {tokenize}: {what} have next to no spaces, so "
+            "that BLEU takes whole sentences for words; give zh, ja-mecab or char",
+            file=sys.stderr,
+        )
 
 
 def write_choices(

@@ -16,13 +16,14 @@ from simile_plugin.cli._lists import (
     make_utility,
     one_line,
     read_candidates,
+    warn_of_whole_sentences,
     write_choices,
 )
 from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name, refuse_without_encoder
 
 if TYPE_CHECKING:
-    from simile_plugin.nbest import NbestList, Utility
+    from simile_plugin.nbest import NbestList
     from simile_plugin.statistics import Floats
 
 HELP = "the best of each list of candidates by MBR decoding: no reference, no training needed"
@@ -100,7 +101,9 @@ def run(args: argparse.Namespace) -> int:
         sources(lists, f"--write-pairs: {args.lists}")
     pseudo = read_lists(args.pseudo_refs, "--pseudo-refs") if args.pseudo_refs else None
     utility = make_utility(args, Reward(args.utility, "--utility"))
-    _warn_of_whole_sentences(lists, utility)
+    if "bleu" in utility.reward.weights:
+        firsts = [found.hyps[found.first] for found in lists if found.hyps]
+        warn_of_whole_sentences("mbr", "the candidates", firsts, utility.tokenize)
     with Progress(len(lists), "list") as bar:
         found = expected_utilities(lists, utility, pseudo, args.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, found, strict=True)]
@@ -117,19 +120,6 @@ def run(args: argparse.Namespace) -> int:
     if args.write_pairs:
         _write_pairs(args.write_pairs, lists, found, choices)
     return 0
-
-
-def _warn_of_whole_sentences(lists: Sequence[NbestList], utility: Utility) -> None:
-    """Say so where BLEU takes a candidate without spaces for one word."""
-    from simile_plugin.reward import is_unspaced
-
-    texts = [found.hyps[found.first] for found in lists if found.hyps]
-    if "bleu" in utility.reward.weights and is_unspaced(texts, utility.tokenize):
-        print(
-            f"simile mbr: warning: --tokenize {utility.tokenize}: the candidates have next to no "
-            "spaces, so that BLEU takes whole sentences for words; give zh, ja-mecab or char",
-            file=sys.stderr,
-        )
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:

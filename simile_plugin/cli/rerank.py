@@ -14,6 +14,7 @@ from simile_plugin.cli._lists import (
     count_lines,
     make_utility,
     read_candidates,
+    warn_of_whole_sentences,
     write_choices,
 )
 from simile_plugin.cli._outputs import check_outputs
@@ -199,6 +200,7 @@ def _tell(
         "" if place is None else one.hyps[place] for one, place in zip(lists, choices, strict=True)
     ]
     refs = references(lists, path)
+    warn_of_whole_sentences("rerank", f"the references of {path}", refs, utility.tokenize)
     settings = utility.encoder, utility.alpha, utility.tokenize
     scores = score_outputs([before, after], refs, *settings, chrf_words=0)
     assert scores.chrf_stats is not None

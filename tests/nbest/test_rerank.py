@@ -159,6 +159,17 @@ def test_tuned_weights_are_shown_with_the_figures(
     assert f"weights tuned on {lists}: score " in err
 
 
+@pytest.mark.parametrize(("tokenize", "warned"), [("13a", True), ("zh", False)])
+def test_references_that_are_words_to_bleu_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tokenize: str, warned: bool
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    record = {"id": 0, "hyps": ["雨停了，他们去玩。"], "scores": [-1], "ref": "雨停了，我们去玩。"}
+    lists.write_text(json.dumps(record), encoding="utf-8")
+    assert run(lists, "--by", "score", "--tokenize", tokenize) == 0
+    assert ("have next to no spaces, so that BLEU" in capsys.readouterr().err) == warned
+
+
 TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "bare.jsonl"]
 
 
