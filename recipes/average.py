@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""The mean of models that were trained from one and the same model.
+
+    python recipes/average.py risk.1/checkpoint_last.pt risk.2/checkpoint_last.pt --output mean.pt
+    python recipes/average.py hf.1 hf.2 hf.3 --output hf.mean      # folders of Hugging Face models
+
+Risk training is noisy: seeds of one training differ by half a point of BLEU. The mean of their
+weights is one model, as fast as each, and mostly better than the best of them (Wortsman et al.
+2022, "Model soups"); of models trained by different rewards it is between them (Rame et al. 2023,
+"Rewarded soups"). --weights 1 1 2 counts the third model twice.
+
+Only models that started from the same weights have a mean that translates; of others it is warned.
+What is written is fairseq's checkpoint without optimizer state, for fairseq-generate or
+--finetune-from-model; beside the weights, all is that of the first model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    atomic_folder,
+    atomic_write,
+    refuse_overwriting_input,
+)
+
+# Of the norm of the mean. Seeds are a few hundredths away from it; models that were initialised
+# apart, nearly 1 and more.
+FAR = 0.5
+CONFIG = "config.json"
+
+
+class Averager:
+    """Means of tensors of the same name, and how far each model is from them."""
+
+    def __init__(self, paths: Sequence[str], weights: Sequence[float]) -> None:
+        self.paths, total = paths, math.fsum(weights)
+        self.shares = [weight / total for weight in weights]
+        self.squares, self.deviations = 0.0, [0.0] * len(paths)
+
+    def __call__(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
+        """The weighted mean, in the first's type; what is no floating point number must be equal.
+
+        Raises:
+            InputError: for tensors of different shapes, or different integers.
+        """
+        first = tensors[0]
+        for path, tensor in zip(self.paths, tensors, strict=True):
+            if tensor.shape != first.shape:
+                raise InputError(
+                    f"{path}: {name} is {tuple(tensor.shape)}, but {tuple(first.shape)} in "
+                    f"{self.paths[0]}; expected models of one architecture and dictionary"
+                )
+            if not first.is_floating_point() and not torch.equal(tensor, first):
+                raise InputError(f"{path}: {name} differs from {self.paths[0]}'s; has no mean")
+        if not first.is_floating_point():
+            return first
+        mean = sum(
+            (share * tensor.double() for share, tensor in zip(self.shares, tensors, strict=True)),
+            start=torch.zeros(()),
+        )
+        self.squares += float(mean.square().sum())
+        for place, tensor in enumerate(tensors):
+            self.deviations[place] += float((tensor.double() - mean).square().sum())
+        return mean.to(first.dtype)
+
+    def distances(self) -> list[float]:
+        """How far each model is from the mean, in norms of the mean."""
+        return [math.sqrt(square / (self.squares or 1.0)) for square in self.deviations]
+
+
+def read_checkpoint(path: str) -> dict[str, Any]:
+    """A fairseq checkpoint, without running anything in it.
+
+    Raises:
+        InputError: if the file is none.
+    """
+    try:
+        mapped = zipfile.is_zipfile(path)  # torch < 1.6 wrote no zip files
+        state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:
+        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise InputError(f"{path}: not a fairseq checkpoint (no model in it)")
+    return state
+
+
+def check_names(paths: Sequence[str], names: Sequence[set[str]]) -> None:
+    """Raise InputError unless all models have tensors of the same names."""
+    for path, own in zip(paths, names, strict=True):
+        if other := sorted(own ^ names[0]):
+            raise InputError(
+                f"{path}: {other[0]} is in it or in {paths[0]}, not in both; expected models of "
+                "one architecture"
+            )
+
+
+def average_checkpoints(paths: Sequence[str], average: Averager, output: str) -> None:
+    """Write the mean of fairseq checkpoints; the file appears only when it is whole."""
+    allow_fairseq_checkpoints()
+    states = [read_checkpoint(path) for path in paths]
+    models = [state["model"] for state in states]
+    check_names(paths, [set(model) for model in models])
+    result, tied = states[0], dict[tuple[Any, ...], Tensor]()
+    with Progress(len(models[0]), "tensor") as bar:
+        for name in list(models[0]):
+            # What embeddings share stays shared, in the file as well.
+            tensors = [model[name] for model in models]
+            key = tuple((one.data_ptr(), one.shape, one.stride()) for one in tensors)
+            if key not in tied:
+                tied[key] = average(name, tensors)
+            result["model"][name] = tied[key]
+            bar.update(1)
+    result["last_optimizer_state"] = None
+    with atomic_write(output, "wb") as stream:
+        torch.save(result, stream)
+
+
+def average_folders(paths: Sequence[str], average: Averager, output: str) -> None:
+    """Write the mean of folders that save_pretrained wrote; the folder appears when it is whole."""
+    folders = [Path(path) for path in paths]
+    files = [sorted(file.name for file in folder.glob("*.safetensors")) for folder in folders]
+    for folder, own in zip(folders, files, strict=True):
+        if not own or not (folder / CONFIG).is_file():
+            raise InputError(
+                f"{folder}: got no {CONFIG} beside *.safetensors; expected a model as "
+                "save_pretrained writes it (of adapters: merge_and_unload() first)"
+            )
+        if own != files[0]:
+            raise InputError(
+                f"{folder}: got {', '.join(own)}, but {folders[0]} has {', '.join(files[0])}; "
+                "expected models saved in the same way"
+            )
+    with atomic_folder(output, CONFIG) as made:
+        for path in folders[0].iterdir():
+            if path.is_file() and path.name not in files[0] and path.suffix not in (".bin", ".pt"):
+                shutil.copy(path, made)
+        for file in files[0]:
+            opened = [safetensors.safe_open(folder / file, "pt") for folder in folders]
+            check_names(paths, [set(one.keys()) for one in opened])
+            with Progress(len(opened[0].keys()), "tensor", file) as bar:
+                means = {}
+                for name in opened[0].keys():
+                    means[name] = average(name, [one.get_tensor(name) for one in opened])
+                    bar.update(1)
+            safetensors.torch.save_file(means, made / file, opened[0].metadata())
+
+
+def main() -> int:
+    """Average and write; exit status 2 and one line for bad input."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    text = "two or more fairseq checkpoints, or folders of Hugging Face models"
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=text)
+    parser.add_argument("--output", required=True, metavar="PATH", help="checkpoint, or folder")
+    text = "of the models, in their order (default: all the same); only their ratios count"
+    parser.add_argument("--weights", nargs="+", type=float, metavar="W", help=text)
+    args = parser.parse_args()
+    try:
+        average_models(args.models, args.weights or [1.0] * len(args.models), args.output)
+    except (InputError, OSError) as error:
+        print(f"average.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def average_models(models: Sequence[str], weights: Sequence[float], output: str) -> None:
+    """Write the mean of models to `output`, and say how far each is from it.
+
+    Raises:
+        InputError: for models, weights or an output that cannot be meant.
+    """
+    if len(models) < 2:
+        raise InputError("got 1 MODEL; expected two or more")
+    if len(weights) != len(models):
+        raise InputError(f"--weights: got {len(weights)} for {len(models)} models")
+    if not all(map(math.isfinite, weights)) or math.fsum(weights) <= 0:
+        raise InputError(f"--weights: got {weights}; expected numbers with a sum above 0")
+    folders = [Path(model).is_dir() for model in models]
+    if any(folders) != all(folders):
+        raise InputError("got checkpoints and folders; expected models of one kind")
+    refuse_overwriting_input(output, models)
+    average = Averager(models, weights)
+    write: Callable[[Sequence[str], Averager, str], None]
+    write = average_folders if folders[0] else average_checkpoints
+    write(models, average, output)
+    distances = average.distances()
+    for model, distance in zip(models, distances, strict=True):
+        print(f"{model}: {distance:.3f} of the mean's norm away from it")
+    if max(distances) > FAR:
+        print(
+            "average.py: warning: these models are far from one another; were they trained from "
+            "one and the same model? The mean of others does not translate",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

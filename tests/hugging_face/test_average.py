@@ -1,0 +1,40 @@
+"""The mean of folders of transformers models."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForSeq2SeqLM
+
+from tests.hugging_face_models import marian
+from tests.test_average import run
+
+
+def test_folders_of_hugging_face_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "mean")]
+    models: list[Any] = [marian(path, seed)[0] for seed, path in enumerate(paths[:2], 1)]
+    for one, path in zip(models, paths, strict=False):
+        one.save_pretrained(path, max_shard_size="8KB")
+    (paths[0] / "training_args.bin").write_bytes(b"of the first training")
+    assert len(list(paths[0].glob("*.safetensors"))) > 1
+    assert run(monkeypatch, *paths[:2], "--output", paths[2], "--weights", "3", "1") == 0
+    found: dict[str, Tensor] = AutoModelForSeq2SeqLM.from_pretrained(paths[2]).state_dict()
+    a, b = (one.state_dict() for one in models)
+    assert found.keys() == a.keys()
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, 0.75 * a[name] + 0.25 * b[name])
+    assert (paths[2] / "source.spm").is_file() and not (paths[2] / "training_args.bin").exists()
+
+
+def test_folders_that_were_saved_otherwise_have_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marian(tmp_path / "a")[0].save_pretrained(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "b/model.safetensors").rename(tmp_path / "b/model-00001-of-00001.safetensors")
+    assert run(monkeypatch, tmp_path / "a", tmp_path / "b", "--output", tmp_path / "out") == 2
+    assert "expected models saved in the same way" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
