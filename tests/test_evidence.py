@@ -137,11 +137,12 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
 
 
 def functions_of_names() -> str:
-    """The functions of training.sh that name files."""
-    training = (RECIPE.parent / "training.sh").read_text("utf-8")
-    names = r"^(?:file_name|by_seed)\(\) \{.*?^\}"
-    found = re.findall(names, training, re.DOTALL | re.MULTILINE)
-    assert len(found) == 2
+    """The functions of training.sh and step.sh that name files."""
+    files = RECIPE.parent / "training.sh", RECIPE / "step.sh"
+    names = r"^(?:file_name|by_seed|seeds_of)\(\) \{.*?^\}"
+    text = "".join(file.read_text("utf-8") for file in files)
+    found = re.findall(names, text, re.DOTALL | re.MULTILINE)
+    assert len(found) == 3
     return "\n".join(found)
 
 

@@ -10,6 +10,7 @@
 #   recipes/evidence/step.sh estimate CORPUS REWARDS SEEDS  hours of the trainings, from 120 updates
 #   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
 #   recipes/evidence/step.sh risk CORPUS REWARD SEED        risk-trained model, and its translations
+#   recipes/evidence/step.sh average CORPUS REWARD SEEDS    the mean of the seeds' weights, translated
 #   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
 #   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
 #
@@ -20,7 +21,8 @@
 #
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
 # more-mle, the control: as many updates of likelihood alone. REWARD@VARIANT adds the flags of a
-# variant of study.tsv. REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
+# variant of study.tsv; REWARD@averaged is, for `report`, what `average` has made of the same SEEDS.
+# REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder of the corpora of corpora.tsv
@@ -55,7 +57,7 @@ wanted() {
 case $step in
 encoder | learned | judge | rewards) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;
-risk | report | estimate | study | study-table) wanted 4 "$@" ;;
+risk | average | report | estimate | study | study-table) wanted 4 "$@" ;;
 *) die "got step '$step', see --help" ;;
 esac
 # rows: split, text and lines of this corpus in corpora.tsv.
@@ -88,7 +90,7 @@ SPLITS=(valid test heldout)
 RESAMPLES=(--resamples 10000)
 mkdir -p "$WORK"
 case $DEVICE:$step in
-cuda:encoder | cuda:judge | cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:study) one_gpu "$TOP" ;;
+cuda:encoder | cuda:judge | cuda:rewards | cuda:estimate | cuda:mle | cuda:risk | cuda:average | cuda:study) one_gpu "$TOP" ;;
 esac
 
 caption_judge() { # STEPS FILES...
@@ -198,6 +200,17 @@ train_risk() { # SYSTEM FLAGS-FILE REWARD SEED ENCODER-CONFIG LEARNED-JSON MORE-
     translate_splits "$1" checkpoint_last.pt
 }
 
+# seeds_of REWARD SEEDS: in the names of its outputs; the mean of seeds is one system, of seed "1-2-3".
+seeds_of() {
+    case $1 in *@averaged) echo "${2// /-}" ;; *) echo "$2" ;; esac
+}
+
+average() { # SYSTEM CHECKPOINTS...
+    mkdir -p "$WORK/$1"
+    python "$ROOT/recipes/average.py" "${@:2}" --output "$WORK/$1/checkpoint_last.pt"
+    translate_splits "$1" checkpoint_last.pt
+}
+
 estimate() { # REWARDS SEEDS
     local reward variant trainings=()
     for reward in $1; do
@@ -246,9 +259,9 @@ translate_splits() { # SYSTEM CHECKPOINT
 }
 
 systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a word a line
-    local out=$WORK/out/$1 reward seed name meteor_here=yes names=(mle)
+    local out=$WORK/out/$1 reward seed seeds name meteor_here=yes names=(mle)
     for reward in $2; do
-        for seed in $3; do names+=("$(file_name "$reward").$seed"); done
+        for seed in $(seeds_of "$reward" "$3"); do names+=("$(file_name "$reward").$seed"); done
     done
     for name in "${names[@]}"; do # scores of an earlier translation say nothing of this one
         [[ -e $out/$name.meteor && ! $out/$name.meteor -ot $out/$name.txt ]] || meteor_here=''
@@ -256,10 +269,10 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
     printf '%s\n' --sys "MLE=$out/mle.txt"
     [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores "METEOR:MLE=$out/mle.meteor"
     for reward in $2; do
-        name=$out/$(file_name "$reward")
-        printf '%s\n' --sys "${reward^^}=$(by_seed "$name" txt "$3")"
+        name=$out/$(file_name "$reward") seeds=$(seeds_of "$reward" "$3")
+        printf '%s\n' --sys "${reward^^}=$(by_seed "$name" txt "$seeds")"
         [ -z "$meteor_here" ] || printf '%s\n' --sentence-scores \
-            "METEOR:${reward^^}=$(by_seed "$name" meteor "$3")"
+            "METEOR:${reward^^}=$(by_seed "$name" meteor "$seeds")"
     done
 }
 
@@ -267,9 +280,9 @@ report() { # REWARDS SEEDS
     local split reward seed flags logs=() folders=() bleu='' results=$WORK/results
     current mle || die "report: run the step mle $CORPUS first"
     for reward in $1; do
-        for seed in $2; do # by hand, nothing else would say that translations are old
+        for seed in $(seeds_of "$reward" "$2"); do # by hand, nothing else would say that they are old
             current "$(file_name "$reward").$seed" ||
-                die "report: run the step risk $CORPUS $reward $seed first:" \
+                die "report: run the step risk (or average) $CORPUS $reward $seed first:" \
                     "it is not done, or the MLE model is newer"
         done
     done
@@ -278,8 +291,8 @@ report() { # REWARDS SEEDS
     python "$HERE/meteor.py" "${folders[@]}"
     for reward in $1; do
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
-        # Its costs are those of one candidate.
-        [ "${reward%%@*}" = more-mle ] ||
+        # The control's costs are those of one candidate, and a mean has not been trained.
+        [[ ${reward%%@*} = more-mle || $reward = *@averaged ]] ||
             logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
     for split in "${SPLITS[@]}"; do
@@ -333,6 +346,14 @@ risk | study)
     flags=("${variant[@]}" "${more_flags[@]}") more_flags=()
     AFTER=mle once "$note" train_risk "$system" "$RISK_FLAGS" "$reward_name" "$4" \
         "$ENCODER/config.json" "$fitted" "${flags[@]}"
+    ;;
+average)
+    system=$(file_name "$3")@averaged.${4// /-} files=()
+    for seed in $4; do
+        current "$(file_name "$3").$seed" || die "average: run the step risk $CORPUS $3 $seed first"
+        files+=("$WORK/$(file_name "$3").$seed/checkpoint_last.pt")
+    done
+    AFTER=mle once "$system" average "$system" "${files[@]}"
     ;;
 study-table) study_table "$3" "$4" ;;
 report) report "$3" "$4" ;;

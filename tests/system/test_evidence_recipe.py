@@ -79,6 +79,12 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
     step("risk", "tatoeba-de", "simile@token", "1")
     step("report", "tatoeba-de", "bleu simile@token", "1")
     assert "| tatoeba-de | heldout | SIMILE@TOKEN (best) |" in step("table", "tatoeba-de")
+    step("risk", "tatoeba-de", "simile", "2")
+    step("average", "tatoeba-de", "simile", "1 2")
+    step("risk", "tatoeba-de", "bleu", "2")
+    step("report", "tatoeba-de", "bleu simile simile@averaged", "1 2")
+    table = step("table", "tatoeba-de")
+    assert "| SIMILE@AVERAGED - BLEU |" in table and "| SIMILE@AVERAGED - MLE |" in table
     # the dictionary and the segmentation of an MLE model that is there already
     variables |= {"GIVEN": str(work), "WORK": str(tmp_path / "other")}
     step("data", "tatoeba-de")
