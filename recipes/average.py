@@ -35,6 +35,7 @@ from simile_plugin.files import (
     Progress,
     atomic_folder,
     atomic_write,
+    check_replaceable,
     refuse_overwriting_input,
 )
 
@@ -197,6 +198,10 @@ def average_models(models: Sequence[str], weights: Sequence[float], output: str)
     if any(folders) != all(folders):
         raise InputError("got checkpoints and folders; expected models of one kind")
     refuse_overwriting_input(output, models)
+    if not Path(output).absolute().parent.is_dir():
+        raise InputError(f"--output: no folder for {output}; make it first")
+    if folders[0]:
+        check_replaceable(output, CONFIG)
     average = Averager(models, weights)
     write: Callable[[Sequence[str], Averager, str], None]
     write = average_folders if folders[0] else average_checkpoints

@@ -94,6 +94,7 @@ def test_fairseq_reads_it_and_how_far_each_is_is_told(
         (["a.pt", "b.pt", "--weights", "1"], "--weights: got 1 for 2 models"),
         (["a.pt", "b.pt", "--weights", "1", "-1"], "--weights: got [1.0, -1.0]; expected numbers"),
         (["a.pt", "b.pt", "--weights", "1", "nan"], "--weights: got [1.0, nan]; expected numbers"),
+        (["a.pt", "b.pt", "--output", "no/x.pt"], "--output: no folder for no/x.pt; make it"),
         (["b.pt", "out.pt"], "--output: out.pt is an input of this command; name another"),
     ],
 )
@@ -114,7 +115,7 @@ def test_what_has_no_mean(
     Path("text.pt").write_text("no checkpoint", encoding="utf-8")
     Path("empty").mkdir()
     before = Path("out.pt").read_bytes()
-    assert run(monkeypatch, *words, "--output", "out.pt") == 2
+    assert run(monkeypatch, "--output", "out.pt", *words) == 2
     err = capsys.readouterr().err
     assert f"average.py: error: {message}" in err and err.count("\n") == 1
     assert Path("out.pt").read_bytes() == before
