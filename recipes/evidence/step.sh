@@ -277,13 +277,15 @@ systems() { # SPLIT REWARDS SEEDS: the flags of simile report that name them, a 
 }
 
 report() { # REWARDS SEEDS
-    local split reward seed flags logs=() folders=() bleu='' results=$WORK/results
+    local split reward seed seeds wanted flags logs=() folders=() bleu='' results=$WORK/results
     current mle || die "report: run the step mle $CORPUS first"
     for reward in $1; do
-        for seed in $(seeds_of "$reward" "$2"); do # by hand, nothing else would say that they are old
+        seeds=$(seeds_of "$reward" "$2")
+        for seed in $seeds; do # by hand, nothing else would say that translations are old
+            wanted="risk $CORPUS $reward $seed"
+            [ "$seeds" = "$2" ] || wanted="average $CORPUS ${reward%@*} '$2'"
             current "$(file_name "$reward").$seed" ||
-                die "report: run the step risk (or average) $CORPUS $reward $seed first:" \
-                    "it is not done, or the MLE model is newer"
+                die "report: run the step $wanted first: it is not done, or the MLE model is newer"
         done
     done
     mkdir -p "$results"
