@@ -5,9 +5,10 @@
     python recipes/average.py hf.1 hf.2 hf.3 --output hf.mean      # folders of Hugging Face models
 
 Risk training is noisy: seeds of one training differ by half a point of BLEU. The mean of their
-weights is one model, as fast as each, and mostly better than the best of them (Wortsman et al.
-2022, "Model soups"); of models trained by different rewards it is between them (Rame et al. 2023,
-"Rewarded soups"). --weights 1 1 2 counts the third model twice.
+weights is one model, as fast as each, and on Multi30k better than they are on average (Wortsman et
+al. 2022, "Model soups"; recipes/evidence/results.md has figures). Models trained by different
+rewards can be averaged, too (Rame et al. 2023, "Rewarded soups"). --weights 1 1 2 counts the third
+model twice.
 
 Only models that started from the same weights have a mean that translates; of others it is warned.
 What is written is fairseq's checkpoint without optimizer state, for fairseq-generate or
