@@ -21,7 +21,6 @@ import argparse
 import math
 import shutil
 import sys
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
 from simile_plugin.files import (
     InputError,
     Progress,
@@ -71,13 +70,12 @@ class Averager:
                 raise InputError(f"{path}: {name} differs from {self.paths[0]}'s; has no mean")
         if not first.is_floating_point():
             return first
-        mean = sum(
-            (share * tensor.double() for share, tensor in zip(self.shares, tensors, strict=True)),
-            start=torch.zeros(()),
-        )
+        doubles = [tensor.double() for tensor in tensors]
+        pairs = zip(self.shares, doubles, strict=True)
+        mean = sum((share * double for share, double in pairs), start=torch.zeros(()))
         self.squares += float(mean.square().sum())
-        for place, tensor in enumerate(tensors):
-            self.deviations[place] += float((tensor.double() - mean).square().sum())
+        for place, double in enumerate(doubles):
+            self.deviations[place] += float((double - mean).square().sum())
         return mean.to(first.dtype)
 
     def distances(self) -> list[float]:
@@ -85,20 +83,14 @@ class Averager:
         return [math.sqrt(square / (self.squares or 1.0)) for square in self.deviations]
 
 
-def read_checkpoint(path: str) -> dict[str, Any]:
-    """A fairseq checkpoint, without running anything in it.
+def read_model(path: str) -> dict[str, Any]:
+    """:func:`read_checkpoint`, with a model in it.
 
     Raises:
-        InputError: if the file is none.
+        InputError: if there is none.
     """
-    try:
-        mapped = zipfile.is_zipfile(path)  # torch < 1.6 wrote no zip files
-        state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:
-        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+    state = read_checkpoint(path)
+    if not isinstance(state.get("model"), dict):
         raise InputError(f"{path}: not a fairseq checkpoint (no model in it)")
     return state
 
@@ -116,7 +108,7 @@ def check_names(paths: Sequence[str], names: Sequence[set[str]]) -> None:
 def average_checkpoints(paths: Sequence[str], average: Averager, output: str) -> None:
     """Write the mean of fairseq checkpoints; the file appears only when it is whole."""
     allow_fairseq_checkpoints()
-    states = [read_checkpoint(path) for path in paths]
+    states = [read_model(path) for path in paths]
     models = [state["model"] for state in states]
     check_names(paths, [set(model) for model in models])
     result, tied = states[0], dict[tuple[Any, ...], Tensor]()

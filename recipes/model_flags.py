@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
+from simile_plugin.fairseq_hooks import read_checkpoint
 from simile_plugin.files import InputError
 
 USER_DIR = Path(__file__).resolve().parents[1] / "user_dir"
@@ -34,16 +33,9 @@ def saved_arguments(path: str) -> argparse.Namespace:
     Raises:
         InputError: if the file is no fairseq checkpoint of a registered architecture.
     """
-    # Our architectures, and torch may read fairseq's checkpoints; torch < 1.6 wrote no zip files.
+    # Our architectures, and torch may read fairseq's checkpoints.
     import_user_module(argparse.Namespace(user_dir=str(USER_DIR)))
-    try:
-        mapped = zipfile.is_zipfile(path)
-        state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:
-        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
-    state = state if isinstance(state, dict) else {}
+    state = read_checkpoint(path)
     arguments: Any = (state.get("cfg") or {"model": state.get("args")}).get("model")
     if isinstance(arguments, dict):
         arguments = argparse.Namespace(arch=arguments.get("_name"), **arguments)

@@ -4,6 +4,6 @@
 """
 
 from simile_plugin.fairseq_hooks.changes import install, uninstall
-from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
+from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints, read_checkpoint
 
-__all__ = ["allow_fairseq_checkpoints", "install", "uninstall"]
+__all__ = ["allow_fairseq_checkpoints", "install", "read_checkpoint", "uninstall"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import zipfile
 from typing import Any
 
 import numpy
 import torch
 
 from simile_plugin.fairseq_hooks.patching import to_undo
+from simile_plugin.files import InputError
 
 UNSAFE_VARIABLE = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
@@ -47,3 +49,21 @@ def allow_fairseq_checkpoints() -> None:
     )
     to_undo(lambda: torch.serialization.add_safe_globals(before))
     to_undo(torch.serialization.clear_safe_globals)
+
+
+def read_checkpoint(path: str) -> dict[str, Any]:
+    """What is in a checkpoint, as fairseq wrote it: nothing in it is run, and nothing upgraded.
+
+    Call :func:`allow_fairseq_checkpoints` before. Tensors stay in the file until they are used.
+
+    Raises:
+        InputError: for a file that cannot be read, or that holds something else.
+    """
+    try:
+        mapped = zipfile.is_zipfile(path)  # torch < 1.6 wrote no zip files
+        state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:
+        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
+    return state if isinstance(state, dict) else {}
