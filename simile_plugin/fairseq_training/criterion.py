@@ -117,7 +117,9 @@ class SimileRiskCriterion(FairseqCriterion):
         self.portions = Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if self.compat else cfg.risk_length_control)
         self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
-        self.look_at_text = FirstLook(cfg.risk_bleu_tokenize, logger.warning)
+        self.look_at_text = FirstLook(
+            cfg.risk_bleu_tokenize, logger.warning, word_credit=cfg.risk_credit == "token"
+        )
         self._describe()
 
     def _describe(self) -> None:

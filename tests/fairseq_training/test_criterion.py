@@ -99,6 +99,26 @@ def test_sentences_without_spaces_are_warned_of_once(
 
 
 @pytest.mark.parametrize(
+    ("reference", "credit", "warned"),
+    [
+        ("他走了，因为天气不好。", "token", True),
+        ("他走了，因为天气不好。", "sentence", False),
+        ("he left because of the weather", "token", False),
+    ],
+)
+def test_credit_by_token_is_warned_of_where_a_sentence_is_one_word(
+    make_criterion, task, monkeypatch, caplog, reference, credit, warned
+):
+    criterion = make_criterion(reward="simile", risk_credit=credit, risk_bleu_tokenize="char")
+    monkeypatch.setattr(
+        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
+    )
+    for _ in range(2):
+        forward(criterion, make_sample(task))
+    assert caplog.text.count("--risk-credit token: the references have next to no") == warned
+
+
+@pytest.mark.parametrize(
     ("reference", "warned"),
     [
         ("天气 不好 ， 他 就 走 了 。", True),
