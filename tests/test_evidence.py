@@ -323,9 +323,10 @@ def test_every_step_of_the_grid_exists() -> None:
         "mle": 1,
         "table": 1,
         "risk": 3,
+        "average": 3,
         "estimate": 2,
         "report": 2,
     }
     assert {name for name, _ in used} == set(expected)
-    for name, arguments in used:  # {LISTS} is two
+    for name, arguments in used:  # {LISTS} and {TRAININGS} are two
         assert len(re.findall(r"\{+[^{}]+\}+", arguments)) == expected[name], name

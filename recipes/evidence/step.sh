@@ -10,12 +10,12 @@
 #   recipes/evidence/step.sh estimate CORPUS REWARDS SEEDS  hours of the trainings, from 120 updates
 #   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
 #   recipes/evidence/step.sh risk CORPUS REWARD SEED        risk-trained model, and its translations
+#   recipes/evidence/step.sh average CORPUS REWARD SEEDS    the mean of the seeds' weights, translated
 #   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
 #   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
 #
-# and, beside the workflow, averages of models, and the study of settings on validation:
+# and, beside the workflow, the study of settings on validation:
 #
-#   recipes/evidence/step.sh average CORPUS REWARD SEEDS        the mean of the seeds' weights, translated
 #   recipes/evidence/step.sh study CORPUS REWARD SEED           as risk, translated on validation only
 #   recipes/evidence/step.sh study-table CORPUS REWARD SEEDS    all variants that all seeds have
 #

@@ -15,6 +15,7 @@ case $1 in
 encoder) [ -n "$SIZE" ] || touch "$WORK/.done/encoder" ;;
 data | bin | mle) touch "$WORK/$SIZE$ARCH/$2/.done/$1" ;;
 risk) touch "$WORK/$SIZE$ARCH/$2/.done/$name.$4${5:+.$5}" ;;
+average) touch "$WORK/$SIZE/$2/.done/$name@averaged.${4// /-}" ;;
 size) touch "$WORK/$ARCH/$2/.done/size.$3.$4" ;;
 report) touch "$WORK/$SIZE$ARCH/$2/results/"{report.html,test.flags} ;;
 table) touch "$WORK/$SIZE$ARCH/"{table.md,report.html} ;;
@@ -80,6 +81,23 @@ def test_only_the_steps_that_read_a_setting_run_again(grid: Path) -> None:
         given.append(setting)
         calls = run(grid, *ONE, rewards, *given)[1]
         assert sorted(calls) == sorted([*repeated, report, "table tatoeba-de"])
+
+
+def test_an_average_needs_its_seeds(grid: Path) -> None:
+    settings = ("corpora=tatoeba-de", "rewards=bleu@averaged simile")
+    _, first = run(grid, *settings, "seeds=1 2")
+    report = "report tatoeba-de bleu@averaged simile 1 2"
+    average = "average tatoeba-de bleu 1 2"
+    assert sorted(first) == sorted([
+        *("encoder", "judge", "data tatoeba-de", "mle tatoeba-de", average, report),
+        *(f"risk tatoeba-de {reward} {seed}" for reward in ("bleu", "simile") for seed in (1, 2)),
+        "table tatoeba-de",
+    ])  # fmt: skip
+    assert first.index(average) > first.index("risk tatoeba-de bleu 2")
+    _, more = run(grid, *settings, "seeds=1 2 3")
+    assert "average tatoeba-de bleu 1 2 3" in more and "risk tatoeba-de bleu 1" not in more
+    _, one = run(grid, *settings, "seeds=1")  # the mean of one seed is that seed
+    assert one == ["report tatoeba-de simile 1", "table tatoeba-de"]
 
 
 def test_unknown_words_are_one_line(grid: Path) -> None:
