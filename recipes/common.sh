@@ -251,7 +251,7 @@ _check_compiler() {
     compiler=${CXX:-$("$VENV/bin/python" -c \
         'import sysconfig; print(sysconfig.get_config_var("CXX") or "c++")')}
     # shellcheck disable=SC2086  # CXX may hold flags
-    echo '#include <vector>' | ${compiler} -x c++ -fsyntax-only - 2>/dev/null ||
+    ${compiler} -x c++ -fsyntax-only - 2>/dev/null <<<'#include <vector>' ||
         die "no C++ compiler ('$compiler' does not work), which building fairseq needs:" \
             "apt-get install g++, or set CC and CXX"
 }
