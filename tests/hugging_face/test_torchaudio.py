@@ -8,7 +8,13 @@ from simile_plugin.hugging_face.torchaudio import leave_out_if_broken
 
 
 @pytest.mark.parametrize(
-    ("text", "hidden"), [("raise OSError('libcudart.so: cannot open')", True), ("", False)]
+    ("text", "hidden"),
+    [
+        ("raise OSError('libcudart.so: cannot open')", True),
+        ("raise RuntimeError('compiled with different CUDA versions')", True),
+        ("import no_such_part", True),
+        ("", False),
+    ],
 )
 def test_only_a_broken_one_is_hidden(text, hidden, tmp_path, monkeypatch):
     (tmp_path / "torchaudio.py").write_text(text)
