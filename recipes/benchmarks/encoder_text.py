@@ -27,6 +27,7 @@ from simile_plugin.encoder import (
     Preprocessing,
     Segmenter,
     export_encoder,
+    hide_broken_torchaudio,
     load_own_encoder,
     save_encoder,
 )
@@ -95,9 +96,7 @@ def open_ours(work: Path, encoder_folder: Path) -> Embed:
 
 def open_sentence_transformers(work: Path, encoder_folder: Path) -> Embed:
     """sentence-transformers' encode() of a StaticEmbedding."""
-    # fairseq brings torchaudio along, which may not fit the torch that is there; hidden, it is not
-    # needed.
-    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
+    hide_broken_torchaudio()
     library = importlib.import_module("sentence_transformers")
     model = library.SentenceTransformer(str(work / SENTENCE_TRANSFORMERS), device="cpu")
     return lambda sentences: model.encode(

@@ -140,8 +140,9 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
 
 def sentence_transformers(args: argparse.Namespace) -> dict[str, Any]:
     """StaticEmbedding with one of its losses and Adam, on bags that are ready."""
-    # fairseq brings torchaudio along, which may not fit the torch that is there; not needed.
-    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
+    from simile_plugin.encoder import hide_broken_torchaudio
+
+    hide_broken_torchaudio()
     peer = importlib.import_module("sentence_transformers")
     losses = importlib.import_module("sentence_transformers.losses")
     modules = importlib.import_module("sentence_transformers.models")

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
+from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from simile_plugin.hugging_face import Scorer, SpecialTokens, risk_set_of
 from simile_plugin.risk import Objective, RiskSettings
 

@@ -6,7 +6,6 @@ import argparse
 import importlib
 import os
 import random
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,7 +15,13 @@ from pathlib import Path
 import torch
 
 from recipes.benchmarks.encoder_text import make_encoder, texts
-from simile_plugin.encoder import SENTENCE_TRANSFORMERS, Encoder, export_encoder, load_own_encoder
+from simile_plugin.encoder import (
+    SENTENCE_TRANSFORMERS,
+    Encoder,
+    export_encoder,
+    hide_broken_torchaudio,
+    load_own_encoder,
+)
 from simile_plugin.evaluation import Meteor, missing_meteor
 from simile_plugin.reward import (
     FAULTS,
@@ -108,8 +113,7 @@ def open_meteor(meteor: Meteor) -> Score:
 
 def open_static_embedding(folder: Path) -> Score:
     """sentence-transformers' StaticEmbedding on distinct strings, and cosines."""
-    # fairseq brings torchaudio along, which may not fit the torch that is there.
-    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
+    hide_broken_torchaudio()
     library = importlib.import_module("sentence_transformers")
     model = library.SentenceTransformer(str(folder), device="cpu")
 

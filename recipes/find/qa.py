@@ -338,7 +338,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_numbers(args)
         check_output(args)
-        import_module("simile_plugin.hugging_face")  # before transformers, see its torchaudio.py
+        import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
         (train if args.step == "train" else predict)(args)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("simile_plugin"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import sentencepiece
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
+from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from simile_plugin.files import read_lines
 from simile_plugin.hugging_face import Pairs, last_checkpoint
 

@@ -6,7 +6,7 @@ import argparse
 
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
+from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from simile_plugin.files import atomic_write, read_lines
 
 

@@ -34,6 +34,7 @@ from simile_plugin.encoder.tokens import (
     load_tokenizer,
     types_of,
 )
+from simile_plugin.encoder.torchaudio import hide_broken_torchaudio
 from simile_plugin.encoder.unspaced import JOINERS, split_parts, split_words
 from simile_plugin.encoder.words import Words, flat_rows
 from simile_plugin.files import imported_later
@@ -104,6 +105,7 @@ __all__ = [
     "export_encoder",
     "file_names",
     "flat_rows",
+    "hide_broken_torchaudio",
     "load_encoder",
     "load_own_encoder",
     "load_tokenizer",

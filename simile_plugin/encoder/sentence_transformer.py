@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder.models import Embedded, RewardEncoder
+from simile_plugin.encoder.torchaudio import hide_broken_torchaudio
 from simile_plugin.files import InputError
 
 MODULES = "modules.json"
@@ -54,6 +55,7 @@ class SentenceTransformerEncoder(RewardEncoder):
         self.folder = Path(folder)
         self.training_facts: dict[str, Any] = {}
         _check_safe(self.folder)
+        hide_broken_torchaudio()
         try:
             library = importlib.import_module(LIBRARY)
         except ImportError as error:

@@ -4,9 +4,9 @@ recipes/hf/README.md has an example of fifteen lines.
 """
 
 # ruff: noqa: E402
-from simile_plugin.hugging_face.torchaudio import leave_out_if_broken
+from simile_plugin.encoder import hide_broken_torchaudio
 
-leave_out_if_broken()
+hide_broken_torchaudio()
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of

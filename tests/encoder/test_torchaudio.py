@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from simile_plugin.hugging_face.torchaudio import leave_out_if_broken
+from simile_plugin.encoder import hide_broken_torchaudio
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ def test_only_a_broken_one_is_hidden(text, hidden, tmp_path, monkeypatch):
     (tmp_path / "torchaudio.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "torchaudio", raising=False)
-    leave_out_if_broken()
+    hide_broken_torchaudio()
     assert (sys.modules["torchaudio"] is None) == hidden
     monkeypatch.delitem(sys.modules, "torchaudio")
 
 
 def test_there_may_be_none(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchaudio", None)  # what an import of it finds: nothing
-    leave_out_if_broken()
+    hide_broken_torchaudio()
     assert sys.modules["torchaudio"] is None

@@ -1,10 +1,10 @@
-"""transformers imports torchaudio, unasked, wherever it is installed."""
+"""transformers, and so sentence-transformers, imports torchaudio wherever it is installed."""
 
 import importlib
 import sys
 
 
-def leave_out_if_broken() -> None:
+def hide_broken_torchaudio() -> None:
     """Hide a torchaudio whose import fails, as every import of a model would with it.
 
     fairseq brings it along, and it may have been built for another torch (CUDA or not: OSError;
