@@ -23,6 +23,19 @@ def base_of(model: Any) -> Any:
     return plain if get_base is None else get_base()
 
 
+def freeze_unsaved(model: Any) -> None:
+    """Keep parameters from being trained that the model's files leave out, for they would be lost.
+
+    They are Marian's positions, which are computed: up to transformers 5.23 they had no gradient.
+    """
+    unsaved = set(getattr(model, "_keys_to_ignore_on_save", None) or ())
+    parameters = list(model.named_parameters(remove_duplicate=False))
+    saved = {id(parameter) for name, parameter in parameters if name not in unsaved}
+    for _, parameter in parameters:
+        if id(parameter) not in saved:
+            parameter.requires_grad_(False)
+
+
 @dataclass(frozen=True)
 class SpecialTokens:
     """Ids that every target row has or is filled up with.

@@ -20,7 +20,7 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import last_checkpoint
-from simile_plugin.hugging_face.models import PADDING, special_tokens
+from simile_plugin.hugging_face.models import PADDING, freeze_unsaved, special_tokens
 from simile_plugin.reward import score_lists
 from simile_plugin.risk import RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
@@ -93,6 +93,33 @@ def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer, kin
         grads = [p.grad for p in model.parameters() if p.requires_grad]
         found.append(torch.cat([grad.flatten() for grad in grads]))
     assert torch.allclose(*found, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_all_that_is_trained_is_saved(make_trainer, tmp_path, kind):
+    made, tokenizer = MAKERS[kind](tmp_path / "model")
+    made.save_pretrained(tmp_path / "made")
+    trainer = make_trainer(
+        model=type(made).from_pretrained(tmp_path / "made"), made=(made, tokenizer), max_steps=2
+    )
+    trainer.train()
+    trainer.save_model(tmp_path / "saved")
+    saved = type(made).from_pretrained(tmp_path / "saved").state_dict()
+    before = made.state_dict()
+    trained = trainer.model.state_dict()
+    assert trained.keys() == saved.keys()
+    for name, parameter in trained.items():
+        assert parameter.equal(saved[name]), name
+    assert sum(not parameter.equal(before[name]) for name, parameter in trained.items()) > 10
+
+
+def test_what_shares_its_weights_with_something_saved_is_trained():
+    model = torch.nn.ModuleDict({name: torch.nn.Linear(2, 2) for name in "abc"})
+    model["b"].weight = model["a"].weight
+    model._keys_to_ignore_on_save = {"b.weight", "c.weight", "c.nothing"}
+    freeze_unsaved(model)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained == {"a.weight", "a.bias", "b.bias", "c.bias"}
 
 
 def test_references_that_are_padded_on_the_left(make_trainer):
