@@ -140,6 +140,24 @@ def test_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         load_encoder(folder)
 
 
+def test_beside_a_torchaudio_that_cannot_be_imported(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('built for another CUDA')")
+    (tmp_path / "sentence_transformers.py").write_text(
+        "import importlib.util\n"
+        "if importlib.util.find_spec('torchaudio'): import torchaudio\n"
+        "def SentenceTransformer(*args, **flags): raise ValueError('imported, and called')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("torchaudio", "sentence_transformers"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ValueError, match="imported, and called"):
+        load_encoder(folder)
+    for name in ("torchaudio", "sentence_transformers"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_folders_that_are_refused(library: None, folder: Path) -> None:
     (folder / "config.json").write_text('{"broken": 1}')
     with pytest.raises(ValueError, match=r"cannot read it \(no file named .* found there\)"):
