@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from simile_plugin.cli._lists import warn_of_whole_sentences
 from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import (
     SEED,
@@ -112,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     _check_picture(args)
     texts = _read_texts(args)
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
+    if any("bleu" in spec or spec.startswith("half") for spec in args.reward or ["bleu"]):
+        warn_of_whole_sentences("probe", "the references", texts.refs, args.tokenize)
     found = analyse_probe(
         *(args.reward or [], texts, encoder, args.search_words),
         *(args.resamples, args.seed, args.tokenize),
