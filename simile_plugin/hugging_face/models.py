@@ -23,17 +23,18 @@ def base_of(model: Any) -> Any:
     return plain if get_base is None else get_base()
 
 
-def freeze_unsaved(model: Any) -> None:
-    """Keep parameters from being trained that the model's files leave out, for they would be lost.
+def keep_unsaved_embeddings(model: Any) -> None:
+    """Keep embeddings that the model's files leave out from being trained: they would be lost.
 
-    They are Marian's positions, which are computed: up to transformers 5.23 they had no gradient.
+    They are Marian's positions, which are computed, and to which up to transformers 5.23 no
+    gradient led. They stay in the optimizer, as in runs that were begun with it.
     """
     unsaved = set(getattr(model, "_keys_to_ignore_on_save", None) or ())
-    parameters = list(model.named_parameters(remove_duplicate=False))
+    parameters = model.named_parameters(remove_duplicate=False)
     saved = {id(parameter) for name, parameter in parameters if name not in unsaved}
-    for _, parameter in parameters:
-        if id(parameter) not in saved:
-            parameter.requires_grad_(False)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding) and id(module.weight) not in saved:
+            module.register_forward_hook(lambda *found: found[-1].detach())
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.models import (
     PADDING,
     base_of,
-    freeze_unsaved,
     has_table,
+    keep_unsaved_embeddings,
     positions,
     special_tokens,
 )
@@ -80,7 +80,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         check_given(kwargs, args)
         base = base_of(model)
         check_adapters(model, base)
-        freeze_unsaved(base)
+        keep_unsaved_embeddings(base)
         self.special = special_tokens(base, tokenizer)
         check_parallel(args)
         if kwargs.get("data_collator") is None:

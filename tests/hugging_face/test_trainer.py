@@ -20,7 +20,7 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import last_checkpoint
-from simile_plugin.hugging_face.models import PADDING, freeze_unsaved, special_tokens
+from simile_plugin.hugging_face.models import PADDING, keep_unsaved_embeddings, special_tokens
 from simile_plugin.reward import score_lists
 from simile_plugin.risk import RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
@@ -114,12 +114,13 @@ def test_all_that_is_trained_is_saved(make_trainer, tmp_path, kind):
 
 
 def test_what_shares_its_weights_with_something_saved_is_trained():
-    model = torch.nn.ModuleDict({name: torch.nn.Linear(2, 2) for name in "abc"})
+    model = torch.nn.ModuleDict({name: torch.nn.Embedding(2, 3) for name in "abc"})
     model["b"].weight = model["a"].weight
     model._keys_to_ignore_on_save = {"b.weight", "c.weight", "c.nothing"}
-    freeze_unsaved(model)
-    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    assert trained == {"a.weight", "a.bias", "b.bias", "c.bias"}
+    keep_unsaved_embeddings(model)
+    ids = torch.tensor([1])
+    assert [model[name](ids).requires_grad for name in "abc"] == [True, True, False]
+    assert model["c"].weight.requires_grad  # it stays in the optimizer
 
 
 def test_references_that_are_padded_on_the_left(make_trainer):
