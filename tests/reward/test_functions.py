@@ -48,7 +48,7 @@ def test_what_is_missing_is_said(encoder):
 
 def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
     pytest.importorskip("trl", reason="of the extra: pip install -e .[test]")
-    import simile_plugin.hugging_face  # noqa: F401, I001 (see its torchaudio.py)
+    import simile_plugin.hugging_face  # noqa: F401, I001 (hides a broken torchaudio)
     from datasets import Dataset
     from transformers import GPT2Config, GPT2LMHeadModel
     from trl import GRPOConfig, GRPOTrainer
