@@ -29,7 +29,7 @@ from transformers import (
     T5GemmaModuleConfig,
 )
 
-import simile_plugin.hugging_face  # noqa: F401 (before transformers: see its torchaudio.py)
+import simile_plugin.hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from tests.conftest import SENTENCES
 
 SOURCES = ["der alte fluss", "zwei jungen warten am teich", "der zug kam zu spät", "sie zahlt"]

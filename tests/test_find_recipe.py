@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers, see its torchaudio.py)
+from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from simile_plugin.evaluation import Question, read_squad
 from simile_plugin.files import InputError
 
