@@ -10,7 +10,7 @@
 #
 # More flags override those set here, for example:
 #   --reward half          --mle-weight 0.4       --risk-cost-scale 3
-#   --risk-alpha 0.3       --risk-cost-scale 30   (docs/training.md: how sharp a Q?)
+#   --risk-alpha 0.3       --risk-cost-scale 30   (not with SIMILE; docs/training.md: how sharp a Q?)
 #   --max-update 2000      --batch-size 20        --update-freq 4        --fp16
 # Every flag of the criterion: fairseq-train --user-dir user_dir --criterion simile_risk --help
 # shellcheck source=recipes/common.sh
