@@ -106,14 +106,15 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import atomic_write
     from simile_plugin.report import analyse_probe, answer_probe, render_text
-    from simile_plugin.reward import check_tokenizer
+    from simile_plugin.reward import Reward, check_tokenizer
 
     check_tokenizer(args.tokenize, "--tokenize")
     refuse_without_encoder(args, "device")
     _check_picture(args)
     texts = _read_texts(args)
     encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
-    if any("bleu" in spec or spec.startswith("half") for spec in args.reward or ["bleu"]):
+    specs = [spec for spec in args.reward or ["bleu"] if spec != "meteor"]
+    if any("bleu" in Reward(spec).weights for spec in specs):
         warn_of_whole_sentences("probe", "the references", texts.refs, args.tokenize)
     found = analyse_probe(
         *(args.reward or [], texts, encoder, args.search_words),
