@@ -229,8 +229,9 @@ def test_variants_are_compared_with_the_first_bleu() -> None:
     assert results.bleu_trained(systems) == "BLEU@N16"
     assert results.semantic(systems) == ["LEARNED@N16", "HALF"]
     mixes = ["SIMILE:0.7,BLEU:0.3@N16", "BLEU:0.5,CHRF++:0.5", "LEARNED+BLEU", "MORE-MLE"]
+    mixes += ["BLEU&LEARNED@AVERAGED", "BLEU&CHRF@AVERAGED"]
     found = results.semantic({name: system(name, 30, 0, 0, 1) for name in mixes})
-    assert found == ["SIMILE:0.7,BLEU:0.3@N16", "LEARNED+BLEU"]
+    assert found == ["SIMILE:0.7,BLEU:0.3@N16", "LEARNED+BLEU", "BLEU&LEARNED@AVERAGED"]
     table = results.difference_table(systems)
     assert "| LEARNED@N16 - BLEU@N16 |" in table and "| BLEU - BLEU@N16 |" in table
     assert "| BLEU@N16 - MLE |" in table and "BLEU@N16 - BLEU@N16" not in table

@@ -614,7 +614,9 @@ def test_the_evidences_report(tmp_path: Path) -> None:
     assert f"run the step risk multi30k-de {mix} 2 first" in recipe.refused(*asked)
     recipe.run("risk", corpus, mix, "2")
     averaged = ("report", corpus, "bleu bleu@averaged", "1 2")
-    assert "run the step average multi30k-de bleu '1 2' first" in recipe.refused(*averaged)
+    assert "run the step average multi30k-de 'bleu' '1 2' first" in recipe.refused(*averaged)
+    both = ("report", corpus, "bleu bleu&chrf@averaged", "1")
+    assert "run the step average multi30k-de 'bleu&chrf' '1' first" in recipe.refused(*both)
     (page,) = (line.split("|") for line in recipe.run(*asked) if "--html" in line)
     folder = tmp_path / "my work/cpu/multi30k-de"
     name = f"{folder}/logs/simile:0.7+bleu:0.3"  # a comma would end the name

@@ -10,6 +10,7 @@ validation scores by the judges (the mean of chrF, METEOR and SIM) is marked.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def against(system: System, judge: str, baseline: str) -> tuple[float, float]:
 
 def semantic(systems: dict[str, System]) -> list[str]:
     """The rewards that see meaning, mixes among them, with any variant (REWARD@VARIANT)."""
-    parts = {name: name.partition("@")[0].split(",") for name in systems}
+    parts = {name: re.split("[,&]", name.partition("@")[0]) for name in systems}
     return [
         name
         for name, mix in parts.items()

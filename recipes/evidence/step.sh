@@ -22,6 +22,7 @@
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
 # more-mle, the control: as many updates of likelihood alone. REWARD@VARIANT adds the flags of a
 # variant of study.tsv; REWARD@averaged is, for `report`, what `average` has made of the same SEEDS.
+# `average` takes several rewards as well: the mean of the models of 'bleu&learned'.
 # REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
 #
 # Settings (environment variables, with their defaults):
@@ -283,7 +284,7 @@ report() { # REWARDS SEEDS
         seeds=$(seeds_of "$reward" "$2")
         for seed in $seeds; do # by hand, nothing else would say that translations are old
             wanted="risk $CORPUS $reward $seed"
-            [ "$seeds" = "$2" ] || wanted="average $CORPUS ${reward%@*} '$2'"
+            [[ $reward != *@averaged ]] || wanted="average $CORPUS '${reward%@*}' '$2'"
             current "$(file_name "$reward").$seed" ||
                 die "report: run the step $wanted first: it is not done, or the MLE model is newer"
         done
@@ -351,9 +352,12 @@ risk | study)
     ;;
 average)
     system=$(file_name "$3")@averaged.${4// /-} files=()
-    for seed in $4; do
-        current "$(file_name "$3").$seed" || die "average: run the step risk $CORPUS $3 $seed first"
-        files+=("$WORK/$(file_name "$3").$seed/checkpoint_last.pt")
+    for reward in ${3//&/ }; do
+        for seed in $4; do
+            current "$(file_name "$reward").$seed" ||
+                die "average: run the step risk $CORPUS $reward $seed first"
+            files+=("$WORK/$(file_name "$reward").$seed/checkpoint_last.pt")
+        done
     done
     AFTER=mle once "$system" average "$system" "${files[@]}"
     ;;

@@ -82,9 +82,11 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
     step("risk", "tatoeba-de", "simile", "2")
     step("average", "tatoeba-de", "simile", "1 2")
     step("risk", "tatoeba-de", "bleu", "2")
-    step("report", "tatoeba-de", "bleu simile simile@averaged", "1 2")
+    step("average", "tatoeba-de", "bleu&simile", "1 2")
+    step("report", "tatoeba-de", "bleu simile simile@averaged bleu&simile@averaged", "1 2")
     table = step("table", "tatoeba-de")
     assert "| SIMILE@AVERAGED - BLEU |" in table and "| SIMILE@AVERAGED - MLE |" in table
+    assert "| tatoeba-de | test | BLEU&SIMILE@AVERAGED" in table
     # the dictionary and the segmentation of an MLE model that is there already
     variables |= {"GIVEN": str(work), "WORK": str(tmp_path / "other")}
     step("data", "tatoeba-de")

@@ -98,6 +98,11 @@ def test_an_average_needs_its_seeds(grid: Path) -> None:
     assert "average tatoeba-de bleu 1 2 3" in more and "risk tatoeba-de bleu 1" not in more
     _, one = run(grid, *settings, "seeds=1")  # the mean of one seed is that seed
     assert one == ["report tatoeba-de simile 1", "table tatoeba-de"]
+    _, both = run(grid, settings[0], "rewards=bleu&simile@averaged", "seeds=1 2")
+    assert both == [
+        *("average tatoeba-de bleu&simile 1 2", "report tatoeba-de bleu&simile@averaged 1 2"),
+        "table tatoeba-de",
+    ]
 
 
 def test_unknown_words_are_one_line(grid: Path) -> None:
