@@ -126,6 +126,19 @@ def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], token
         )
 
 
+def warn_of_missing_sources(
+    command: str, flag: str, reward: Reward, lists: Sequence[NbestList]
+) -> None:
+    """Say so where a function of the user's own would get empty sources."""
+    lacking = sum(found.src is None for found in lists)
+    if reward.function is not None and lacking:
+        print(
+            f"simile {command}: warning: {reward.spec} gets an empty source for {lacking} of "
+            f"{len(lists)} lists, which have none; give {flag} FILE if it reads sources",
+            file=sys.stderr,
+        )
+
+
 def write_choices(
     args: argparse.Namespace,
     lists: Sequence[NbestList],

@@ -32,8 +32,9 @@ text that was tokenised before).
 --from FOLDER reads an encoder folder of ours.
 
 --to says what is written: simile (an encoder folder, the default), sentence-transformers (a model
-with a StaticEmbedding) or model2vec. Cosines stay the same within rounding; the length penalty of
-SIMILE exists in `simile score` only.
+with a StaticEmbedding) or model2vec. Cosines stay the same within rounding, but those of sentences
+of unknown words alone: ours are 0, theirs of the bare word mark, so that two such sentences are
+equal. The length penalty of SIMILE exists in `simile score` only.
 """
 
 EPILOG = """\

@@ -16,6 +16,7 @@ from simile_plugin.cli._lists import (
     make_utility,
     one_line,
     read_candidates,
+    warn_of_missing_sources,
     warn_of_whole_sentences,
     write_choices,
 )
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if "bleu" in utility.reward.weights:
         firsts = [found.hyps[found.first] for found in lists if found.hyps]
         warn_of_whole_sentences("mbr", "the candidates", firsts, utility.tokenize)
+    warn_of_missing_sources("mbr", "--src", utility.reward, lists)
     with Progress(len(lists), "list") as bar:
         found = expected_utilities(lists, utility, pseudo, args.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, found, strict=True)]

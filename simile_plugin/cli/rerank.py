@@ -14,6 +14,7 @@ from simile_plugin.cli._lists import (
     count_lines,
     make_utility,
     read_candidates,
+    warn_of_missing_sources,
     warn_of_whole_sentences,
     write_choices,
 )
@@ -183,6 +184,7 @@ def _rewards(lists: Sequence[NbestList], where: str, prefix: str, utility: Utili
     from simile_plugin.nbest import references, reward_feature
 
     refs = references(lists, where, f"{prefix}ref")
+    warn_of_missing_sources("rerank", f"{prefix}src", utility.reward, lists)
     with Progress(len(lists), "list", "reward") as bar:
         return reward_feature(lists, refs, utility, bar.update)
 

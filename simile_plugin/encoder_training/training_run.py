@@ -8,7 +8,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,6 +64,8 @@ class TrainingRun:
         self.warned = False
         self.seconds_before = 0.0
         self.started = self.window_started = time.perf_counter()
+        self.window: list[Tensor] = []  # minibatches that the log's next line sums up,
+        self.before = 0  # so many of which were made before a run was stopped
         self._resume()
 
     def train(self) -> tuple[Tensors, dict[str, Any]]:
@@ -76,19 +78,17 @@ class TrainingRun:
             InputError: if the chosen encoder is collapsed.
         """
         config, trainer = self.trainer.config, self.trainer
-        window: list[Tensor] = []
         bar = Progress(config.steps, "step", keep=True, silent=not self.folder.writes)
         waiting = _interrupt_waits()
         with self.folder.open_log(trainer.step) as log, bar as progress, waiting as interrupt:
             try:
                 while trainer.step < config.steps:
-                    window.append(trainer.train_step())
+                    self.window.append(trainer.train_step())
                     last = trainer.step == config.steps
                     if last or trainer.step % config.log_every == 0:
-                        text = self._log_window(log, window)
+                        text = self._log_window(log)
                         line = f"step {trainer.step}/{config.steps}: {text}"
                         progress.show(trainer.step, text, line, last)
-                        window = []
                     if config.eval_every and (last or trainer.step % config.eval_every == 0):
                         self._evaluate(log)
                     if config.save_every and trainer.step % config.save_every == 0:
@@ -100,10 +100,11 @@ class TrainingRun:
                 raise
         return self._finish()
 
-    def _log_window(self, log: BinaryIO, window: Sequence[Tensor]) -> str:
+    def _log_window(self, log: BinaryIO) -> str:
         """Write the mean of some minibatches to the log, and say it; warn once of a collapse."""
-        trainer = self.trainer
-        stats = StepStats(*torch.stack(list(window)).double().mean(0).tolist())
+        trainer, window, own = self.trainer, self.window, len(self.window) - self.before
+        self.window, self.before = [], 0
+        stats = StepStats(*torch.stack(window).double().mean(0).tolist())
         if not math.isfinite(stats.loss):
             raise InputError(f"loss is {stats.loss} at step {trainer.step}; lower --lr")
         now = time.perf_counter()
@@ -114,7 +115,7 @@ class TrainingRun:
             **{name: round(value, 4) for name, value in asdict(stats).items()},
             "megabatch": trainer.megabatch,
             "lr": trainer.lr,
-            "pairs_per_s": round(len(window) * size / (now - self.window_started)),
+            "pairs_per_s": round(own * size / (now - self.window_started)),
             "seconds": round(self._seconds(), 2),
         }
         self.window_started = now
@@ -193,6 +194,7 @@ class TrainingRun:
             tensors[BEST + name] = part.cpu()
         values |= {"best_score": self.best_score, "best_step": self.best_step}
         values |= {"warned": self.warned, "seconds": self._seconds()}
+        values |= {"window": [row.tolist() for row in self.window]}
         self.folder.save_state(tensors, values)
 
     def _resume(self) -> None:
@@ -204,6 +206,8 @@ class TrainingRun:
         self.best = {name.removeprefix(BEST): tensors.pop(name) for name in best} or None
         self.best_score, self.best_step = values["best_score"], values["best_step"]
         self.warned, self.seconds_before = values["warned"], values["seconds"]
+        self.window = [torch.tensor(row) for row in values.get("window", [])]  # not in older states
+        self.before = len(self.window)
         self.trainer.load_state(tensors, values, mine_again=version < 2)
         say(f"going on from step {self.trainer.step} of {self.trainer.config.steps}")
 

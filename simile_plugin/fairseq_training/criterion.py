@@ -335,12 +335,19 @@ def check_credit(reward: Reward, encoder: Any) -> None:
 
 
 def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:
-    """How ids become strings, of the side "target" (what is scored) or "source"."""
+    """How ids become strings, of the side "target" (what is scored) or "source".
+
+    Args:
+        post_process: of the target; a source's follows from its dictionary.
+    """
     moses = cfg.risk_detok == "moses"
     detokenize = moses_detokenizer(language_of(task, side)) if moses else None
-    text = TargetText(getattr(task, f"{side}_dictionary"), post_process, detokenize)
-    if side == "source":  # a target's are those that its batch starts from and ends in
-        text.silent |= language_tags(task)
+    dictionary = getattr(task, f"{side}_dictionary")
+    if side == "target":
+        return TargetText(dictionary, post_process, detokenize)
+    # A source may be units of speech, or other numbers.
+    text = TargetText(dictionary, marked_as(dictionary.symbols, dictionary.count), detokenize)
+    text.silent |= language_tags(task)  # a target's are its batch's first and last
     return text
 
 

@@ -11,6 +11,7 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
 CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
+BYTES_SPACE = "\u0120"  # GPT-2's byte-level BPE writes a space so
 MOSES_MARKS = ("&apos;", "&quot;", "@-@")  # its tokeniser's ', " and the hyphen within a word
 
 
@@ -33,7 +34,7 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
         "sentencepiece", "subword_nmt" or "none".
 
     Raises:
-        InputError: for GPT-2's pieces, which a dictionary has as numbers: they are no text.
+        InputError: for GPT-2's pieces, which a dictionary has as numbers or as bytes: no text.
     """
     numbers = sum(symbol.isdecimal() for symbol in symbols)
     if 2 * numbers >= len(symbols):
@@ -42,7 +43,15 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
             "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
             "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
         )
-    return marked_as(symbols, counts)
+    marked = marked_as(symbols, counts)
+    of_bytes = sum(symbol.startswith(BYTES_SPACE) for symbol in symbols)
+    if marked == "none" and 10 * of_bytes >= len(symbols):  # Maltese has it as a letter
+        raise InputError(
+            f"--risk-post-process: {of_bytes} of the {len(symbols)} entries of the target "
+            f"dictionary begin with {BYTES_SPACE}, as pieces of a byte-level BPE, which cannot be "
+            "undone; expected pieces of sentencepiece or subword-nmt, or none if they are words"
+        )
+    return marked
 
 
 def marked_as(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:

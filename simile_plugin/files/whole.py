@@ -113,7 +113,8 @@ def refuse_overwriting_input(
 ) -> None:
     """Raise unless writing `output` leaves `inputs` whole, whatever names they go by.
 
-    A folder is replaced with all that is in it. flag: names the output. Raises InputError.
+    A folder is replaced with all that is in it, and one that is read loses what is written over in
+    it. flag: names the output. Raises InputError.
     """
     if _is_special(output):
         return
@@ -124,6 +125,10 @@ def refuse_overwriting_input(
             inside = "" if found == target else f"would be replaced with all in it, {path} too: it "
             raise InputError(
                 f"{flag}: {output} {inside}is an input of this command; name another place"
+            )
+        if os.path.isfile(target) and Path(found) in Path(target).parents:
+            raise InputError(
+                f"{flag}: {output} is in {path}, an input of this command; name another place"
             )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,6 +17,11 @@ from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
 from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout, weights_as
 
 GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+# Other searches and ends than ours that a model's generation config may ask for.
+NOT_OURS = (
+    *("num_beam_groups", "diversity_penalty", "penalty_alpha", "prompt_lookup_num_tokens"),
+    *("force_words_ids", "constraints", "stop_strings", "max_new_tokens", "max_time"),
+)
 
 
 class _OtherTokens(LogitsProcessor):
@@ -52,6 +60,18 @@ class _OtherTokens(LogitsProcessor):
         for tokens in self.taken[step]:
             counts.scatter_add_(1, tokens, torch.ones_like(tokens, dtype=scores.dtype))
         return scores - self.strength * counts.repeat_interleave(self.beams, dim=0)
+
+
+@contextmanager
+def our_search(model: Any) -> Iterator[None]:
+    """Leave what of a model's generation config would change or refuse our search out of it."""
+    before, model.generation_config = model.generation_config, copy.copy(model.generation_config)
+    for name in NOT_OURS:
+        setattr(model.generation_config, name, None)
+    try:
+        yield
+    finally:
+        model.generation_config = before
 
 
 def generation_config(
@@ -100,9 +120,7 @@ def generate(
 ) -> Tensor:
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
     longest = int(inputs["attention_mask"].sum(-1).max())  # whatever a batch is padded to
-    config = generation_config(settings, special, longest, positions(model))
-    if model.generation_config.max_new_tokens is not None:  # it would go before max_length
-        config.max_new_tokens = config.max_length - 1
+    config = generation_config(settings, special, longest, positions(model, "decoder"))
     sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
@@ -113,7 +131,7 @@ def generate(
         processors.append(other)
     dtype = GENERATION_DTYPES[settings.risk_generation_dtype]
     found = []
-    with torch.no_grad(), evaluation_mode(model), weights_as(model, dtype):
+    with torch.no_grad(), our_search(model), evaluation_mode(model), weights_as(model, dtype):
         states = model.get_encoder()(**inputs, return_dict=True)
         for _ in range(groups):
             lists = model.generate(

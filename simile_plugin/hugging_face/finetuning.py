@@ -71,7 +71,7 @@ def load(job: Job) -> tuple[Any, Any]:
         # A model that was saved in half precision trains in single, as any other: AdamW's steps
         # are too small for half, and --fp16 and --bf16 want single.
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:  # of any tokenizer
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
         raise InputError(
             f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
@@ -149,13 +149,12 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 def _check_new(folder: Path) -> None:
-    """Refuse to write over what is no run of ours."""
+    """Refuse to write over what is no run that can go on."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output: {folder} is a file, expected a folder; name another one")
-    held = any((folder / name).exists() for name in (CONFIG_NAME, ADAPTER_CONFIG_NAME))
-    if held and not (folder / TRAINER_STATE_NAME).exists():
+    if any((folder / name).exists() for name in (CONFIG_NAME, ADAPTER_CONFIG_NAME)):
         raise InputError(
-            f"--output: {folder} holds a model that no run of this command made, and is not "
+            f"--output: {folder} holds a model and no checkpoint to go on from, and is not "
             "replaced; name another folder"
         )
 
@@ -218,7 +217,7 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
         _check_new(folder)
     set_seed(args.seed)
     model, tokenizer = load(job)
-    most = positions(model)
+    most = min(positions(model, side) for side in ("encoder", "decoder"))
     train = read_pairs(job, tokenizer, job.train, "--train", most)
     valid = read_pairs(job, tokenizer, job.valid, "--valid", most) if job.valid else None
     begun = _begun(job, args.seed, model, train, valid)

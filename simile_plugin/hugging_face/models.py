@@ -14,6 +14,8 @@ from simile_plugin.risk import unwrap
 
 # In lists of targets, as in labels; no id of a vocabulary.
 PADDING = -100
+# Absolute positions, of most models and of BERT as a decoder.
+TABLES = ("embed_positions", "position_embeddings")
 
 
 def base_of(model: Any) -> Any:
@@ -82,17 +84,25 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
             f"MODEL: its tokenizer does not end a target in {tokenizer.eos_token}; expected a "
             "tokenizer for translation, or one with add_eos_token; set it and save it again"
         )
+    if target[0] == end and len(target) > 1:  # it would be an empty sentence, in a row of ours
+        raise InputError(
+            f"MODEL: its tokenizer begins a target with {tokenizer.eos_token}, which ends "
+            "sentences; expected a tokenizer as those of Marian, M2M-100, NLLB, mBART or T5"
+        )
     start, tag = model.generation_config.decoder_start_token_id, target[0]
     start = model.generation_config.bos_token_id if start is None else start
     if model.config.model_type == "mbart":  # its decoder starts from what a target ends in
         start = target[-1]
-    if start is None:
+    if not isinstance(start, int):
+        found = "no" if start is None else f"{start} as"
         raise InputError(
-            "MODEL: its generation config has no decoder_start_token_id; set it and save it again"
+            f"MODEL: its generation config has {found} decoder_start_token_id, expected one token; "
+            "set it and save it again"
         )
     tags = language_ids(tokenizer) & {*target}
     language = next((token for token in (tag, start) if token in tags), None)
-    tag = tag if tag in silent_ids(tokenizer) else None
+    # "a" may be an unknown word.
+    tag = tag if tag in silent_ids(tokenizer) - {tokenizer.unk_token_id, end} else None
     return SpecialTokens(start, end, pad, tag, language)
 
 
@@ -166,15 +176,20 @@ def soft_cap(model: Any) -> float | None:
     return None
 
 
-def positions(model: Any) -> float:
-    """Most tokens that a model can read or write; infinite where it has no table of positions."""
-    found = getattr(model.config, "max_position_embeddings", None)
-    return math.inf if found is None else int(found)
+def positions(model: Any, side: str) -> float:
+    """Most tokens that a model's "encoder" can read or its "decoder" write; infinite where it has
+    no table of positions."""
+    configs = (model.config, getattr(model.config, side, None))
+    names = ("max_position_embeddings", f"max_{side}_position_embeddings")
+    found = (getattr(config, name, None) for config in configs for name in names)
+    return min((int(most) for most in found if most is not None), default=math.inf)
 
 
-def has_table(model: Any) -> bool:
-    """Whether positions are rows of a table, which ends; M2M-100 computes more when asked."""
-    return any(isinstance(m, nn.Embedding) for m, _ in position_modules(model.get_decoder()))
+def table_size(model: Any, side: str) -> float:
+    """`positions`, where they are rows of a table, which ends; M2M-100 computes more when asked."""
+    modules = (model.get_encoder() if side == "encoder" else model.get_decoder()).named_modules()
+    table = any(isinstance(m, nn.Embedding) for name, m in modules if name.endswith(TABLES))
+    return positions(model, side) if table else math.inf
 
 
 def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:

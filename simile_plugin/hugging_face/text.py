@@ -43,7 +43,15 @@ class Text:
 
     def sources(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Decode rows of sources, without their prefix."""
+        if getattr(self.tokenizer, "separate_vocabs", False):  # Marian would decode them as targets
+            return self._marian_sources(rows)
         return [text.removeprefix(self.prefix).strip() for text in self.strings(rows)]
+
+    def _marian_sources(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        pieces = {token: piece for piece, token in self.tokenizer.encoder.items()}
+        pieces[self.tokenizer.unk_token_id] = UNKNOWN_HYP
+        kept = [[pieces[token] for token in row if token not in self.silent] for row in rows]
+        return [self.tokenizer.spm_source.decode_pieces(row).strip() for row in kept]
 
     def lists(self, rows: Sequence[Sequence[Sequence[int]]]) -> list[list[str]]:
         """Decode B lists of 1 + N rows, each with the reference first."""

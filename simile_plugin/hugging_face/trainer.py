@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,10 +23,9 @@ from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.models import (
     PADDING,
     base_of,
-    has_table,
     keep_unsaved_embeddings,
-    positions,
     special_tokens,
+    table_size,
 )
 from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
 from simile_plugin.hugging_face.state import RiskState
@@ -80,6 +78,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         check_given(kwargs, args)
         base = base_of(model)
         check_adapters(model, base)
+        warn_of_half_weights(model)
         keep_unsaved_embeddings(base)
         self.special = special_tokens(base, tokenizer)
         check_parallel(args)
@@ -96,7 +95,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.scorer = Scorer(base, self.special, best_way(base, self.special))
-        self.most = positions(base) if has_table(base) else math.inf
+        self.most = {side: table_size(base, side) for side in ("encoder", "decoder")}
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective(
             args.mle_weight,
@@ -131,10 +130,10 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         objective = self.objective if model.training else self.objective.of_validation()
         if self.special.language is not None:
             check_language(inputs["labels"], self.special.language)
-        check_length("input_ids", inputs["input_ids"].size(1), self.most)
+        check_length("input_ids", inputs["input_ids"].size(1), self.most["encoder"])
         with self.clock.phase("generation"):
             risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
-        check_length("labels", int(risk_set.lengths(PADDING).max()), self.most)
+        check_length("labels", int(risk_set.lengths(PADDING).max()), self.most["decoder"])
         judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
         counted = scored(risk_set.tokens, self.special)
         lengths = counted[:, 0].sum(-1)
@@ -338,6 +337,16 @@ def check_adapters(model: nn.Module, base: nn.Module) -> None:
             f"model: what {type(model).__name__} trains is put before its input (prompts, "
             "prefixes), which is not supported; expected adapters within its layers, such as those "
             "of peft's LoraConfig"
+        )
+
+
+def warn_of_half_weights(model: nn.Module) -> None:
+    """Warn where what is trained is in half precision: transformers 5 loads it as it was saved."""
+    types = {p.dtype for p in model.parameters() if p.requires_grad}
+    for name in sorted(str(one) for one in types & {torch.float16, torch.bfloat16}):
+        logger.warning(
+            f"the model's weights are {name}, in which most of AdamW's steps are lost; load it by "
+            "from_pretrained(..., dtype=torch.float32), and train with bf16=True or fp16=True"
         )
 
 

@@ -8,6 +8,10 @@ from typing import Any
 
 from simile_plugin.statistics import Chart
 
+UNSPACED = (
+    "the references have next to no spaces, so that BLEU and Length take whole sentences for "
+    "words; give --tokenize zh, ja-mecab or char"
+)
 HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
 
 

@@ -66,7 +66,7 @@ def doubts(
             "that a sentence is one word, all of its tokens have its credit, and nothing is gained "
             "over --risk-credit sentence"
         )
-    words = [word for ref in refs for word in ref.split()]
+    words = [word for ref in refs if len(ref.split()) > 1 for word in ref.split()]
     unspaced = [parts for parts in map(split_parts, words) if not parts[1]]
     letters = sum(len(parts) for parts, _ in unspaced)
     if 2 * len(unspaced) > len(words) and letters <= LETTERS_OF_A_WORD * len(unspaced):
@@ -82,5 +82,8 @@ def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:
     """Whether a tokeniser that looks for spaces would take whole sentences for words."""
     if tokenize not in BY_SPACES:
         return False
-    words, letters = (sum(map(len, map(split, refs))) for split in (str.split, split_words))
-    return letters > LETTERS_OF_A_WORD * words
+    counts = [(len(ref.split()), len(split_words(ref))) for ref in refs]
+    words, letters = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
+    # A batch may have the shortest sentences of all: they have few letters, but no space either.
+    whole = sum(own == 1 < found for own, found in counts)
+    return letters > LETTERS_OF_A_WORD * words or 2 * whole > len(refs)

@@ -33,6 +33,7 @@ from simile_plugin.evaluation.finding.questions import NOWHERE
 from simile_plugin.evaluation.finding.search import (
     _block,
     _keep_best,
+    _separate,
     _windows,
     sentences,
     spans,
@@ -102,6 +103,30 @@ def test_scores_are_the_encoders_cosines_of_the_text_found(
             assert found.score == pytest.approx(slow_spans(encoder, query, document, 4).score)
     (found,) = spans(encoder, [document], document, 20)
     assert found.score == pytest.approx(-math.inf if document == "Ω" else 1)
+
+
+@pytest.mark.parametrize("mark", ["\u2103", "\u33a1", "\u2116", "\u200b"])
+def test_signs_that_are_read_as_letters_join_their_neighbours_alone(mark: str) -> None:
+    """The encoder reads ℃ as °C and № as No: of text without spaces only that is one word."""
+    tokenizer = WordTokenizer(["今天老师买了苹果", "昨天学生看见汽车", "。"], Preprocessing())
+    torch.manual_seed(1)
+    encoder = Encoder(torch.randn(len(tokenizer), 8), tokenizer)
+    document = f"今天老师买了苹果。昨天学生看见汽车。房间25{mark}以上好。"
+    assert len(words(document)) - len(_separate(encoder, document)[0]) <= 2
+    assert _separate(encoder, document)[1] is not None
+    for query in ("昨天学生看见汽车", "今天老师买了苹果"):
+        (found,) = spans(encoder, [query], document)
+        assert found.text(document) == query and found.score == 1
+
+
+def test_scores_do_not_depend_on_the_size_of_the_vectors(encoder: Encoder) -> None:
+    tokenizer = encoder.segmenter
+    weight = encoder.weight.detach()
+    (expected,) = spans(encoder, [QUERY], DOCUMENT)
+    for factor in (1e-6, 1e4):
+        (found,) = spans(Encoder(weight * factor, tokenizer), [QUERY], DOCUMENT)
+        assert found.text(DOCUMENT) == expected.text(DOCUMENT)
+        assert found.score == pytest.approx(expected.score, abs=1e-6)
 
 
 def test_words_that_are_read_with_their_marks_are_looked_for_in_windows() -> None:

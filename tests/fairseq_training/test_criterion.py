@@ -80,6 +80,8 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monk
     [
         ("他走了，因为天气不好。", "13a", True),
         ("他走了，因为天气不好。", "zh", False),
+        ("跑！", "13a", True),
+        ("跑 ！", "13a", False),
         ("他 走 了 ， 因为 天气 不好 。", "13a", False),
         ("he left because of the weather", "13a", False),
         ("", "13a", False),
@@ -125,6 +127,7 @@ def test_credit_by_token_is_warned_of_where_a_sentence_is_one_word(
         ("彼は 雨 で 帰った 。", True),
         ("天气不好， 他就走了。", False),
         ("ฝนตก เขาเลยกลับ", False),  # Thai has spaces between phrases
+        ("等等！", False),  # short, as the first batch of a validation may be
         ("he met 王 because of the weather", False),
     ],
 )
@@ -551,6 +554,14 @@ def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkey
     criterion = make_criterion(risk_detok="moses")
     assert criterion.target_text.strings([row]) == ["fr: red-house"]
     assert criterion.source_text.strings([row]) == ["es: red-house"]
+
+
+def test_a_source_may_be_numbers(make_criterion, task):
+    units = type(task.target_dictionary)()
+    for number in range(20):
+        units.add_symbol(str(number))
+    task.source_dictionary = units
+    assert make_criterion().source_text.strings([[4, 9, 2]]) == ["0 5"]
 
 
 def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):

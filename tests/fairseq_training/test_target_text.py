@@ -110,6 +110,12 @@ def test_pieces_that_are_numbers():
     with pytest.raises(InputError, match="--risk-post-process: 5 of the 10 entries .* are numbers"):
         TargetText(numbers)
     assert TargetText(numbers, "none").post_process == "none"
+    pieces = dictionary("\u0120the", "\u0120hou", "se", "scho")
+    with pytest.raises(InputError, match="--risk-post-process: 2 of the 8 entries .* byte-level"):
+        TargetText(pieces)
+    assert TargetText(pieces, "none").strings([[4, 6]]) == ["\u0120the se"]
+    maltese = [f"w{number}" for number in range(30)] + ["\u0120es\u00f9"]
+    assert guess_post_process(maltese) == "none"
 
 
 def test_target_text_drops_padding_eos_and_bos():

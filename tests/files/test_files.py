@@ -382,3 +382,9 @@ def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
     two.write_text("x")
     refuse_overwriting_input(two, [one], "--out")
     refuse_overwriting_input(os.devnull, [os.devnull], "--out")
+    (tmp_path / "folder").mkdir()
+    part = tmp_path / "folder" / "part"
+    refuse_overwriting_input(part, [tmp_path / "folder"], "--out")  # a new file hurts nothing there
+    part.write_text("x")
+    with pytest.raises(InputError, match=r"^--out: .*part is in .*folder, an input of"):
+        refuse_overwriting_input(part, [tmp_path / "folder"], "--out")

@@ -85,8 +85,7 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert f"{begun} another model than {tmp_path / 'model'}" in refused(command, capsys)
     for path in output.glob("checkpoint-*"):
         shutil.rmtree(path)
-    (output / "trainer_state.json").unlink()
-    assert f"--output: {output} holds a model that no run of this" in refused(command, capsys)
+    assert f"--output: {output} holds a model and no checkpoint" in refused(command, capsys)
 
 
 def refused(command, capsys):
@@ -118,6 +117,9 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert f"MODEL: {tmp_path / 'half'} cannot be loaded: " in refused(
         other(tmp_path / "half"), capsys
     )
+    lacking = shutil.copytree(tmp_path / "model", tmp_path / "lacking")
+    (lacking / "source.spm").unlink()
+    assert f"MODEL: {lacking} cannot be loaded: " in refused(other(lacking), capsys)
     model, tokenizer = t5()
     model.save_pretrained(tmp_path / "t5")
     marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")

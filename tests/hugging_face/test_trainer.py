@@ -7,11 +7,21 @@ import shutil
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
 from torch.backends import cuda
 from transformers import (
+    BertConfig,
     DataCollatorForSeq2Seq,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    LEDConfig,
+    LEDForConditionalGeneration,
     MarianMTModel,
     MarianTokenizer,
+    PreTrainedTokenizerFast,
     T5Model,
     TrainerCallback,
 )
@@ -20,11 +30,17 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import last_checkpoint
-from simile_plugin.hugging_face.models import PADDING, keep_unsaved_embeddings, special_tokens
-from simile_plugin.reward import score_lists
+from simile_plugin.hugging_face.models import (
+    PADDING,
+    keep_unsaved_embeddings,
+    positions,
+    special_tokens,
+    table_size,
+)
+from simile_plugin.reward import UNKNOWN_HYP, score_lists
 from simile_plugin.risk import RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
-from tests.hugging_face_models import MAKERS, SOURCES, TARGETS, batch_of, marian, t5
+from tests.hugging_face_models import LAYERS, MAKERS, SOURCES, TARGETS, batch_of, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -428,6 +444,14 @@ def test_bad_input(make_trainer, tmp_path):
     beside = peft.get_peft_model(t5()[0], prefix)
     refused("prefixes\\), which is not supported", lambda: make_trainer(made=(beside, tokenizer)))
     refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
+    model.generation_config.decoder_start_token_id = [0]
+    refused("has \\[0\\] as decoder_start_token_id", lambda: special_tokens(model, tokenizer))
+    first = unknown_first(["<pad>", "</s>", "<unk>"])
+    first[1].backend_tokenizer.post_processor = TemplateProcessing(
+        single="</s> $A </s>", special_tokens=[("</s>", 1)]
+    )
+    refused("begins a target with </s>, which ends", lambda: special_tokens(*first))
+    model.generation_config.decoder_start_token_id = 0
     tokenizer.eos_token = "<unk>"
     model.config.eos_token_id = tokenizer.eos_token_id
     refused("does not end a target in <unk>", lambda: make_trainer(made=(model, tokenizer)))
@@ -484,6 +508,70 @@ def test_a_tokenizer_with_a_vocabulary_for_each_side(make_trainer, tmp_path):
     trainer.train()
     targets = tokenizer(text_target=TARGETS).input_ids
     assert trainer.text.strings(targets) == TARGETS
+    backwards = ["</s>", "<unk>", *sorted(words, reverse=True)]  # ids that are no target's
+    tokenizer.encoder = {word: i for i, word in enumerate(dict.fromkeys(backwards))}
+    sources = tokenizer(["der alte fluss", "zwei Ж im teich"]).input_ids
+    assert trainer.text.sources(sources) == ["der alte fluss", f"zwei {UNKNOWN_HYP} im teich"]
+
+
+def unknown_first(words):
+    """A tokenizer of whole words, which does not know "a", and a model for it."""
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    ends = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.post_processor = ends
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return t5()[0], PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
+def test_an_unknown_word_is_no_tag():
+    made = unknown_first(["<pad>", "</s>", "<unk>", "два", "мальчика"])
+    assert made[1](text_target="a").input_ids == [2, 1]
+    assert special_tokens(*made).tag is None
+
+
+def test_other_searches_of_a_model_are_left_out(tmp_path):
+    model, tokenizer = marian(tmp_path / "model")
+    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
+    for search in ("beam", "sampling"):
+        asked = RiskSettings(**SHORT, risk_search=search)
+        torch.manual_seed(1)
+        found = risk_set_of(model, inputs, asked, special)
+        theirs = {"num_beam_groups": 2, "diversity_penalty": 0.5, "stop_strings": ["a"]}
+        theirs |= {"prompt_lookup_num_tokens": 3, "max_new_tokens": 2}
+        for name, value in theirs.items():
+            setattr(model.generation_config, name, value)
+        torch.manual_seed(1)
+        assert torch.equal(risk_set_of(model, inputs, asked, special).tokens, found.tokens)
+        assert model.generation_config.stop_strings == ["a"]
+        model, tokenizer = marian(tmp_path / "model")
+
+
+def test_positions_of_either_side(tmp_path):
+    marian_model = marian(tmp_path / "model")[0]
+    bert = BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1,
+                      intermediate_size=4, max_position_embeddings=7)  # fmt: skip
+    both = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(bert, bert))
+    sides = {f"max_{side}_position_embeddings": i for i, side in ((8, "encoder"), (4, "decoder"))}
+    layers = {name: size for name, size in LAYERS.items() if name != "max_position_embeddings"}
+    led = LEDForConditionalGeneration(
+        LEDConfig(vocab_size=9, attention_window=2, **layers | sides)
+    )  # fmt: skip
+    for model, reads, writes in ((marian_model, 64, 64), (both, 7, 7), (led, 8, 4)):
+        for side, most in (("encoder", reads), ("decoder", writes)):
+            assert positions(model, side) == table_size(model, side) == most
+    assert table_size(t5()[0], "decoder") == positions(t5()[0], "encoder") == math.inf
+    computed = MAKERS["m2m100"](tmp_path / "m2m")[0]
+    assert (positions(computed, "encoder"), table_size(computed, "encoder")) == (64, math.inf)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_warned_of(make_trainer, tmp_path, caplog, kind):
+    model, tokenizer = marian(tmp_path / "model")
+    make_trainer(made=(model, tokenizer))
+    assert "AdamW" not in caplog.text
+    make_trainer(made=(model.to(kind), tokenizer))
+    assert f"the model's weights are {kind}, in which most of AdamW's steps are lost" in caplog.text
 
 
 def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):

@@ -231,7 +231,11 @@ def test_src_is_for_a_function_too(tmp_path: Path, capsys: pytest.CaptureFixture
     source.write_text("eins\n")
     spec = "tests.nbest.test_mbr:by_source"
     assert run(lists, "--utility", spec, "--src", source) == 0
-    assert capsys.readouterr().out == "eins\n"
+    out, err = capsys.readouterr()
+    assert out == "eins\n" and "warning" not in err
+    assert run(lists, "--utility", spec) == 0
+    told = f"simile mbr: warning: {spec} gets an empty source for 1 of 1 lists, which have none; "
+    assert f"{told}give --src FILE if it reads sources\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run("--help")
     said = " ".join(capsys.readouterr().out.split())

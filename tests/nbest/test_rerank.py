@@ -136,8 +136,10 @@ def test_what_an_own_function_has_no_number_for(
 ) -> None:
     spec = "tests.nbest.test_rerank:some"
     assert run(lists, "--by", "reward", "--reward", spec, "--json") == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out, err = capsys.readouterr()
+    records = [json.loads(line) for line in out.splitlines()]
     assert [(one["place"], one["value"]) for one in records] == [(1, None), (0, 1.0)]
+    assert ("gets an empty source for" in err) == ('"src"' not in lists.read_text())
 
 
 def test_negative_weights_in_scientific_notation(

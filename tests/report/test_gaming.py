@@ -117,7 +117,7 @@ def test_nothing_to_watch_is_no_all_clear() -> None:
     alone = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(), "A")
     for found in (unwatched, alone):
         text = render_text(answer_gaming(found))
-        assert "nothing to watch" in text and "no warning" not in text
+        assert "nothing to watch" in text and "inside its band" not in text
 
 
 def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> None:
@@ -183,4 +183,4 @@ def test_text_json_and_picture(logs: GamingResult, encoder: Encoder) -> None:
     equal = [system("A", REFS), system("B", REFS)]
     plain = analyse_gaming(equal, REFS, ScoreSettings(encoder), "A", SOURCES)
     assert gaming_chart(plain) is None
-    assert "no warning" in render_text(answer_gaming(plain))
+    assert "every sign is inside its band" in render_text(answer_gaming(plain))

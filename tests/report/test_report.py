@@ -68,6 +68,33 @@ def test_everything_in_one_command(files: Path, encoder_folder: Path) -> None:
     assert (files / "c.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_words_that_are_sentences_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refs = ["雨停了，孩子们出去玩。", "他走了。"]
+    outputs = ["雨停了，他们出门去玩。", "她走了。"]
+    lists = [{"id": n, "hyps": [outputs[n], ref], "ref": ref} for n, ref in enumerate(refs)]
+    write(tmp_path / "lists.jsonl", [json.dumps(line) for line in lists])
+    own = ["--ref", write(tmp_path / "ref", refs), "--sys", "A=out", "--sys", "B=ref"]
+    for name, lines in (("out", outputs), ("other", refs)):
+        write(tmp_path / name, lines)
+    warning = "warning: the references have next to no spaces, so that BLEU and Length take"
+    for only, given in (
+        ("headroom", ["--nbest-lists", "lists.jsonl"]),
+        ("costs", ["--nbest-lists", "lists.jsonl"]),
+        ("gaming,lexical,results", own),
+        ("lexical", ["--lexical", "de-zh=ref,out,other"]),
+    ):
+        for tokenize in ("13a", "zh"):
+            flags = [*given, "--only", only, "--tokenize", tokenize, "--resamples", "40"]
+            assert main(["report", *flags, "--html", "page.html"]) == 0
+            expected = len(only.split(",")) if tokenize == "13a" else 0
+            assert capsys.readouterr().out.count(warning) == expected
+            page = (tmp_path / "page.html").read_text("utf-8")
+            assert page.count("next to no spaces") == (expected and expected + 1)  # once at its top
+
+
 def test_json_scores_are_those_of_score_lists(
     files: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -31,7 +30,8 @@ LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once,
 QUERIES = 256  # for so many queries, fewer of longer spans: memory does not grow with any of them
 WINDOWS = 4096  # are embedded at once
-TIE = 1e-9  # scores of float64: differences below this are rounding
+TIE = 1e-9  # scores of float64: differences below this are rounding,
+ROUNDING = 1e-13  # and this share of the squares that they are differences of
 ACCENT = "\u0300"  # stands for all accents, vowel signs and joiners, which are no letters to `re`
 WORD = re.compile(rf"[\w{ACCENT}]+(?:['’‑-][\w{ACCENT}]+)*|[^\w\s]{ACCENT}*")
 # A sentence ends at a line's end, or behind a full stop and what closes quotes and brackets; those
@@ -127,7 +127,7 @@ def spans(
     width = _first_best(best, axis=1)
     rows = np.arange(len(queries))
     return [
-        Span(places[i][0], places[i + n][1], float(value)) if value > -np.inf else NOWHERE
+        Span(places[i][0], places[i + n][1], _cosine(value)) if value > -np.inf else NOWHERE
         for i, n, value in zip(start[rows, width], width, best[rows, width], strict=True)
     ]
 
@@ -135,8 +135,8 @@ def spans(
 def _separate(encoder: RewardEncoder, document: str) -> tuple[list[Place], Tokens | None]:
     """The words, and their tokens where the vector of a span is the mean of its words' tokens.
 
-    Where punctuation is split off, what stands between two spaces is one word if the encoder reads
-    it as such: with a soft hyphen or a zero-width space, or "№5", which becomes "No5".
+    Words that touch and that the encoder reads as one are one: with a soft hyphen or a zero-width
+    space between them, or "№5", which becomes "No5".
     """
     places = words(document)
     if not (
@@ -148,14 +148,22 @@ def _separate(encoder: RewardEncoder, document: str) -> tuple[list[Place], Token
         return places, None
     tokens = _tokens(encoder, document, places)
     if tokens is None:
-        rest, places = deque(places), []
-        for chunk in re.finditer(r"\S+", document):
-            own = []
-            while rest and rest[0][1] <= chunk.end():
-                own.append(rest.popleft())
-            places += own if _tokens(encoder, document, own) else [chunk.span()]
+        places = _joined(encoder.segmenter.preprocessing.apply, document, places)
         tokens = _tokens(encoder, document, places)
     return places, tokens
+
+
+def _joined(apply: Callable[[str], str], document: str, places: Sequence[Place]) -> list[Place]:
+    """Words without those whose text, as the encoder reads it, goes on in the next one's."""
+    found = [places[0]]
+    for i, j in places[1:]:
+        first, last = found[-1]
+        apart = " ".join(filter(None, (apply(document[first:last]), apply(document[i:j]))))
+        if last == i and apply(document[first:j]) != apart:
+            found[-1] = (first, j)
+        else:
+            found.append((i, j))
+    return found
 
 
 def _tokens(encoder: Encoder, document: str, places: Sequence[Place]) -> Tokens | None:
@@ -197,11 +205,16 @@ def _block(unit: Floats, vectors: Floats, known: Ints, longest: int) -> Floats:
     norms = square[begin] + square[end] - 2 * products[begin, end]
     along = unit @ sums.T
     # A norm of rounding is that of vectors that cancel out: the cosine is 0, see encoder.cosine.
-    there = norms > TIE
+    there = norms > ROUNDING * square.max()
     cosines = (along[:, end] - along[:, begin]) / np.sqrt(np.where(there, norms, 1.0))
     some = inside & (tokens[end] > tokens[begin]) & unit.any(1).reshape(-1, 1, 1)
     result: Floats = np.where(some, np.where(there, cosines, 0.0), -np.inf)
     return result
+
+
+def _cosine(score: float) -> float:
+    """Without its rounding, so that equal vectors have 1."""
+    return float(np.clip(np.round(score, 9), -1, 1))
 
 
 def _first_best(scores: Floats, axis: int) -> Ints:
@@ -252,7 +265,7 @@ def _keep_best(best: list[Span], first: int, scores: Floats, places: Sequence[Pl
     """Put into best[first:] what has a higher score in (Q, T); of equals the first stays."""
     for query, (row, i) in enumerate(zip(scores, _first_best(scores, axis=1), strict=True), first):
         if row[i] > best[query].score + TIE:
-            best[query] = Span(places[i][0], places[i][1], float(row[i]))
+            best[query] = Span(places[i][0], places[i][1], _cosine(row[i]))
 
 
 def _tfidf(documents: Sequence[str]) -> Search:

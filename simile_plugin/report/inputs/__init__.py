@@ -101,6 +101,22 @@ class Inputs:
         return systems.read_sentences(self.args.ref, "--ref", self.args.ref_lines, self.texts.lines)
 
     @cached_property
+    def unspaced(self) -> bool:
+        """Whether --tokenize takes whole sentences of the references for words."""
+        from simile_plugin.nbest import read_nbest_lists
+        from simile_plugin.reward import is_unspaced
+
+        args, refs = self.args, list[str]()
+        if args.ref:
+            refs = self.refs
+        elif args.nbest_lists:
+            lists = read_nbest_lists(args.nbest_lists, "--nbest-lists", self.texts.bytes)
+            refs = [found.ref or "" for found in lists]
+        elif args.lexical:
+            refs = self.texts.lines(args.lexical[0].partition("=")[2].split(",")[0], "--lexical")
+        return is_unspaced(refs, args.tokenize)
+
+    @cached_property
     def sources(self) -> list[str] | None:
         """The sources, if given."""
         if not self.args.src:

@@ -7,11 +7,12 @@ its chart), ask(inputs) -> Answer, and perhaps on_page(inputs): whether the page
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 
 from simile_plugin.files import InputError
-from simile_plugin.report.answer import Answer
+from simile_plugin.report.answer import UNSPACED, Answer
 from simile_plugin.report.inputs import Inputs
 
 # In the order in which they are shown.
@@ -59,7 +60,15 @@ def choose_questions(inputs: Inputs) -> list[str]:
 
 def ask(inputs: Inputs, names: list[str]) -> list[Answer]:
     """Answer questions."""
-    return [find_question(name).ask(inputs) for name in names]
+    return [_with_doubt(find_question(name).ask(inputs), inputs) for name in names]
+
+
+def _with_doubt(answer: Answer, inputs: Inputs) -> Answer:
+    """The answer, with a warning where its words would be whole sentences."""
+    by_words = "BLEU" in answer.signatures or answer.name in ("lexical", "gaming")
+    if not by_words or UNSPACED in answer.warnings or not inputs.unspaced:
+        return answer
+    return replace(answer, warnings=[*answer.warnings, UNSPACED])
 
 
 def ask_for_page(inputs: Inputs, answers: list[Answer]) -> list[Answer]:

@@ -362,7 +362,7 @@ def answer_gaming(result: GamingResult) -> Answer:
     if chart is not None:
         parts.append(Figure(chart, "Reward, BLEU and length while training."))
     parts += [_epoch_table(name, epochs) for name, epochs in result.epochs.items() if epochs]
-    fine = "no warning: every sign is inside its band, or no reward rose"
+    fine = "every sign is inside its band, or no reward rose"
     if len(result.systems) < 2 and not any(result.epochs.values()):
         fine = "nothing to watch: no second system, and no validations with the signs"
     return Answer(

@@ -13,6 +13,7 @@ from simile_plugin import statistics as significance
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import (
     HEADINGS,
+    UNSPACED,
     Answer,
     Cell,
     Figure,
@@ -302,10 +303,7 @@ def answer_results(results: Results) -> Answer:
             "and script?"
         )
     if results.unspaced:
-        warnings.append(
-            "the references have next to no spaces, so that BLEU and Length take whole sentences "
-            "for words; give --tokenize zh, ja-mecab or char"
-        )
+        warnings.append(UNSPACED)
     outputs = sum(len(system.files) for system in results.systems)
     several = f" ({count(outputs, 'output')})" if outputs > len(results.systems) else ""
     sentences = f"{count(results.sentences, 'sentence')} of {results.reference}"

@@ -37,7 +37,7 @@ def render_page(title: str, subtitle: str, answers: Sequence[Answer]) -> str:
         subtitle=subtitle,
         answers=answers,
         headline=[text for answer in answers for text in answer.sentences] or [NOTHING_COMPARED],
-        warnings=[text for answer in answers for text in answer.warnings],
+        warnings=dict.fromkeys(text for answer in answers for text in answer.warnings),
         version=__version__,
         blocks=_blocks,
         kind=lambda part: type(part).__name__,
