@@ -37,6 +37,7 @@ from simile_plugin.files import (
     atomic_write,
     check_replaceable,
     refuse_overwriting_input,
+    refuse_twice,
 )
 
 # Of the norm of the mean. Seeds are a few hundredths away from it; models that were initialised
@@ -57,7 +58,7 @@ class Averager:
         """The weighted mean, in the first's type; what is no floating point number must be equal.
 
         Raises:
-            InputError: for tensors of different shapes, or different integers.
+            InputError: for tensors of different shapes, different integers, NaN or infinity.
         """
         first = tensors[0]
         for path, tensor in zip(self.paths, tensors, strict=True):
@@ -68,6 +69,11 @@ class Averager:
                 )
             if not first.is_floating_point() and not torch.equal(tensor, first):
                 raise InputError(f"{path}: {name} differs from {self.paths[0]}'s; has no mean")
+            if not bool(torch.isfinite(tensor).all()):
+                raise InputError(
+                    f"{path}: {name} has NaN or infinity in it, expected finite weights; leave the "
+                    "model out"
+                )
         if not first.is_floating_point():
             return first
         doubles = [tensor.double() for tensor in tensors]
@@ -87,11 +93,14 @@ def read_model(path: str) -> dict[str, Any]:
     """:func:`read_checkpoint`, with a model in it.
 
     Raises:
-        InputError: if there is none.
+        InputError: if there is none, or something else than tensors in it.
     """
     state = read_checkpoint(path)
     if not isinstance(state.get("model"), dict):
         raise InputError(f"{path}: not a fairseq checkpoint (no model in it)")
+    for name, tensor in state["model"].items():
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"{path}: {name} is of {type(tensor).__name__}, expected a tensor")
     return state
 
 
@@ -187,6 +196,7 @@ def average_models(models: Sequence[str], weights: Sequence[float], output: str)
         raise InputError(f"--weights: got {len(weights)} for {len(models)} models")
     if not all(map(math.isfinite, weights)) or math.fsum(weights) <= 0:
         raise InputError(f"--weights: got {weights}; expected numbers with a sum above 0")
+    refuse_twice(models, "MODEL")
     folders = [Path(model).is_dir() for model in models]
     if any(folders) != all(folders):
         raise InputError("got checkpoints and folders; expected models of one kind")

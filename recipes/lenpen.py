@@ -10,12 +10,20 @@ it. fairseq divides a finished hypothesis's log-probability by its number of tok
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+from pathlib import Path
 
 import sacrebleu
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import (
+    InputError,
+    atomic_write,
+    finite_number,
+    read_lines,
+    refuse_overwriting_input,
+)
 from simile_plugin.reward import check_tokenizer
 
 LINE = re.compile(r"([TDP])-(\d+)\t(.*)")
@@ -27,7 +35,7 @@ Lists = dict[int, list[tuple[float, int, str]]]  # id -> log-probability, tokens
 def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
     """The lists and references that fairseq-generate --nbest printed.
 
-    Exits with one line for a file without them, or one that cannot be read.
+    Exits with one line for a file without them, one that lacks some, or one that cannot be read.
     """
     texts: dict[int, list[str]] = {}
     scores: dict[int, list[list[float]]] = {}
@@ -36,7 +44,7 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
         lines = read_lines(path, "lenpen.py")
     except InputError as error:
         sys.exit(str(error))
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         if match := LINE.match(line):
             kind, sentence, rest = match[1], int(match[2]), match[3]
             if kind == "T":
@@ -44,12 +52,18 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
             elif kind == "D":
                 texts.setdefault(sentence, []).append(rest.partition("\t")[2])
             else:
-                scores.setdefault(sentence, []).append([float(x) for x in rest.split()])
+                scores.setdefault(sentence, []).append(read_scores(rest, f"{path}:{number}"))
     counts = [{sentence: len(own) for sentence, own in of.items()} for of in (texts, scores)]
     if not texts or counts[0] != counts[1] or texts.keys() != refs.keys():
         sys.exit(
             f"lenpen.py: {path}: got D- lines of {len(texts)}, P- lines of {len(scores)} and "
             f"T- lines of {len(refs)} sentences; expected all that fairseq-generate --nbest prints"
+        )
+    missing = next((i for i in range(max(texts)) if i not in texts), None)
+    if missing is not None:
+        sys.exit(
+            f"lenpen.py: {path} has D-{max(texts)} but no D-{missing}; the log is cut, or "
+            "fairseq-generate skipped long sentences: generate again"
         )
     lists = {
         sentence: [
@@ -59,6 +73,19 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
         for sentence in sorted(texts)
     }
     return lists, refs
+
+
+def read_scores(text: str, where: str) -> list[float]:
+    """The log-probabilities of a P- line; exits with one line for one without, or a wrong one."""
+    found, words = [], text.split() or [""]
+    for word in words:
+        if (score := finite_number(word)) is None:
+            sys.exit(
+                f"lenpen.py: {where}: got '{word}' in a P- line, expected the log-probability of "
+                "each token; if the log is cut, generate again"
+            )
+        found.append(score)
+    return found
 
 
 def choose(lists: Lists, lenpen: float) -> list[str]:
@@ -78,6 +105,24 @@ def tune(
         for lenpen in GRID
     }
     return max(GRID, key=lambda lenpen: (bleu[lenpen], -abs(lenpen - 1))), bleu
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Find out before the work whether the outputs can be written."""
+    if len(args.test) != len(args.out):
+        raise InputError(f"got {len(args.test)} --test and {len(args.out)} --out; expected pairs")
+    outputs = [(path, "--out") for path in args.out]
+    outputs += [(args.valid_out, "--valid-out")] if args.valid_out else []
+    written = set[str]()
+    for path, flag in outputs:
+        refuse_overwriting_input(path, [args.valid, *args.test], flag)
+        if os.path.realpath(path) in written:
+            raise InputError(f"{flag}: {path} is given twice, expected another file for each")
+        written.add(os.path.realpath(path))
+        if not Path(os.path.realpath(path)).parent.is_dir():
+            raise InputError(f"{flag}: no folder for {path}; make it first")
+        if Path(path).is_dir():
+            raise InputError(f"{flag}: {path} is a folder, expected a file; name one")
 
 
 def main() -> None:
@@ -100,20 +145,17 @@ def main() -> None:
     args = parser.parse_args()
     try:
         check_tokenizer(args.tokenize, "--tokenize")
+        check_outputs(args)
     except InputError as error:
         sys.exit(f"lenpen.py: {error}")
     lists, refs = read_lists(args.valid)
-    if len(args.test) != len(args.out):
-        sys.exit(
-            f"lenpen.py: got {len(args.test)} --test and {len(args.out)} --out; expected pairs"
-        )
     tests = [read_lists(path)[0] for path in args.test]
     lenpen, bleu = tune(lists, refs, args.tokenize)
     outputs = {out: choose(test, lenpen) for out, test in zip(args.out, tests, strict=True)}
     if args.valid_out:
         outputs[args.valid_out] = choose(lists, lenpen)
     for path, lines in outputs.items():
-        with open(path, "w", encoding="utf-8") as stream:
+        with atomic_write(path) as stream:
             stream.writelines(f"{line}\n" for line in lines)
     print(f"lenpen {lenpen:g}: validation BLEU {bleu[lenpen]:.2f} ({bleu[1.0]:.2f} at 1)")
 

@@ -11,8 +11,13 @@ read_reward() {
     reward=$1 fitted=''
     case $1 in
     more-mle) reward=simile ;; # the control: any will do, candidates have no weight
-    learned:*,*) ;; # a mix
-    learned:*) fitted=${1#learned:}/reward.json ;;
+    learned:* | *,learned:*)
+        fitted=,$1
+        fitted=${fitted#*,learned:}
+        fitted=${fitted%%,*}
+        [[ $1 != *,* ]] || fitted=${fitted%:*} # its weight in a mix
+        fitted=$fitted/reward.json
+        ;;
     learned | learned+bleu)
         reward=learned:${LEARNED:?set LEARNED to the folder of simile fit-reward}
         fitted=$LEARNED/reward.json

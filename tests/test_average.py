@@ -90,8 +90,12 @@ def test_fairseq_reads_it_and_how_far_each_is_is_told(
         (["a.pt", "more.pt"], "more.pt: bias is in it or in a.pt, not in both"),
         (["a.pt", "older.pt"], "older.pt: version differs from a.pt's; has no mean"),
         (["a.pt", "empty"], "got checkpoints and folders; expected models of one kind"),
-        (["empty", "empty"], "out.pt: is a file, expected a folder"),
-        (["empty", "empty", "--output", "new"], "empty: got no config.json beside *.safetensors"),
+        (["a.pt", "b.pt", "nan.pt"], "nan.pt: encoder has NaN or infinity in it, expected finite"),
+        (["inf.pt", "b.pt", "--weights", "0", "1"], "inf.pt: encoder has NaN or infinity in it"),
+        (["a.pt", "odd.pt"], "odd.pt: decoder is of list, expected a tensor"),
+        (["a.pt", "b.pt", "./a.pt"], "MODEL: ./a.pt is given twice; it would count twice"),
+        (["empty", "other"], "out.pt: is a file, expected a folder"),
+        (["empty", "other", "--output", "new"], "empty: got no config.json beside *.safetensors"),
         (["a.pt", "b.pt", "--weights", "1"], "--weights: got 1 for 2 models"),
         (["a.pt", "b.pt", "--weights", "1", "-1"], "--weights: got [1.0, -1.0]; expected numbers"),
         (["a.pt", "b.pt", "--weights", "1", "nan"], "--weights: got [1.0, nan]; expected numbers"),
@@ -112,9 +116,13 @@ def test_what_has_no_mean(
     checkpoint(Path("wide.pt"), model(1.0) | {"encoder": torch.zeros(3)})
     checkpoint(Path("more.pt"), model(1.0, bias=torch.zeros(1)))
     checkpoint(Path("older.pt"), model(1.0) | {"version": torch.tensor([2])})
+    for name in ("nan", "inf"):
+        checkpoint(Path(f"{name}.pt"), model(1.0) | {"encoder": torch.tensor([1.0, float(name)])})
+    checkpoint(Path("odd.pt"), model(1.0) | {"decoder": [1.0]})
     torch.save([1], "list.pt")
     Path("text.pt").write_text("no checkpoint", encoding="utf-8")
     Path("empty").mkdir()
+    Path("other").mkdir()
     before = Path("out.pt").read_bytes()
     assert run(monkeypatch, "--output", "out.pt", *words) == 2
     err = capsys.readouterr().err

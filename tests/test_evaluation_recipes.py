@@ -13,6 +13,7 @@ import torch
 
 from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.segmenter import Segmenter
 
 FOLDER = Path(__file__).parents[1] / "recipes" / "evaluation"
 
@@ -120,6 +121,52 @@ def test_labelled_parts_share_no_sentence(
     assert 0 < len(parts["pairs"]) < 100
     status, _, error = run("split_labelled", [*flags, "--test-share", 1], monkeypatch, capsys)
     assert (status, "--test-share: got 1.0" in error) == (2, True)
+    (tmp_path / "all.tsv").write_text("\n".join(rows[:38]) + "\n")
+    status, _, error = run("split_labelled", flags, monkeypatch, capsys)
+    assert status == 2 and error == (
+        f"split_labelled.py: error: LABELLED: {tmp_path}/all.tsv has 19 groups of pairs without a "
+        "common sentence, expected 20 or more; give more pairs\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        ("split_labelled fi.train.tsv --output fi", "--output: fi.train.tsv"),
+        ("split_labelled fi.pairs.tsv --output ./fi", "--output: ./fi.pairs.tsv"),
+        ("mix_noise --clean a --clean-share 1 --pairs 1 --output a", "--output: a"),
+        ("mix_noise --clean a --noisy b --clean-share 0 --pairs 1 --output b", "--output: b"),
+        ("morphs train a b --model b", "--model: b"),
+        ("morphs segment a --model b --output a", "--output: a"),
+        ("morphs segment a --model b --output ./b", "--output: ./b"),
+        (
+            "plant_bitext --source fi.source --target b --pairs 1 --distractors 0 --output fi",
+            "--output: fi.source",
+        ),
+        (
+            "plant_bitext --source a a --target b fi.gold --pairs 1 --distractors 0 --output fi",
+            "--output: fi.gold",
+        ),
+    ],
+)
+def test_no_input_is_overwritten(
+    words: str,
+    flag: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"a", "b", "fi.source", "fi.gold", "fi.train.tsv", "fi.pairs.tsv"}
+    rows = "".join(f"s{i}\tt{i}\t{i % 2}\n" for i in range(40))
+    for name in names:
+        Path(name).write_text(rows)
+    name, *arguments = words.split()
+    status, _, error = run(name, arguments, monkeypatch, capsys)
+    expected = f"{name}.py: error: {flag} is an input of this command; name another place\n"
+    assert (status, error) == (2, expected)
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert all(Path(name).read_text() == rows for name in names)
 
 
 def test_morphs_of_text_around_the_words() -> None:
@@ -161,8 +208,21 @@ def test_shared_pieces_by_hand() -> None:
     # {1, 2} and {2, 3}: 1 / 3; {4} and {4}: 1; the last has no pieces
     pairs = [([1, 2, 2], [3, 2]), ([4], [4, 4]), ([], [])]
     assert piece_overlap(pairs) == pytest.approx((1 / 3 + 1) / 2)
-    with pytest.raises(ValueError, match="no piece"):
+    with pytest.raises(ValueError, match="no sentence has a known piece"):
         piece_overlap([([], [])])
+
+
+def test_unknown_pieces_are_not_shared(encoder: Encoder) -> None:
+    choice, segmenter = load("language_choice"), encoder.segmenter
+    assert isinstance(segmenter, Segmenter)
+    texts = ["的雨停了", "красно 的 the old ferry", "the harbour"]
+    known = choice.known_pieces(segmenter, texts)
+    assert any(segmenter.unk_id in row for row in segmenter.encode(texts))
+    assert not any(segmenter.unk_id in row for row in known)
+    assert known[0] == [] and known[2] == segmenter.encode(texts)[2] != []
+    # Nothing is left of a pair of unknown words; beside known ones they share nothing: 0.
+    pairs = zip(known[:1] * 2, (known[0], known[2]), strict=True)
+    assert choice.piece_overlap(pairs) == 0
 
 
 def test_exact_p_by_hand() -> None:

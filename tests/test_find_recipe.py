@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import random
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -213,9 +214,50 @@ def test_only_the_same_training_goes_on(
         assert error.startswith(begun + flag) and error.count("\n") == 1
     assert (output / "model.safetensors").read_bytes() == trained
     train("--epochs", "2")
-    assert (output / "model.safetensors").read_bytes() != trained
+    longer = (output / "model.safetensors").read_bytes()
+    assert longer != trained
+    fewer = f"--epochs: got 1, but the training in {output} is at 2; give as many or more"
+    assert fewer in train()
+    for path in output.glob("checkpoint-*"):
+        shutil.rmtree(path)
+    assert fewer in train()
+    assert train("--seed", "2").startswith(begun + "--seed 1, got 2")
     (output / "training.json").unlink()
-    assert f"--output: {output} has checkpoints and no training.json" in train()
+    unknown = f"--output: {output} has config.json and no training.json that says of what training"
+    assert unknown in train("--epochs", "2")
+    assert (output / "model.safetensors").read_bytes() == longer
+
+
+def test_a_folder_of_another_model_is_not_trained_in(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    shape = ["--squad", str(tmp_path / "q.json"), "--longest", "40", "--overlap", "8"]
+    output = tmp_path / "qa"
+    for name in ("config.json", "model.safetensors", "pytorch_model.bin", "checkpoint-9"):
+        output.mkdir()
+        (output / name).write_text("theirs")
+        assert qa.main(["train", str(model_folder), *shape, "--output", str(output)]) == 2
+        assert f"--output: {output} has {name} and no training.json" in capsys.readouterr().err
+        assert [path.read_text() for path in output.iterdir()] == ["theirs"]
+        shutil.rmtree(output)
+
+
+def test_half_an_epoch_again(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of three updates an epoch half an epoch is two, which the state calls 0.67.
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    flags = "--longest 40 --overlap 8 --batch-size 1 --epochs".split()
+    questions = json.loads((tmp_path / "q.json").read_text())
+    for paragraph in questions["data"][0]["paragraphs"]:
+        paragraph["context"], paragraph["qas"][0]["answers"] = numbered(0, 9), []
+        paragraph["qas"][0]["is_impossible"] = True
+    (tmp_path / "q.json").write_text(json.dumps(questions))
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "qa")]
+    for epochs, status in (("0.5", 0), ("0.5", 0), ("0.3", 2)):
+        assert qa.main(["train", str(model_folder), *files, *flags, epochs]) == status
+    assert "--epochs: got 0.3, but the training in " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,12 @@ STAND_INS = {
         out=$(FLAG=--output value "$@")
         case $1 in
         train-encoder) mkdir -p "$out"; echo "$@" >"$out/config.json" ;;
-        finetune-hf) mkdir -p "$out"; ls "$out" >>"$NOTES"; mkdir -p "$out/checkpoint-9" ;;
+        finetune-hf)
+            mkdir -p "$out"
+            ls "$out" >>"$NOTES"
+            mkdir -p "$out/checkpoint-9"
+            touch "$out/config.json"
+            ;;
         mbr) : >"$out" ;;
         esac""",
     "python": VALUE
@@ -397,12 +403,49 @@ def test_hugging_face(tmp_path: Path) -> None:
     notes = recipe.run(**few, RISK_UPDATES="7")
     assert not any("train_mle" in line for line in notes)
     assert any("|--max-updates|7|" in line for line in notes)
-    assert "checkpoint-9" not in notes
+    assert "checkpoint-9" not in notes and "config.json" not in notes
     notes = recipe.run(**few, RISK_UPDATES="7", SENTENCES="2")
     assert any("train_mle" in line for line in notes)
     assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"
     recipe.data("multi30k/task1/val.de.gz", b"d\n")
     assert any("train_mle" in line for line in recipe.run(**few, RISK_UPDATES="7", SENTENCES="2"))
+
+
+def test_hugging_face_with_a_learned_reward(tmp_path: Path) -> None:
+    recipe, learned = Recipe(tmp_path, "hf/run.sh"), tmp_path / "learned"
+    one, mix = f"learned:{learned}", f"bleu:0.5,learned:{learned}:0.5"
+    both = {"SEEDS": "1", "REWARDS": f"{one} {mix} bleu"}
+    missing = f"LEARNED: no learned reward, {learned}/reward.json is not there"
+    for reward in (one, mix):
+        assert missing in recipe.refused(SEEDS="1", REWARDS=reward)
+    assert "REWARDS: got 'more-mle', expected" in recipe.refused(REWARDS="more-mle")
+    assert not recipe.notes.exists() or "train_mle" not in recipe.notes.read_text()
+    learned.mkdir()
+    (learned / "reward.json").write_text("{}")
+
+    def trained(**settings: str) -> dict[str, str]:
+        notes = recipe.run(**both | settings)
+        calls = [line.split("|") for line in notes if "|finetune-hf|" in line]
+        return {
+            Path(words[words.index("--output") + 1]).name: words[words.index("--reward") + 1]
+            for words in calls
+        }
+
+    name = f"learned:{learned}".replace("/", "+")
+    assert trained() == {
+        f"{name}.1": one,
+        f"bleu:0.5+{name}:0.5.1": mix,
+        "bleu.1": "bleu",
+    }
+    (page,) = (line.split("|") for line in recipe.run(**both) if "|report|" in line)
+    systems = [word.partition("=") for flag, word in pairwise(page) if flag == "--sys"]
+    assert [system for system, _, _ in systems] == ["MLE", one.upper(), mix.upper(), "BLEU"]
+    assert len({path for _, _, path in systems}) == 4
+    (learned / "reward.json").write_text('{"other": 1}')
+    assert set(trained().values()) == {one, mix}
+    assert trained() == {}
+    word = trained(REWARDS="learned+bleu", LEARNED=str(learned))
+    assert word == {"learned+bleu.1": f"learned:{learned}:0.5,bleu:0.5"}
 
 
 def test_the_reward_encoder(tmp_path: Path) -> None:
@@ -554,6 +597,8 @@ def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
     notes = recipe.run(**few)
     assert trainings(notes) == ["mgt.1", "variational.1"]
     (mgt, variational) = (line for line in notes if line.startswith("fairseq-train|"))
+    exports = [line for line in notes if "export.py|" in line]
+    assert len(exports) == 2 and all(line.endswith("|--overwrite|") for line in exports)
     assert "|--bgt-one-decoder|--bgt-places|logit|" in mgt  # 5.11.1: before the logits only
     assert "|--bgt-ablation|variational|" in variational
     assert sum("|train-encoder|" in line for line in notes) == 1

@@ -1,6 +1,6 @@
 """The semantic network of a trained BGT as an encoder folder: the mean of q(z_sem | sentence).
 
-export.py CHECKPOINT --data BIN --sentencepiece MODEL --output ENCODER
+export.py CHECKPOINT --data BIN --sentencepiece MODEL --output ENCODER [--overwrite]
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from pathlib import Path
 
 from simile_plugin.bgt import export_encoder, read_bgt
 from simile_plugin.encoder import WEIGHTS, save_encoder
-from simile_plugin.files import InputError, check_replaceable, read_bytes
+from simile_plugin.files import (
+    InputError,
+    read_bytes,
+    refuse_overwriting_input,
+    refuse_unasked_overwrite,
+)
 
 
 def main() -> int:
@@ -21,9 +26,12 @@ def main() -> int:
     parser.add_argument("--data", required=True, metavar="BIN", help="folder it was trained on")
     parser.add_argument("--sentencepiece", required=True, metavar="MODEL", help="of its pieces")
     parser.add_argument("--output", required=True, metavar="ENCODER")
+    parser.add_argument("--overwrite", action="store_true", help="replace the encoder in --output")
     args = parser.parse_args()
     try:
-        check_replaceable(args.output, WEIGHTS)
+        inputs = [args.checkpoint, args.data, args.sentencepiece]
+        refuse_overwriting_input(args.output, inputs)
+        refuse_unasked_overwrite(args.output, WEIGHTS, "an encoder", args.overwrite)
         proto = read_bytes(args.sentencepiece, "--sentencepiece")
         model = read_bgt(args.checkpoint, args.data)
         encoder = export_encoder(model, proto, {"checkpoint": Path(args.checkpoint).name})

@@ -10,13 +10,20 @@ pieces.py segment --train train.tsv --held-out valid.tsv --sentencepiece MODEL -
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
-from simile_plugin.files import InputError, atomic_write, read_bytes, read_rows
+from simile_plugin.files import (
+    InputError,
+    atomic_write,
+    read_bytes,
+    read_rows,
+    refuse_overwriting_input,
+)
 
 
 def read_pairs(path: str, flag: str) -> list[tuple[str, str]]:
@@ -32,6 +39,10 @@ def split(args: argparse.Namespace) -> None:
     for flag, count in (("--pairs", args.pairs), ("--valid", args.valid)):
         if count < 1:
             raise InputError(f"{flag}: got {count}, expected a number above 0")
+    for path, flag in ((args.train, "--train"), (args.held_out, "--held-out")):
+        refuse_overwriting_input(path, [args.source], flag)
+    if os.path.realpath(args.held_out) == os.path.realpath(args.train):
+        raise InputError(f"--held-out: {args.held_out} is what --train writes; name another place")
     pairs = read_pairs(args.source, "PAIRS")
     wanted = args.pairs + args.valid
     if len(pairs) < args.valid + 1:
@@ -46,6 +57,13 @@ def split(args: argparse.Namespace) -> None:
 
 def segment(args: argparse.Namespace) -> None:
     """Write the pieces of both sides, and the dictionary."""
+    languages = (args.source_lang, args.target_lang)
+    if args.source_lang == args.target_lang:
+        raise InputError(f"--target-lang: got '{args.target_lang}', which is --source-lang, too")
+    written = [f"{part}.{language}" for part in ("train", "valid") for language in languages]
+    for name in (*written, "dict.txt"):
+        inputs = [args.train, args.held_out, args.sentencepiece]
+        refuse_overwriting_input(Path(args.output) / name, inputs)
     segmenter = Segmenter(read_bytes(args.sentencepiece, "--sentencepiece"), Preprocessing())
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +72,7 @@ def segment(args: argparse.Namespace) -> None:
         ("valid", args.held_out, "--held-out"),
     ):
         sides: list[Sequence[str]] = list(zip(*read_pairs(path, flag), strict=True))
-        for language, sentences in zip((args.source_lang, args.target_lang), sides, strict=True):
+        for language, sentences in zip(languages, sides, strict=True):
             with atomic_write(folder / f"{name}.{language}") as stream:
                 for row in segmenter.encode(sentences):
                     stream.write(" ".join(segmenter.model.pieces[i] for i in row) + "\n")

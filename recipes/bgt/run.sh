@@ -124,7 +124,7 @@ train_bgt() { # SYSTEM SEED UPDATES ANNEAL TOKENS LR WARMUP SIZE...
         --num-workers 0 --save-dir "$run" --no-epoch-checkpoints --save-interval-updates 200 \
         --keep-interval-updates 1 --log-format simple --log-interval 100
     python "$HERE/export.py" "$run/checkpoint_last.pt" --data "$WORK/bin" \
-        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2"
+        --sentencepiece "$WORK/pairs.bin/sentencepiece.model" --output "$WORK/encoder/$1.$2" --overwrite
 }
 
 evaluate() { # SYSTEM.SEED CONFIG TEST-FILES STS...

@@ -6,8 +6,8 @@ After Wieting et al. 2019, "Simple and Effective Paraphrastic Similarity from Pa
 Translations", section 4.2: for each language one encoder was trained on its bitext with English
 (the same amount of it). Printed: the encoder's mean Pearson on the English STS folders, how many
 pieces the two sides of the bitext share, and Spearman's rank correlation of the two over the
-languages. The overlap of a sentence pair is |S & T| / |S | T| of its sets of pieces, and the mean
-over the pairs is taken; this measure is ours.
+languages. The overlap of a sentence pair is |S & T| / |S | T| of its sets of known pieces, and the
+mean over the pairs is taken; this measure is ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simile_plugin.encoder import load_encoder
+from simile_plugin.encoder import Tokenizer, load_encoder
 from simile_plugin.evaluation import evaluate_sts, read_sts
 from simile_plugin.files import read_parallel
 from simile_plugin.statistics import correlation, spearman
@@ -41,8 +41,14 @@ def piece_overlap(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> float
         if one | other:
             shares.append(len(one & other) / len(one | other))
     if not shares:
-        raise ValueError("the bitext has no piece")
+        raise ValueError("FOREIGN,ENGLISH: no sentence has a known piece, expected some")
     return sum(shares) / len(shares)
+
+
+def known_pieces(segmenter: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
+    """The pieces of each sentence without the unknown one, which different words have."""
+    rows = [np.array(row, dtype=np.int64) for row in segmenter.encode(sentences)]
+    return [row[segmenter.known(row)].tolist() for row in rows]
 
 
 def exact_p(x: np.ndarray, y: np.ndarray) -> float:
@@ -98,7 +104,7 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
         if segmenter is None:
             raise ValueError(f"LANGUAGE: {parts[1]} has no pieces of one vocabulary to be shared")
         overlap = piece_overlap(
-            zip(segmenter.encode(foreign), segmenter.encode(english), strict=True)
+            zip(known_pieces(segmenter, foreign), known_pieces(segmenter, english), strict=True)
         )
         years = [evaluate_sts(encoder, name, part).mean_pearson for name, part in sets.items()]
         languages[parts[0]] = {"sts": sum(years) / len(years), "overlap": overlap}

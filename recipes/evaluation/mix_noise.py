@@ -12,7 +12,7 @@ import argparse
 import random
 import sys
 
-from simile_plugin.files import atomic_write, read_lines
+from simile_plugin.files import atomic_write, read_lines, refuse_overwriting_input
 
 Pair = tuple[str, str]
 
@@ -79,6 +79,7 @@ def main() -> int:
             raise ValueError(f"--clean-share: got {args.clean_share}, expected 0 to 1")
         if args.pairs < 1:
             raise ValueError(f"--pairs: got {args.pairs}, expected 1 or more")
+        refuse_overwriting_input(args.output, filter(None, (args.clean, args.noisy)))
         clean = read_pairs(args.clean, "--clean")
         noisy = read_pairs(args.noisy, "--noisy") if args.noisy else None
         mixed = mix(clean, noisy, args.clean_share, args.pairs, args.seed)

@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from simile_plugin.files import atomic_write, read_lines
+from simile_plugin.files import atomic_write, read_lines, refuse_overwriting_input
 
 WORD = re.compile(r"[^\W\d_]+")
 Segment = Callable[[str], list[str]]  # a word in lower case -> its morphs
@@ -108,10 +108,12 @@ def main() -> int:
     args = parser.parse_args()
     try:
         if args.command == "train":
+            refuse_overwriting_input(args.model, args.text, "--model")
             found = train(line for path in args.text for line in read_lines(path, "TEXT"))
             with atomic_write(args.model) as stream:
                 stream.writelines(" ".join(morphs) + "\n" for morphs in found.values())
             return 0
+        refuse_overwriting_input(args.output, [args.text, args.model])
         segment, columns = segmenter(read_model(args.model)), None
         if args.columns:
             if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", args.columns):

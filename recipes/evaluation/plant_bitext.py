@@ -13,7 +13,7 @@ import argparse
 import random
 import sys
 
-from simile_plugin.files import atomic_write, read_parallel
+from simile_plugin.files import atomic_write, read_parallel, refuse_overwriting_input
 
 
 def plant(
@@ -61,6 +61,8 @@ def main() -> int:
     try:
         if len(args.source) != len(args.target) or args.pairs < 1 or args.distractors < 0:
             raise ValueError("expected as many --source as --target files, --pairs of 1 or more")
+        for name in ("source", "target", "gold"):
+            refuse_overwriting_input(f"{args.output}.{name}", [*args.source, *args.target])
         source, target = [], []
         for one, other in zip(args.source, args.target, strict=True):
             lines = read_parallel([(one, "--source"), (other, "--target")])

@@ -19,15 +19,25 @@ from simile_plugin.evaluation import (
     read_detection,
     shared_sentence_groups,
 )
-from simile_plugin.files import atomic_write
+from simile_plugin.files import InputError, atomic_write, refuse_overwriting_input
 
 PARTS = 20  # a test share is a number of twentieths
+WRITTEN = ("train", "test", "pairs")
 
 
 def split(pairs: DetectionSet, test_share: float, seed: int) -> np.ndarray:
-    """Mask (n,) of the test pairs; pairs that share a sentence are on one side."""
-    folds = group_folds(shared_sentence_groups(pairs.left, pairs.right), PARTS, seed)
-    return folds < round(test_share * PARTS)
+    """Mask (n,) of the test pairs; pairs that share a sentence are on one side.
+
+    Raises:
+        InputError: if there are too few groups of such pairs.
+    """
+    groups = shared_sentence_groups(pairs.left, pairs.right)
+    if (found := len(np.unique(groups))) < PARTS:
+        raise InputError(
+            f"LABELLED: {pairs.name} has {found} groups of pairs without a common sentence, "
+            f"expected {PARTS} or more; give more pairs"
+        )
+    return group_folds(groups, PARTS, seed) < round(test_share * PARTS)
 
 
 def main() -> int:
@@ -41,6 +51,8 @@ def main() -> int:
     try:
         if not 1 <= round(args.test_share * PARTS) < PARTS:
             raise ValueError(f"--test-share: got {args.test_share}, expected 0.05 to 0.95")
+        for name in WRITTEN:
+            refuse_overwriting_input(f"{args.output}.{name}.tsv", [args.labelled])
         pairs = read_detection(args.labelled, "LABELLED")
         test = split(pairs, args.test_share, args.seed)
         rows = list(zip(pairs.left, pairs.right, pairs.labels, test, strict=True))

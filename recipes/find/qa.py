@@ -41,6 +41,8 @@ EPOCHS = 2
 LONGEST_INPUT = 512  # tokens
 OVERLAP = 128  # tokens that two slices share
 TRAINING = "training.json"  # of a trained folder: what decides its model, but for the epochs
+MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "checkpoint-*")  # any: a model's folder
+DONE = "done"  # in it, when the training has ended: how far it went
 
 
 @dataclass(frozen=True)
@@ -154,17 +156,16 @@ def train(args: argparse.Namespace) -> None:
     args.batch_size = args.batch_size or BATCH_SIZE[args.setup]
     args.learning_rate = args.learning_rate or LEARNING_RATE[args.setup]
     training = training_of(args)
-    checkpoint = begun(Path(args.output), training)
+    checkpoint = begun(Path(args.output), training, args.epochs)
     tokenizer, model = load(args)
     examples = []
     for question in questions:
         for piece in slices(tokenizer, question, args.longest, args.overlap):
             first, last = target(question, piece)
             examples.append(piece.inputs | {"start_positions": first, "end_positions": last})
-    if checkpoint is None:
+    if not (Path(args.output) / TRAINING).is_file():
         Path(args.output).mkdir(exist_ok=True)
-        with atomic_write(Path(args.output) / TRAINING) as stream:
-            json.dump(training, stream, indent=1)
+        write_training(args.output, training)
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
@@ -182,6 +183,14 @@ def train(args: argparse.Namespace) -> None:
     )
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model(args.output)
+    done = {"global_step": trainer.state.global_step, "epoch": trainer.state.epoch}
+    write_training(args.output, training | {DONE: done})
+
+
+def write_training(folder: str, content: dict[str, Any]) -> None:
+    """Note what a folder was, or is being, trained with."""
+    with atomic_write(Path(folder) / TRAINING) as stream:
+        json.dump(content, stream, indent=1)
 
 
 def training_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -191,22 +200,23 @@ def training_of(args: argparse.Namespace) -> dict[str, Any]:
     return {"squad": f"sha256 {content}"} | {name: getattr(args, name) for name in named}
 
 
-def begun(folder: Path, training: dict[str, Any]) -> str | None:
-    """The checkpoint that a training goes on from; None if nothing was begun.
+def begun(folder: Path, training: dict[str, Any], epochs: float) -> str | None:
+    """The checkpoint that a training goes on from; None if there is none.
 
     Raises:
-        InputError: where another training was begun, naming the flag.
+        InputError: where another training was begun, naming the flag, or went on for longer.
     """
     from simile_plugin.hugging_face import last_checkpoint
 
-    last = last_checkpoint(folder)
-    if last is None:
-        return None
     if not (folder / TRAINING).is_file():
-        raise InputError(
-            f"--output: {folder} has checkpoints and no {TRAINING} that says of what; name another "
-            "folder"
-        )
+        held = [path.name for pattern in MODEL_FILES for path in folder.glob(pattern)]
+        if held:
+            raise InputError(
+                f"--output: {folder} has {held[0]} and no {TRAINING} that says of what training; "
+                "name another folder"
+            )
+        return None
+    last = last_checkpoint(folder)
     theirs = json.loads((folder / TRAINING).read_bytes())
     for name, value in training.items():
         if theirs.get(name) != value:
@@ -214,6 +224,17 @@ def begun(folder: Path, training: dict[str, Any]) -> str | None:
             raise InputError(
                 f"--output: the training in {folder} was begun with {flag} {theirs.get(name)}, got "
                 f"{value}; give the same, or name another folder"
+            )
+    states = [theirs[DONE]] if DONE in theirs else []
+    if last is not None:
+        states.append(json.loads((Path(last) / "trainer_state.json").read_bytes()))
+    for state in states:
+        # An epoch that is asked for in part ends with a whole update.
+        an_epoch = round(state["global_step"] / state["epoch"])
+        if state["global_step"] > math.ceil(epochs * an_epoch):
+            raise InputError(
+                f"--epochs: got {epochs:g}, but the training in {folder} is at {state['epoch']:g}; "
+                "give as many or more, or name another folder"
             )
     return last
 

@@ -9,7 +9,8 @@
 #   SIMILE_DATA   the folder with multi30k/task1 (see recipes/multi30k/README.md); needed
 #   ENCODER       a reward encoder's folder; needed (recipes/encoder/run.sh makes one)
 #   WORK          work/hf in the repository: everything that is made
-#   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR
+#   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR, and mixes
+#   LEARNED       such a folder, of which REWARDS may have learned and learned+bleu (half of each)
 #   SEEDS         "1 2 3"
 #   MLE_EPOCHS    5         epochs of MLE training
 #   MLE_FLAGS     more flags of recipes/hf/train_mle.py
@@ -41,6 +42,12 @@ if has_gpu; then one_gpu "$WORK"; fi
 train=("$WORK/raw/train.de" "$WORK/raw/train.en") valid=("$WORK/raw/valid.de" "$WORK/raw/valid.en")
 watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 
+for reward in $REWARDS; do
+    [ "$reward" != more-mle ] ||
+        die "REWARDS: got 'more-mle', expected what simile finetune-hf --reward takes"
+    read_reward "$reward" # what is missing is said before the MLE model is trained
+done
+
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.
 
@@ -71,19 +78,29 @@ translate_test() { # SYSTEM
     python "$HERE/translate.py" "$WORK/$1" "$WORK/raw/test.de" "$WORK/out/$1.txt"
 }
 
-train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG FLAGS...
+train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG LEARNED-JSON FLAGS...
     begin "$WORK/$3" "$@" "$WORK/mle/model.safetensors" "${train[@]}"
+    # A model that is there from before, with nothing to go on from, would be refused.
+    compgen -G "$WORK/$3/checkpoint-*" >/dev/null || rm -f "$WORK/$3"/*config.json
     simile finetune-hf "$WORK/mle" --train "${train[@]}" --valid "${watch[@]}" --reward "$1" \
         --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$4" \
-        --learning-rate 2e-4 "${@:6}"
+        --learning-rate 2e-4 "${@:7}"
     translate_test "$3"
+}
+
+risk_system() { # REWARD SEED
+    local reward fitted system
+    read_reward "$1"
+    system=$(file_name "$1").$2
+    AFTER=mle once "$system" train_risk "$reward" "$2" "$system" "$RISK_UPDATES" \
+        "$ENCODER/config.json" "$fitted" "${risk_flags[@]}"
 }
 
 report() {
     local systems=(--sys "MLE=$WORK/out/mle.txt") reward name
     for reward in $REWARDS; do
-        name=${reward%%:*}
-        systems+=(--sys "${name^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
+        name=$(file_name "$reward")
+        systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
     done
     simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.de" --encoder "$ENCODER" \
         "${systems[@]}" --only results --out "$WORK/results.md"
@@ -98,8 +115,7 @@ AFTER=mle once mle-test translate_test mle
 for seed in $SEEDS; do
     for reward in $REWARDS; do
         say "Training on $reward, seed $seed"
-        AFTER=mle once "${reward%%:*}.$seed" train_risk "$reward" "$seed" "${reward%%:*}.$seed" \
-            "$RISK_UPDATES" "$ENCODER/config.json" "${risk_flags[@]}"
+        risk_system "$reward" "$seed"
     done
 done
 say "Results on test_2016_flickr"

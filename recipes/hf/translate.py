@@ -1,13 +1,18 @@
-"""Translates a file by a model's `generate`: beam search, one line a sentence."""
+"""Translates a file by a model's `generate`: beam search, one line a sentence.
+
+A source with more tokens than the model can read is cut, and how many are is said.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 
 import torch
 
-from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
 from simile_plugin.files import atomic_write, read_lines
+from simile_plugin.hugging_face import table_size  # before transformers: hides a broken torchaudio
 
 
 def main() -> None:
@@ -26,15 +31,25 @@ def main() -> None:
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model).to(device).eval()
     sources = read_lines(args.input, "input")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    found = [""] * len(sources)
+    found, cut = [""] * len(sources), 0
+    readable, writable = table_size(model, "encoder"), table_size(model, "decoder")
+    limit = {} if readable == math.inf else {"truncation": True, "max_length": int(readable)}
     for start in range(0, len(order), args.batch_size):
         rows = order[start : start + args.batch_size]
-        batch = tokenizer([sources[i] for i in rows], return_tensors="pt", padding=True).to(device)
-        length = int(1.5 * batch["input_ids"].size(1) + 10)
+        texts = [sources[i] for i in rows]
+        cut += sum(len(ids) > readable for ids in tokenizer(texts, verbose=False)["input_ids"])
+        batch = tokenizer(texts, return_tensors="pt", padding=True, **limit).to(device)
+        length = int(min(1.5 * batch["input_ids"].size(1) + 10, writable))
         ids = model.generate(**batch, num_beams=args.beam, max_new_tokens=length)
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         for i, text in zip(rows, texts, strict=True):
             found[i] = " ".join(text.split())
+    if cut:
+        print(
+            f"translate.py: warning: {args.input}: {cut} of {len(sources)} sentences are longer "
+            f"than the {readable} tokens that {args.model} can read; they were cut",
+            file=sys.stderr,
+        )
     with atomic_write(args.output) as stream:
         stream.write("".join(f"{line}\n" for line in found))
 
