@@ -33,7 +33,7 @@ def shuffled(found: NbestList) -> NbestList:
     return replace(
         found,
         hyps=tuple(found.hyps[i] for i in order),
-        scores=tuple(found.scores[i] for i in order),
+        scores=tuple(found.scores[i] for i in order if found.scores),
         lprobs=tuple(found.lprobs[i] for i in order if found.lprobs),
     )
 

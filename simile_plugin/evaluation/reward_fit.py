@@ -320,8 +320,13 @@ def _least_squares(squares: Floats, products: Floats) -> Floats:
 def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str, HarmSeen]]:
     """Rewards of every segment by a fit without its file (or its fold), and what harm costs there.
 
+    What is judged is left out of the fit wherever it stands, in another file, too.
+
     Returns:
         Rewards (n,) of each file, and the harm by kind over all files.
+
+    Raises:
+        InputError: for a file whose segments are all that there are.
     """
     folds = [np.full(len(part.faults), number) for number, part in enumerate(parts)]
     if len(parts) == 1:
@@ -330,8 +335,24 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
     rewards = [np.zeros(len(part.faults)) for part in parts]
     drops: list[Floats] = []
     kinds: list[Ids] = []
+    pairs = [list(zip(part.judged.hyps, part.judged.refs, strict=True)) for part in parts]
     for fold in range(len(parts) if len(parts) > 1 else FOLDS):
-        weights = fit_weights(parts, [rows != fold for rows in folds])
+        judged = {
+            pair
+            for own, rows in zip(pairs, folds, strict=True)
+            for pair, place in zip(own, rows, strict=True)
+            if place == fold and any(pair)
+        }
+        fitted = [
+            (rows != fold) & np.array([pair not in judged for pair in own])
+            for own, rows in zip(pairs, folds, strict=True)
+        ]
+        if not any(rows.any() for rows in fitted):
+            raise InputError(
+                f"--judgements: {parts[fold].judged.path} has every segment of the other files; "
+                "expected files of other segments to judge a fit by"
+            )
+        weights = fit_weights(parts, fitted)
         for part, rows, values in zip(parts, folds, rewards, strict=True):
             left = rows == fold
             values[left] = reward_of_faults(part.faults[left], part.empty[left], weights)

@@ -92,12 +92,36 @@ def read_rows(
         lines = lines[0].split("\r")
     delimiter = next((mark for mark in delimiters if mark in lines[0]), delimiters[0])
 
-    def cells(line: str) -> list[str]:
-        if not quoted:
-            return line.split(delimiter, splits)
-        try:
-            return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
-        except csv.Error:  # a cell of more than 131,072 characters
-            return []
+    if quoted:
+        found = _table(lines, delimiter) or [
+            (n, _quoted(line, delimiter)) for n, line in enumerate(lines, 1)
+        ]
+    else:
+        found = [(n, line.split(delimiter, splits)) for n, line in enumerate(lines, 1)]
+    return [Row(cells, f"{flag}: {path}:{n}") for n, cells in found]
 
-    return [Row(cells(line), f"{flag}: {path}:{n}") for n, line in enumerate(lines, 1)]
+
+def _quoted(line: str, delimiter: str) -> list[str]:
+    """The cells of a line; none if one has more than 131,072 characters."""
+    try:
+        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+    except csv.Error:
+        return []
+
+
+def _table(lines: Sequence[str], delimiter: str) -> list[tuple[int, list[str]]]:
+    """Rows with the lines that they begin in, where a quoted cell may go on in the next line.
+
+    Nothing, if that cannot be meant: a quotation mark that stands for itself, as where cells are
+    written without quotes, would open a cell that ends anywhere.
+    """
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    found, first = [], 1
+    try:
+        for row in reader:
+            found.append((first, [cell.strip() for cell in row]))
+            first = reader.line_num + 1
+    except csv.Error:
+        return []
+    widest = max(len(cells) for _, cells in found)
+    return found if widest == len(found[0][1]) else []

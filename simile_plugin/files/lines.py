@@ -104,7 +104,10 @@ def _check_text(data: bytes, name: str, what: str) -> None:
         text = data.decode("utf-8", "ignore")
         letters = len(text) - len(text.encode("ascii", "ignore"))
         whole = letters > data.decode("utf-8", "replace").count("\ufffd")
-        encoding = "UTF-16" if marked else "" if whole else "ISO-8859-1"
+        # Quotes and dashes in Windows-1252, in ISO-8859-1 control characters that nobody sees.
+        windows = any(0x80 <= byte <= 0x9F for byte in data)
+        of_bytes = "WINDOWS-1252" if windows else "ISO-8859-1"
+        encoding = "UTF-16" if marked else "" if whole else of_bytes
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
         advice = "mend or remove the line; other text in the file is UTF-8"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -86,7 +87,9 @@ class Chart:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        with matplotlib.rc_context(style):
+        with matplotlib.rc_context(style), warnings.catch_warnings():
+            if style is not FILE_STYLE:  # text stays text: the reader has fonts of his own
+                warnings.filterwarnings("ignore", "Glyph .* missing from font")
             figure = Figure(figsize=self.size, layout="constrained")
             FigureCanvasAgg(figure)
             self.draw(figure)

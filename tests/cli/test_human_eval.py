@@ -67,6 +67,9 @@ def test_an_interrupted_call_goes_on(files: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     assert main([*command, "--seed", "9"]) == 2  # another draw
     assert "--key: key.json exists" in capsys.readouterr().err
+    assert main([*SHEET, "--out", "others", "--key", "other.json", "--seed", "9"]) == 0
+    assert main([*SHEET, "--out", "others", "--key", "key.json"]) == 2  # whose sheets they are not
+    assert "--out: others/sheet.1.tsv is a sheet of another study" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

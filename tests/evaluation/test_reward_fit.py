@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,6 +125,26 @@ def test_left_out_segments_have_no_say():
     folds = np.random.default_rng(1).permutation(40) % FOLDS
     weights = fit_weights(parts[:1], [folds != 3])
     assert alone[0][folds == 3] == pytest.approx(np.exp(-parts[0].faults[folds == 3] @ weights / 4))
+
+
+def test_segments_that_stand_in_two_files_are_left_out_of_both() -> None:
+    rng = np.random.default_rng(6)
+    texts = [f"text {n}" for n in range(60)]
+    faults, human = rng.exponential(size=(60, 12)), rng.normal(size=60)
+
+    def file(path, rows):
+        own = [texts[row] for row in rows]
+        made = part(faults[rows], human[rows], path=path)
+        return replace(made, judged=Judgements(path, own, own, human[rows]))
+
+    parts = [file("a", [*range(40)]), file("b", [*range(59, 29, -1)])]
+    rewards, _ = leave_out(parts, 1)
+    weights = fit_weights(parts, [np.arange(40) < 30, np.zeros(30, bool)])  # without what b has
+    assert rewards[1] == pytest.approx(np.exp(-parts[1].faults @ weights / 4))
+    weights = fit_weights(parts, [np.zeros(40, bool), np.arange(30) < 20])
+    assert rewards[0] == pytest.approx(np.exp(-parts[0].faults @ weights / 4))
+    with pytest.raises(InputError, match="--judgements: a has every segment of the other files"):
+        leave_out([parts[0], file("c", [*range(39, -1, -1)])], 1)
 
 
 def test_a_single_file_is_cut_between_references():

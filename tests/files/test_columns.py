@@ -37,6 +37,15 @@ def test_what_spreadsheets_write(tmp_path: Path) -> None:
         path.write_text(text)
         rows = read_rows(path, "--answers", delimiters="\t;,", quoted=True)
         assert [found.cells for found in rows] == [["item", "rating"], ["a; b", "3"]], text
+    path.write_text('item,rating,comment\n1,3,"one\ntwo, ""so"""\n2,4,\n')
+    rows = read_rows(path, "--answers", delimiters="\t;,", quoted=True)
+    assert [found.cells for found in rows[1:]] == [["1", "3", 'one\ntwo, "so"'], ["2", "4", ""]]
+    assert [found.where.rpartition(":")[2] for found in rows] == ["1", "2", "4"]
+    # Quotation marks of a text that is written without quotes open no cell.
+    for mark in ('"so', '"so" he said'):
+        path.write_text(f"item\trating\ttext\n1\t3\t{mark}\n2\t4\tyes\n3\t5\tno\n")
+        rows = read_rows(path, "--answers", delimiters="\t;,", quoted=True)
+        assert [found.cells[0] for found in rows] == ["item", "1", "2", "3"]
     path.write_text("item,rating\n" + "x" * 200_000 + ",1\n")
     assert read_rows(path, "--answers", delimiters="\t;,", quoted=True)[1].cells == []
 

@@ -220,6 +220,7 @@ def test_lines_of_gzip(tmp_path: Path) -> None:
     ("content", "line", "found", "encoding"),
     [
         (b"one\ntwo\nna\xefve\n", 3, "byte 0xef", "ISO-8859-1"),
+        (b"one\n\x93na\xefve\x94\n", 2, "byte 0x93", "WINDOWS-1252"),
         ("a\nb".encode("utf-16"), 1, "byte 0xff", "UTF-16"),
         ("a\nb".encode("utf-16-le"), 1, "a zero byte", "UTF-16"),
     ],

@@ -103,6 +103,9 @@ def test_a_line_cut_short_is_passed_over(tmp_path: Path) -> None:
         assert costs(read(tmp_path, json_line(100, "0.5"), whole[:length])) == {100: 0.5}
     simple = "epoch 002 | valid on 'valid' subset | loss 3 | cost_bleu 0.4 | num_upd"
     assert costs(read(tmp_path, json_line(100, "0.5"), simple)) == {100: 0.5}
+    before = [json_line(update, "0.5") for update in (0, 100)]
+    for cut in ("ates 2", "ates 20"):  # of 200
+        assert costs(read(tmp_path, *before, simple + cut)) == {0: 0.5, 100: 0.5}
 
 
 def test_an_update_that_comes_again_wins(tmp_path: Path) -> None:

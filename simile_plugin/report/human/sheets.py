@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import os
+from functools import partial
 from pathlib import Path
 
-from simile_plugin.files import atomic_write
+from simile_plugin.files import InputError, atomic_write
 from simile_plugin.report.human.study import SCALE, Study
 from simile_plugin.report.render.html import fill_template
 
@@ -28,16 +29,23 @@ def write_sheets(study: Study, folder: str) -> list[str]:
 
     Raises:
         OSError: if the folder is missing or not writable.
+        InputError: for a sheet of another study.
     """
-    paths = []
-    for annotator in range(1, study.settings.annotators + 1):
-        for ending, render in (("tsv", render_tsv), ("html", render_form)):
-            path = str(Path(folder) / f"sheet.{annotator}.{ending}")
-            if not os.path.exists(path):
-                with atomic_write(path) as stream:
-                    stream.write(render(study, annotator))
-            paths.append(path)
-    return paths
+    sheets = {
+        str(Path(folder) / f"sheet.{annotator}.{ending}"): partial(render, study, annotator)
+        for annotator in range(1, study.settings.annotators + 1)
+        for ending, render in (("tsv", render_tsv), ("html", render_form))
+    }
+    there = [path for path in sheets if os.path.exists(path)]
+    for path in there:
+        content = Path(path).read_bytes().replace(b"\0", b"")  # a spreadsheet may save UTF-16
+        if study.fingerprint.encode() not in content:
+            raise InputError(f"--out: {path} is a sheet of another study; name another folder")
+    for path, render in sheets.items():
+        if path not in there:
+            with atomic_write(path) as stream:
+                stream.write(render())
+    return [*sheets]
 
 
 def render_tsv(study: Study, annotator: int) -> str:

@@ -12,6 +12,7 @@ from simile_plugin.files import InputError, read_lines
 from simile_plugin.report.inputs.tensorboard import Validations, is_tensorboard, read_tensorboard
 from simile_plugin.report.inputs.texts import Read
 
+ENDS_IN_UPDATE = re.compile(r"num_updates \d+$")
 SIMPLE_LINE = re.compile(r"valid on '(?P<subset>[^']*)' subset \| (?P<pairs>.*)")
 UPDATE = "num_updates"
 Runs = dict[str, dict[str, Validations]]  # system -> log, one a seed -> its validations
@@ -60,6 +61,8 @@ def read_validations(
         if not math.isfinite(numbers.get(UPDATE, math.nan)):
             continue
         update = int(numbers.pop(UPDATE))
+        if line is lines[-1] and ENDS_IN_UPDATE.search(line) and found and update < max(found):
+            continue  # a number that was cut, no run that was resumed
         found = {earlier: kept for earlier, kept in found.items() if earlier < update}
         found[update] = numbers
     if not found:
