@@ -21,6 +21,7 @@
 #                   recipes/wheelhouse.sh
 
 set -euo pipefail
+unset CDPATH # with it cd prints where it went
 # In a terminal bash would set LINES, which is a setting here, to the height of the window.
 shopt -u checkwinsize
 

@@ -323,3 +323,15 @@ def test_every_recipe_can_be_started() -> None:
     own = [path for path in scripts if path.read_text(encoding="utf-8").startswith("#!")]
     assert len(own) > 20
     assert not [path for path in own if not os.access(path, os.X_OK)]
+
+
+def test_a_search_path_of_cd_is_left_aside() -> None:
+    done = subprocess.run(
+        ["bash", "-c", ". recipes/common.sh; echo $ROOT"],
+        cwd=COMMON.parents[1],
+        env={**os.environ, "CDPATH": "."},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{COMMON.parents[1]}\n"

@@ -223,6 +223,27 @@ def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
     assert trainings(recipe.run(**few)) == ["learned.1", "learned+bleu.1"]
 
 
+def test_multi30ks_lists_of_other_sizes_are_of_its_mle_model(tmp_path: Path) -> None:
+    recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
+    learned.mkdir()
+    (learned / "reward.json").write_text("{}")
+    few, sizes = {"SEEDS": "1", "REWARDS": "bleu"}, "|--nbest-folder|my work/nbest|"
+    recipe.run(**few)
+    both = {"SIZES": "2", "REWARDS": f"bleu learned:{learned}"}
+    recipe.path = "multi30k/nbest.sh"
+    name = f"learned:{learned}".replace("/", "+")
+    assert trainings(recipe.run(**both)) == ["bleu.n2.1", f"{name}.n2.1"]
+    (learned / "reward.json").write_text('{"other": 1}')
+    assert trainings(recipe.run(**both)) == [f"{name}.n2.1"]
+    recipe.path = "multi30k/run.sh"
+    assert any(sizes in line for line in recipe.run(**few))
+    assert not any(sizes in line for line in recipe.run(**few, SRC="fr"))
+    recipe.path = "multi30k/nbest.sh"
+    recipe.run(SIZES="2", REWARDS="bleu", SRC="fr")
+    left = {path.name for path in (tmp_path / "my work/nbest").glob("*.txt")}
+    assert left == {"mle.txt", "bleu.n2.1.txt"}
+
+
 def test_multi30ks_control(tmp_path: Path) -> None:
     notes = Recipe(tmp_path, "multi30k/run.sh").run(SEEDS="1", REWARDS="bleu more-mle")
     assert trainings(notes) == ["mle", "bleu.1", "more-mle.1"]
@@ -462,6 +483,11 @@ def test_the_reward_encoder(tmp_path: Path) -> None:
     assert [[Path(word).name for word in words[1:-1]] for words in tables] == [
         ["table.py", "2.json"]
     ]
+    bitext = tmp_path / "data/tatoeba-de-en/train.de.gz"
+    bitext.write_bytes(bitext.read_bytes()[:-12])  # a download that was cut short
+    assert "unexpected end of file" in recipe.refused(**few)
+    bitext.unlink()
+    assert "train.de.gz" in recipe.refused(**few)
 
 
 @pytest.mark.parametrize(
@@ -571,8 +597,12 @@ def test_the_best_folds_of_back_translations(tmp_path: Path) -> None:
     assert not recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")
     (tmp_path / "encoder/config.json").write_text('{"trained": "anew"}')
     assert recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")
-    (tmp_path / "train.de").write_text("eins\n")
-    assert "FOREIGN has 1 lines and REFERENCE 2" in recipe.refused(*bitext)
+    assert "PART: got '2o', expected a whole number" in recipe.refused(*bitext, PART="2o")
+    (tmp_path / "short.de").write_text("eins\n")
+    short = (*bitext[:3], "short.de", bitext[4])
+    assert "FOREIGN has 1 lines and REFERENCE 2" in recipe.refused(*short)
+    notes = recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")  # neither lost a translation
+    assert not any(line.startswith("fairseq-interactive") for line in notes)
 
 
 def test_every_sts_file_is_excluded_from_the_bitext_of_a_bgt(tmp_path: Path) -> None:

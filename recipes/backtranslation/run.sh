@@ -49,6 +49,7 @@ REMOVE_BPE=${REMOVE_BPE:-sentencepiece}
 FILTERS=${FILTERS---max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates}
 read -ra filters <<<"$FILTERS"
 TOP=${TOP:-2}
+whole_numbers PART BEAM MAX_TOKENS
 [[ $TOP =~ ^([1-9]|10)$ ]] || die "TOP: got '$TOP', expected 1 to 10 folds"
 [ -z "${ENCODER:-}" ] || [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
 
@@ -71,11 +72,6 @@ split_into_parts() {
     mkdir "$WORK/parts"
     unpacked "$foreign" >"$WORK/parts/all.foreign"
     unpacked "$reference" >"$WORK/parts/all.reference"
-    local lines other
-    lines=$(wc -l <"$WORK/parts/all.foreign") other=$(wc -l <"$WORK/parts/all.reference")
-    [ "$lines" -gt 0 ] || die "FOREIGN: $foreign is empty"
-    [ "$lines" = "$other" ] ||
-        die "FOREIGN has $lines lines and REFERENCE $other; they must be parallel ($foreign, $reference)"
     local side
     for side in foreign reference; do
         split -l "$PART" -d -a 5 --additional-suffix ".$side" "$WORK/parts/all.$side" "$WORK/parts/"
@@ -129,6 +125,11 @@ print(lowest)' "$WORK/folds.json" "$TOP")
 }
 
 say "Back-translating $foreign in $WORK"
+# Before what has been translated is split anew.
+lines=$(unpacked "$foreign" | wc -l) other=$(unpacked "$reference" | wc -l)
+[ "$lines" -gt 0 ] || die "FOREIGN: $foreign is empty"
+[ "$lines" = "$other" ] ||
+    die "FOREIGN has $lines lines and REFERENCE $other; they must be parallel ($foreign, $reference)"
 once split split_into_parts "$foreign" "$reference" "$PART"
 parts=("$WORK"/parts/*.foreign)
 for path in "${parts[@]}"; do

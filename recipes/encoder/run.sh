@@ -41,7 +41,7 @@ shopt -u nullglob
 keep=(--max-overlap 1 --exclude "${evaluation[@]}")
 
 bitext() { # PREFIX OUT: English TAB German of PREFIX.en.gz and PREFIX.de.gz
-    paste <(gzip -dc "$1.en.gz") <(gzip -dc "$1.de.gz") >"$2"
+    paste_sides SIMILE_DATA "$1.en.gz" "$1.de.gz" >"$2"
 }
 
 collect() { # FILES...: what decides the result

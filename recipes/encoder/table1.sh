@@ -34,7 +34,7 @@ collect() { # PAIRS FILES...
         [[ $prefix = *newstest201[5-8]* ]] || news+=("${prefix%.en.gz}")
     done
     for prefix in "${news[@]}" "$SIMILE_DATA"/{tatoeba,europarl20k}-de-en/train; do
-        paste <(zcat "$prefix.en.gz") <(zcat "$prefix.de.gz")
+        paste_sides SIMILE_DATA "$prefix.en.gz" "$prefix.de.gz"
     done >"$WORK/bitext.raw"
     simile filter-pairs "$WORK/bitext.raw" --max-overlap 0.5 "${drop[@]}" --output "$WORK/bitext.all"
     # Translations of one sentence by several people: the nearest to back-translated pairs.

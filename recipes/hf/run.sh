@@ -42,11 +42,10 @@ if has_gpu; then one_gpu "$WORK"; fi
 train=("$WORK/raw/train.de" "$WORK/raw/train.en") valid=("$WORK/raw/valid.de" "$WORK/raw/valid.en")
 watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 
-for reward in $REWARDS; do
-    [ "$reward" != more-mle ] ||
-        die "REWARDS: got 'more-mle', expected what simile finetune-hf --reward takes"
-    read_reward "$reward" # what is missing is said before the MLE model is trained
-done
+[[ " $REWARDS " != *" more-mle "* ]] ||
+    die "REWARDS: got 'more-mle', expected what simile finetune-hf --reward takes"
+read -ra rewards <<<"$REWARDS"
+check_rewards "${rewards[@]}"
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.

@@ -58,7 +58,8 @@ choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
 
 # Everything that decides a system is an argument: `once` repeats one whose arguments have changed.
-train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLAGS...
+# train SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
+train() {
     local system=$1 save=$WORK/nbest/$1
     threads_for "$JOBS"
     begin "$save" "$@" "$WORK/mle/checkpoint_best.pt"
@@ -67,7 +68,7 @@ train() { # SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLA
         --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
         --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
         --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
-        --log-interval 10 "${@:11}"
+        --log-interval 10 "${@:12}"
     translate_test "$system" "$save/checkpoint_last.pt"
 }
 
@@ -77,13 +78,20 @@ translate_test() { # SYSTEM CHECKPOINT
 }
 
 nbest_system() { # REWARD N SEED
-    local system=$1.n$2.$3
-    AFTER=mle once "nbest.$system" train "$system" "$@" "$RISK_UPDATES" "$RISK_BATCH" "$RISK_LR" \
-        "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "${flags[@]}"
+    local reward fitted system
+    read_reward "$1"
+    system=$(file_name "$1").n$2.$3
+    AFTER=mle once "nbest.$system" train "$system" "$reward" "$2" "$3" "$RISK_UPDATES" "$RISK_BATCH" \
+        "$RISK_LR" "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${flags[@]}"
 }
 
+read -ra rewards <<<"$REWARDS"
+check_rewards "${rewards[@]}"
+# Of an earlier MLE model.
+[ ! -e "$WORK/.done/mle" ] ||
+    find "$WORK/nbest" -maxdepth 1 -name '*.txt' ! -newer "$WORK/.done/mle" -delete
 say "Translating the test set with the MLE model"
-once nbest.mle translate_test mle "$WORK/mle/checkpoint_best.pt"
+AFTER=mle once nbest.mle translate_test mle "$WORK/mle/checkpoint_best.pt"
 say "Training ${REWARDS// /, } with N = ${SIZES// /, } ($JOBS at once; logs in $WORK/logs)"
 for size in $SIZES; do
     for reward in $REWARDS; do

@@ -194,8 +194,8 @@ report() {
         [ "$reward" = more-mle ] ||
             logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$name" log "$SEEDS")")
     done
-    # Systems of other n-best sizes, if nbest.sh has trained any.
-    [ ! -d "$WORK/nbest" ] || logs+=(--nbest-folder "$WORK/nbest")
+    # Systems of other n-best sizes, if nbest.sh has trained any from this MLE model.
+    [ ! "$WORK/.done/nbest.mle" -nt "$WORK/.done/mle" ] || logs+=(--nbest-folder "$WORK/nbest")
     simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
         --compare-mt "$WORK/compare-mt" \
@@ -207,9 +207,8 @@ say "Multi30k $SRC-$TGT in $WORK"
 once data get_data "$SRC" "$TGT"
 reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
-for reward in $REWARDS; do
-    read_reward "$reward" # what is missing is said before the MLE model is trained
-done
+read -ra rewards <<<"$REWARDS"
+check_rewards "${rewards[@]}"
 say "Segmenting and binarising the bitext"
 AFTER=data once bin segment "$SRC" "$TGT"
 say "Training the MLE model ($MLE_EPOCHS epochs)"

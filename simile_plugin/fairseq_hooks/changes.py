@@ -14,6 +14,7 @@ from torch.backends import cuda
 from simile_plugin.fairseq_hooks import checkpoints, errors, literals, preflight, ranks, watch
 from simile_plugin.fairseq_hooks.patching import replace, to_undo, train_modules, undo, wrap
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
+from simile_plugin.files import InputError
 
 _installed = False
 
@@ -55,6 +56,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield sys, "excepthook", errors.show
     yield options, "parse_args_and_arch", show_flags_with_help
     yield options, "parse_args_and_arch", let_bf16_run_on_a_gpu
+    yield options, "parse_args_and_arch", name_a_missing_task
 
     yield checkpoint_utils, "torch_persistent_save", checkpoints.save_whole
     yield checkpoint_utils, "load_checkpoint_to_cpu", checkpoints.load_or_explain
@@ -115,6 +117,22 @@ def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: An
     if getattr(parsed, "bf16", False) and utils.xm is None:
         parsed.tpu = False
     return found
+
+
+def name_a_missing_task(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``options.parse_args_and_arch``; fairseq-validate has no default for --task.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    try:
+        return original(*args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise InputError(
+            "--task: not given; expected translation, or the task that the model was trained with"
+        ) from error
 
 
 def show_flags_with_help(

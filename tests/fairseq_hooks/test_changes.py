@@ -11,9 +11,10 @@ from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretra
 from torch.backends import cuda
 
 from simile_plugin import fairseq_hooks
-from simile_plugin.fairseq_hooks import changes
+from simile_plugin.fairseq_hooks import changes, checkpoints
 from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
 from simile_plugin.fairseq_training import criterion  # noqa: F401 (registers its flags)
+from simile_plugin.files import InputError
 from tests.process_state import changed, state
 
 TESTS = Path(__file__).parents[1]
@@ -112,3 +113,20 @@ def test_mbarts_task_finds_its_settings(clean):
     task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
     task.cfg = object()
     assert task.args is task.cfg
+
+
+def test_a_missing_task_is_named():
+    with pytest.raises(InputError, match="--task: not given; expected translation, or"):
+        changes.name_a_missing_task({"translation": 1}.__getitem__, None)
+    with pytest.raises(KeyError, match="other"):
+        changes.name_a_missing_task({}.__getitem__, "other")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "place"), [(2, 1, 6), (1, 2, 1), (1, 4, 0), (2, 2, 3), (None, 2, 3)]
+)
+def test_a_place_in_an_epoch_is_counted_in_batches_of_all_processes(before, now, place):
+    state = {"train_iterator": {"iterations_in_epoch": 3}}
+    record = {} if before is None else {"processes": before}  # of an older version
+    checkpoints._rescale_place(state, record, now)
+    assert state["train_iterator"]["iterations_in_epoch"] == place
