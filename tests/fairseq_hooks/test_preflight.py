@@ -348,6 +348,7 @@ def resumed(
     given = before | {f"--{name.replace('_', '-')}": flags[name] for name in flags}
     criterion = SimpleNamespace(objective=lambda: given, length_control=LengthControl())
     trainer = SimpleNamespace(
+        data_parallel_world_size=1,
         cfg=config(**{"checkpoint.best_checkpoint_metric": metric}),
         get_criterion=lambda: criterion,
         get_num_updates=lambda: updates,
@@ -409,6 +410,7 @@ def test_a_checkpoint_asks_for_no_lists_of_the_trained_model() -> None:
         objective=dict, length_control=SimpleNamespace(state=dict), _name="simile_risk"
     )
     trainer = SimpleNamespace(
+        data_parallel_world_size=1,
         cfg=config(**{"criterion.risk_dump": "lists.jsonl"}),
         get_criterion=lambda: criterion,
         simile_watch=SimpleNamespace(state=dict),
