@@ -27,15 +27,15 @@ read_reward() {
     [ -z "$fitted" ] || [ -f "$fitted" ] || die "LEARNED: no learned reward, $fitted is not there"
 }
 
-# check_rewards REWARD...: each is one that --reward takes, which is found out before an MLE model is
-# trained for it.
+# check_rewards REWARDS: each of the words is one that --reward takes, which is found out before an MLE
+# model is trained for it.
 check_rewards() {
     local word specs=() reward fitted
-    for word in "$@"; do
+    for word in $1; do
         read_reward "$word"
         specs+=("$reward")
     done
-    python "$ROOT/recipes/check_rewards.py" "${specs[@]}" || die "REWARDS: got '$*', see above"
+    python "$ROOT/recipes/check_rewards.py" "${specs[@]}" || die "REWARDS: got '$1', see above"
 }
 
 # logged LOG COMMAND...: append all that the command prints to LOG and show fairseq's progress

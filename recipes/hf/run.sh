@@ -44,8 +44,7 @@ watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 
 [[ " $REWARDS " != *" more-mle "* ]] ||
     die "REWARDS: got 'more-mle', expected what simile finetune-hf --reward takes"
-read -ra rewards <<<"$REWARDS"
-check_rewards "${rewards[@]}"
+check_rewards "$REWARDS"
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.

@@ -85,8 +85,7 @@ nbest_system() { # REWARD N SEED
         "$RISK_LR" "$MLE_WEIGHT" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${flags[@]}"
 }
 
-read -ra rewards <<<"$REWARDS"
-check_rewards "${rewards[@]}"
+check_rewards "$REWARDS"
 # Of an earlier MLE model.
 [ ! -e "$WORK/.done/mle" ] ||
     find "$WORK/nbest" -maxdepth 1 -name '*.txt' ! -newer "$WORK/.done/mle" -delete

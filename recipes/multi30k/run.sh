@@ -207,8 +207,7 @@ say "Multi30k $SRC-$TGT in $WORK"
 once data get_data "$SRC" "$TGT"
 reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
-read -ra rewards <<<"$REWARDS"
-check_rewards "${rewards[@]}"
+check_rewards "$REWARDS"
 say "Segmenting and binarising the bitext"
 AFTER=data once bin segment "$SRC" "$TGT"
 say "Training the MLE model ($MLE_EPOCHS epochs)"

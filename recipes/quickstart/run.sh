@@ -45,8 +45,7 @@ whole_numbers TRAIN VALID TEST PAIRS MLE_UPDATES RISK_UPDATES RISK_BATCH
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-read -ra rewards <<<"$REWARDS"
-check_rewards "${rewards[@]}"
+check_rewards "$REWARDS"
 mkdir -p "$WORK"/{bpe,logs,out}
 # Models as small as these gain nothing from a second thread, and lose much on a busy machine.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
