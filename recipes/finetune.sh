@@ -25,6 +25,9 @@ case ${1:-} in
 '' | -*) ;;
 *) save_dir=$1 && shift ;;
 esac
+for path in "$data" "$save_dir"; do # in which fairseq would see several
+    [[ $path != *:* ]] || die "got '$path', expected a path without ':'"
+done
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ -f "$checkpoint" ] || die "MLE-CHECKPOINT: no such file: $checkpoint"
 [ -d "$encoder" ] || die "ENCODER: no such folder: $encoder"

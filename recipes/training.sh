@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Training and translating with fairseq, for the recipes; sourced after common.sh and setup_venv.
 
-# `simile report` takes the files of a system as NAME=FILE,FILE.
-[[ ${WORK:-} != *[,=]* ]] || die "WORK: got '$WORK', expected a path without ',' and '='"
+# `simile report` takes the files of a system as NAME=FILE,FILE, fairseq its data as FOLDER:FOLDER.
+[[ ${WORK:-} != *[,=:]* ]] || die "WORK: got '$WORK', expected a path without ',', '=' and ':'"
 
 # read_reward WORD: set reward to what --reward takes for a word of REWARDS, and fitted to the file of
 # the learned reward in it, if there is one, which has to be there. Reads LEARNED.

@@ -5,6 +5,7 @@ has a space in its name and is relative.
 """
 
 import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -807,10 +808,39 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["evidence/step.sh data multi30k-de", "multi30k/run.sh"])
-def test_a_folder_whose_name_would_split_lists_of_files(tmp_path: Path, step: str) -> None:
+@pytest.mark.parametrize("name", ["runs,lr=2", "run of 12:30"])
+def test_a_folder_whose_name_would_split_lists_of_files(
+    tmp_path: Path, step: str, name: str
+) -> None:
     path, *arguments = step.split()
-    said = Recipe(tmp_path, path).refused(*arguments, WORK="runs,lr=2")
-    assert "sh: error: WORK: got '" in said and "expected a path without ',' and '='" in said
+    said = Recipe(tmp_path, path).refused(*arguments, WORK=name)
+    assert "sh: error: WORK: got '" in said and "expected a path without ',', '=' and ':'" in said
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_finetune_in_a_folder_that_fairseq_would_split(tmp_path: Path, place: int) -> None:
+    recipe = Recipe(tmp_path, "finetune.sh")
+    arguments = ["data", "mle.pt", "encoder", "out"]
+    arguments[place] += " of 12:30"
+    assert "of 12:30', expected a path without ':'" in recipe.refused(*arguments)
+
+
+def test_folders_of_any_other_name(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "multi30k/run.sh")
+    sums = recipe.root / "recipes/multi30k/SHA256SUMS"
+    digest = hashlib.sha256(b"a\nb\nc\n").hexdigest()
+    lines = [f"{digest} {line.split()[1]}\n" for line in sums.read_text().splitlines()]
+    sums.write_text("".join(lines))
+    (Path(recipe.environment["SIMILE_VENV"]) / "bin/sha256sum").unlink()  # the real one
+    assert recipe.run(WORK=str(tmp_path / "R&D | b\\1"))
+    shutil.copytree(tmp_path / "data", tmp_path / "my data")
+    recipe = Recipe(tmp_path / "other", "encoder/bitext.sh")
+    bitext = ("de", "en", str(tmp_path / "data/tatoeba-de-en/train"))
+    test = str(tmp_path / "data/newstest/de-en/newstest2014")
+    shutil.rmtree(tmp_path / "my data/sts", ignore_errors=True)
+    notes = recipe.run(*bitext, TEST=test, SIMILE_DATA=str(tmp_path / "my data"), STS="")
+    (judged,) = {line for line in notes if "|--judgements|" in line}
+    assert f"|{tmp_path}/my data/judgements/wmt15.de-en.tsv" in judged
 
 
 def test_the_benchmark_of_updates_has_the_sizes_of_its_page(tmp_path: Path) -> None:

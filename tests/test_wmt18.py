@@ -441,15 +441,14 @@ def test_the_papers_architecture() -> None:
 @pytest.mark.parametrize(("kind", "full"), [("mle", 200), ("risk", 10)])
 def test_the_papers_schedule(name: str, kind: str, full: int) -> None:
     found = flags(RECIPE / f"config/{name}/{kind}.flags")
-    rate, smallest = float(found["--lr"]), float(found["--stop-min-lr"])
     scheduler = FixedLRSchedule.__new__(FixedLRSchedule)
     scheduler.cfg = SimpleNamespace(
-        force_anneal=int(found["--force-anneal"]), lr_shrink=float(found["--lr-shrink"]), lr=[rate]
+        force_anneal=int(found["--force-anneal"]), lr_shrink=float(found["--lr-shrink"]), lr=[0.25]
     )
-    rates, epoch = [], 1
-    while scheduler.get_next_lr(epoch) > smallest:  # fairseq stops where the rate is no larger
-        rates.append(scheduler.get_next_lr(epoch))
-        epoch += 1
+    assert found["--lr"] == "0.25"
+    # Not by --stop-min-lr: fairseq compares it with the rate of the epoch that was, one too late.
+    assert "--stop-min-lr" not in found
+    rates = [scheduler.get_next_lr(epoch + 1) for epoch in range(int(found["--max-epoch"]))]
     assert rates[:full] == [0.25] * full
     assert rates[full:] == pytest.approx([0.025, 0.0025, 0.00025])
 

@@ -42,9 +42,10 @@ TEST=${TEST:-$data/tatoeba-de-en/test}
 read -ra systems <<<"${SYSTEMS:-sp bgt no-prior variational multilingual-translation english-translation untrained}"
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra size <<<"${SIZE:---bgt-dim 128 --bgt-latent 128 --bgt-encoder-layers 2 --bgt-ffn 256 --bgt-heads 4}"
-english=
-case $SRC-$TGT in en-* | *-en) english=$data ;; esac
-read -ra sts <<<"${STS-${english:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
+read -ra sts <<<"${STS:-}"
+case ${STS+given}:$SRC-$TGT in
+:en-* | :*-en) [ -z "$data" ] || sts=("$data"/sts/STS20{12,13,14,17}-en-test) ;;
+esac
 prefixes=("$@")
 [ $# -gt 0 ] || prefixes=("$data/tatoeba-de-en/train" "$data/europarl20k-de-en/train")
 

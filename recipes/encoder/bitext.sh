@@ -49,12 +49,11 @@ if [ $# = 0 ]; then
     done
     [ ${#prefixes[@]} -gt 0 ] || die "SIMILE_DATA: got '$data', which has no bitext of $SRC and $TGT; name PREFIX"
 fi
-if [ "$TGT" = en ]; then
-    read -ra sts <<<"${STS-${data:+$(echo "$data"/sts/STS20{12,13,14,17}-en-test)}}"
-    read -ra judgements <<<"${JUDGEMENTS-${data:+$(echo "$data"/judgements/wmt15.*.tsv)}}"
-else
-    read -ra sts <<<"${STS:-}"
-    read -ra judgements <<<"${JUDGEMENTS:-}"
+read -ra sts <<<"${STS:-}"
+read -ra judgements <<<"${JUDGEMENTS:-}"
+if [ "$TGT" = en ] && [ -n "$data" ]; then
+    [ -n "${STS+given}" ] || sts=("$data"/sts/STS20{12,13,14,17}-en-test)
+    [ -n "${JUDGEMENTS+given}" ] || judgements=("$data"/judgements/wmt15.*.tsv)
 fi
 read -ra more <<<"${EXCLUDE:-}"
 test_src=$(side TEST "$TEST" "$SRC") test_tgt=$(side TEST "$TEST" "$TGT")

@@ -69,7 +69,8 @@ get() {
             die "cannot download $1; give the corpus by SIMILE_DATA (see recipes/multi30k/README.md)"
     fi
     gzip -dc "$packed" >"$2.new" || die "$packed: damaged; remove it and run again"
-    (cd "$HERE" && grep " $1\$" SHA256SUMS | sed "s| .*|  $2.new|") | sha256sum --quiet -c - ||
+    sed -n "s| $1\$|  ${2##*/}.new|p" "$HERE/SHA256SUMS" |
+        (cd "$(dirname "$2")" && sha256sum --quiet -c -) ||
         die "$packed: not the expected text (see SHA256SUMS); remove it and run again"
     mv "$2.new" "$2"
 }

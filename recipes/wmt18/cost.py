@@ -50,26 +50,18 @@ def measured(log: str) -> Speed:
 def planned_updates(flags: str, epoch: int, more: str = "") -> int:
     """Updates that a file of flags asks for, together with the flags in ``more``, which win.
 
-    With --force-anneal F and --stop-min-lr: F - 1 epochs at the full rate, then one at each smaller
-    rate that is above the smallest. --max-epoch and --max-update bound it.
-
     Raises:
         ValueError: where nothing bounds it.
     """
     words = shlex.split(Path(flags).read_text("utf-8"), comments=True) + more.split()
     value = {word: words[place + 1] for place, word in enumerate(words[:-1])}
     bounds = []
-    if "--force-anneal" in value:
-        rate, epochs = float(value["--lr"]), int(value["--force-anneal"]) - 1
-        while (rate := rate * float(value["--lr-shrink"])) > float(value["--stop-min-lr"]):
-            epochs += 1
-        bounds.append(epochs * epoch)
     if "--max-epoch" in value:
         bounds.append(int(value["--max-epoch"]) * epoch)
     if "--max-update" in value:
         bounds.append(int(value["--max-update"]))
     if not bounds:
-        raise ValueError(f"{flags}: no --force-anneal, --max-epoch or --max-update")
+        raise ValueError(f"{flags}: neither --max-epoch nor --max-update")
     return min(bounds)
 
 

@@ -193,7 +193,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--batch-size",
         type=int,
         metavar="PAIRS",
-        help="pairs of a minibatch (default and papers: %(default)s)",
+        help="pairs of a minibatch (default and the papers' code: %(default)s)",
     )
     group.add_argument(
         "--margin",
@@ -231,8 +231,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--objective",
         choices=("margin", "mnr", "contrastive"),
         help="margin: the papers' hinge with mined negatives (default); mnr: multiple-negatives "
-        "ranking, a softmax over the minibatch, without mining; contrastive: squared distances of "
-        "pairs, and of negatives within the margin (Opusparcus' paper: with --negatives rand)",
+        "ranking, a softmax over the minibatch, without mining; contrastive: distances of pairs "
+        "and, squared, of negatives within the margin (Opusparcus' paper: with --negatives rand)",
     )
     group.add_argument(
         "--scale",

@@ -213,7 +213,8 @@ class Gran(SequenceComposer):
     """Gated recurrent averaging network (Wieting & Gimpel 2017; Sjöblom et al. 2018).
 
     g(s) = mean over t of x_t * sigmoid(W_x x_t + W_h h_t + b), with h_t the state of a GRU over the
-    embeddings x_t, as in the second paper; the first has an LSTM.
+    embeddings x_t, as in the second paper; the first has an LSTM. The GRU is PyTorch's, with tanh:
+    the second paper's has leaky ReLU, and its reset gate inside of U.
 
     Args:
         dim: of the embeddings, and of a sentence vector.

@@ -45,7 +45,8 @@ def save_encoder(
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
     with atomic_folder(folder, WEIGHTS) as target:
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-        (target / CONFIG).write_text(text, encoding="utf-8")
+        # A file name in it can hold bytes that are not UTF-8.
+        (target / CONFIG).write_bytes(text.encode(errors="backslashreplace"))
         (target / WEIGHTS).write_bytes(save(tensors))
         for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)

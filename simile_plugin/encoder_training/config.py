@@ -49,8 +49,8 @@ class TrainingConfig:
         combine: of both directions of kind "blstm".
         mix: "add" or "concat" the vectors of the parts of a mixture.
         scramble: probability of shuffling the tokens of a sentence, for kinds that see their order.
-        objective: "margin" loss, "mnr", the multiple-negatives ranking loss, or "contrastive", the
-            squared distances of Sjöblom et al. 2018.
+        objective: "margin" loss, "mnr", the multiple-negatives ranking loss, or "contrastive",
+            that of Sjöblom et al. 2018.
         scale: inverse temperature of mnr.
         negatives: of the margin loss, in a mega-batch: "max" the most similar, "rand" any one,
             "mix" one or the other, evenly.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from torch import Tensor
 from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learners import rank_and_world
-from simile_plugin.files import InputError, atomic_folder, atomic_write
+from simile_plugin.files import InputError, atomic_folder, atomic_write, locked_folder
 
 RUN, LOG = "run.json", "log.jsonl"
 # What a run leaves there: a log also where it was given up; hidden ones are half written.
@@ -66,7 +65,7 @@ class RunFolder:
 
     def __init__(self, output: str, rank: int = 0) -> None:
         self.writes = rank == 0
-        self.lock: int | None = None
+        self.lock = contextlib.ExitStack()
         target = Path(output)
         if target.name in ("", ".."):
             raise InputError(f"--output: got '{output}', expected the name of a folder to make")
@@ -78,9 +77,7 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         """Let other processes in."""
-        if self.lock is not None:
-            os.close(self.lock)
-            self.lock = None
+        self.lock.close()
 
     def open(self, identity: dict[str, Any], restart: bool) -> None:
         """Begin, or go on with what an interrupted run of the same identity left.
@@ -97,7 +94,7 @@ class RunFolder:
     def _open(self, identity: dict[str, Any], restart: bool) -> None:
         saved = self.path / RUN
         if self.path.is_dir():
-            self._lock()
+            self.lock.enter_context(locked_folder(self.path))
         if restart or not saved.is_file():
             self._begin(identity)
             return
@@ -124,25 +121,10 @@ class RunFolder:
             )
         self.remove()
         self.path.mkdir(parents=True)
-        self._lock()
+        self.lock.close()  # of what was removed
+        self.lock.enter_context(locked_folder(self.path))
         with atomic_write(self.path / RUN) as stream:
             json.dump(identity, stream, indent=2)
-
-    def _lock(self) -> None:
-        """Keep other processes out until this one ends.
-
-        Raises:
-            InputError: if another one is in.
-        """
-        self.__exit__()
-        self.lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"--output: another training is at work in {self.path}; wait for it, or name "
-                "another folder"
-            ) from error
 
     def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
         """That of an interrupted run, or None if there is none."""

@@ -124,11 +124,12 @@ def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, T
 
 
 def contrastive_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Paraphrases pulled together, negatives pushed apart up to a margin, by squared distances.
+    """Paraphrases pulled together, negatives pushed apart up to a margin.
 
-    Mean over pairs of d(s, t)^2 + (max(0, m - d(s, t'))^2 + max(0, m - d(t, s'))^2) / 2 with
-    d = 1 - cos (after Sjöblom et al. 2018, who pair at random: --negatives rand). Their printed
-    loss has the label the other way round, which would push paraphrases apart; this is their text.
+    Mean over pairs of d(s, t) + (max(0, m - d(s, t'))^2 + max(0, m - d(t, s'))^2) / 2 with
+    d = 1 - cos (Sjöblom et al. 2018, section 3.2, who pair at random: --negatives rand). Their
+    formula has the label the other way round, which would push paraphrases apart; this is their
+    text.
 
     Args:
         vectors, found, margin: as for margin_step.
@@ -143,7 +144,7 @@ def contrastive_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Ten
         positive = (left * right).sum(1)
         negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
         within = (margin - 1 + negative).clamp(min=0) * found
-        loss = ((1 - positive) ** 2).mean() + (within**2).sum(1).mean() / 2
+        loss = (1 - positive).mean() + (within**2).sum(1).mean() / 2
         loss.backward()
     assert vectors.grad is not None
     count = found.sum().clamp(min=1)

@@ -63,7 +63,12 @@ def ordered_map(
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(_run_job, item))
+            # Workers inherit the mask: on Ctrl-C the parent ends the work, with one message.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                waiting.append(pool.submit(_run_job, item))
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -79,7 +84,6 @@ def ordered_map(
 def _start_worker(job: Callable[[Any], Any]) -> None:
     global _job
     _job = job
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the work, with one message
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -33,9 +33,15 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
         InputError: naming the flag.
     """
     if is_risk(cfg):
-        seed, data = cfg.common.seed, (getattr(cfg.task, "data", None) or ".").split(os.pathsep)[0]
+        seed, given = cfg.common.seed, getattr(cfg.task, "data", None) or "."
+        data = given.split(os.pathsep)[0]
         if not 0 <= seed <= LARGEST_SEED:
             raise InputError(f"--seed: got {seed}, expected 0 to {LARGEST_SEED}")
+        if data != given and os.path.isdir(given):
+            raise InputError(
+                f"DATA {given}: fairseq takes what a '{os.pathsep}' parts for several folders; "
+                "rename it"
+            )
         if "://" not in data and not os.path.isdir(data):
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
         check_direction(cfg.checkpoint)

@@ -19,6 +19,7 @@ from simile_plugin.files.whole import (
     atomic_folder,
     atomic_write,
     check_replaceable,
+    locked_folder,
     refuse_overwriting_input,
     refuse_unasked_overwrite,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "check_standard_input",
     "finite_number",
     "imported_later",
+    "locked_folder",
     "read_bytes",
     "read_lines",
     "read_parallel",

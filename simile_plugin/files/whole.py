@@ -79,6 +79,26 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
         _fsync_folder(target.parent)
 
 
+@contextlib.contextmanager
+def locked_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep other trainings out of `path`, a folder, until the block ends.
+
+    Raises InputError if another one is in.
+    """
+    lock = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"--output: another training is at work in {path}; wait for it, or name another "
+                "folder"
+            ) from error
+        yield
+    finally:
+        os.close(lock)
+
+
 def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
     """Raise unless `atomic_folder` may write `path`: call it before long work.
 

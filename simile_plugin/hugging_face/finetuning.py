@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,7 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig,
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NAME
 
-from simile_plugin.files import InputError, read_parallel
+from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.models import positions, special_tokens
 from simile_plugin.hugging_face.state import RiskState
@@ -212,9 +213,18 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     """
     assert args.output_dir is not None
     folder = Path(args.output_dir)
+    with contextlib.ExitStack() as lock:
+        if last_checkpoint(folder) is None:
+            _check_new(folder)
+        if args.process_index == 0:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked_folder(folder))
+        _finetune(job, args, folder)
+    return folder
+
+
+def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
     last = last_checkpoint(folder)
-    if last is None:
-        _check_new(folder)
     set_seed(args.seed)
     model, tokenizer = load(job)
     most = min(positions(model, side) for side in ("encoder", "decoder"))
@@ -237,4 +247,3 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
     trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.save_state()
-    return folder

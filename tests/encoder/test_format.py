@@ -1,6 +1,7 @@
 """The encoder folder: what is saved comes back, and nothing damaged is loaded."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,12 @@ def test_round_trip(encoder: Encoder, tmp_path: Path) -> None:
     assert torch.equal(loaded.embed(rows), encoder.embed(rows))
     names = sorted(path.name for path in (tmp_path / "enc").iterdir())
     assert names == [CONFIG, WEIGHTS, PIECES, "training.jsonl"]
+
+
+def test_a_file_name_of_other_bytes(encoder: Encoder, tmp_path: Path) -> None:
+    facts = {"initial": os.fsdecode(b"mod\xe8le.vec"), "name": "é"}
+    save_encoder(tmp_path / "enc", Encoder(encoder.weight.detach(), encoder.segmenter, facts))
+    assert load_own_encoder(tmp_path / "enc").training_facts == facts
 
 
 def test_a_failed_save_leaves_the_old_encoder(

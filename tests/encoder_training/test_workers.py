@@ -68,6 +68,21 @@ if __name__ == "__main__":
 """
 
 
+def test_ctrl_c_while_workers_start(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    with subprocess.Popen(
+        [sys.executable, script], stderr=subprocess.PIPE, start_new_session=True
+    ) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        while parent.poll() is None and len(children.read_text().split()) < 3:
+            time.sleep(0.01)  # the tracker of resources and two workers, which import for seconds
+        os.killpg(parent.pid, signal.SIGINT)
+        assert parent.stderr is not None
+        said = parent.stderr.read().decode()
+    assert said.count("Traceback") == 1 and "KeyboardInterrupt" in said  # the parent's own
+
+
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)

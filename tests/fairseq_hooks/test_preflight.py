@@ -59,12 +59,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("common.seed", 12345678901234567890123, "--seed: got 12345678901234567890123, expected 0"),
         ("common.seed", -1, "--seed: got -1, expected 0 to"),
         ("task.data", "nowhere:more", "DATA nowhere: no such folder"),
+        ("task.data", "12:30", "DATA 12:30: fairseq takes what a ':' parts for several folders"),
         ("checkpoint.finetune_from_model", "folder", "--finetune-from-model folder: a folder; exp"),
         ("checkpoint.finetune_from_model", "gone.pt", "--finetune-from-model gone.pt: no such fi"),
     ],
 )
 def test_flags(flag: str, value: Any, message: str) -> None:
     Path("folder").mkdir()
+    Path("12:30").mkdir()
     cfg = config(**{flag: value})
     with pytest.raises(ValueError, match=message):
         preflight.check_flags(passed, cfg, None)

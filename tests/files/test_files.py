@@ -21,6 +21,7 @@ from simile_plugin.files.whole import (
     atomic_folder,
     atomic_write,
     check_replaceable,
+    locked_folder,
     refuse_overwriting_input,
 )
 
@@ -312,6 +313,17 @@ def test_writers_at_work_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "slow"  # whole, the last one to end
     assert (tmp_path / "enc" / "config.json").read_text() == "slow"
     assert stale(tmp_path) == []
+
+
+def test_one_training_in_a_folder(tmp_path: Path) -> None:
+    with locked_folder(tmp_path):
+        with (
+            pytest.raises(InputError, match="--output: another training is at work in"),
+            locked_folder(tmp_path),
+        ):
+            pass
+    with locked_folder(tmp_path):
+        pass
 
 
 def test_without_locks_nothing_is_taken_for_stale(

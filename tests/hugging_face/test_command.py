@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 
 from simile_plugin.cli import main
+from simile_plugin.files import locked_folder
 from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, nllb, t5
 
 
@@ -48,6 +49,14 @@ def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
     assert main(command) == 0
     assert (tmp_path / "tuned/model.safetensors").read_bytes() == once
     assert json.loads((tmp_path / "tuned/trainer_state.json").read_text())["global_step"] == 1
+
+
+def test_two_trainings_in_one_folder(command, tmp_path, capsys):
+    (tmp_path / "tuned").mkdir()
+    with locked_folder(tmp_path / "tuned"):  # as another process would
+        assert main(command) == 2
+    assert "--output: another training is at work in" in capsys.readouterr().err
+    assert not [*(tmp_path / "tuned").iterdir()]
 
 
 def test_a_model_saved_in_half_precision_trains_in_single(command, tmp_path):
