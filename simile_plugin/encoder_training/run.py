@@ -333,16 +333,21 @@ def _identity(options: RunOptions, config: TrainingConfig, digest: str) -> dict[
         "eval-sts": options.eval_sts,
     }
     identity[FILES] = {
-        flag: _content([path for path in paths if path and path != "-"])
+        flag: _content(flag, [path for path in paths if path and path != "-"])
         for flag, paths in named.items()
     }
     return identity
 
 
-def _content(paths: Sequence[str]) -> str:
+def _content(flag: str, paths: Sequence[str]) -> str:
     """16 hex digits of sha256 over the content of files, and of the files of folders."""
     digest = hashlib.sha256()
     for path in map(Path, paths):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(
+                f"--{flag} {path}: a pipe can be read only once, and is read twice; write it to a "
+                "file first"
+            )
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_file() or file is path:
                 with open(file, "rb") as stream:

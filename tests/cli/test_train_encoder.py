@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
@@ -224,6 +225,14 @@ def test_a_start_that_failed_is_nothing_to_go_on_from(
     assert "interrupted" not in error_of(capsys, *command, "--lr", "-1")
     assert main(command) == 0  # without the flag that was wrong
     assert not (tmp_path / "enc.training").exists()
+
+
+def test_a_pipe_is_read_once(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = ("train-encoder", tsv, "--output", tmp_path / "enc", *SMALL)
+    said = error_of(capsys, *command, "--init-embeddings", pipe)
+    assert f"--init-embeddings {pipe}: a pipe can be read only once" in said
 
 
 @pytest.mark.parametrize("flag", ["--sentencepiece", "--init-embeddings", "--eval-sts"])
