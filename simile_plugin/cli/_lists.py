@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._types import ALPHA, add_device, file_name, whole_number
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, atomic_write
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList, Utility
@@ -156,7 +156,7 @@ def write_choices(
         if place is not None:
             lines[found.sentence] = one_line(found.hyps[place])
             records.append({"id": found.sentence, "hyp": found.hyps[place], "place": place, **more})
-    with _opened(args.output) as stream:
+    with nullcontext(sys.stdout) if args.output is None else atomic_write(args.output) as stream:
         for line in map(_dumps, records) if args.json else lines:
             stream.write(line + "\n")
     empty = len(lines) - len(records)
@@ -173,16 +173,3 @@ def _dumps(record: dict[str, Any]) -> str:
     from simile_plugin.statistics import without_nan
 
     return json.dumps(without_nan(record), ensure_ascii=False)
-
-
-@contextmanager
-def _opened(path: str | None) -> Iterator[IO[str]]:
-    import sys
-
-    from simile_plugin.files import atomic_write
-
-    if path is None:
-        yield sys.stdout
-    else:
-        with atomic_write(path) as stream:
-            yield stream
