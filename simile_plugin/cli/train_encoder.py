@@ -135,14 +135,7 @@ class _Length(argparse.Action):
 def _read_flag_files(parser: argparse.ArgumentParser) -> None:
     """Have words @FILE replaced by the flags in FILE before the parser sees them."""
     parse = parser.parse_args
-
-    def parse_args(arguments: Sequence[str], namespace: Any = None) -> argparse.Namespace:
-        try:
-            return parse(_with_flag_files(arguments), namespace)
-        except InputError as error:
-            parser.exit(2, f"{parser.prog}: error: {error}\n")
-
-    setattr(parser, "parse_args", parse_args)  # noqa: B010 (a method's type)
+    setattr(parser, "parse_args", lambda words: parse(_with_flag_files(words)))  # noqa: B010
 
 
 def _with_flag_files(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
