@@ -135,18 +135,14 @@ def shared_sentence_groups(left: Sequence[str], right: Sequence[str]) -> NDArray
 
     Folds that keep groups whole test no sentence that was trained on.
     """
-    parent: dict[str, str] = {}
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(sentence: str) -> str:
-        while parent.setdefault(sentence, sentence) != sentence:
-            parent[sentence] = parent[parent[sentence]]
-            sentence = parent[sentence]
-        return sentence
-
-    for one, other in zip(left, right, strict=True):
-        parent[root(one)] = root(other)
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(root(one), len(numbers)) for one in left], dtype=np.int64)
+    number: dict[str, int] = {}
+    ends = [[number.setdefault(text, len(number)) for text in side] for side in (left, right)]
+    edges = coo_array((np.ones(len(left)), ends), shape=(len(number), len(number)))
+    _, groups = connected_components(edges, directed=False)
+    return np.asarray(groups[ends[0]], dtype=np.int64)
 
 
 def group_folds(groups: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
@@ -255,11 +251,9 @@ def best_threshold(scores: Floats, labels: Labels) -> float:
 
 def area_under_curve(scores: Floats, labels: Labels) -> float:
     """AUC: how often a random paraphrase scores above a random other pair; ties count half."""
-    from scipy.stats import rankdata
+    from sklearn.metrics import roc_auc_score
 
-    positive, negative = int(labels.sum()), int((~labels).sum())
-    above = rankdata(scores)[labels].sum() - positive * (positive + 1) / 2
-    return float(above / (positive * negative))
+    return float(roc_auc_score(labels, scores))
 
 
 # --- the evaluation ---
