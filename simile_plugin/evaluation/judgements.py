@@ -69,9 +69,7 @@ class Quality:
     difference: dict[str, dict[str, Estimate]]
 
 
-def read_judgements(
-    path: str, columns: Sequence[str] | None = None, flag: str = "--judgements"
-) -> Judgements:
+def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgements:
     """Read a TSV (or .tsv.gz) of hypothesis, reference and human score.
 
     Args:
@@ -83,7 +81,7 @@ def read_judgements(
             columns, a score that is no finite number, fewer than FEWEST segments, or scores that
             are all the same.
     """
-    rows = read_rows(path, flag)
+    rows = read_rows(path, "--judgements")
     where = _find_columns(rows[0], columns)
     if not columns or _is_header(rows[0], where[2]):
         del rows[0]
@@ -94,11 +92,13 @@ def read_judgements(
         if abs(score) > MOST:
             row.number(where[2], "human score", -MOST, MOST)  # raises
     if len(human) < FEWEST:
-        raise InputError(f"{flag}: {path}: {len(human)} judged segments, expected {FEWEST} or more")
+        raise InputError(
+            f"--judgements: {path}: {len(human)} judged segments, expected {FEWEST} or more"
+        )
     if len(set(human)) == 1:
         raise InputError(
-            f"{flag}: {path}: the human score of every segment is {human[0]:g}, expected scores "
-            "that differ; is it the right column?"
+            f"--judgements: {path}: the human score of every segment is {human[0]:g}, expected "
+            "scores that differ; is it the right column?"
         )
     hyps, refs = ([row.cells[column] for row in rows] for column in where[:2])
     return Judgements(str(path), hyps, refs, np.array(human))

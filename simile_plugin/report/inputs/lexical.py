@@ -56,17 +56,17 @@ class LexicalPair:
     tags: Sequence[Sentences] | None = None
 
 
-def parse_pairs(specs: Sequence[str], flag: str = "--lexical") -> list[PairFiles]:
+def parse_pairs(specs: Sequence[str]) -> list[PairFiles]:
     """Read `PAIR=REF,FIRST,SECOND` arguments.
 
     Raises:
         InputError: for other than three files.
     """
     pairs = []
-    for name, files in parse_named_files(flag, specs).items():
+    for name, files in parse_named_files("--lexical", specs).items():
         if len(files) != 3:
             raise InputError(
-                f"{flag}: got '{name}={','.join(files)}'; expected PAIR=REF,FIRST,SECOND, "
+                f"--lexical: got '{name}={','.join(files)}'; expected PAIR=REF,FIRST,SECOND, "
                 "say de-en=ref.en,bleu.en,simile.en"
             )
         pairs.append(PairFiles(name, files[0], (files[1],), (files[2],)))
@@ -118,7 +118,7 @@ def choose_tags(
         raise InputError(f"--tags {suffix} and --spacy-model {model}: expected one of them")
     if suffix:
         return (
-            lambda path, tokens: read_tags(path + suffix, tokens, read=read),
+            lambda path, tokens: read_tags(path + suffix, tokens, read),
             f"parts of speech: files *{suffix}",
         )
     tagger = load_tagger(model)
@@ -160,25 +160,23 @@ def universal(word: str, penn: str) -> str:
     return next((UNIVERSAL[tag[:n]] for n in (3, 2) if tag[:n] in UNIVERSAL), "X")
 
 
-def read_tags(
-    path: str, tokens: Sentences, flag: str = "--tags", read: Read = read_lines
-) -> list[list[str]]:
+def read_tags(path: str, tokens: Sentences, read: Read = read_lines) -> list[list[str]]:
     """Read a tag for each token: tags of a line separated by spaces.
 
     Raises:
         InputError: naming file and line where tags and tokens differ in number.
     """
-    lines = read(path, flag)
+    lines = read(path, "--tags")
     if len(lines) != len(tokens):
         raise InputError(
-            f"{flag}: {path} has {len(lines)} lines but its text has {len(tokens)}; "
+            f"--tags: {path} has {len(lines)} lines but its text has {len(tokens)}; "
             "expected a line of tags for each sentence"
         )
     tags = [line.split() for line in lines]
     for number, (own, words) in enumerate(zip(tags, tokens, strict=True), start=1):
         if len(own) != len(words):
             raise InputError(
-                f"{flag}: {path}:{number}: has {len(own)} tags for {len(words)} tokens; expected "
+                f"--tags: {path}:{number}: has {len(own)} tags for {len(words)} tokens; expected "
                 "one for each token of sacreBLEU's tokeniser (--tokenize)"
             )
     return tags

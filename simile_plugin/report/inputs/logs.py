@@ -21,12 +21,11 @@ Runs = dict[str, dict[str, Validations]]  # system -> log, one a seed -> its val
 def read_runs(
     named: Mapping[str, Sequence[str]],
     subset: str = "valid",
-    flag: str = "--log",
     read: Read = read_lines,
 ) -> Runs:
     """The validations of system -> one training log a seed, see `read_validations`."""
     return {
-        name: {path: read_validations(path, flag, subset, read) for path in paths}
+        name: {path: read_validations(path, "--log", subset, read) for path in paths}
         for name, paths in named.items()
     }
 

@@ -89,7 +89,6 @@ class CostsResult:
 def analyse_costs(
     path: str,
     settings: ScoreSettings,
-    flag: str = "--nbest-lists",
     progress: Callable[[int], object] | None = None,
     read: Callable[[str, str], bytes] = read_bytes,
     refs: Sequence[str] | None = None,
@@ -109,7 +108,7 @@ def analyse_costs(
     """
     from simile_plugin.reward import sentence_bleu_signature, signature
 
-    lists = read_nbest_lists(path, flag, read, refs)
+    lists = read_nbest_lists(path, "--nbest-lists", read, refs)
     sizes = np.array([len(found.hyps) for found in lists])
     mask = np.arange(sizes.max()) < sizes[:, None]
     written = [cost for cost in COSTS if all(cost in found.costs for found in lists)]
@@ -243,7 +242,7 @@ def ask(inputs: Inputs) -> Answer:
     path, settings, read = inputs.args.nbest_lists, inputs.settings, inputs.texts.bytes
     refs = inputs.refs if inputs.args.ref else None
     with Progress(None, "sent") as bar:
-        found = analyse_costs(path, settings, "--nbest-lists", bar.update, read, refs)
+        found = analyse_costs(path, settings, bar.update, read, refs)
     return answer_costs(found)
 
 

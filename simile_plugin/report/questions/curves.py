@@ -68,7 +68,7 @@ class Curves:
     notes: tuple[str, ...]
 
 
-def analyse_curves(runs: Runs, flag: str = "--log") -> Curves:
+def analyse_curves(runs: Runs) -> Curves:
     """The validation costs of several systems, each with one training log per seed.
 
     Raises:
@@ -78,7 +78,7 @@ def analyse_curves(runs: Runs, flag: str = "--log") -> Curves:
     notes: list[str] = []
     for name, by_path in runs.items():
         for path, run in by_path.items():
-            _check_costs(run, path, flag)
+            _check_costs(run, path)
         seeds = list(by_path.values())
         for cost in TITLES:
             curve = _curve(seeds, cost)
@@ -87,16 +87,16 @@ def analyse_curves(runs: Runs, flag: str = "--log") -> Curves:
         notes += _describe(name, seeds)
     costs = {cost: found for cost, found in costs.items() if found}
     if not costs:
-        raise InputError(f"{flag}: no update has a cost in all seeds of a system; nothing to draw")
+        raise InputError("--log: no update has a cost in all seeds of a system; nothing to draw")
     return Curves({name: tuple(own) for name, own in runs.items()}, costs, tuple(notes))
 
 
-def _check_costs(run: Validations, path: str, flag: str) -> None:
+def _check_costs(run: Validations, path: str) -> None:
     keys = {key for numbers in run.values() for key in numbers}
     if not keys & set(TITLES):
         found = ", ".join(sorted(keys)) or "nothing"
         raise InputError(
-            f"{flag}: {path} validates without {' and '.join(TITLES)} (it has {found}); "
+            f"--log: {path} validates without {' and '.join(TITLES)} (it has {found}); "
             f"{CRITERION_HINT}"
         )
 

@@ -152,7 +152,6 @@ def analyse_headroom(
     settings: ScoreSettings,
     test: PairedTest,
     learned: LearnedReward | None = None,
-    flag: str = "--nbest-lists",
     progress: Callable[[int], object] | None = None,
     read: Callable[[str, str], bytes] = read_bytes,
     refs: Sequence[str] | None = None,
@@ -173,7 +172,7 @@ def analyse_headroom(
     from simile_plugin.nbest import Utility, choose_all, expected_utilities
     from simile_plugin.reward import Reward, bleu_signature, chrf_signature, signature
 
-    lists = read_nbest_lists(path, flag, read, refs)
+    lists = read_nbest_lists(path, "--nbest-lists", read, refs)
     scored = _score(lists, settings, learned, progress)
     spec = "chrf" if settings.encoder is None else "simile"
     utility = Utility(Reward(spec), settings.encoder, settings.alpha, settings.tokenize)

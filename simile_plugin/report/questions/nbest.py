@@ -25,6 +25,7 @@ PICTURED = True
 
 OUTPUT_FILE = re.compile(r"(?P<name>.+)\.n(?P<n>\d+)(?:\.(?P<seed>\d+))?\.txt(?:\.gz)?")
 BASELINE = "mle.txt"
+FLAG = "--nbest-folder"
 LAYOUT = "NAME.nN.txt or NAME.nN.SEED.txt, say simile.n8.1.txt"
 
 
@@ -68,7 +69,6 @@ def analyse_nbest(
     refs: Sequence[str],
     ref_name: str,
     settings: ScoreSettings,
-    flag: str = "--nbest-folder",
     progress: Callable[[int], object] | None = None,
     read: Read = read_lines,
 ) -> NbestResult:
@@ -85,9 +85,9 @@ def analyse_nbest(
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
     from simile_plugin.reward import bleu_signature, chrf_signature, signature
 
-    files = _files(folder, flag)
+    files = _files(folder)
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
-    systems = read_systems(flag, named, "text", refs, ref_name, read)
+    systems = read_systems(FLAG, named, "text", refs, ref_name, read)
     scored = score_all(systems, refs, settings, progress)
     metrics = score_systems(systems, refs, settings, scored).metrics
     points: dict[str, list[NbestPoint]] = {}
@@ -110,24 +110,24 @@ def analyse_nbest(
     return NbestResult(folder, len(refs), found, baseline, signatures, _notes(found))
 
 
-def _files(folder: str, flag: str) -> dict[tuple[str, int], list[str]]:
+def _files(folder: str) -> dict[tuple[str, int], list[str]]:
     """(name, N) -> paths in the order of seeds; N is 0 for mle.txt."""
     if not os.path.isdir(folder):
-        raise InputError(f"{flag}: {folder}: no such folder; expected one with {LAYOUT}")
+        raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
     found: dict[tuple[str, int], dict[int, str]] = {}
     for entry in sorted(os.listdir(folder)):
         if (match := OUTPUT_FILE.fullmatch(entry)) and not entry.startswith("."):
             seeds = found.setdefault((match["name"], int(match["n"])), {})
             if (other := seeds.setdefault(int(match["seed"] or 0), entry)) != entry:
                 raise InputError(
-                    f"{flag}: {folder}: {other} and {entry} are one seed of one system; keep one "
+                    f"{FLAG}: {folder}: {other} and {entry} are one seed of one system; keep one "
                     "of them, or give each seed its number"
                 )
     if not found:
-        raise InputError(f"{flag}: {folder} has no outputs; expected {LAYOUT}")
+        raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
     zero = next((name for name, n in found if n == 0), None)
     if zero is not None:
-        raise InputError(f"{flag}: {folder}: {zero}.n0: expected at least 1 candidate")
+        raise InputError(f"{FLAG}: {folder}: {zero}.n0: expected at least 1 candidate")
     if os.path.isfile(os.path.join(folder, BASELINE)):
         found[BASELINE, 0] = {0: BASELINE}
     return {
