@@ -38,9 +38,6 @@ class ListScores:
         sim: (B, N) cosine in [-1, 1], or None without an encoder.
         simile: (B, N) LP^alpha * SIM, or None without an encoder.
         length_penalty: (B, N) LP in [0, 1], or None without an encoder.
-        hyp_pieces: (B, N) length of each candidate in the encoder's unit (pieces, words,
-            characters), or None without an encoder.
-        ref_pieces: (B,) length of each reference, or None without an encoder.
         unknown_pieces: tokens of all scored strings that the encoder does not know.
         tokens: all their tokens; not the lengths where those count something else.
         chrf_stats: (B, N, 18 or 24) int64 of :func:`list_chrf_statistics`, or None if not asked
@@ -55,8 +52,6 @@ class ListScores:
     sim: Tensor | None = None
     simile: Tensor | None = None
     length_penalty: Tensor | None = None
-    hyp_pieces: Tensor | None = None
-    ref_pieces: Tensor | None = None
     unknown_pieces: int = 0
     tokens: int = 0
     chrf_stats: Tensor | None = None
@@ -137,9 +132,8 @@ def add_similarity(
     vectors, lengths = found.vectors, found.lengths
     rows = to_device(rows, vectors.device)
     ref_index, hyp_index = rows[: len(refs)], rows[len(refs) :].view(scores.bleu.shape)
-    scores.ref_pieces, scores.hyp_pieces = lengths[ref_index], lengths[hyp_index]
     scores.sim = cosine(vectors[ref_index].unsqueeze(1), vectors[hyp_index])
-    scores.length_penalty = length_penalty(scores.ref_pieces.unsqueeze(1), scores.hyp_pieces)
+    scores.length_penalty = length_penalty(lengths[ref_index].unsqueeze(1), lengths[hyp_index])
     scores.simile = scores.length_penalty**alpha * scores.sim
 
 

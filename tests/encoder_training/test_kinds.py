@@ -218,8 +218,7 @@ def test_rewards_by_a_slow_loop(name: str, tsv: Path) -> None:
     hyps, refs = [["a grey heron", "the otter finds a boat", ""]], ["The heron finds the boat ✗."]
     found = score_lists(hyps, refs, encoder, alpha=0.25)
     lengths = slow_lengths(encoder, [*refs, *hyps[0]], unit)
-    assert found.ref_pieces is not None and found.hyp_pieces is not None
-    assert [*found.ref_pieces.tolist(), *found.hyp_pieces[0].tolist()] == lengths
+    assert encoder.embed_counted([*refs, *hyps[0]]).lengths.tolist() == lengths
     vectors = encoder.embed_text([*refs, *hyps[0]]).double()
     for place, hyp_length in enumerate(lengths[1:]):
         left, right = vectors[0], vectors[place + 1]
