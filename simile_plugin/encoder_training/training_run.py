@@ -206,7 +206,8 @@ class TrainingRun:
         self.best = {name.removeprefix(BEST): tensors.pop(name) for name in best} or None
         self.best_score, self.best_step = values["best_score"], values["best_step"]
         self.warned, self.seconds_before = values["warned"], values["seconds"]
-        self.window = [torch.tensor(row) for row in values.get("window", [])]  # not in older states
+        window, device = values.get("window", []), self.trainer.device  # not in older states
+        self.window = [torch.tensor(row, device=device) for row in window]
         self.before = len(self.window)
         self.trainer.load_state(tensors, values, mine_again=version < 2)
         say(f"going on from step {self.trainer.step} of {self.trainer.config.steps}")

@@ -52,6 +52,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     from fairseq.data import ConcatDataset, Dictionary, indexed_dataset
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
+    from fairseq.optim.amp_optimizer import AMPOptimizer
 
     yield sys, "excepthook", errors.show
     yield options, "parse_args_and_arch", show_flags_with_help
@@ -72,6 +73,8 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield ConcatDataset, "__init__", preflight.check_shards
     yield trainer.Trainer, "__init__", preflight.check_room
     yield trainer.Trainer, "valid_step", preflight.check_metric
+
+    yield AMPOptimizer, "step", step_unscaled_once
 
     yield utils, "_broadcast_object_slow", ranks.broadcast
     yield utils, "_infer_torch_distributed_launch_init", ranks.launch_on_cpu_too
@@ -106,6 +109,15 @@ def attend_without_plans() -> None:
     """
     to_undo(functools.partial(cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled()))
     cuda.enable_cudnn_sdp(False)
+
+
+def step_unscaled_once(original: Callable[..., None], optimizer: Any) -> None:
+    """``AMPOptimizer.step`` of --amp, which divides the gradients by the loss scale once more.
+
+    Clipping tells the scaler of torch's optimizer, and fairseq's step of its own wrapper.
+    """
+    optimizer.scaler.step(optimizer.optimizer)
+    optimizer.scaler.update()
 
 
 def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ from simile_plugin.files import InputError
 LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # what torchrun says
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
 HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
-LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl"}
+LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl", "repetition"}
 DAMAGED = "it is cut short or damaged: copy it again, or run fairseq-preprocess again"
 # An index of fairseq-preprocess: 9 bytes of magic, version, code of the type, number of sentences;
 # then a length (4 bytes) and a position (8 bytes) for each sentence.
@@ -44,12 +44,21 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
             )
         if "://" not in data and not os.path.isdir(data):
             raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
-        check_direction(cfg.checkpoint)
-        check_start(cfg.checkpoint)
-        check_dump(cfg)
+        check_settings(cfg)
         check_processes(cfg)
         check_precision(cfg.common)
     return original(cfg, *args, **kwargs)
+
+
+def check_settings(cfg: Any) -> None:
+    """Those that need neither files of data nor processes.
+
+    Raises:
+        InputError: naming the flag.
+    """
+    check_direction(cfg.checkpoint)
+    check_start(cfg.checkpoint)
+    check_dump(cfg)
 
 
 def check_direction(flags: Any) -> None:
@@ -175,6 +184,8 @@ def check_room(
     Raises:
         InputError: naming the folder and both numbers of bytes.
     """
+    if is_risk(cfg):
+        check_settings(cfg)  # again: fairseq-hydra-train imports --user-dir after `call_main`
     original(trainer, cfg, task, model, *args)
     folder = cfg.checkpoint.save_dir
     if not is_risk(cfg) or cfg.checkpoint.no_save or not os.path.isdir(folder):

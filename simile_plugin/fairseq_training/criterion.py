@@ -205,8 +205,9 @@ class SimileRiskCriterion(FairseqCriterion):
         tokens, mask = risk_set.on_host
         with self.clock.phase("text"):
             hyps = self.target_text.lists(tokens.tolist(), risk_set.tags)
-        with self.clock.phase("reward"):
-            device = risk_set.tokens.device
+        device = risk_set.tokens.device
+        # --amp is for the model: half precision makes ties of rewards that are near each other.
+        with self.clock.phase("reward"), torch.autocast(device.type, enabled=False):
             reward, scores = self.reward.of_lists(
                 *(hyps, torch.from_numpy(mask), self._encoder.to(device)),
                 *(self.cfg.simile_alpha, self.cfg.risk_bleu_tokenize),

@@ -10,7 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    EncoderNoRepeatNGramLogitsProcessor,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+)
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
@@ -123,6 +128,13 @@ def generate(
     config = generation_config(settings, special, longest, positions(model, "decoder"))
     sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
+    own = (
+        model.generation_config
+    )  # of which `generate` would see neither beside what is given to it
+    config.suppress_tokens = [*(config.suppress_tokens or []), *(own.suppress_tokens or [])] or None
+    if own.encoder_no_repeat_ngram_size:
+        size, config.encoder_no_repeat_ngram_size = own.encoder_no_repeat_ngram_size, 0
+        processors.append(EncoderNoRepeatNGramLogitsProcessor(size, inputs["input_ids"]))
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
         processors.append(_Temperature(settings.risk_temperature))
     groups = settings.risk_diverse_groups

@@ -247,7 +247,9 @@ def best_way(model: Any, special: SpecialTokens) -> str:
     ways = [LOGITS]
     if type(head) is nn.Linear:  # not an adapter's, which adds something to it
         ways.insert(0, ROWS)
-        if position_modules(model.get_decoder()):
+        # An expert takes so many tokens of a sequence and no more; a tree is one sequence.
+        limited = getattr(model.config, "expert_capacity", None)
+        if position_modules(model.get_decoder()) and not limited:
             ways.insert(0, TREES)
     inputs, risk_set = _trial(model, special, head.weight.size(0))
     with torch.no_grad(), evaluation_mode(model):

@@ -168,8 +168,9 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         tokens, members = risk_set.on_host
         with self.clock.phase("text"):
             hyps = self.text.lists(tokens.tolist())
-        with self.clock.phase("reward"):
-            device, encoder = risk_set.tokens.device, self.reward_encoder
+        device, encoder = risk_set.tokens.device, self.reward_encoder
+        # --bf16 is for the model: half precision makes ties of rewards that are near each other.
+        with self.clock.phase("reward"), torch.autocast(device.type, enabled=False):
             encoder = encoder.to(device) if encoder is not None else None
             reward, scores = self.reward.of_lists(
                 *(hyps, torch.from_numpy(members), encoder),

@@ -89,7 +89,7 @@ class RiskSettings:
         default=1.5,
         metadata={
             "help": "candidates have at most a * longest source of their batch + b tokens: a "
-            "(paper's code: 1.5)"
+            "(paper's code: 1.5; --required-seq-len-multiple counts, as in fairseq-generate)"
         },
     )
     risk_max_len_b: int = field(

@@ -161,6 +161,9 @@ def test_a_disk_without_room_for_one_checkpoint(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match=message):
         preflight.check_room(passed, None, config(), None, model)
     preflight.check_room(passed, None, config(**{"checkpoint.no_save": True}), None, model)
+    wrong = config(**{"checkpoint.best_checkpoint_metric": "bleu"})
+    with pytest.raises(ValueError, match="--best-checkpoint-metric bleu: higher is better"):
+        preflight.check_room(passed, None, wrong, None, model)  # as fairseq-hydra-train comes here
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=400))
     preflight.check_room(passed, None, config(), None, model)
 

@@ -4,11 +4,14 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf, open_dict
 
+from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
+from simile_plugin.reward import Reward
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_beam import make_peaked_model
 
@@ -58,6 +61,46 @@ def test_training_in_half_precision(kind, bf16, max_tokens, encoder_folder):
     assert losses[-1] < 0.9 * losses[0]
     assert overflows <= 1
     assert bf16 or optimizer.scaler.loss_scale >= INITIAL_SCALE / 2
+
+
+def test_an_update_with_amp_is_that_of_full_precision(monkeypatch):
+    """fairseq's own --amp made Adam's step of gradients that were 128 times too small."""
+    monkeypatch.setattr(
+        "torch.cuda.amp.GradScaler", lambda **flags: torch.amp.GradScaler("cpu", **flags)
+    )
+    config = OmegaConf.structured(FairseqConfig())
+    with open_dict(config):
+        adam = OmegaConf.structured(FairseqAdamConfig)
+        config.optimizer = OmegaConf.merge(adam, {"_name": "adam", "lr": [1.0], "tpu": False})
+    weight = torch.nn.Parameter(torch.zeros(3))
+    optimizer = AMPOptimizer.build_optimizer(config, [weight])
+    fairseq_hooks.install()
+    try:
+        optimizer.backward((weight * 1e-6).sum())
+        assert float(optimizer.clip_grad_norm(0.0)) == pytest.approx(3**0.5 * 1e-6)
+        optimizer.step()
+    finally:
+        fairseq_hooks.uninstall()
+    moment = (1 - 0.999) ** 0.5 * 1e-6  # Adam's first step is lr * moment / (moment + 1e-8)
+    assert weight.tolist() == pytest.approx([-moment / (moment + 1e-8)] * 3)
+    assert optimizer.scaler.get_scale() == INITIAL_SCALE
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_does_not_reach_the_reward(dtype, encoder_folder, monkeypatch):
+    task, seen = make_task(), []
+    flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4}
+    criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
+    of_lists = Reward.of_lists
+
+    def spy(*args):
+        seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+        return of_lists(*args)
+
+    monkeypatch.setattr(Reward, "of_lists", spy)
+    with torch.autocast("cpu", dtype=dtype):
+        criterion(make_model("transformer_tiny", task).train(), make_sample(task))
+    assert seen == [torch.float32]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

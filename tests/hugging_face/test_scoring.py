@@ -5,7 +5,7 @@ import torch
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.candidates import generate, risk_set_of
-from simile_plugin.hugging_face.models import PADDING, special_tokens
+from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_tokens
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings, lists
@@ -82,6 +82,17 @@ def test_fsmt_is_scored_as_it_writes():
         assert float(found[0, 1, t]) == pytest.approx(own, abs=1e-4)
 
 
+def test_a_tree_would_fill_an_expert():
+    from transformers import SwitchTransformersConfig, SwitchTransformersForConditionalGeneration
+
+    sizes = dict.fromkeys(("num_layers", "num_decoder_layers"), 2) | {"num_experts": 2}
+    config = SwitchTransformersConfig(
+        vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_heads=2, decoder_start_token_id=0, **sizes
+    )
+    model = SwitchTransformersForConditionalGeneration(config)
+    assert best_way(model, SpecialTokens(0, 1, 0, None)) == ROWS
+
+
 def test_a_decoder_that_looks_ahead_is_refused():
     model, tokenizer = t5()
     special = special_tokens(model, tokenizer)
@@ -121,6 +132,20 @@ def test_diverse_groups_avoid_what_earlier_ones_took(made):
         place = 0 if special.tag is None else 1
         firsts.append([len(set(row[:, place].tolist())) for row in found])
     assert firsts == [[1] * 4, [4] * 4]  # of 4 greedy groups each takes another first token
+
+
+def test_what_a_model_never_writes_is_no_candidate(made):
+    model, tokenizer, special = made
+    batch = batch_of(tokenizer)
+    batch.pop("labels")
+    free = generate(model, batch, RiskSettings(**SHORT), special)
+    place = 0 if special.tag is None else 1
+    common = free[:, :, place].flatten().mode().values.item()
+    model.generation_config.suppress_tokens = [common]
+    model.generation_config.encoder_no_repeat_ngram_size = 1
+    found = generate(model, batch, RiskSettings(**SHORT), special)
+    for source, rows in zip(batch["input_ids"].tolist(), found[:, :, place:], strict=True):
+        assert not {*rows.flatten().tolist()} & {common, *source} - {special.end}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from simile_plugin.hugging_face.models import (
     special_tokens,
     table_size,
 )
-from simile_plugin.reward import UNKNOWN_HYP, score_lists
+from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
 from simile_plugin.risk import RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
 from tests.hugging_face_models import LAYERS, MAKERS, SOURCES, TARGETS, batch_of, marian, t5
@@ -392,9 +392,17 @@ def test_a_stream_that_is_finished_has_an_end(make_trainer):
     assert again.state.global_step == 2
 
 
-def test_bf16_trains(make_trainer):
+def test_bf16_trains(make_trainer, monkeypatch):
+    seen, of_lists = [], Reward.of_lists
+
+    def spy(*args):
+        seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+        return of_lists(*args)
+
+    monkeypatch.setattr(Reward, "of_lists", spy)
     trainer = make_trainer(max_steps=2, bf16=True)
     trainer.train()
+    assert set(seen) == {torch.float32}  # --bf16 is for the model, not for the reward
     assert all(math.isfinite(log["loss"]) for log in trainer.state.log_history if "loss" in log)
 
 
@@ -427,7 +435,12 @@ def refused(match, make):
 
 
 def test_bad_input(make_trainer, tmp_path):
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        WhisperConfig,
+        WhisperForConditionalGeneration,
+    )
 
     model, tokenizer = t5()
     tiny = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4, vocab_size=200))
@@ -444,6 +457,13 @@ def test_bad_input(make_trainer, tmp_path):
     beside = peft.get_peft_model(t5()[0], prefix)
     refused("prefixes\\), which is not supported", lambda: make_trainer(made=(beside, tokenizer)))
     refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
+    speech = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "num_mel_bins"), 4)
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 1) | {"vocab_size": 200}
+    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 1)
+    ears = WhisperForConditionalGeneration(
+        WhisperConfig(pad_token_id=0, **speech, **layers, **heads)
+    )
+    refused("no text but input_features", lambda: make_trainer(made=(ears, tokenizer)))
     model.generation_config.decoder_start_token_id = [0]
     refused("has \\[0\\] as decoder_start_token_id", lambda: special_tokens(model, tokenizer))
     first = unknown_first(["<pad>", "</s>", "<unk>"])

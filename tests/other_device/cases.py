@@ -274,6 +274,27 @@ def test_encoder_steps(changes: str) -> None:
     torch.testing.assert_close(again.train_step().cpu(), there.train_step().cpu())
 
 
+def test_a_training_that_was_stopped_between_two_lines_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", 120)
+    flags = "--dim 8 --steps 6 --batch-size 8 --megabatch 2 --log-every 2 --save-every 3"
+    command = f"train-encoder {pairs} --output {tmp_path / 'enc'} --device {NAME} {flags}"
+    step = Trainer.train_step
+
+    def killed(trainer: Trainer) -> torch.Tensor:
+        if trainer.step == 3:
+            raise RuntimeError("killed")
+        return step(trainer)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        patch.setattr(Trainer, "train_step", killed)
+        run(command)
+    run(command)
+    log = (tmp_path / "enc" / "training.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in log] == [2, 4, 6]
+
+
 KINDS = {
     "sp": "--vocab-size 60",
     "word": "--dropout 0.1",
