@@ -35,8 +35,8 @@ from simile_plugin.files import (
     Progress,
     atomic_folder,
     atomic_write,
+    check_outputs,
     check_replaceable,
-    refuse_overwriting_input,
     refuse_twice,
 )
 
@@ -200,9 +200,7 @@ def average_models(models: Sequence[str], weights: Sequence[float], output: str)
     folders = [Path(model).is_dir() for model in models]
     if any(folders) != all(folders):
         raise InputError("got checkpoints and folders; expected models of one kind")
-    refuse_overwriting_input(output, models)
-    if not Path(output).absolute().parent.is_dir():
-        raise InputError(f"--output: no folder for {output}; make it first")
+    check_outputs({"--output": output}, models, folders=folders[0])
     if folders[0]:
         check_replaceable(output, CONFIG)
     average = Averager(models, weights)

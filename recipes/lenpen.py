@@ -10,19 +10,17 @@ it. fairseq divides a finished hypothesis's log-probability by its number of tok
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
-from pathlib import Path
 
 import sacrebleu
 
 from simile_plugin.files import (
     InputError,
     atomic_write,
+    check_outputs,
     finite_number,
     read_lines,
-    refuse_overwriting_input,
 )
 from simile_plugin.reward import check_tokenizer
 
@@ -107,24 +105,6 @@ def tune(
     return max(GRID, key=lambda lenpen: (bleu[lenpen], -abs(lenpen - 1))), bleu
 
 
-def check_outputs(args: argparse.Namespace) -> None:
-    """Find out before the work whether the outputs can be written."""
-    if len(args.test) != len(args.out):
-        raise InputError(f"got {len(args.test)} --test and {len(args.out)} --out; expected pairs")
-    outputs = [(path, "--out") for path in args.out]
-    outputs += [(args.valid_out, "--valid-out")] if args.valid_out else []
-    written = set[str]()
-    for path, flag in outputs:
-        refuse_overwriting_input(path, [args.valid, *args.test], flag)
-        if os.path.realpath(path) in written:
-            raise InputError(f"{flag}: {path} is given twice, expected another file for each")
-        written.add(os.path.realpath(path))
-        if not Path(os.path.realpath(path)).parent.is_dir():
-            raise InputError(f"{flag}: no folder for {path}; make it first")
-        if Path(path).is_dir():
-            raise InputError(f"{flag}: {path} is a folder, expected a file; name one")
-
-
 def main() -> None:
     """Read, choose, write, and say which."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -145,7 +125,12 @@ def main() -> None:
     args = parser.parse_args()
     try:
         check_tokenizer(args.tokenize, "--tokenize")
-        check_outputs(args)
+        if len(args.test) != len(args.out):
+            raise InputError(
+                f"got {len(args.test)} --test and {len(args.out)} --out; expected pairs"
+            )
+        outputs = {"--out": args.out, "--valid-out": args.valid_out}
+        check_outputs(outputs, [args.valid, *args.test])
     except InputError as error:
         sys.exit(f"lenpen.py: {error}")
     lists, refs = read_lists(args.valid)

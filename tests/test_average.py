@@ -94,7 +94,7 @@ def test_fairseq_reads_it_and_how_far_each_is_is_told(
         (["inf.pt", "b.pt", "--weights", "0", "1"], "inf.pt: encoder has NaN or infinity in it"),
         (["a.pt", "odd.pt"], "odd.pt: decoder is of list, expected a tensor"),
         (["a.pt", "b.pt", "./a.pt"], "MODEL: ./a.pt is given twice; it would count twice"),
-        (["empty", "other"], "out.pt: is a file, expected a folder"),
+        (["empty", "other"], "--output: out.pt is a file, expected a folder"),
         (["empty", "other", "--output", "new"], "empty: got no config.json beside *.safetensors"),
         (["a.pt", "b.pt", "--weights", "1"], "--weights: got 1 for 2 models"),
         (["a.pt", "b.pt", "--weights", "1", "-1"], "--weights: got [1.0, -1.0]; expected numbers"),

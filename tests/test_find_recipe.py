@@ -333,7 +333,7 @@ def test_bad_input_is_one_line(
     predict = ["predict", str(model_folder), *flags[:2], "--output"]
     for output, message in (
         (tmp_path / "no" / "o", f"--output: no folder for {tmp_path}/no/o; make it first"),
-        (tmp_path, f"--output: {tmp_path} would be replaced with all in it"),
+        (tmp_path, f"--output: {tmp_path} is a folder, expected a file; name one"),
         (tmp_path / "q.json", "is an input of this command"),
         (model_folder.parent, "--output"),
     ):

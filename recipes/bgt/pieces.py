@@ -10,7 +10,6 @@ pieces.py segment --train train.tsv --held-out valid.tsv --sentencepiece MODEL -
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 from collections.abc import Sequence
@@ -20,9 +19,9 @@ from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
 from simile_plugin.files import (
     InputError,
     atomic_write,
+    check_outputs,
     read_bytes,
     read_rows,
-    refuse_overwriting_input,
 )
 
 
@@ -39,10 +38,7 @@ def split(args: argparse.Namespace) -> None:
     for flag, count in (("--pairs", args.pairs), ("--valid", args.valid)):
         if count < 1:
             raise InputError(f"{flag}: got {count}, expected a number above 0")
-    for path, flag in ((args.train, "--train"), (args.held_out, "--held-out")):
-        refuse_overwriting_input(path, [args.source], flag)
-    if os.path.realpath(args.held_out) == os.path.realpath(args.train):
-        raise InputError(f"--held-out: {args.held_out} is what --train writes; name another place")
+    check_outputs({"--train": args.train, "--held-out": args.held_out}, [args.source])
     pairs = read_pairs(args.source, "PAIRS")
     wanted = args.pairs + args.valid
     if len(pairs) < args.valid + 1:
@@ -60,13 +56,12 @@ def segment(args: argparse.Namespace) -> None:
     languages = (args.source_lang, args.target_lang)
     if args.source_lang == args.target_lang:
         raise InputError(f"--target-lang: got '{args.target_lang}', which is --source-lang, too")
-    written = [f"{part}.{language}" for part in ("train", "valid") for language in languages]
-    for name in (*written, "dict.txt"):
-        inputs = [args.train, args.held_out, args.sentencepiece]
-        refuse_overwriting_input(Path(args.output) / name, inputs)
-    segmenter = Segmenter(read_bytes(args.sentencepiece, "--sentencepiece"), Preprocessing())
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
+    written = [f"{part}.{language}" for part in ("train", "valid") for language in languages]
+    outputs = {"--output": [str(folder / name) for name in (*written, "dict.txt")]}
+    check_outputs(outputs, [args.train, args.held_out, args.sentencepiece])
+    segmenter = Segmenter(read_bytes(args.sentencepiece, "--sentencepiece"), Preprocessing())
     for name, path, flag in (
         ("train", args.train, "--train"),
         ("valid", args.held_out, "--held-out"),

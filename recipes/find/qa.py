@@ -31,8 +31,8 @@ from simile_plugin.files import (
     InputError,
     Progress,
     atomic_write,
+    check_outputs,
     read_bytes,
-    refuse_overwriting_input,
 )
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
@@ -268,17 +268,6 @@ def predict(args: argparse.Namespace) -> None:
         )
 
 
-def check_output(args: argparse.Namespace) -> None:
-    """Find out before the work whether the output can be written."""
-    refuse_overwriting_input(args.output, [args.model, args.squad])
-    path = Path(args.output)
-    if not path.parent.is_dir():
-        raise InputError(f"--output: no folder for {path}; make it first")
-    if path.exists() and path.is_dir() != (args.step == "train"):
-        found, expected = ("folder", "file") if path.is_dir() else ("file", "folder")
-        raise InputError(f"--output: {path} is a {found}, expected a {expected}")
-
-
 def read_questions(args: argparse.Namespace) -> list[Question]:
     """The file's questions; in training, and in setup 1, it has to know what it is about."""
     questions = read_squad(args.squad, "--squad")
@@ -358,7 +347,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         check_numbers(args)
-        check_output(args)
+        inputs = [args.model, args.squad]
+        check_outputs({"--output": args.output}, inputs, folders=args.step == "train")
         import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
         (train if args.step == "train" else predict)(args)
     except ModuleNotFoundError as error:

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_outputs
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import Encoder

@@ -35,9 +35,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._pair_files import add_columns, add_format, columns_of
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_outputs
 
 if TYPE_CHECKING:
     from simile_plugin.encoder_training import FilterReport

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
@@ -107,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
     )
     from simile_plugin.files import (
         Progress,
+        check_outputs,
         check_standard_input,
         read_lines,
         refuse_unasked_overwrite,

@@ -14,8 +14,7 @@ import json
 import os
 from pathlib import Path
 
-from simile_plugin.cli._outputs import check_outputs
-from simile_plugin.files import InputError, check_standard_input
+from simile_plugin.files import InputError, check_outputs, check_standard_input
 
 HELP = "blinded rating sheets for people, and what their answers say"
 

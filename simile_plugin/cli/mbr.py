@@ -20,7 +20,6 @@ from simile_plugin.cli._lists import (
     warn_of_whole_sentences,
     write_choices,
 )
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name, refuse_without_encoder
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
-    from simile_plugin.files import Progress, check_standard_input
+    from simile_plugin.files import Progress, check_outputs, check_standard_input
     from simile_plugin.nbest import choose, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 

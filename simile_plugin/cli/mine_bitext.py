@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._lists import one_line
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
-from simile_plugin.files import InputError, check_standard_input
+from simile_plugin.files import InputError, check_outputs, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Corpus, Embed, Neighbours

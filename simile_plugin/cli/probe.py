@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from simile_plugin.cli._lists import warn_of_whole_sentences
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import (
     SEED,
     add_device,
@@ -15,7 +14,7 @@ from simile_plugin.cli._types import (
     refuse_without_encoder,
     whole_number,
 )
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, check_outputs
 
 HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
 

@@ -8,8 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.cli._outputs import check_outputs
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import InputError, atomic_write, check_outputs
 
 if TYPE_CHECKING:
     from simile_plugin.report import Answer, Inputs

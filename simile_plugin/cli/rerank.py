@@ -18,9 +18,8 @@ from simile_plugin.cli._lists import (
     warn_of_whole_sentences,
     write_choices,
 )
-from simile_plugin.cli._outputs import check_outputs
 from simile_plugin.cli._types import file_name, real_number, refuse_without_encoder
-from simile_plugin.files import InputError, check_standard_input
+from simile_plugin.files import InputError, check_outputs, check_standard_input
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder

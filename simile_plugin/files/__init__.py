@@ -14,6 +14,7 @@ from simile_plugin.files.lines import (
     refuse_twice,
     split_lines,
 )
+from simile_plugin.files.outputs import check_outputs
 from simile_plugin.files.progress import Progress
 from simile_plugin.files.whole import (
     atomic_folder,
@@ -30,6 +31,7 @@ __all__ = [
     "Row",
     "atomic_folder",
     "atomic_write",
+    "check_outputs",
     "check_replaceable",
     "check_standard_input",
     "finite_number",
