@@ -33,6 +33,7 @@ from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoi
 from simile_plugin.files import (
     InputError,
     Progress,
+    as_script,
     atomic_folder,
     atomic_write,
     check_outputs,
@@ -165,7 +166,8 @@ def average_folders(paths: Sequence[str], average: Averager, output: str) -> Non
             safetensors.torch.save_file(means, made / file, opened[0].metadata())
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Average and write; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,12 +178,7 @@ def main() -> int:
     text = "of the models, in their order (default: all the same); only their ratios count"
     parser.add_argument("--weights", nargs="+", type=float, metavar="W", help=text)
     args = parser.parse_args()
-    try:
-        average_models(args.models, args.weights or [1.0] * len(args.models), args.output)
-    except (InputError, OSError) as error:
-        print(f"average.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    average_models(args.models, args.weights or [1.0] * len(args.models), args.output)
 
 
 def average_models(models: Sequence[str], weights: Sequence[float], output: str) -> None:

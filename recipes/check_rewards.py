@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import sys
 
-from simile_plugin.files import InputError
+from simile_plugin.files import as_script
 from simile_plugin.reward import Reward
 
 
-def main(specs: list[str]) -> int:
+@as_script
+def main(specs: list[str]) -> None:
     """Exit status 2 and one line for the first that is none."""
     for spec in specs:
-        try:
-            Reward(spec, "REWARDS")
-        except InputError as error:
-            print(f"check_rewards.py: error: {error}", file=sys.stderr)
-            return 2
-    return 0
+        Reward(spec, "REWARDS")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ are loaded into a model that the command line describes.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 from simile_plugin.fairseq_hooks import read_checkpoint
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, as_script
 
 USER_DIR = Path(__file__).resolve().parents[1] / "user_dir"
 # Where the files of another run lay; the weights come from the checkpoint anyway.
@@ -75,19 +73,15 @@ def flag_of(action: argparse.Action, value: Any) -> str:
     return name if action.nargs == 0 else f"{name}={value}"
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Print the flags; exit status 2 and one line for a file that is no checkpoint."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkpoint", help="fairseq checkpoint of an encoder-decoder model")
     path = parser.parse_args().checkpoint
-    try:
-        print("\n".join(model_flags(saved_arguments(path))))
-    except InputError as error:
-        print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    print("\n".join(model_flags(saved_arguments(path))))
 
 
 if __name__ == "__main__":

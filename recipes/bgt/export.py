@@ -12,14 +12,15 @@ from pathlib import Path
 from simile_plugin.bgt import export_encoder, read_bgt
 from simile_plugin.encoder import WEIGHTS, save_encoder
 from simile_plugin.files import (
-    InputError,
+    as_script,
     read_bytes,
     refuse_overwriting_input,
     refuse_unasked_overwrite,
 )
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write the folder."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", metavar="CHECKPOINT")
@@ -28,19 +29,14 @@ def main() -> int:
     parser.add_argument("--output", required=True, metavar="ENCODER")
     parser.add_argument("--overwrite", action="store_true", help="replace the encoder in --output")
     args = parser.parse_args()
-    try:
-        inputs = [args.checkpoint, args.data, args.sentencepiece]
-        refuse_overwriting_input(args.output, inputs)
-        refuse_unasked_overwrite(args.output, WEIGHTS, "an encoder", args.overwrite)
-        proto = read_bytes(args.sentencepiece, "--sentencepiece")
-        model = read_bgt(args.checkpoint, args.data)
-        encoder = export_encoder(model, proto, {"checkpoint": Path(args.checkpoint).name})
-        save_encoder(args.output, encoder)
-    except (InputError, OSError) as error:
-        print(f"export.py: error: {error}", file=sys.stderr)
-        return 2
+    inputs = [args.checkpoint, args.data, args.sentencepiece]
+    refuse_overwriting_input(args.output, inputs)
+    refuse_unasked_overwrite(args.output, WEIGHTS, "an encoder", args.overwrite)
+    proto = read_bytes(args.sentencepiece, "--sentencepiece")
+    model = read_bgt(args.checkpoint, args.data)
+    encoder = export_encoder(model, proto, {"checkpoint": Path(args.checkpoint).name})
+    save_encoder(args.output, encoder)
     print(f"{args.output}: {encoder.kind}, {encoder.dim} dimensions, {encoder.fingerprint}")
-    return 0
 
 
 if __name__ == "__main__":

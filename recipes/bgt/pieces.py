@@ -18,6 +18,7 @@ from pathlib import Path
 from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
 from simile_plugin.files import (
     InputError,
+    as_script,
     atomic_write,
     check_outputs,
     read_bytes,
@@ -78,7 +79,8 @@ def segment(args: argparse.Namespace) -> None:
                 stream.write(f"{piece} 1\n")
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write the files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -100,12 +102,7 @@ def main() -> int:
         action.add_argument("--train", required=True, metavar="FILE")
         action.add_argument("--held-out", required=True, metavar="FILE")
     args = parser.parse_args()
-    try:
-        args.run(args)
-    except (InputError, OSError) as error:
-        print(f"pieces.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    args.run(args)
 
 
 if __name__ == "__main__":

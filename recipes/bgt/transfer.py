@@ -14,12 +14,13 @@ import sys
 
 from simile_plugin.bgt import Voices, read_bgt
 from simile_plugin.encoder import Preprocessing, Segmenter
-from simile_plugin.files import InputError, read_bytes, read_lines, read_parallel
+from simile_plugin.files import InputError, as_script, read_bytes, read_lines, read_parallel
 
 BATCH = 64
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, print a line for each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -31,24 +32,19 @@ def main() -> int:
     parser.add_argument("--meaning", required=True, metavar="FILE")
     parser.add_argument("--style", metavar="FILE")
     args = parser.parse_args()
-    try:
-        styles: list[str] | None = None
-        if args.style is None:
-            meanings = read_lines(args.meaning, "--meaning")
-        else:
-            meanings, styles = read_parallel([(args.meaning, "--meaning"), (args.style, "--style")])
-        if not meanings:
-            raise InputError(f"--meaning: {args.meaning} is empty, expected a sentence a line")
-        proto = read_bytes(args.sentencepiece, "--sentencepiece")
-        voices = Voices(read_bgt(args.checkpoint, args.data), Segmenter(proto, Preprocessing()))
-        for start in range(0, len(meanings), BATCH):
-            part = slice(start, start + BATCH)
-            some = None if styles is None else styles[part]
-            print(*voices.write(meanings[part], args.side, some), sep="\n")
-    except (InputError, OSError) as error:
-        print(f"transfer.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    styles: list[str] | None = None
+    if args.style is None:
+        meanings = read_lines(args.meaning, "--meaning")
+    else:
+        meanings, styles = read_parallel([(args.meaning, "--meaning"), (args.style, "--style")])
+    if not meanings:
+        raise InputError(f"--meaning: {args.meaning} is empty, expected a sentence a line")
+    proto = read_bytes(args.sentencepiece, "--sentencepiece")
+    voices = Voices(read_bgt(args.checkpoint, args.data), Segmenter(proto, Preprocessing()))
+    for start in range(0, len(meanings), BATCH):
+        part = slice(start, start + BATCH)
+        some = None if styles is None else styles[part]
+        print(*voices.write(meanings[part], args.side, some), sep="\n")
 
 
 if __name__ == "__main__":

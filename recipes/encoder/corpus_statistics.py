@@ -26,7 +26,7 @@ import sentencepiece
 from simile_plugin.encoder import Preprocessing, load_encoder, split_words
 from simile_plugin.encoder_training import BadLines, TsvInput
 from simile_plugin.evaluation import similarities
-from simile_plugin.files import InputError, finite_number
+from simile_plugin.files import InputError, as_script, finite_number
 from simile_plugin.statistics import markdown_table
 
 PREPARED = Preprocessing()  # lowercased, punctuation split off
@@ -107,7 +107,8 @@ def describe(
     return {**found, "sampled of pairs": f"{len(pairs):,} of {count:,}"}
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -120,38 +121,33 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=100_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    for flag, value in (("--sample", args.sample), ("--score-column", args.score_column)):
+        if value is not None and value < 1:
+            raise InputError(f"{flag}: got {value}, expected 1 or more")
     try:
-        for flag, value in (("--sample", args.sample), ("--score-column", args.score_column)):
-            if value is not None and value < 1:
-                raise InputError(f"{flag}: got {value}, expected 1 or more")
-        try:
-            pieces = sentencepiece.SentencePieceProcessor(model_file=args.sentencepiece)
-        except RuntimeError as error:
-            where = f"--sentencepiece: {args.sentencepiece}"
-            raise InputError(f"{where}: not a sentencepiece model") from error
-        encoder = load_encoder(args.encoder) if args.encoder else None
-        columns: dict[str, dict[str, str]] = {}
-        named = [corpus.partition("=")[::2] for corpus in args.corpora]
-        if not all(map(all, named)) or len(dict(named)) < len(named):
-            found = " ".join(args.corpora)
-            raise InputError(f"got {found}, expected NAME=PAIRS..., each name once")
-        for name, path in named:
-            bad = BadLines()
-            pairs, count = sample(path, args.sample, args.score_column, args.seed, bad)
-            if bad.total:
-                print(f"warning: {bad.summary()}", file=sys.stderr)
-            if encoder is not None:
-                lefts, rights = [p.left for p in pairs], [p.right for p in pairs]
-                sims = similarities(encoder, lefts, rights).tolist()
-                pairs = [Pair(p.left, p.right, sim) for p, sim in zip(pairs, sims, strict=True)]
-            columns[name] = describe(pairs, count, pieces)
-    except (InputError, OSError) as error:
-        print(f"corpus_statistics.py: error: {error}", file=sys.stderr)
-        return 2
+        pieces = sentencepiece.SentencePieceProcessor(model_file=args.sentencepiece)
+    except RuntimeError as error:
+        where = f"--sentencepiece: {args.sentencepiece}"
+        raise InputError(f"{where}: not a sentencepiece model") from error
+    encoder = load_encoder(args.encoder) if args.encoder else None
+    columns: dict[str, dict[str, str]] = {}
+    named = [corpus.partition("=")[::2] for corpus in args.corpora]
+    if not all(map(all, named)) or len(dict(named)) < len(named):
+        found = " ".join(args.corpora)
+        raise InputError(f"got {found}, expected NAME=PAIRS..., each name once")
+    for name, path in named:
+        bad = BadLines()
+        pairs, count = sample(path, args.sample, args.score_column, args.seed, bad)
+        if bad.total:
+            print(f"warning: {bad.summary()}", file=sys.stderr)
+        if encoder is not None:
+            lefts, rights = [p.left for p in pairs], [p.right for p in pairs]
+            sims = similarities(encoder, lefts, rights).tolist()
+            pairs = [Pair(p.left, p.right, sim) for p, sim in zip(pairs, sims, strict=True)]
+        columns[name] = describe(pairs, count, pieces)
     rows = next(iter(columns.values()))
     print(markdown_table([["", *columns], *([row, *(own[row] for own in columns.values())]
                                             for row in rows)]))  # fmt: skip
-    return 0
 
 
 if __name__ == "__main__":

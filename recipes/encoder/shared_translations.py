@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from simile_plugin.encoder_training import BadLines, TsvInput
-from simile_plugin.files import InputError
+from simile_plugin.files import as_script
 
 MOST = 6
 
@@ -32,7 +32,8 @@ def shared_translations(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield from itertools.combinations(sentences, 2)
 
 
-def main(paths: list[str]) -> int:
+@as_script
+def main(paths: list[str]) -> None:
     """Read the files as one, print the pairs; exit status 2 and one line for bad input."""
     bad = BadLines()
 
@@ -42,15 +43,10 @@ def main(paths: list[str]) -> int:
                 yield line
 
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    try:
-        for pair in shared_translations(lines()):
-            print("\t".join(pair))
-    except (InputError, OSError) as error:
-        print(f"shared_translations.py: error: {error}", file=sys.stderr)
-        return 2
+    for pair in shared_translations(lines()):
+        print("\t".join(pair))
     if bad.total:
         print(f"warning: {bad.summary()}", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 
 from simile_plugin.encoder import Tokenizer, load_encoder
 from simile_plugin.evaluation import evaluate_sts, read_sts
-from simile_plugin.files import read_parallel
+from simile_plugin.files import InputError, as_script, read_parallel
 from simile_plugin.statistics import correlation, spearman
 
 MOST_FOR_EXACT = 8  # 8! orders
@@ -33,7 +33,7 @@ def piece_overlap(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> float
     """Mean of |S & T| / |S | T| over sentence pairs, in [0, 1]; pairs without pieces are left out.
 
     Raises:
-        ValueError: if no pair has a piece.
+        InputError: if no pair has a piece.
     """
     shares = []
     for left, right in pairs:
@@ -41,7 +41,7 @@ def piece_overlap(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> float
         if one | other:
             shares.append(len(one & other) / len(one | other))
     if not shares:
-        raise ValueError("FOREIGN,ENGLISH: no sentence has a known piece, expected some")
+        raise InputError("FOREIGN,ENGLISH: no sentence has a known piece, expected some")
     return sum(shares) / len(shares)
 
 
@@ -58,6 +58,7 @@ def exact_p(x: np.ndarray, y: np.ndarray) -> float:
     return float((np.abs(found) >= abs(spearman(x, y)) - 1e-9).mean())
 
 
+@as_script
 def main() -> int:
     """Read the flags, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
@@ -65,11 +66,7 @@ def main() -> int:
     parser.add_argument("--sts", nargs="+", required=True, metavar="DIR")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    try:
-        report = compare(args.language, args.sts)
-    except (ValueError, OSError) as error:
-        print(f"language_choice.py: error: {error}", file=sys.stderr)
-        return 2
+    report = compare(args.language, args.sts)
     if args.json:
         print(json.dumps(report, indent=2))
         return 0
@@ -85,7 +82,7 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
     """Figures of each language and their correlation.
 
     Raises:
-        ValueError: for a malformed or repeated language, an encoder without pieces, or fewer than
+        InputError: for a malformed or repeated language, an encoder without pieces, or fewer than
             three languages.
     """
     sets = {folder: read_sts(folder) for folder in folders}
@@ -94,7 +91,7 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
         parts = spec.split("=")
         files = parts[2].split(",") if len(parts) == 3 else []
         if len(files) != 2 or parts[0] in languages:
-            raise ValueError(
+            raise InputError(
                 f"LANGUAGE: got {spec!r}, expected LANGUAGE=ENCODER=FOREIGN,ENGLISH, each "
                 "language once"
             )
@@ -102,14 +99,14 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
         foreign, english = read_parallel([(files[0], "FOREIGN"), (files[1], "ENGLISH")])
         segmenter = getattr(encoder, "segmenter", None)
         if segmenter is None:
-            raise ValueError(f"LANGUAGE: {parts[1]} has no pieces of one vocabulary to be shared")
+            raise InputError(f"LANGUAGE: {parts[1]} has no pieces of one vocabulary to be shared")
         overlap = piece_overlap(
             zip(known_pieces(segmenter, foreign), known_pieces(segmenter, english), strict=True)
         )
         years = [evaluate_sts(encoder, name, part).mean_pearson for name, part in sets.items()]
         languages[parts[0]] = {"sts": sum(years) / len(years), "overlap": overlap}
     if len(languages) < 3:
-        raise ValueError(f"LANGUAGE: got {len(languages)} languages, expected 3 or more")
+        raise InputError(f"LANGUAGE: got {len(languages)} languages, expected 3 or more")
     x = np.array([row["overlap"] for row in languages.values()])
     y = np.array([row["sts"] for row in languages.values()])
     found = spearman(x, y)

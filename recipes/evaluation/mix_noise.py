@@ -12,7 +12,13 @@ import argparse
 import random
 import sys
 
-from simile_plugin.files import atomic_write, read_lines, refuse_overwriting_input
+from simile_plugin.files import (
+    InputError,
+    as_script,
+    atomic_write,
+    read_lines,
+    refuse_overwriting_input,
+)
 
 Pair = tuple[str, str]
 
@@ -23,7 +29,7 @@ def mix(
     """``pairs`` pairs in random order, round(clean_share * pairs) of them clean, each used once.
 
     Raises:
-        ValueError: if there are too few pairs of a kind.
+        InputError: if there are too few pairs of a kind.
     """
     rng = random.Random(seed)
     wanted = round(clean_share * pairs)
@@ -37,14 +43,14 @@ def mix(
 
 def _sample(rng: random.Random, pairs: list[Pair], count: int, flag: str) -> list[Pair]:
     if len(pairs) < count:
-        raise ValueError(f"{flag}: {count} pairs are wanted, but there are only {len(pairs)}")
+        raise InputError(f"{flag}: {count} pairs are wanted, but there are only {len(pairs)}")
     return rng.sample(pairs, count)
 
 
 def _repaired(rng: random.Random, pairs: list[Pair]) -> list[Pair]:
     """Every first sentence with the second sentence of the next pair in a random circle."""
     if len(pairs) < 2:
-        raise ValueError("--clean: noise is made of two pairs or more; give --noisy PAIRS")
+        raise InputError("--clean: noise is made of two pairs or more; give --noisy PAIRS")
     circle = rng.sample(pairs, len(pairs))
     return [(one[0], other[1]) for one, other in zip(circle, circle[1:] + circle[:1], strict=True)]
 
@@ -53,18 +59,19 @@ def read_pairs(path: str, flag: str) -> list[Pair]:
     """The first two columns of a TSV.
 
     Raises:
-        ValueError: naming file:line, for a line without TAB.
+        InputError: naming file:line, for a line without TAB.
     """
     pairs = []
     for number, line in enumerate(read_lines(path, flag), 1):
         columns = line.split("\t")
         if len(columns) < 2:
-            raise ValueError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB paraphrase")
+            raise InputError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB paraphrase")
         pairs.append((columns[0], columns[1]))
     return pairs
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write the mixture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--clean", required=True, metavar="PAIRS")
@@ -74,21 +81,16 @@ def main() -> int:
     parser.add_argument("--output", required=True, metavar="OUT")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    try:
-        if not 0 <= args.clean_share <= 1:
-            raise ValueError(f"--clean-share: got {args.clean_share}, expected 0 to 1")
-        if args.pairs < 1:
-            raise ValueError(f"--pairs: got {args.pairs}, expected 1 or more")
-        refuse_overwriting_input(args.output, filter(None, (args.clean, args.noisy)))
-        clean = read_pairs(args.clean, "--clean")
-        noisy = read_pairs(args.noisy, "--noisy") if args.noisy else None
-        mixed = mix(clean, noisy, args.clean_share, args.pairs, args.seed)
-        with atomic_write(args.output) as stream:
-            stream.writelines(f"{one}\t{other}\n" for one, other in mixed)
-    except (ValueError, OSError) as error:
-        print(f"mix_noise.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if not 0 <= args.clean_share <= 1:
+        raise InputError(f"--clean-share: got {args.clean_share}, expected 0 to 1")
+    if args.pairs < 1:
+        raise InputError(f"--pairs: got {args.pairs}, expected 1 or more")
+    refuse_overwriting_input(args.output, filter(None, (args.clean, args.noisy)))
+    clean = read_pairs(args.clean, "--clean")
+    noisy = read_pairs(args.noisy, "--noisy") if args.noisy else None
+    mixed = mix(clean, noisy, args.clean_share, args.pairs, args.seed)
+    with atomic_write(args.output) as stream:
+        stream.writelines(f"{one}\t{other}\n" for one, other in mixed)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from simile_plugin.files import atomic_write, read_lines, refuse_overwriting_input
+from simile_plugin.files import (
+    InputError,
+    as_script,
+    atomic_write,
+    read_lines,
+    refuse_overwriting_input,
+)
 
 WORD = re.compile(r"[^\W\d_]+")
 Segment = Callable[[str], list[str]]  # a word in lower case -> its morphs
@@ -26,13 +32,13 @@ def train(lines: Iterable[str]) -> dict[str, list[str]]:
     """Word -> morphs, by Morfessor Baseline on the distinct words in lower case (types).
 
     Raises:
-        ValueError: if there is no word.
+        InputError: if there is no word.
     """
     import morfessor
 
     words = Counter(word for line in lines for word in WORD.findall(line.lower()))
     if not words:
-        raise ValueError("TEXT: there is no word to learn morphs from")
+        raise InputError("TEXT: there is no word to learn morphs from")
     model = morfessor.BaselineModel()
     # Sorted: the order decides between equally good segmentations.
     model.load_data([(1, word) for word in sorted(words)])
@@ -83,14 +89,15 @@ def read_model(path: str) -> dict[str, list[str]]:
     """Morphs of words, a word a line.
 
     Raises:
-        ValueError: for an empty file.
+        InputError: for an empty file.
     """
     found = {"".join(line.split()): line.split() for line in read_lines(path, "--model")}
     if not found:
-        raise ValueError(f"--model: {path} is empty; make it with `morphs.py train`")
+        raise InputError(f"--model: {path} is empty; make it with `morphs.py train`")
     return found
 
 
+@as_script
 def main() -> int:
     """Read the flags, train or segment."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
@@ -117,16 +124,13 @@ def main() -> int:
         segment, columns = segmenter(read_model(args.model)), None
         if args.columns:
             if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", args.columns):
-                raise ValueError(f"--columns: got {args.columns!r}, expected numbers as in 2,3")
+                raise InputError(f"--columns: got {args.columns!r}, expected numbers as in 2,3")
             columns = {int(number) - 1 for number in args.columns.split(",")}
         with atomic_write(args.output) as stream:
             for line in read_lines(args.text, "TEXT"):
                 stream.write(segment_line(line, segment, columns) + "\n")
     except ModuleNotFoundError as error:
         print(f"morphs.py: error: {error}; pip install morfessor", file=sys.stderr)
-        return 2
-    except (ValueError, OSError) as error:
-        print(f"morphs.py: error: {error}", file=sys.stderr)
         return 2
     return 0
 

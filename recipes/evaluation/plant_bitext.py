@@ -13,7 +13,13 @@ import argparse
 import random
 import sys
 
-from simile_plugin.files import atomic_write, read_parallel, refuse_overwriting_input
+from simile_plugin.files import (
+    InputError,
+    as_script,
+    atomic_write,
+    read_parallel,
+    refuse_overwriting_input,
+)
 
 
 def plant(
@@ -22,7 +28,7 @@ def plant(
     """Source sentences, target sentences and gold pairs of sentences; random for a seed.
 
     Raises:
-        ValueError: if there are too few lines whose both sentences are distinct and not empty.
+        InputError: if there are too few lines whose both sentences are distinct and not empty.
     """
     rng = random.Random(seed)
     seen_source, seen_target = set[str](), set[str]()
@@ -35,7 +41,7 @@ def plant(
             usable.append((one, other))
     wanted = pairs + 2 * distractors
     if len(usable) < wanted:
-        raise ValueError(
+        raise InputError(
             f"--distractors: {pairs} pairs and {distractors} distractors on each side need "
             f"{wanted} lines, but only {len(usable)} have sentences that are there once"
         )
@@ -48,7 +54,8 @@ def plant(
     return left, right, gold
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write the three files."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--source", required=True, nargs="+", metavar="FILE")
@@ -58,28 +65,23 @@ def main() -> int:
     parser.add_argument("--output", required=True, metavar="PREFIX")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    try:
-        if len(args.source) != len(args.target) or args.pairs < 1 or args.distractors < 0:
-            raise ValueError("expected as many --source as --target files, --pairs of 1 or more")
-        for name in ("source", "target", "gold"):
-            refuse_overwriting_input(f"{args.output}.{name}", [*args.source, *args.target])
-        source, target = [], []
-        for one, other in zip(args.source, args.target, strict=True):
-            lines = read_parallel([(one, "--source"), (other, "--target")])
-            source += lines[0]
-            target += lines[1]
-        left, right, gold = plant(source, target, args.pairs, args.distractors, args.seed)
-        id_left = {sentence: f"source-{i:07}" for i, sentence in enumerate(left, 1)}
-        id_right = {sentence: f"target-{i:07}" for i, sentence in enumerate(right, 1)}
-        for name, ids in (("source", id_left), ("target", id_right)):
-            with atomic_write(f"{args.output}.{name}") as stream:
-                stream.writelines(f"{number}\t{sentence}\n" for sentence, number in ids.items())
-        with atomic_write(f"{args.output}.gold") as stream:
-            stream.writelines(f"{id_left[one]}\t{id_right[other]}\n" for one, other in gold)
-    except (ValueError, OSError) as error:
-        print(f"plant_bitext.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if len(args.source) != len(args.target) or args.pairs < 1 or args.distractors < 0:
+        raise InputError("expected as many --source as --target files, --pairs of 1 or more")
+    for name in ("source", "target", "gold"):
+        refuse_overwriting_input(f"{args.output}.{name}", [*args.source, *args.target])
+    source, target = [], []
+    for one, other in zip(args.source, args.target, strict=True):
+        lines = read_parallel([(one, "--source"), (other, "--target")])
+        source += lines[0]
+        target += lines[1]
+    left, right, gold = plant(source, target, args.pairs, args.distractors, args.seed)
+    id_left = {sentence: f"source-{i:07}" for i, sentence in enumerate(left, 1)}
+    id_right = {sentence: f"target-{i:07}" for i, sentence in enumerate(right, 1)}
+    for name, ids in (("source", id_left), ("target", id_right)):
+        with atomic_write(f"{args.output}.{name}") as stream:
+            stream.writelines(f"{number}\t{sentence}\n" for sentence, number in ids.items())
+    with atomic_write(f"{args.output}.gold") as stream:
+        stream.writelines(f"{id_left[one]}\t{id_right[other]}\n" for one, other in gold)
 
 
 if __name__ == "__main__":

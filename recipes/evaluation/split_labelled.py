@@ -19,7 +19,7 @@ from simile_plugin.evaluation import (
     read_detection,
     shared_sentence_groups,
 )
-from simile_plugin.files import InputError, atomic_write, refuse_overwriting_input
+from simile_plugin.files import InputError, as_script, atomic_write, refuse_overwriting_input
 
 PARTS = 20  # a test share is a number of twentieths
 WRITTEN = ("train", "test", "pairs")
@@ -40,7 +40,8 @@ def split(pairs: DetectionSet, test_share: float, seed: int) -> np.ndarray:
     return group_folds(groups, PARTS, seed) < round(test_share * PARTS)
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write the three files."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("labelled", metavar="LABELLED", help="as for simile detect")
@@ -48,29 +49,24 @@ def main() -> int:
     parser.add_argument("--test-share", type=float, default=0.5, metavar="SHARE")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    try:
-        if not 1 <= round(args.test_share * PARTS) < PARTS:
-            raise ValueError(f"--test-share: got {args.test_share}, expected 0.05 to 0.95")
-        for name in WRITTEN:
-            refuse_overwriting_input(f"{args.output}.{name}.tsv", [args.labelled])
-        pairs = read_detection(args.labelled, "LABELLED")
-        test = split(pairs, args.test_share, args.seed)
-        rows = list(zip(pairs.left, pairs.right, pairs.labels, test, strict=True))
-        for name, side in (("train", False), ("test", True)):
-            with atomic_write(f"{args.output}.{name}.tsv") as stream:
-                stream.writelines(
-                    f"{one}\t{other}\t{int(label)}\n"
-                    for one, other, label, is_test in rows
-                    if is_test == side
-                )
-        with atomic_write(f"{args.output}.pairs.tsv") as stream:
+    if not 0.5 < args.test_share * PARTS < PARTS - 0.5:
+        raise InputError(f"--test-share: got {args.test_share}, expected 0.05 to 0.95")
+    for name in WRITTEN:
+        refuse_overwriting_input(f"{args.output}.{name}.tsv", [args.labelled])
+    pairs = read_detection(args.labelled, "LABELLED")
+    test = split(pairs, args.test_share, args.seed)
+    rows = list(zip(pairs.left, pairs.right, pairs.labels, test, strict=True))
+    for name, side in (("train", False), ("test", True)):
+        with atomic_write(f"{args.output}.{name}.tsv") as stream:
             stream.writelines(
-                f"{one}\t{other}\n" for one, other, label, is_test in rows if label and not is_test
+                f"{one}\t{other}\t{int(label)}\n"
+                for one, other, label, is_test in rows
+                if is_test == side
             )
-    except (ValueError, OSError) as error:
-        print(f"split_labelled.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    with atomic_write(f"{args.output}.pairs.tsv") as stream:
+        stream.writelines(
+            f"{one}\t{other}\n" for one, other, label, is_test in rows if label and not is_test
+        )
 
 
 if __name__ == "__main__":

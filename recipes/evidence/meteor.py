@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from simile_plugin.evaluation import Meteor, missing_meteor
-from simile_plugin.files import InputError, atomic_write, read_lines
+from simile_plugin.files import as_script, atomic_write, read_lines
 
 
 def wanted(folder: Path) -> list[Path]:
@@ -38,6 +38,7 @@ def score(ref: str, folder: Path, meteor: Meteor) -> None:
             stream.writelines(f"{value:.6f}\n" for value in meteor.scores(hyps, refs))
 
 
+@as_script
 def main(arguments: list[str]) -> int:
     """Score all folders; exit status 2 and one line for bad input."""
     parts = [(ref, Path(folder)) for ref, _, folder in (word.partition("=") for word in arguments)]
@@ -46,13 +47,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if not any(wanted(folder) for _, folder in parts):
         return 0
-    try:
-        with Meteor() as meteor:
-            for ref, folder in parts:
-                score(ref, folder, meteor)
-    except (InputError, OSError) as error:
-        print(f"meteor.py: error: {error}", file=sys.stderr)
-        return 2
+    with Meteor() as meteor:
+        for ref, folder in parts:
+            score(ref, folder, meteor)
     return 0
 
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, as_script
 from simile_plugin.statistics import markdown_table
 
 TEST_SETS = ("test", "heldout")
@@ -197,17 +197,14 @@ def render(folders: dict[str, Path]) -> str:
     ]) + "\n"  # fmt: skip
 
 
+@as_script
 def main(arguments: list[str]) -> int:
     """Print the page; exit status 2 and one line for bad input."""
     if not arguments or not all("=" in word for word in arguments):
         print("results.py: error: expected CORPUS=FOLDER...", file=sys.stderr)
         return 2
-    try:
-        print(render({name: Path(path) for name, _, path in (a.partition("=") for a in arguments)}),
-              end="")  # fmt: skip
-    except InputError as error:
-        print(f"results.py: error: {error}", file=sys.stderr)
-        return 2
+    print(render({name: Path(path) for name, _, path in (a.partition("=") for a in arguments)}),
+          end="")  # fmt: skip
     return 0
 
 

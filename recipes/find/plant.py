@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from simile_plugin.evaluation import Question
-from simile_plugin.files import InputError, Row, atomic_write, read_rows
+from simile_plugin.files import InputError, Row, as_script, atomic_write, read_rows
 
 OTHERS = 20  # sentences of a document that is put together
 MISSING = 3  # of every third question the answer is taken out
@@ -125,7 +125,8 @@ def write(path: str, questions: Sequence[Question]) -> None:
         json.dump({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}, stream, indent=1)
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Read the flags, write both files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kind", choices=("chapters", "rewrites"))
@@ -137,19 +138,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    try:
-        rows = read_rows(args.file, "FILE", "texts in several versions, a TAB between them")
-        if args.kind == "chapters":
-            verses = chapters(rows, args.query, args.document)
-            made = list(chapter_questions(verses, args.present, rng))
-        else:
-            made = list(rewrite_questions(rewritten(rows), args.present, rng))
-        for part, name in enumerate(("dev", "test")):
-            write(f"{args.output}.{name}.json", [q for number, q in made if number % 2 == part])
-    except (InputError, OSError) as error:
-        print(f"plant.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    rows = read_rows(args.file, "FILE", "texts in several versions, a TAB between them")
+    if args.kind == "chapters":
+        verses = chapters(rows, args.query, args.document)
+        made = list(chapter_questions(verses, args.present, rng))
+    else:
+        made = list(rewrite_questions(rewritten(rows), args.present, rng))
+    for part, name in enumerate(("dev", "test")):
+        write(f"{args.output}.{name}.json", [q for number, q in made if number % 2 == part])
 
 
 if __name__ == "__main__":

@@ -16,12 +16,14 @@ import os
 import sys
 from pathlib import Path
 
+from simile_plugin.files import InputError, as_script
+
 
 def read_captions(folder: Path) -> list[list[str]]:
     """The five captions of each image, from the five line-parallel files of a folder.
 
     Raises:
-        ValueError: for a missing or damaged file, or differing line counts.
+        InputError: for a missing or damaged file, or differing line counts.
     """
     columns = []
     for number in range(1, 6):
@@ -30,14 +32,15 @@ def read_captions(folder: Path) -> list[list[str]]:
             with gzip.open(path, "rt", encoding="utf-8", newline="\n") as stream:
                 columns.append([line.strip().replace("\t", " ") for line in stream])
         except (OSError, EOFError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read ({error})") from error
+            raise InputError(f"{path}: cannot be read ({error})") from error
         if len(columns[-1]) != len(columns[0]):
-            raise ValueError(
+            raise InputError(
                 f"{path}: has {len(columns[-1])} lines, but train.1.en.gz has {len(columns[0])}"
             )
     return [list(captions) for captions in zip(*columns, strict=True)]
 
 
+@as_script
 def main() -> int:
     """Write the pairs; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -48,14 +51,10 @@ def main() -> int:
             print("caption_pairs.py: error: give --captions or set SIMILE_DATA", file=sys.stderr)
             return 2
         folder = Path(os.environ["SIMILE_DATA"], "multi30k", "task2")
-    try:
-        for captions in read_captions(folder):
-            for left, right in itertools.combinations(captions, 2):
-                if left and right:
-                    sys.stdout.write(f"{left}\t{right}\n")
-    except ValueError as error:
-        print(f"caption_pairs.py: error: {error}", file=sys.stderr)
-        return 2
+    for captions in read_captions(folder):
+        for left, right in itertools.combinations(captions, 2):
+            if left and right:
+                sys.stdout.write(f"{left}\t{right}\n")
     return 0
 
 

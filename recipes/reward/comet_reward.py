@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from comet import download_model, load_from_checkpoint
 
-from simile_plugin.files import InputError, read_parallel
+from simile_plugin.files import as_script, read_parallel
 
 AT_ONCE = 64  # sentences
 
@@ -65,17 +65,14 @@ def score(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
     return [[found.get(triple, 0.0) for triple in row] for row in lists]
 
 
+@as_script
 def main(arguments: list[str]) -> int:
     """Print a score a line; exit status 2 and one line for bad input."""
     if len(arguments) != 3:
         print("comet_reward.py: error: expected SOURCES OUTPUT REFERENCES", file=sys.stderr)
         return 2
-    try:
-        names = ("sources", "output", "references")
-        srcs, hyps, refs = read_parallel(list(zip(arguments, names, strict=True)))
-    except InputError as error:
-        print(f"comet_reward.py: error: {error}", file=sys.stderr)
-        return 2
+    names = ("sources", "output", "references")
+    srcs, hyps, refs = read_parallel(list(zip(arguments, names, strict=True)))
     for (value,) in score([[hyp] for hyp in hyps], refs, srcs):
         print(f"{value:.6f}")
     return 0

@@ -26,7 +26,7 @@ import sentencepiece
 
 from recipes import bpe
 from recipes.scpn.brackets import Tree, frequent, read_tree
-from simile_plugin.files import InputError, atomic_write, read_lines, read_parallel
+from simile_plugin.files import InputError, as_script, atomic_write, read_lines, read_parallel
 
 BETWEEN = "<and>"  # between the two things that a model reads as one
 Side = tuple[str, Tree]
@@ -222,7 +222,8 @@ def template(parse: str) -> str:
         return "-"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@as_script
+def main(argv: Sequence[str] | None = None) -> None:
     """Read the flags, run; bad input is one line and status 2."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("prepare", "control", "collect"))
@@ -233,12 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{flag}", type=int, default=default, help="(%(default)s)")
     parser.add_argument("--vocabulary", type=int, default=500, help="pieces (%(default)s)")
     args = parser.parse_args(argv)
-    try:
-        {"prepare": prepare, "control": control, "collect": collect}[args.command](args)
-    except (InputError, OSError) as error:
-        print(f"scpn.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    {"prepare": prepare, "control": control, "collect": collect}[args.command](args)
 
 
 if __name__ == "__main__":

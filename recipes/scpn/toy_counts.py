@@ -20,7 +20,7 @@ from recipes.quickstart import toy
 from recipes.scpn.brackets import read_tree
 from recipes.scpn.scpn import write
 from recipes.scpn.toy_trees import tree
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, as_script, read_lines
 
 WRONG = 5  # wrong sentences for each right one
 Question = tuple[list[str], str, list[str]]  # references, right, wrong
@@ -168,7 +168,8 @@ def trees(args: argparse.Namespace) -> Iterator[str]:
     yield from ()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@as_script
+def main(argv: Sequence[str] | None = None) -> None:
     """Read the flags, print; bad input is one line and status 2."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("trees", "table", "judge"))
@@ -177,13 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{flag}", type=int, default=default, help="(%(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of encoders")
     args = parser.parse_args(argv)
-    try:
-        for line in {"trees": trees, "table": table, "judge": judge}[args.command](args):
-            print(line)
-    except (InputError, OSError) as error:
-        print(f"toy_counts.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    for line in {"trees": trees, "table": table, "judge": judge}[args.command](args):
+        print(line)
 
 
 if __name__ == "__main__":

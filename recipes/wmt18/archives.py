@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from simile_plugin.files import atomic_write
+from simile_plugin.files import InputError, as_script, atomic_write
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def open_member(archive: str, end: str) -> Iterator[IO[bytes]]:
     """The member of a .zip or tar archive whose path is `end` or ends with /`end`.
 
     Raises:
-        ValueError: where none does, more than one does, or the archive is damaged.
+        InputError: where none does, more than one does, or the archive is damaged.
     """
     try:
         if zipfile.is_zipfile(archive):
@@ -40,11 +39,11 @@ def open_member(archive: str, end: str) -> Iterator[IO[bytes]]:
             with tarfile.open(archive) as tar:
                 member = tar.extractfile(_only(tar.getnames(), end, archive))
                 if member is None:
-                    raise ValueError(f"{archive}: {end} is no file in it")
+                    raise InputError(f"{archive}: {end} is no file in it")
                 with member:
                     yield member
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(
+        raise InputError(
             f"{archive}: damaged archive ({error}); remove it and run again"
         ) from error
 
@@ -52,7 +51,7 @@ def open_member(archive: str, end: str) -> Iterator[IO[bytes]]:
 def _only(names: list[str], end: str, archive: str) -> str:
     found = [name for name in names if name == end or name.endswith("/" + end)]
     if len(found) != 1:
-        raise ValueError(f"{archive}: {len(found)} members end with {end}; expected one")
+        raise InputError(f"{archive}: {len(found)} members end with {end}; expected one")
     return found[0]
 
 
@@ -66,13 +65,13 @@ def address(name: str) -> tuple[str, str, Path]:
     """URL, checksum (md5:HEX) and place of the archive of a sacreBLEU test set.
 
     Raises:
-        ValueError: if sacreBLEU has no such set, or not exactly one archive for it.
+        InputError: if sacreBLEU has no such set, or not exactly one archive for it.
     """
     from sacrebleu.dataset import DATASETS
 
     dataset = DATASETS.get(name)
     if dataset is None or not dataset.data or len(dataset.data) != 1 or not dataset.md5:
-        raise ValueError(f"{name}: not a test set of one archive in this version of sacreBLEU")
+        raise InputError(f"{name}: not a test set of one archive in this version of sacreBLEU")
     url = dataset.data[0]
     return url, f"md5:{dataset.md5[0]}", Path(dataset._rawdir, dataset._get_tarball_filename(url))
 
@@ -89,7 +88,8 @@ def write_testset(name: str, src: str, output: str) -> None:
         shutil.copyfile(path, f"{output}.{language}")
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -98,23 +98,18 @@ def main() -> int:
     parser.add_argument("arguments", nargs="+")
     args = parser.parse_args()
     words = args.arguments
-    try:
-        match args.action, len(words):
-            case "extract", 4:
-                for language in (words[2], "en"):
-                    extract(words[0], f"{words[1]}.{language}", f"{words[3]}.{language}")
-            case "member", 3:
-                extract(*words)
-            case "address", 1:
-                print(*address(words[0]), sep="\n")
-            case "testset", 3:
-                write_testset(*words)
-            case _:
-                parser.error(f"{args.action}: got {len(words)} arguments, see --help")
-    except (ValueError, OSError) as error:
-        print(f"archives.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    match args.action, len(words):
+        case "extract", 4:
+            for language in (words[2], "en"):
+                extract(words[0], f"{words[1]}.{language}", f"{words[3]}.{language}")
+        case "member", 3:
+            extract(*words)
+        case "address", 1:
+            print(*address(words[0]), sep="\n")
+        case "testset", 3:
+            write_testset(*words)
+        case _:
+            parser.error(f"{args.action}: got {len(words)} arguments, see --help")
 
 
 if __name__ == "__main__":

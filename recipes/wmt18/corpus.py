@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from simile_plugin.files import atomic_write, read_lines, read_parallel
+from simile_plugin.files import InputError, as_script, atomic_write, read_lines, read_parallel
 
 SPACE = re.compile(r"[\s\u200b]+")
 INSIDE_WORDS = str.maketrans("", "", "\u00ad\ufeff")
@@ -66,7 +65,7 @@ def read_pairs(prefix: str, src: str) -> list[tuple[str, str]]:
     """The pairs of PREFIX.SRC and PREFIX.en.
 
     Raises:
-        ValueError: where the two have different numbers of lines, or are not UTF-8.
+        InputError: where the two have different numbers of lines, or are not UTF-8.
     """
     names = [f"{prefix}.{src}", f"{prefix}.en"]
     source, target = read_parallel([(name, "bitext") for name in names])
@@ -94,7 +93,7 @@ def run_clean(args: argparse.Namespace) -> None:
         else:
             pairs.append(result)
     if not pairs:
-        raise ValueError(f"{args.source}.{args.src}: no pair of {len(given)} is left: {reasons}")
+        raise InputError(f"{args.source}.{args.src}: no pair of {len(given)} is left: {reasons}")
     write_pairs(args.target, args.src, pairs)
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     print(f"{args.target}: {len(pairs)} of {len(given)} pairs (left out: {left_out or 'none'})")
@@ -122,7 +121,8 @@ def run_count(args: argparse.Namespace) -> None:
         print(f"| {split} | {len(pairs):,} | {paper[split]:,} |")
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -146,12 +146,7 @@ def main() -> int:
             action.add_argument("--paper", required=True, help="table of the paper's counts")
             action.add_argument("--title", required=True, help="what the corpora are")
     args = parser.parse_args()
-    try:
-        args.run(args)
-    except (ValueError, OSError) as error:
-        print(f"corpus.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    args.run(args)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from recipes.wmt18 import results
 from simile_plugin.cli import load_command
-from simile_plugin.files import atomic_write
+from simile_plugin.files import InputError, as_script, atomic_write
 from simile_plugin.report import (
     Answer,
     Cell,
@@ -47,10 +46,10 @@ def report_answers(flags: Path) -> tuple[list[Answer], Answer]:
     """What simile report says with the flags in a file, and how that was made.
 
     Raises:
-        ValueError: where the file is missing, or simile report refuses its flags.
+        InputError: where the file is missing, or simile report refuses its flags.
     """
     if not flags.exists():
-        raise ValueError(f"{flags}: not there; run the step report first")
+        raise InputError(f"{flags}: not there; run the step report first")
     words = flags.read_text("utf-8").splitlines()
     parser = argparse.ArgumentParser()
     load_command("report").add_arguments(parser)
@@ -228,7 +227,8 @@ def whole_page(title: str, folders: Folders) -> str:
     return render_page(f"Beyond BLEU, {languages}", title, [*tables, *sections])
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -237,14 +237,9 @@ def main() -> int:
     parser.add_argument("--output", required=True, help="the page to write")
     parser.add_argument("folders", nargs="+", help="LANGUAGE=FOLDER")
     args = parser.parse_args()
-    try:
-        page = whole_page(args.title, results.named_folders(args.folders))
-        with atomic_write(args.output) as stream:
-            stream.write(page)
-    except (ValueError, OSError) as error:
-        print(f"page.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    page = whole_page(args.title, results.named_folders(args.folders))
+    with atomic_write(args.output) as stream:
+        stream.write(page)
 
 
 if __name__ == "__main__":

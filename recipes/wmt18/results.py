@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
+
+from simile_plugin.files import InputError, as_script
 
 PAPER = Path(__file__).with_name("paper-tables.tsv")
 TABLES = {"test": "68", "first": "7.5.2"}
@@ -34,17 +35,17 @@ def validation_score(folder: Path, system: str, measure: str) -> float:
     """One measure (0 to 100) of a system's validation translations.
 
     Raises:
-        ValueError: where there is no such file, or no such measure in it.
+        InputError: where there is no such file, or no such measure in it.
     """
     path = folder / f"{system}.json"
     try:
         scores = json.loads(path.read_text("utf-8"))
     except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); train {system} first") from error
+        raise InputError(f"{path}: cannot be read ({error}); train {system} first") from error
     for score in scores:
         if score["name"] == MEASURES[measure]:
             return float(score["score"])
-    raise ValueError(f"{path}: has no {MEASURES[measure]}")
+    raise InputError(f"{path}: has no {MEASURES[measure]}")
 
 
 def choose(folder: Path, cost: str, gammas: list[str], seeds: list[str], measure: str) -> str:
@@ -62,13 +63,13 @@ def read_results(folder: Path, split: str, measure: str) -> dict[str, Any]:
     """What simile report --json said of the systems chosen by a measure.
 
     Raises:
-        ValueError: where the step `report` has not been run.
+        InputError: where the step `report` has not been run.
     """
     path = folder / "results" / f"{split}.{measure}.json"
     try:
         results: dict[str, Any] = json.loads(path.read_text("utf-8"))["results"]
     except (OSError, json.JSONDecodeError, KeyError) as error:
-        raise ValueError(f"{path}: cannot be read; run the step report first") from error
+        raise InputError(f"{path}: cannot be read; run the step report first") from error
     return results
 
 
@@ -206,18 +207,19 @@ def named_folders(words: list[str]) -> dict[str, Path]:
     """LANGUAGE=FOLDER arguments.
 
     Raises:
-        ValueError: for anything else.
+        InputError: for anything else.
     """
     named = {}
     for word in words:
         language, equals, folder = word.partition("=")
         if not (equals and language and folder):
-            raise ValueError(f"got {word!r}, expected LANGUAGE=FOLDER")
+            raise InputError(f"got {word!r}, expected LANGUAGE=FOLDER")
         named[language] = Path(folder)
     return named
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -232,17 +234,12 @@ def main() -> int:
     table.add_argument("--title", required=True)
     table.add_argument("folders", nargs="+", help="LANGUAGE=FOLDER")
     args = parser.parse_args()
-    try:
-        if args.action == "choose":
-            for cost in args.costs:
-                gamma = choose(args.scores, cost, args.gammas, args.seeds, args.measure)
-                print(f"{cost}={gamma}")
-        else:
-            print(render(args.title, named_folders(args.folders)), end="")
-    except (ValueError, OSError) as error:
-        print(f"results.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if args.action == "choose":
+        for cost in args.costs:
+            gamma = choose(args.scores, cost, args.gammas, args.seeds, args.measure)
+            print(f"{cost}={gamma}")
+    else:
+        print(render(args.title, named_folders(args.folders)), end="")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Every room may import this one; it imports none.
 """
 
 from simile_plugin.files.columns import Row, finite_number, read_rows
-from simile_plugin.files.errors import InputError
+from simile_plugin.files.errors import InputError, as_script
 from simile_plugin.files.faces import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
@@ -29,6 +29,7 @@ __all__ = [
     "InputError",
     "Progress",
     "Row",
+    "as_script",
     "atomic_folder",
     "atomic_write",
     "check_outputs",
