@@ -101,7 +101,7 @@ def test_noise_needs_enough_pairs(
     assert (tmp_path / "o").read_text().count("\n") == 2
     (tmp_path / "c").write_text("a\tb\nc\n")
     status, _, error = run("mix_noise", [*flags, 2, "--clean-share", 1], monkeypatch, capsys)
-    assert (status, "c:2: no TAB" in error) == (2, True)
+    assert (status, "c:2: got 1 tab-separated" in error) == (2, True)
 
 
 def test_labelled_parts_share_no_sentence(

@@ -16,7 +16,7 @@ from simile_plugin.files import (
     InputError,
     as_script,
     atomic_write,
-    read_lines,
+    read_rows,
     refuse_overwriting_input,
 )
 
@@ -61,13 +61,10 @@ def read_pairs(path: str, flag: str) -> list[Pair]:
     Raises:
         InputError: naming file:line, for a line without TAB.
     """
-    pairs = []
-    for number, line in enumerate(read_lines(path, flag), 1):
-        columns = line.split("\t")
-        if len(columns) < 2:
-            raise InputError(f"{flag}: {path}:{number}: no TAB, expected sentence TAB paraphrase")
-        pairs.append((columns[0], columns[1]))
-    return pairs
+    rows = read_rows(path, flag)
+    for row in rows:
+        row.expect(2, what="sentence TAB paraphrase")
+    return [(row.cells[0], row.cells[1]) for row in rows]
 
 
 @as_script

@@ -10,13 +10,12 @@ The captions overlap STS (115 of the 500 sentences of 2017 en-en, most of 2015 i
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
 import os
 import sys
 from pathlib import Path
 
-from simile_plugin.files import InputError, as_script
+from simile_plugin.files import as_script, read_parallel
 
 
 def read_captions(folder: Path) -> list[list[str]]:
@@ -25,19 +24,11 @@ def read_captions(folder: Path) -> list[list[str]]:
     Raises:
         InputError: for a missing or damaged file, or differing line counts.
     """
-    columns = []
-    for number in range(1, 6):
-        path = folder / f"train.{number}.en.gz"
-        try:
-            with gzip.open(path, "rt", encoding="utf-8", newline="\n") as stream:
-                columns.append([line.strip().replace("\t", " ") for line in stream])
-        except (OSError, EOFError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot be read ({error})") from error
-        if len(columns[-1]) != len(columns[0]):
-            raise InputError(
-                f"{path}: has {len(columns[-1])} lines, but train.1.en.gz has {len(columns[0])}"
-            )
-    return [list(captions) for captions in zip(*columns, strict=True)]
+    files = [(folder / f"train.{number}.en.gz", "--captions") for number in range(1, 6)]
+    return [
+        [caption.strip().replace("\t", " ") for caption in captions]
+        for captions in zip(*read_parallel(files), strict=True)
+    ]
 
 
 @as_script

@@ -51,6 +51,7 @@ def test_missing_and_unequal_files(captions: Path) -> None:
         stream.write("one more\n")
     done = run("--captions", str(captions))
     assert done.returncode == 2
-    assert "train.4.en.gz: has 3 lines, but train.1.en.gz has 2" in done.stderr
+    assert "train.1.en.gz has 2 lines but --captions" in done.stderr
+    assert "train.4.en.gz has 3; they must be parallel" in done.stderr
     (captions / "train.2.en.gz").unlink()
     assert "train.2.en.gz: cannot be read" in run("--captions", str(captions)).stderr
