@@ -7,6 +7,7 @@ bpe.py encode --model nmt.model < train.de > train.bpe.de
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 import sentencepiece
@@ -32,6 +33,8 @@ def train(files: list[str], model: str, vocab_size: int) -> None:
             )
     except RuntimeError as error:
         reason = str(error).rpartition("] ")[2].strip() or "there is no text in it"
+        if bound := re.search(r"Vocabulary size .*(vs|<=) (\d+)", reason):
+            reason = f"expected at {'most' if bound[1] == '<=' else 'least'} {bound[2]} pieces"
         raise InputError(f"--vocab-size {vocab_size} of {' '.join(files)}: {reason}") from error
 
 

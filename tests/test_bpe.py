@@ -30,7 +30,7 @@ def test_lines_stay_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("few", "few: Vocabulary size too high (800). Please set it to a value <= 16."),
+        ("few", "few: expected at most 16 pieces"),
         ("empty", "empty: there is no text in it"),
         ("none", 'none: NOT_FOUND: "none": No such file or directory'),
     ],

@@ -179,11 +179,11 @@ def test_a_vocabulary_that_the_sentences_cannot_have(
 ) -> None:
     (tmp_path / "p").write_text("".join(f"{text}\t{text}\n" for text in texts))
     (tmp_path / "t").write_text(f"{SLEPT}\t{RAIN}\n" * len(texts))
-    flags = ["--test", "5", "--valid", "5", "--vocabulary", str(count)]
+    flags = ["--test", "5", "--valid", "5", "--vocab-size", str(count)]
     files = [str(tmp_path / name) for name in ("d", "p", "t")]
     assert scpn.main(["prepare", *files, *flags]) == 2
     said = capsys.readouterr().err
-    found = re.search(rf"--vocabulary \(VOCABULARY of run.sh\): got {count} .*{bound}", said)
+    found = re.search(rf"--vocab-size {count} of .*: expected {bound}", said)
     assert found and said.count("\n") == 1
     flags[-1] = found[0].split()[-1]
     assert scpn.main(["prepare", *files, *flags]) == 0

@@ -59,7 +59,7 @@ generate_pairs() { # SEED SIZE WORDS
 
 prepare() { # PAIRS TREES TEST VALID MORE TEMPLATES VOCABULARY
     python -m recipes.scpn.scpn prepare "$WORK" "$1" "$2" --test "$3" --valid "$4" --more "$5" \
-        --templates "$6" --vocabulary "$7"
+        --templates "$6" --vocab-size "$7"
     zcat -f "$1" | tail -n +$(($3 + $4 + 1)) | cut -f 1,2 >"$WORK/train.pairs"
 }
 

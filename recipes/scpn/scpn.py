@@ -14,7 +14,6 @@ its own; of the first --more training pairs, paired ones too (more).
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +98,7 @@ def prepare(args: argparse.Namespace) -> None:
     train = [side for pair in pairs[held_out:] for side in pair]
     write(args.folder / "train.tsv", [f"{text}\t{tree.template}" for text, tree in train])
     write(args.folder / "train.txt", [text for text, _ in train])
-    train_pieces(args.folder, args.vocabulary)
+    bpe.train([str(args.folder / "train.txt")], str(args.folder / "bpe"), args.vocab_size)
     pieces = segmenter(args.folder)
     for model in ("parse", "paraphrase", "plain"):
         counts: Counter[str] = Counter()
@@ -128,21 +127,6 @@ def example(
         return f"{target[1].template} {BETWEEN} {source[1]}", str(target[1])
     parse = f" {BETWEEN} {target[1]}" if model == "paraphrase" else ""
     return pieces(source[0]) + parse, pieces(target[0])
-
-
-def train_pieces(folder: Path, count: int) -> None:
-    """The model of pieces; InputError for more or fewer of them than the sentences can have."""
-    try:
-        bpe.train([str(folder / "train.txt")], str(folder / "bpe"), count)
-    except InputError as error:
-        bound = re.search(r"Vocabulary size .*(vs|<=) (\d+)", str(error))
-        if not bound:
-            raise
-        which = "most" if bound[1] == "<=" else "least"
-        raise InputError(
-            f"--vocabulary (VOCABULARY of run.sh): got {count} pieces, expected at {which} "
-            f"{bound[2]}, for these sentences"
-        ) from None
 
 
 def segmenter(folder: Path) -> Callable[[str], str]:
@@ -232,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("trees", nargs="?", default="-")
     for flag, default in (("test", 100), ("valid", 100), ("more", 0), ("templates", 20)):
         parser.add_argument(f"--{flag}", type=int, default=default, help="(%(default)s)")
-    parser.add_argument("--vocabulary", type=int, default=500, help="pieces (%(default)s)")
+    parser.add_argument("--vocab-size", type=int, default=500, help="pieces (%(default)s)")
     args = parser.parse_args(argv)
     {"prepare": prepare, "control": control, "collect": collect}[args.command](args)
 
