@@ -14,6 +14,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from recipes.wmt18 import results
@@ -152,7 +153,7 @@ def lexical(data: Data) -> Answer:
             if known:
                 shown = [f"{cell['difference']:+.2f}" if cell else "" for cell in cells]
                 theirs = [paper.get((src, bucket, kind), "") for src in (*found, "mean")]
-                rows.append([bucket, *shown, f"{results.mean(known):+.2f}", *theirs])
+                rows.append([bucket, *shown, f"{fmean(known):+.2f}", *theirs])
         head = [title, *(f"{src}-en" for src in found), "mean"]
         head += [*(f"{src}-en, paper" for src in found), "mean, paper"]
         if rows:

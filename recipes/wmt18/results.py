@@ -15,20 +15,17 @@ import argparse
 import json
 import re
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from simile_plugin.files import InputError, as_script
+from simile_plugin.statistics import markdown_table
 
 PAPER = Path(__file__).with_name("paper-tables.tsv")
 TABLES = {"test": "68", "first": "7.5.2"}
 MEASURES = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE"}
 SIGNIFICANT = 0.05
 WALL = re.compile(r"\bwall=([0-9.]+)")
-
-
-def mean(values: list[float]) -> float:
-    """Arithmetic mean."""
-    return sum(values) / len(values)
 
 
 def validation_score(folder: Path, system: str, measure: str) -> float:
@@ -53,7 +50,7 @@ def choose(folder: Path, cost: str, gammas: list[str], seeds: list[str], measure
     if len(gammas) == 1:
         return gammas[0]
     means = [
-        mean([validation_score(folder, f"{cost}.{gamma}.{seed}", measure) for seed in seeds])
+        fmean([validation_score(folder, f"{cost}.{gamma}.{seed}", measure) for seed in seeds])
         for gamma in gammas
     ]
     return gammas[means.index(max(means))]
@@ -103,13 +100,7 @@ def hours(folder: Path, system: dict[str, Any]) -> str:
         log = folder / "logs" / f"{Path(file).stem}.log"
         found = WALL.findall(log.read_text("utf-8", "replace")) if log.exists() else []
         walls += [float(found[-1]) / 3600] if found else []
-    return f"{mean(walls):.2f}" if walls else ""
-
-
-def markdown(rows: list[list[str]]) -> str:
-    """A table whose first row is the head; the first column is on the left."""
-    lines = [rows[0], [":---"] + ["---:"] * (len(rows[0]) - 1), *rows[1:]]
-    return "".join("| " + " | ".join(row) + " |\n" for row in lines)
+    return f"{fmean(walls):.2f}" if walls else ""
 
 
 def score_groups(folders: dict[str, Path], split: str) -> tuple[list[str], list[list[list[str]]]]:
@@ -152,7 +143,7 @@ def score_table(folders: dict[str, Path], split: str) -> str:
     rows = [head]
     for ours, *theirs in groups:
         rows += [ours, *(["&nbsp;&nbsp;paper", *row[1:]] for row in theirs)]
-    return markdown(rows)
+    return markdown_table(rows) + "\n"
 
 
 def detail_table(language: str, folder: Path) -> str:
@@ -171,7 +162,7 @@ def detail_table(language: str, folder: Path) -> str:
             seeds = ", ".join(f"{value:.2f}" for value in score["seeds"])
             row = [system["name"], name, gamma_of(system), f"{score['value']:.2f}", seeds]
             rows.append([*row, *cells, hours(folder, system)])
-    return f"### {language}-en\n\n" + markdown(rows)
+    return f"### {language}-en\n\n{markdown_table(rows)}\n"
 
 
 def render(title: str, folders: dict[str, Path]) -> str:
