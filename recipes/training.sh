@@ -52,6 +52,24 @@ logged() {
     }
 }
 
+# segment_bitext SRC TGT PIECES RAW: RAW/{train,valid,test}.{SRC,TGT} in pieces of the joint
+# WORK/bpe/nmt.model, and binarised in WORK/bin.
+segment_bitext() {
+    local split language bpe=$WORK/bpe
+    mkdir -p "$bpe"
+    python "$ROOT/recipes/bpe.py" train --model "$bpe/nmt.model" --vocab-size "$3" \
+        "$4/train.$1" "$4/train.$2"
+    for split in train valid test; do
+        for language in "$1" "$2"; do
+            python "$ROOT/recipes/bpe.py" encode --model "$bpe/nmt.model" \
+                <"$4/$split.$language" >"$bpe/$split.$language"
+        done
+    done
+    rm -rf "${WORK:?}/bin"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$1" -t "$2" --joined-dictionary \
+        --destdir "$WORK/bin" --trainpref "$bpe/train" --validpref "$bpe/valid" --testpref "$bpe/test"
+}
+
 # generate LOG FAIRSEQ-GENERATE-ARGUMENTS...: all that fairseq-generate prints, into LOG.
 generate() {
     local log=$1

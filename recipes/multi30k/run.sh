@@ -53,7 +53,7 @@ done
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-mkdir -p "$WORK"/{raw,captions,bpe,out}
+mkdir -p "$WORK"/{raw,captions,out}
 choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
 
@@ -116,21 +116,6 @@ reward_encoder() {
         ENCODER=$WORK/encoder
         AFTER=data once encoder make_encoder
     fi
-}
-
-segment() { # SRC TGT
-    local split language
-    python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size 5000 \
-        "$WORK/raw/train.$1" "$WORK/raw/train.$2"
-    for split in train valid test; do
-        for language in "$@"; do
-            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
-                <"$WORK/raw/$split.$language" >"$WORK/bpe/$split.$language"
-        done
-    done
-    rm -rf "${WORK:?}/bin"
-    fairseq-preprocess -s "$1" -t "$2" --joined-dictionary --destdir "$WORK/bin" --workers 2 \
-        --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }
 
 model=(--arch transformer --share-all-embeddings --dropout 0.3
@@ -210,7 +195,7 @@ reward_encoder
 REWARDS=${REWARDS:-bleu half simile${LEARNED:+ learned learned+bleu}}
 check_rewards "$REWARDS"
 say "Segmenting and binarising the bitext"
-AFTER=data once bin segment "$SRC" "$TGT"
+AFTER=data once bin segment_bitext "$SRC" "$TGT" 5000 "$WORK/raw"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
 AFTER=bin once mle train_mle "$SRC" "$TGT" "$MLE_EPOCHS" "${flags[@]}"
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt

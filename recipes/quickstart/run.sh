@@ -46,29 +46,13 @@ setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 check_rewards "$REWARDS"
-mkdir -p "$WORK"/{bpe,logs,out}
+mkdir -p "$WORK"/{logs,out}
 # Models as small as these gain nothing from a second thread, and lose much on a busy machine.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 choose_jobs "$WORK"
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
 # whose arguments have changed.
-
-segment() { # PIECES
-    local split language
-    python "$ROOT/recipes/bpe.py" train "$WORK/toy/train.xx" "$WORK/toy/train.en" \
-        --vocab-size "$1" --model "$WORK/bpe/model"
-    for split in train valid test; do
-        for language in xx en; do
-            python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/model" \
-                <"$WORK/toy/$split.$language" >"$WORK/bpe/$split.$language"
-        done
-    done
-    rm -rf "${WORK:?}/bin"
-    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s xx -t en --joined-dictionary \
-        --trainpref "$WORK/bpe/train" --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test" \
-        --destdir "$WORK/bin"
-}
 
 # Without --required-batch-size-multiple 1 fairseq drops up to 7 sentences of valid and test.
 common=("$WORK/bin" -s xx -t en --user-dir "$ROOT/user_dir" --required-batch-size-multiple 1)
@@ -140,7 +124,7 @@ once toy python "$HERE/toy.py" generate --out "$WORK/toy" --seed "$SEED" --train
 say "2/7 Training the reward encoder on $PAIRS paraphrase pairs, beside the next two steps"
 AFTER=toy in_background once encoder train_encoder "$SEED"
 say "3/7 Segmenting and binarising the bitext"
-AFTER=toy once bin segment 800
+AFTER=toy once bin segment_bitext xx en 800 "$WORK/toy"
 say "4/7 Training the MLE model on $TRAIN sentences ($MLE_UPDATES updates)"
 AFTER=bin once mle train_mle "$MLE_UPDATES" "$SEED"
 wait_for_all
