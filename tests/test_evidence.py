@@ -259,13 +259,15 @@ def test_sets_share_no_line() -> None:
 def test_configurations_are_whole(name: str) -> None:
     folder = RECIPE / "config" / name
     rows = [line.split("\t") for line in (RECIPE / "corpora.tsv").read_text().splitlines()][1:]
-    families = {row[0].partition("-")[0] for row in rows}
-    kinds = [f"{kind}.{family}.flags" for kind in ("mle", "risk") for family in sorted(families)]
+    families = {f".{row[0].partition('-')[0]}" for row in rows}
+    if (folder / "mle.flags").exists():
+        families = {""}
+    kinds = [f"{kind}{family}.flags" for kind in ("mle", "risk") for family in sorted(families)]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*kinds, "settings.env"])
     for family in families:
         flags = {}
         for kind in ("mle", "risk"):
-            path = folder / f"{kind}.{family}.flags"
+            path = folder / f"{kind}{family}.flags"
             words = shlex.split(path.read_text("utf-8"), comments=True)
             flags[kind] = dict(zip(words, [*words[1:], ""], strict=True))
             assert cost.planned_updates(str(path), 100) == int(flags[kind]["--max-update"])

@@ -76,7 +76,9 @@ encoder | learned | judge | rewards | table) WORK=$TOP ;;
 esac
 # shellcheck source=recipes/evidence/config/cpu/settings.env
 . "$CONFIG/settings.env"
-MLE_FLAGS=$CONFIG/mle.${CORPUS%%-*}.flags RISK_FLAGS=$CONFIG/risk.${CORPUS%%-*}.flags
+family=.${CORPUS%%-*}
+[ -e "$CONFIG/mle$family.flags" ] || family='' # all of this size have the same
+MLE_FLAGS=$CONFIG/mle$family.flags RISK_FLAGS=$CONFIG/risk$family.flags
 
 setup_venv
 # shellcheck source=recipes/training.sh
