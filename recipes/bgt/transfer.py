@@ -11,12 +11,69 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from typing import Any
 
-from simile_plugin.bgt import Voices, read_bgt
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from simile_plugin.bgt import check_pieces, read_bgt
 from simile_plugin.encoder import Preprocessing, Segmenter
 from simile_plugin.files import InputError, as_script, read_bytes, read_lines, read_parallel
 
-BATCH = 64
+BATCH, LONGEST = 64, 100  # sentences written together, pieces of each
+
+
+def token_ids(model: Any, segmenter: Segmenter, sentences: Sequence[str]) -> Tensor:
+    """Ids (B, T) of the model's dictionary, each sentence with its end, padded behind."""
+    pieces, dictionary = segmenter.model.pieces, model.dictionary
+    rows = [
+        torch.tensor([*(dictionary.index(pieces[i]) for i in row), dictionary.eos()])
+        for row in segmenter.encode(sentences)
+    ]
+    return pad_sequence(rows, batch_first=True, padding_value=model.pad)
+
+
+@torch.no_grad()
+def transfer(
+    model: Any,
+    segmenter: Segmenter,
+    meanings: Sequence[str],
+    side: int,
+    styles: Sequence[str] | None = None,
+    longest: int = LONGEST,
+) -> list[str]:
+    """The likeliest next piece, again and again, from the means of z.
+
+    Args:
+        model: of read_bgt; segmenter: of its training text.
+        meanings, styles: a sentence each; no styles make a translation.
+        side: language to write, 0 of --source-lang, 1 of --target-lang.
+
+    Raises:
+        InputError: if the model cannot do that.
+    """
+    if side not in model.variant.sides or (styles is not None and not model.variant.language):
+        raise InputError(
+            f"--bgt-ablation {model.cfg.bgt_ablation}: that model "
+            + ("has no language variable" if styles is not None else f"writes no side {side}")
+        )
+    language = None
+    if styles is not None:
+        language = model.read(model.language[side], token_ids(model, segmenter, styles)).mean
+    semantic = model.read(model.semantic, token_ids(model, segmenter, meanings)).mean
+    latent, end = model.beside(semantic, language), model.dictionary.eos()
+    written = torch.zeros(len(meanings), 0, dtype=torch.int64)
+    ended = torch.zeros(len(meanings), dtype=torch.bool)
+    while written.shape[1] < longest and not bool(ended.all()):
+        logits = model.write(side, latent, written)[:, -1]
+        logits[:, model.pad] = -torch.inf
+        following = logits.argmax(1).masked_fill(ended, end)
+        ended |= following == end
+        written = torch.cat([written, following[:, None]], 1)
+    text = [model.dictionary.string(row, "sentencepiece") for row in written]
+    return [" ".join(line.split()) for line in text]
 
 
 @as_script
@@ -40,11 +97,12 @@ def main() -> None:
     if not meanings:
         raise InputError(f"--meaning: {args.meaning} is empty, expected a sentence a line")
     proto = read_bytes(args.sentencepiece, "--sentencepiece")
-    voices = Voices(read_bgt(args.checkpoint, args.data), Segmenter(proto, Preprocessing()))
+    model, segmenter = read_bgt(args.checkpoint, args.data), Segmenter(proto, Preprocessing())
+    check_pieces(model.dictionary, segmenter)
     for start in range(0, len(meanings), BATCH):
         part = slice(start, start + BATCH)
         some = None if styles is None else styles[part]
-        print(*voices.write(meanings[part], args.side, some), sep="\n")
+        print(*transfer(model, segmenter, meanings[part], args.side, some), sep="\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from simile_plugin.bgt import Voices, export_encoder
+from recipes.bgt.transfer import token_ids, transfer
+from simile_plugin.bgt import export_encoder
 from simile_plugin.bgt.model import BgtConfig, BgtModel
 from simile_plugin.cli import main
 from simile_plugin.encoder import Encoder, Preprocessing, Segmenter, load_encoder, save_encoder
@@ -45,7 +46,7 @@ def exported(model: BgtModel, spm_proto: bytes) -> Encoder:
 def test_vectors_are_the_models_means(spm_proto: bytes, flags: dict[str, Any]) -> None:
     model = make_trained(spm_proto, **flags)
     encoder = export_encoder(model, spm_proto)
-    ids = Voices(model, Segmenter(spm_proto, Preprocessing())).ids(SENTENCES)
+    ids = token_ids(model, Segmenter(spm_proto, Preprocessing()), SENTENCES)
     means = model.read(model.semantic, ids).mean.detach()
     torch.testing.assert_close(encoder.embed_text(SENTENCES), means)
 
@@ -55,7 +56,7 @@ def test_pieces_that_the_dictionary_lacks_are_read_as_the_model_reads_them(
 ) -> None:
     model = make_trained(spm_proto, leave_out=5)
     encoder = export_encoder(model, spm_proto)
-    ids = Voices(model, Segmenter(spm_proto, Preprocessing())).ids(SENTENCES)
+    ids = token_ids(model, Segmenter(spm_proto, Preprocessing()), SENTENCES)
     assert bool((ids == model.dictionary.unk()).any())
     means = model.read(model.semantic, ids).mean.detach()
     torch.testing.assert_close(encoder.embed_text(SENTENCES), means)
@@ -99,29 +100,28 @@ def test_a_wrong_sentencepiece_model(spm_proto: bytes) -> None:
     message = "--sentencepiece: lacks 1 of the .* \\('▁elsewhere', "
     with pytest.raises(InputError, match=message):
         export_encoder(model, spm_proto)
-    with pytest.raises(InputError, match=message):
-        Voices(model, Segmenter(spm_proto, Preprocessing()))
 
 
 def test_a_sentence_is_written_from_two_others(spm_proto: bytes) -> None:
     segmenter = Segmenter(spm_proto, Preprocessing())
     model = make_trained(spm_proto)
-    voices = Voices(model, segmenter)
-    written = voices.write(SENTENCES[:3], 1, SENTENCES[3:6], longest=7)
-    assert written == voices.write(SENTENCES[:3], 1, SENTENCES[3:6], longest=7)
+    written = transfer(model, segmenter, SENTENCES[:3], 1, SENTENCES[3:6], longest=7)
+    assert written == transfer(model, segmenter, SENTENCES[:3], 1, SENTENCES[3:6], longest=7)
     # greedy search by a slow loop, of one sentence alone
     means = [
-        model.read(network, voices.ids([sentence])).mean
+        model.read(network, token_ids(model, segmenter, [sentence])).mean
         for network, sentence in ((model.semantic, SENTENCES[1]), (model.language[1], SENTENCES[4]))
     ]
     ids: list[int] = []
-    while len(ids) < 7 and voices.end not in ids:
+    while len(ids) < 7 and model.dictionary.eos() not in ids:
         logits = model.write(1, torch.cat(means, 1), torch.tensor([ids], dtype=torch.int64))[0, -1]
         logits[model.pad] = -torch.inf
         ids.append(int(logits.argmax()))
     text = model.dictionary.string(torch.tensor(ids), "sentencepiece")
     assert written[1] == " ".join(text.split())
-    assert len(voices.write(SENTENCES[:2], 0)) == 2  # from the prior's mean: a translation
+    assert (
+        len(transfer(model, segmenter, SENTENCES[:2], 0)) == 2
+    )  # from the prior's mean: a translation
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,7 @@ def test_a_sentence_is_written_from_two_others(spm_proto: bytes) -> None:
 def test_what_a_model_cannot_write(
     spm_proto: bytes, ablation: str, side: int, styles: list[str] | None, message: str
 ) -> None:
-    voices = Voices(
-        make_trained(spm_proto, bgt_ablation=ablation), Segmenter(spm_proto, Preprocessing())
-    )
+    model = make_trained(spm_proto, bgt_ablation=ablation)
+    segmenter = Segmenter(spm_proto, Preprocessing())
     with pytest.raises(InputError, match=message):
-        voices.write(SENTENCES[:1], side, styles)
+        transfer(model, segmenter, SENTENCES[:1], side, styles)
