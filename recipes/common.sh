@@ -81,6 +81,11 @@ no_arguments() {
         die "got '$1'; expected no argument (settings are environment variables, see --help)"
 }
 
+# wanted N STEP ARGUMENTS...: these have to be N words.
+wanted() {
+    [ $(($# - 1)) = "$1" ] || die "$2: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
+}
+
 # whole_numbers NAME...: each of these settings has to be one from 1; fairseq would take 0 for no end.
 whole_numbers() {
     local name

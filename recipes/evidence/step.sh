@@ -51,10 +51,6 @@ CONFIG=$HERE/config/$SIZE
 [ -d "$CONFIG" ] || die "SIZE: got '$SIZE', expected one of: $(cd "$HERE/config" && echo *)"
 [ -d "${SIMILE_DATA:-}" ] ||
     die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected the folder of the corpora of corpora.tsv"
-# wanted N WORDS...: the step's own arguments
-wanted() {
-    [ $(($# - 1)) = "$1" ] || die "$step: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
-}
 case $step in
 encoder | learned | judge | rewards) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;

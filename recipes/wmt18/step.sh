@@ -40,10 +40,6 @@ CONFIG=$HERE/config/$ARCH
 [ -d "$CONFIG" ] || die "ARCH: got '$ARCH', expected one of: $(cd "$HERE/config" && echo *)"
 [ -z "${SIMILE_DATA:-}" ] || [ -d "$SIMILE_DATA/newstest" ] ||
     die "SIMILE_DATA: got '$SIMILE_DATA', expected a folder with newstest/ in it"
-# wanted N WORDS...: the step's own arguments
-wanted() {
-    [ $(($# - 1)) = "$1" ] || die "$step: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"
-}
 case $step in
 encoder) wanted 1 "$@" ;;
 table) wanted 2 "$@" ;;
