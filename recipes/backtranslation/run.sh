@@ -67,6 +67,14 @@ unpacked() {
     esac | tr -d '\r' | tr '\t' ' ' | awk 1
 }
 
+check_lines() { # FOREIGN REFERENCE
+    local lines other
+    lines=$(unpacked "$1" | wc -l) other=$(unpacked "$2" | wc -l)
+    [ "$lines" -gt 0 ] || die "FOREIGN: $1 is empty"
+    [ "$lines" = "$other" ] ||
+        die "FOREIGN has $lines lines and REFERENCE $other; they must be parallel ($1, $2)"
+}
+
 split_into_parts() {
     rm -rf "$WORK/parts"
     mkdir "$WORK/parts"
@@ -126,10 +134,7 @@ print(lowest)' "$WORK/folds.json" "$TOP")
 
 say "Back-translating $foreign in $WORK"
 # Before what has been translated is split anew.
-lines=$(unpacked "$foreign" | wc -l) other=$(unpacked "$reference" | wc -l)
-[ "$lines" -gt 0 ] || die "FOREIGN: $foreign is empty"
-[ "$lines" = "$other" ] ||
-    die "FOREIGN has $lines lines and REFERENCE $other; they must be parallel ($foreign, $reference)"
+once lines check_lines "$foreign" "$reference"
 once split split_into_parts "$foreign" "$reference" "$PART"
 parts=("$WORK"/parts/*.foreign)
 for path in "${parts[@]}"; do
