@@ -42,6 +42,7 @@ def main() -> int:
             print("caption_pairs.py: error: give --captions or set SIMILE_DATA", file=sys.stderr)
             return 2
         folder = Path(os.environ["SIMILE_DATA"], "multi30k", "task2")
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for captions in read_captions(folder):
         for left, right in itertools.combinations(captions, 2):
             if left and right:
