@@ -61,4 +61,7 @@ PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model
     "${best[@]}" "$@" 2>&1 |
     tee -a "$save_dir/train.log"
 say "Best checkpoint on validation: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
+if cmp -s "$checkpoint" "$save_dir/checkpoint_best.pt"; then
+    echo "   (it is $checkpoint itself: no validation was better; see docs/training.md, \"Why does BLEU fall?\")"
+fi
 say "Chart of both validation costs: simile report --log SIMILE=$save_dir/train.log --svg curves.svg"

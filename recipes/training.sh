@@ -227,9 +227,10 @@ choose_jobs() {
     whole_numbers JOBS
 }
 
-# file_name REWARD: a reward's name in files: a comma would end a file's name, a slash begin one.
+# file_name REWARD: a reward's name in files: a comma or a colon would end a file's name, a slash
+# begin one.
 file_name() {
-    echo "${1//[,\/]/+}"
+    echo "${1//[,:\/]/+}"
 }
 
 # by_seed STEM ENDING SEEDS: STEM.SEED.ENDING of each seed, with commas between, as simile report

@@ -232,7 +232,7 @@ def test_multi30ks_lists_of_other_sizes_are_of_its_mle_model(tmp_path: Path) -> 
     recipe.run(**few)
     both = {"SIZES": "2", "REWARDS": f"bleu learned:{learned}"}
     recipe.path = "multi30k/nbest.sh"
-    name = f"learned:{learned}".replace("/", "+")
+    name = f"learned+{learned}".replace("/", "+")
     assert trainings(recipe.run(**both)) == ["bleu.n2.1", f"{name}.n2.1"]
     (learned / "reward.json").write_text('{"other": 1}')
     assert trainings(recipe.run(**both)) == [f"{name}.n2.1"]
@@ -276,7 +276,7 @@ def test_multi30k_trains_on_any_reward(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/reward.json").write_text("{}")
     (page,) = (line.split("|") for line in recipe.run(**both) if "--html" in line)
-    for name, stem in ((mix, "simile:0.7+bleu:0.3"), (learned, "learned:a+b")):
+    for name, stem in ((mix, "simile+0.7+bleu+0.3"), (learned, "learned+a+b")):
         assert f"{name.upper()}=my work/out/{stem}.1.txt,my work/out/{stem}.2.txt" in page
 
 
@@ -453,10 +453,10 @@ def test_hugging_face_with_a_learned_reward(tmp_path: Path) -> None:
             for words in calls
         }
 
-    name = f"learned:{learned}".replace("/", "+")
+    name = f"learned+{learned}".replace("/", "+")
     assert trained() == {
         f"{name}.1": one,
-        f"bleu:0.5+{name}:0.5.1": mix,
+        f"bleu+0.5+{name}+0.5.1": mix,
         "bleu.1": "bleu",
     }
     (page,) = (line.split("|") for line in recipe.run(**both) if "|report|" in line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +25,9 @@ ADVICE = (
     "lower --lr or --risk-cost-scale, raise --mle-weight, set --clip-norm; with --fp16 try --bf16"
 )
 GAMING_ADVICE = (
-    "the reward is being gamed: take an earlier checkpoint (checkpoint_best.pt), raise "
-    "--mle-weight, lower --risk-cost-scale or --lr, or train on --reward half"
+    "the reward is being gamed: take a checkpoint of before BLEU fell (with "
+    "--best-checkpoint-metric bleu checkpoint_best.pt), raise --mle-weight, lower "
+    "--risk-cost-scale or --lr, or train on --reward half"
 )
 CRITERION = "simile_risk"
 
@@ -202,7 +204,8 @@ def train_watched(
         return [None], True
     if is_risk(cfg) and not cfg.dataset.disable_validation and trainer.get_num_updates() == 0:
         subsets = cfg.dataset.valid_subset.split(",")
-        train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
+        (first, *_) = train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
+        start_with_the_best(cfg.checkpoint, trainer, first)
     watch = watch_of(trainer)
     watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
     _running = watch
@@ -215,6 +218,26 @@ def train_watched(
             torch.distributed.barrier()  # the first rank may still be writing the checkpoint
         raise Diverged(f"training stopped: {stop}")
     return found
+
+
+def start_with_the_best(flags: Any, trainer: Any, value: float | None) -> None:
+    """Let checkpoint_best.pt be the model that a run begins from, until a validation is better.
+
+    fairseq would take the first validation for the best, were it worse than no fine-tuning.
+
+    Args:
+        value: of --best-checkpoint-metric, at update 0.
+    """
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+
+    start = flags.finetune_from_model
+    if flags.no_save or not start or value is None or not math.isfinite(value):
+        return
+    checkpoint_utils.save_checkpoint.best = value
+    if trainer.is_data_parallel_master:
+        best = os.path.join(flags.save_dir, f"checkpoint_best{trainer.checkpoint_suffix}.pt")
+        PathManager.copy(start, best, overwrite=True)
 
 
 def nothing_left(cfg: Any, trainer: Any) -> str:

@@ -1,6 +1,8 @@
 """The rules by which a run is stopped, apart from fairseq."""
 
 import logging
+import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -158,6 +160,28 @@ def test_a_run_that_was_stopped_is_not_gone_on_with() -> None:
     assert watching._running is None
     trainer.get_criterion().length_band = 0
     assert run_epoch(trainer) is False
+
+
+@pytest.mark.parametrize(("value", "master"), [(0.5, True), (0.5, False), (math.nan, True)])
+def test_a_run_begins_with_its_start_as_the_best(
+    tmp_path: Path, value: float, master: bool
+) -> None:
+    (tmp_path / "mle.pt").write_text("the model")
+    (tmp_path / "run").mkdir()
+    flags = SimpleNamespace(
+        finetune_from_model=str(tmp_path / "mle.pt"), save_dir=str(tmp_path / "run"), no_save=False
+    )
+    trainer = new_trainer()
+    trainer.is_data_parallel_master, trainer.checkpoint_suffix = master, ""
+    watching.start_with_the_best(flags, trainer, value)
+    best = tmp_path / "run" / "checkpoint_best.pt"
+    assert best.exists() == (master and value == 0.5)
+    assert not best.exists() or best.read_text() == "the model"
+    assert getattr(checkpoint_utils.save_checkpoint, "best", None) == (
+        0.5 if value == 0.5 else None
+    )
+    new_trainer()
+    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
 
 
 def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:

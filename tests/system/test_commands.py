@@ -100,7 +100,13 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
                 "distinct", "entropy_q", "reward_std", "zero_std"):  # fmt: skip
         assert f"valid_{key}" in valid[0]
     assert [int(line["num_updates"]) for line in logged(done, "train_inner")] == [1, 2]
-    assert (tmp_path / "run/checkpoint_best.pt").exists()
+    best = (tmp_path / "run/checkpoint_best.pt").read_bytes()
+    begun = (world / "mle/checkpoint_last.pt").read_bytes()
+    better = float(valid[1]["valid_simile"]) >= float(valid[0]["valid_simile"])
+    assert (best != begun) == better  # what is worse than the start is not the best
+    assert float(valid[1]["valid_best_simile"]) == max(
+        float(line["valid_simile"]) for line in valid
+    )
     # translating with the result needs nothing but fairseq and --user-dir
     translated = run(
         "fairseq-generate", world / "bin", "--user-dir", ROOT / "user_dir", "--gen-subset", "valid",
