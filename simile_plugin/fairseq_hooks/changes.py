@@ -57,7 +57,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield sys, "excepthook", errors.show
     yield options, "parse_args_and_arch", show_flags_with_help
     yield options, "parse_args_and_arch", let_bf16_run_on_a_gpu
-    yield options, "parse_args_and_arch", name_a_missing_task
+    yield options, "parse_args_and_arch", name_a_missing_task_or_arch
 
     yield checkpoint_utils, "torch_persistent_save", checkpoints.save_whole
     yield checkpoint_utils, "load_checkpoint_to_cpu", checkpoints.load_or_explain
@@ -131,8 +131,8 @@ def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: An
     return found
 
 
-def name_a_missing_task(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``options.parse_args_and_arch``; fairseq-validate has no default for --task.
+def name_a_missing_task_or_arch(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``options.parse_args_and_arch``; a missing --arch, or --task of fairseq-validate, is named.
 
     Raises:
         InputError: naming the flag.
@@ -144,6 +144,13 @@ def name_a_missing_task(original: Callable[..., Any], *args: Any, **kwargs: Any)
             raise
         raise InputError(
             "--task: not given; expected translation, or the task that the model was trained with"
+        ) from error
+    except RuntimeError as error:
+        if error.args:
+            raise
+        raise InputError(
+            "--arch: not given; expected that of the model, and its other flags "
+            "(recipes/model_flags.py CHECKPOINT prints them)"
         ) from error
 
 

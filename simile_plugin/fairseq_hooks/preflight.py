@@ -16,6 +16,7 @@ from simile_plugin.fairseq_hooks.watch import is_risk
 from simile_plugin.files import InputError
 
 LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # what torchrun says
+NAG_RATE = 0.25  # fairseq's default
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
 HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
 LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl", "repetition"}
@@ -57,6 +58,7 @@ def check_settings(cfg: Any) -> None:
         InputError: naming the flag.
     """
     check_direction(cfg.checkpoint)
+    check_rate(cfg)
     check_start(cfg.checkpoint)
     check_dump(cfg)
 
@@ -77,6 +79,20 @@ def check_direction(flags: Any) -> None:
         raise InputError(
             f"--best-checkpoint-metric {metric}: lower is better; leave out "
             "--maximize-best-checkpoint-metric"
+        )
+
+
+def check_rate(cfg: Any) -> None:
+    """Whether --lr was given: fairseq's default is for nag, and destroys a model under Adam.
+
+    Raises:
+        InputError: naming both flags.
+    """
+    optimizer = getattr(cfg.optimizer, "_name", None)
+    if optimizer == "adam" and list(cfg.optimization.lr) == [NAG_RATE]:
+        raise InputError(
+            f"--lr: got {NAG_RATE}, fairseq's default, with --optimizer adam; expected about 1e-4 "
+            "to fine-tune"
         )
 
 

@@ -115,11 +115,19 @@ def test_mbarts_task_finds_its_settings(clean):
     assert task.args is task.cfg
 
 
-def test_a_missing_task_is_named():
+def test_a_missing_task_or_architecture_is_named():
     with pytest.raises(InputError, match="--task: not given; expected translation, or"):
-        changes.name_a_missing_task({"translation": 1}.__getitem__, None)
+        changes.name_a_missing_task_or_arch({"translation": 1}.__getitem__, None)
     with pytest.raises(KeyError, match="other"):
-        changes.name_a_missing_task({}.__getitem__, "other")
+        changes.name_a_missing_task_or_arch({}.__getitem__, "other")
+
+    def without_arch(*message):
+        raise RuntimeError(*message)
+
+    with pytest.raises(InputError, match="--arch: not given; expected that of the model"):
+        changes.name_a_missing_task_or_arch(without_arch)
+    with pytest.raises(RuntimeError, match="other"):
+        changes.name_a_missing_task_or_arch(without_arch, "other")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def config(**changes: Any) -> Any:
         ),
         dataset=SimpleNamespace(disable_validation=False),
         ema=SimpleNamespace(store_ema=False),
+        optimizer=SimpleNamespace(_name="adam"), optimization=SimpleNamespace(lr=[1e-4]),
         distributed_training=SimpleNamespace(
             distributed_world_size=1, distributed_no_spawn=False,
             ddp_backend="pytorch_ddp", distributed_backend="nccl",
@@ -58,6 +59,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("common.seed", 12345678901234567890123, "--seed: got 12345678901234567890123, expected 0"),
         ("common.seed", -1, "--seed: got -1, expected 0 to"),
+        (
+            "optimization.lr",
+            [0.25],
+            "--lr: got 0.25, fairseq's default, with --optimizer adam; exp",
+        ),
         ("task.data", "nowhere:more", "DATA nowhere: no such folder"),
         ("task.data", "12:30", "DATA 12:30: fairseq takes what a ':' parts for several folders"),
         ("checkpoint.finetune_from_model", "folder", "--finetune-from-model folder: a folder; exp"),
