@@ -695,7 +695,7 @@ def test_the_evidences_report(tmp_path: Path) -> None:
     assert "run the step average multi30k-de 'bleu&chrf' '1' first" in recipe.refused(*both)
     (page,) = (line.split("|") for line in recipe.run(*asked) if "--html" in line)
     folder = tmp_path / "my work/cpu/multi30k-de"
-    name = f"{folder}/logs/simile:0.7+bleu:0.3"  # a comma would end the name
+    name = f"{folder}/logs/simile+0.7+bleu+0.3"  # a comma would end the name
     assert f"SIMILE:0.7,BLEU:0.3={name}.1.log,{name}.2.log" in page
     assert f"MLE={folder}/out/test/mle.txt" in page
     (folder / ".done/mle").unlink()

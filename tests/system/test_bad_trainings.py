@@ -70,7 +70,7 @@ def test_flags(refused: Callable[..., str], flags: str, line: str) -> None:
 
 def test_a_checkpoint_to_go_on_from_that_is_not_there(trainings: Trainings) -> None:
     # without --finetune-from-model fairseq would take random weights instead
-    flags = f"{COMMON} {MODEL} --criterion simile_risk --simile-encoder encoder --batch-size 6"
+    flags = f"{COMMON} {MODEL} --criterion simile_risk --simile-encoder encoder --lr 1e-3"
     (trainings.folder / "odd" / "checkpoint_last.pt").mkdir(parents=True)
     for more, line in [
         ("--restore-file no.pt --save-dir new", "--restore-file no.pt: no such file; expected a"),
@@ -78,7 +78,7 @@ def test_a_checkpoint_to_go_on_from_that_is_not_there(trainings: Trainings) -> N
         ("--save-dir odd", "--save-dir odd/checkpoint_last.pt: no such file; expected a file"),
     ]:
         log = trainings.folder / "no-start.log"
-        assert trainings.run(Job(f"{flags} --max-update 1 {more}", log.name)) == [1]
+        assert trainings.run(Job(f"{flags} --batch-size 6 --max-update 1 {more}", log.name)) == [1]
         assert f"fairseq-train: error: {line}" in log.read_text()
 
 
