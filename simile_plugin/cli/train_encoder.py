@@ -7,7 +7,7 @@ Similarity from Parallel Translations"). The result is a folder for --encoder an
 
 An interrupted run goes on when the same command is given again. A word @FILE is replaced by the
 flags in FILE, one or more a line, # for comments: recipes/encoder/ has those of the papers.
-torchrun --no-python --nproc-per-node 2 simile train-encoder ... uses several processes.
+torchrun --no-python --nproc-per-node 2 simile train-encoder PAIRS.bin ... uses several processes.
 """
 
 from __future__ import annotations
