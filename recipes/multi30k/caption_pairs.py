@@ -15,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-from simile_plugin.files import as_script, read_parallel
+from simile_plugin.files import InputError, as_script, read_parallel
 
 
 def read_captions(folder: Path) -> list[list[str]]:
@@ -32,22 +32,20 @@ def read_captions(folder: Path) -> list[list[str]]:
 
 
 @as_script
-def main() -> int:
+def main() -> None:
     """Write the pairs; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--captions", type=Path, help="folder of train.{1..5}.en.gz")
     folder = parser.parse_args().captions
     if folder is None:
         if "SIMILE_DATA" not in os.environ:
-            print("caption_pairs.py: error: give --captions or set SIMILE_DATA", file=sys.stderr)
-            return 2
+            raise InputError("give --captions or set SIMILE_DATA")
         folder = Path(os.environ["SIMILE_DATA"], "multi30k", "task2")
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for captions in read_captions(folder):
         for left, right in itertools.combinations(captions, 2):
             if left and right:
                 sys.stdout.write(f"{left}\t{right}\n")
-    return 0
 
 
 if __name__ == "__main__":

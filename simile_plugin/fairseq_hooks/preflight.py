@@ -52,7 +52,7 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
 
 
 def check_settings(cfg: Any) -> None:
-    """Those that need neither files of data nor processes.
+    """The flags that can be checked from the configuration alone, at any time before training.
 
     Raises:
         InputError: naming the flag.

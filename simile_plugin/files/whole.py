@@ -94,6 +94,8 @@ def locked_folder(path: str | os.PathLike[str]) -> Iterator[None]:
                 f"--output: another training is at work in {path}; wait for it, or name another "
                 "folder"
             ) from error
+        except OSError:  # a file system without locks
+            pass
         yield
     finally:
         os.close(lock)

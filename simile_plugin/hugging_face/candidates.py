@@ -128,9 +128,8 @@ def generate(
     config = generation_config(settings, special, longest, positions(model, "decoder"))
     sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
-    own = (
-        model.generation_config
-    )  # of which `generate` would see neither beside what is given to it
+    # What `generate` would lose beside our configuration, or for want of the sources' tokens.
+    own = model.generation_config
     config.suppress_tokens = [*(config.suppress_tokens or []), *(own.suppress_tokens or [])] or None
     if own.encoder_no_repeat_ngram_size:
         size, config.encoder_no_repeat_ngram_size = own.encoder_no_repeat_ngram_size, 0

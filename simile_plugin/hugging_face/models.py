@@ -96,10 +96,8 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         )
     start, tag = model.generation_config.decoder_start_token_id, target[0]
     start = model.generation_config.bos_token_id if start is None else start
-    if model.config.model_type in (
-        "mbart",
-        "plbart",
-    ):  # its decoder starts from what a target ends in
+    # Their decoders start from what a target ends in.
+    if model.config.model_type in ("mbart", "plbart"):
         start = target[-1]
     if not isinstance(start, int):
         found = "no" if start is None else f"{start} as"
