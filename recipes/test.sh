@@ -3,7 +3,8 @@
 # scripts, and runs tests:
 #
 #     recipes/test.sh                  the fast tests (-m "not slow"): for people
-#     recipes/test.sh all              every test: for CI, and before a merge (CI=true does the same)
+#     recipes/test.sh all              every test, on two cores if there are: for CI, and before a
+#                                      merge (CI=true does the same)
 #     recipes/test.sh -k risk          other arguments go to pytest as they are
 #
 # SIMILE_DATA names a folder of real data; without it the tests that need it are skipped, and the
@@ -13,11 +14,21 @@
 
 show_help "$@"
 # all: every test; none: the fast ones, and in CI every one.
-if [ "${1:-}" = all ]; then
+[ "$#" != 0 ] || set -- "${CI:+all}"
+case $1 in
+all)
     shift
-elif [ "$#" = 0 ] && [ -z "${CI:-}" ]; then
+    if [ "$(cores)" -gt 1 ]; then
+        # Two processes, each its own files, so that what a file's tests share is made once; in the
+        # order of tests/conftest.py. Threads that share a core with the other's wait for each other.
+        set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
+        export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+    fi
+    ;;
+'')
     set -- -m 'not slow'
-fi
+    ;;
+esac
 
 setup_venv test
 cd "$ROOT"

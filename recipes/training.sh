@@ -165,11 +165,6 @@ estimate_trainings() {
 # slower; threads that sleep cost a quiet one little.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
-# cores: how many there are; nproc alone would answer with OMP_NUM_THREADS, if that is set.
-cores() {
-    env -u OMP_NUM_THREADS nproc
-}
-
 # threads_for JOBS: the cores shared out among trainings side by side.
 threads_for() {
     local threads=$(($(cores) / $1))

@@ -48,12 +48,17 @@ SLOW = (
     "tests/test_recipe_settings.py",
 )
 
+# What takes minutes a file: of processes side by side, none shall begin with it last.
+LONGEST = ("tests/system/", "tests/hugging_face/")
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads -m
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):  # pytest-xdist
+        items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
