@@ -79,6 +79,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         base = base_of(model)
         check_adapters(model, base)
         warn_of_half_weights(model)
+        if args.torch_compile:
+            logger.warning(
+                "--torch_compile: changes nothing, for the risk's loss calls the layers of a model "
+                "that are not compiled; leave it out"
+            )
         keep_unsaved_embeddings(base)
         self.special = special_tokens(base, tokenizer)
         check_parallel(args)

@@ -594,6 +594,11 @@ def test_weights_in_half_precision_are_warned_of(make_trainer, tmp_path, caplog,
     assert f"the model's weights are {kind}, in which most of AdamW's steps are lost" in caplog.text
 
 
+def test_a_model_that_would_be_compiled_for_nothing_is_warned_of(make_trainer, caplog):
+    make_trainer(torch_compile=True)
+    assert "--torch_compile: changes nothing" in caplog.text
+
+
 def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):
     model, tokenizer = marian(tmp_path / "model")
     special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer, ["ja " * 40], ["yes"])
