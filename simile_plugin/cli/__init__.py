@@ -47,7 +47,8 @@ FAIRSEQ_TRAIN = """\
 fairseq-train DATA-BIN --user-dir user_dir --criterion simile_risk \\
       --simile-encoder ENCODER --finetune-from-model MLE.pt ...
                   fine-tunes a translation model on its own n-best lists, by the reward;
-                  recipes/finetune.sh has the other flags, fairseq-train --help explains them"""
+                  recipes/finetune.sh has the other flags; what each of ours means:
+                  fairseq-train --user-dir user_dir --criterion simile_risk --help"""
 
 USAGE = """\
 usage: simile COMMAND [options]
