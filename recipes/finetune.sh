@@ -61,7 +61,13 @@ PYTHONWARNINGS=ignore fairseq-train "$data" --user-dir "$ROOT/user_dir" "${model
     "${best[@]}" "$@" 2>&1 |
     tee -a "$save_dir/train.log"
 say "Best checkpoint on validation: $save_dir/checkpoint_best.pt; log: $save_dir/train.log"
-if cmp -s "$checkpoint" "$save_dir/checkpoint_best.pt"; then
-    echo "   (it is $checkpoint itself: no validation was better; see docs/training.md, \"Why does BLEU fall?\")"
+if [ -f "$save_dir/checkpoint_best.pt" ] && python - "$save_dir/checkpoint_best.pt" <<'PY'; then
+import sys
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
+
+allow_fairseq_checkpoints()
+sys.exit(read_checkpoint(sys.argv[1])["optimizer_history"][-1]["num_updates"] > 0)
+PY
+    echo "   (it is the model of $checkpoint: no validation was better; see docs/training.md, \"Why does BLEU fall?\")"
 fi
 say "Chart of both validation costs: simile report --log SIMILE=$save_dir/train.log --svg curves.svg"

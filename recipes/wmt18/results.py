@@ -37,7 +37,7 @@ def validation_score(folder: Path, system: str, measure: str) -> float:
     path = folder / f"{system}.json"
     try:
         scores = json.loads(path.read_text("utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); train {system} first") from error
     for score in scores:
         if score["name"] == MEASURES[measure]:
@@ -65,7 +65,7 @@ def read_results(folder: Path, split: str, measure: str) -> dict[str, Any]:
     path = folder / "results" / f"{split}.{measure}.json"
     try:
         results: dict[str, Any] = json.loads(path.read_text("utf-8"))["results"]
-    except (OSError, json.JSONDecodeError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: cannot be read; run the step report first") from error
     return results
 

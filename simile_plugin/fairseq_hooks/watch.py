@@ -30,6 +30,11 @@ GAMING_ADVICE = (
     "--risk-cost-scale or --lr, or train on --reward half"
 )
 CRITERION = "simile_risk"
+LIKELIHOODS = (
+    "loss",
+    "nll_loss",
+    "ppl",
+)  # metrics that are, or contain, the likelihood of references
 
 
 class Diverged(InputError, FloatingPointError):
@@ -205,7 +210,7 @@ def train_watched(
     if is_risk(cfg) and not cfg.dataset.disable_validation and trainer.get_num_updates() == 0:
         subsets = cfg.dataset.valid_subset.split(",")
         (first, *_) = train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
-        start_with_the_best(cfg.checkpoint, trainer, first)
+        start_with_the_best(cfg.checkpoint, trainer, epoch_itr, first)
     watch = watch_of(trainer)
     watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
     _running = watch
@@ -220,7 +225,7 @@ def train_watched(
     return found
 
 
-def start_with_the_best(flags: Any, trainer: Any, value: float | None) -> None:
+def start_with_the_best(flags: Any, trainer: Any, epoch_itr: Any, value: float | None) -> None:
     """Let checkpoint_best.pt be the model that a run begins from, until a validation is better.
 
     fairseq would take the first validation for the best, were it worse than no fine-tuning.
@@ -229,15 +234,26 @@ def start_with_the_best(flags: Any, trainer: Any, value: float | None) -> None:
         value: of --best-checkpoint-metric, at update 0.
     """
     from fairseq import checkpoint_utils
-    from fairseq.file_io import PathManager
 
-    start = flags.finetune_from_model
-    if flags.no_save or not start or value is None or not math.isfinite(value):
+    if flags.no_save or value is None or not math.isfinite(value):
+        return
+    # A trained model has the least likelihood loss at update 0, whatever the reward gains.
+    if not flags.finetune_from_model or flags.best_checkpoint_metric in LIKELIHOODS:
+        return
+    best, last = (
+        os.path.join(flags.save_dir, f"checkpoint_{name}{trainer.checkpoint_suffix}.pt")
+        for name in ("best", "last")
+    )
+    if os.path.exists(last):  # gone on with at update 0, for want of an optimizer's state
         return
     checkpoint_utils.save_checkpoint.best = value
-    if trainer.is_data_parallel_master:
-        best = os.path.join(flags.save_dir, f"checkpoint_best{trainer.checkpoint_suffix}.pt")
-        PathManager.copy(start, best, overwrite=True)
+    trainer.consolidate_optimizer()
+    if trainer.should_save_checkpoint_on_current_rank:
+        logger.info(f"{best} is the model of update 0 until a validation is better")
+        begun = {"version": 2, "epoch": epoch_itr.epoch, "iterations_in_epoch": 0, "shuffle": True}
+        trainer.save_checkpoint(best, {"train_iterator": begun, "val_loss": value, "best": value})
+    elif trainer.always_call_state_dict_during_save_checkpoint:
+        trainer.state_dict()
 
 
 def nothing_left(cfg: Any, trainer: Any) -> str:

@@ -162,26 +162,42 @@ def test_a_run_that_was_stopped_is_not_gone_on_with() -> None:
     assert run_epoch(trainer) is False
 
 
-@pytest.mark.parametrize(("value", "master"), [(0.5, True), (0.5, False), (math.nan, True)])
+@pytest.mark.parametrize(
+    ("value", "metric", "saves", "wanted"),
+    [
+        (0.5, "bleu", True, True),
+        (0.5, "bleu", False, False),
+        (math.nan, "bleu", True, False),
+        (0.5, "loss", True, False),  # holds likelihood, of which the start has the most
+    ],
+)
 def test_a_run_begins_with_its_start_as_the_best(
-    tmp_path: Path, value: float, master: bool
+    tmp_path: Path, value: float, metric: str, saves: bool, wanted: bool
 ) -> None:
-    (tmp_path / "mle.pt").write_text("the model")
-    (tmp_path / "run").mkdir()
     flags = SimpleNamespace(
-        finetune_from_model=str(tmp_path / "mle.pt"), save_dir=str(tmp_path / "run"), no_save=False
+        finetune_from_model="mle.pt",
+        save_dir=str(tmp_path),
+        no_save=False,
+        best_checkpoint_metric=metric,
     )
     trainer = new_trainer()
-    trainer.is_data_parallel_master, trainer.checkpoint_suffix = master, ""
-    watching.start_with_the_best(flags, trainer, value)
-    best = tmp_path / "run" / "checkpoint_best.pt"
-    assert best.exists() == (master and value == 0.5)
-    assert not best.exists() or best.read_text() == "the model"
-    assert getattr(checkpoint_utils.save_checkpoint, "best", None) == (
-        0.5 if value == 0.5 else None
+    saved: list[Any] = []
+    trainer.checkpoint_suffix, trainer.consolidate_optimizer = "", lambda: None
+    trainer.should_save_checkpoint_on_current_rank = saves
+    trainer.always_call_state_dict_during_save_checkpoint = False
+    trainer.save_checkpoint = lambda *args: saved.append(args)
+    epochs = SimpleNamespace(epoch=1)
+    watching.start_with_the_best(flags, trainer, epochs, value)
+    assert [(Path(path).name, state["best"]) for path, state in saved] == (
+        [("checkpoint_best.pt", 0.5)] if wanted else []
     )
+    compared = 0.5 if value == 0.5 and metric == "bleu" else None  # on every rank
+    assert getattr(checkpoint_utils.save_checkpoint, "best", None) == compared
     new_trainer()
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+    (tmp_path / "checkpoint_last.pt").touch()  # a run that goes on
+    watching.start_with_the_best(flags, trainer, epochs, value)
+    assert not hasattr(checkpoint_utils.save_checkpoint, "best") and len(saved) == wanted
 
 
 def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:

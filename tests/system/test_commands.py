@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
 from tests.system.test_no_network import blocked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,10 +100,11 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
                 "distinct", "entropy_q", "reward_std", "zero_std"):  # fmt: skip
         assert f"valid_{key}" in valid[0]
     assert [int(line["num_updates"]) for line in logged(done, "train_inner")] == [1, 2]
-    best = (tmp_path / "run/checkpoint_best.pt").read_bytes()
-    begun = (world / "mle/checkpoint_last.pt").read_bytes()
+    allow_fairseq_checkpoints()
+    best = read_checkpoint(str(tmp_path / "run/checkpoint_best.pt"))
     better = float(valid[1]["valid_simile"]) >= float(valid[0]["valid_simile"])
-    assert (best != begun) == better  # what is worse than the start is not the best
+    # What is worse than the start is not the best.
+    assert best["optimizer_history"][-1]["num_updates"] == (2 if better else 0)
     assert float(valid[1]["valid_best_simile"]) == max(
         float(line["valid_simile"]) for line in valid
     )
@@ -113,6 +114,37 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
         "--path", tmp_path / "run/checkpoint_last.pt", "--num-workers", "0",
     )  # fmt: skip
     assert len(re.findall(r"^D-\d+\t", translated.stdout, re.MULTILINE)) == 16
+
+
+def test_the_start_is_the_best_until_a_validation_is_better(world, tmp_path):
+    """A rate that ruins the model; gone on with where nothing but the weights was saved."""
+    allow_fairseq_checkpoints()
+    flags = [
+        *risk_flags(world), "--lr", 0.5, "--risk-max-skipped", 0, "--no-save-optimizer-state",
+        "--best-checkpoint-metric", "simile", "--maximize-best-checkpoint-metric",
+        "--max-update", 2,
+    ]  # fmt: skip
+    done = train(world / "bin", tmp_path / "run", *flags)
+    best, ruined = (float(line["valid_simile"]) for line in logged(done, "valid"))
+    assert ruined < best
+    assert "is the model of update 0 until" in done.stdout + done.stderr
+    begun = read_checkpoint(str(world / "mle/checkpoint_last.pt"))
+    found = read_checkpoint(str(tmp_path / "run/checkpoint_best.pt"))
+    for name, weights in begun["model"].items():
+        assert torch.equal(weights, found["model"][name])
+    # It is a checkpoint of this run, as small as others, from which another can begin.
+    assert found.get("last_optimizer_state") is None
+    assert found["optimizer_history"][-1]["criterion_name"] == "SimileRiskCriterion"
+    other = flags.copy()
+    place = other.index("--finetune-from-model")
+    other[place : place + 2] = ["--restore-file", tmp_path / "run/checkpoint_best.pt"]
+    done = train(world / "bin", tmp_path / "on", *other)
+    assert float(logged(done, "valid")[-1]["valid_simile"]) == ruined
+    # Without an optimizer's state it goes on at update 0, and that is not its start.
+    done = train(world / "bin", tmp_path / "run", *flags)
+    assert float(logged(done, "valid")[0]["valid_simile"]) == ruined
+    assert float(logged(done, "valid")[0]["valid_best_simile"]) == best
+    assert "is the model of update 0 until" not in done.stdout + done.stderr
 
 
 def test_fine_tuning_counts_its_own_hours(world, tmp_path):
