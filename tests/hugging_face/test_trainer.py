@@ -1,6 +1,7 @@
 """SimileRiskTrainer: its loss by hand, resume, what is left out, what is refused."""
 
 import contextlib
+import functools
 import json
 import math
 import shutil
@@ -221,7 +222,10 @@ def test_portions_and_accumulation_do_not_change_an_update(make_trainer, accumul
     assert torch.allclose(*found, atol=1e-5)
 
 
-def test_attention_is_not_cudnns_while_it_trains_and_validates(make_trainer, monkeypatch):
+def test_attention_is_not_cudnns_while_it_trains_and_validates(make_trainer, monkeypatch, request):
+    # The user dir, where another test of this process has imported it, has switched it off.
+    request.addfinalizer(functools.partial(cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled()))
+    cuda.enable_cudnn_sdp(True)
     found = []
     loss = SimileRiskTrainer.risk_loss
 
