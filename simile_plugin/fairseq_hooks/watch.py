@@ -30,11 +30,8 @@ GAMING_ADVICE = (
     "--risk-cost-scale or --lr, or train on --reward half"
 )
 CRITERION = "simile_risk"
-LIKELIHOODS = (
-    "loss",
-    "nll_loss",
-    "ppl",
-)  # metrics that are, or contain, the likelihood of references
+# Metrics that are, or contain, the likelihood of the references.
+LIKELIHOODS = ("loss", "nll_loss", "ppl")
 
 
 class Diverged(InputError, FloatingPointError):
