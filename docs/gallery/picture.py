@@ -35,13 +35,13 @@ def with_open(page: str, names: list[str]) -> str:
     )
 
 
-def take(page: str, picture: Path) -> None:
+def take(report: str, picture: Path) -> None:
     """Take the picture, without the empty rest below the page."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("picture.py: no chromium on the PATH (apt-get install chromium)")
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "page.html").write_text(page, encoding="utf-8")
+        Path(folder, "page.html").write_text(report, encoding="utf-8")
         subprocess.run(
             [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
              f"--window-size={WIDTH},{TALLEST}", f"--screenshot={folder}/page.png",
@@ -52,9 +52,9 @@ def take(page: str, picture: Path) -> None:
             whole = image.convert("RGB")
     pixels = np.asarray(whole)
     last = int(np.flatnonzero((pixels != pixels[-1, 0]).any((1, 2))).max())
-    whole.crop((0, 0, WIDTH, min(last + 40, TALLEST))).quantize(COLOURS).save(
-        picture, optimize=True
-    )
+    page = whole.crop((0, 0, WIDTH, min(last + 40, TALLEST)))
+    # Pillow's default loses colours of few pixels: the red of what got worse.
+    page.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
 
 
 def main() -> None:
