@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument(
         "--tokenize",
         default="13a",
-        help="sacreBLEU tokeniser (default: 13a); zh, ja-mecab or char where there are no spaces",
+        help="sacreBLEU tokeniser (default: 13a); char, zh or ja-mecab where there are no spaces",
     )
     args = parser.parse_args()
     try:

@@ -116,12 +116,12 @@ def count_lines(lists: Sequence[NbestList], sources: int | None, path: str) -> i
 
 def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], tokenize: str) -> None:
     """Say so where BLEU would take a text without spaces for one word."""
-    from simile_plugin.reward import is_unspaced
+    from simile_plugin.reward import GIVE_A_TOKENISER, is_unspaced
 
     if is_unspaced(texts, tokenize):
         print(
             f"simile {command}: warning: --tokenize {tokenize}: {what} have next to no spaces, so "
-            "that BLEU takes whole sentences for words; give zh, ja-mecab or char",
+            f"that BLEU takes whole sentences for words; give {GIVE_A_TOKENISER}",
             file=sys.stderr,
         )
 

@@ -122,6 +122,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="exponent of SIMILE's length penalty (default and paper: 0.25)",
     )
+    parser.add_argument(
+        "--tokenize",
+        default="13a",
+        metavar="TOK",
+        help="sacreBLEU tokeniser of BLEU (default: 13a)",
+    )
     add_resamples(parser)
     parser.add_argument(
         "--seed", type=SEED, default=12345, metavar="N", help="their seed (default %(default)s)"
@@ -138,8 +144,10 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.evaluation import evaluate_bins, evaluate_hard, read_judgements, read_sts
     from simile_plugin.files import read_lines
     from simile_plugin.report import analyse_quality
+    from simile_plugin.reward import check_tokenizer
 
     _check(args)
+    check_tokenizer(args.tokenize, "--tokenize")
     named = _named_encoders(args.encoder)
     folders = {folder: read_sts(folder) for folder in args.sts or []}
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
@@ -152,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
-    settings = args.simile_alpha, args.resamples, args.seed, learned
+    settings = args.simile_alpha, args.resamples, args.seed, learned, args.tokenize
     found = analyse_quality(encoders, folders, judged, *settings)
     hard = evaluate_hard(encoders, sets, args.simile_alpha) if args.hard else None
     bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}

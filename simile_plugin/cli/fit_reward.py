@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from simile_plugin.cli._lists import warn_of_whole_sentences
 from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
@@ -83,6 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the harm, the folds and the bootstrap (default %(default)s)",
     )
+    parser.add_argument(
+        "--tokenize",
+        default="13a",
+        metavar="TOK",
+        help="sacreBLEU tokeniser of the BLEU beside it (default: 13a)",
+    )
     add_resamples(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_device(parser)
@@ -111,23 +118,27 @@ def run(args: argparse.Namespace) -> int:
         read_lines,
         refuse_unasked_overwrite,
     )
-    from simile_plugin.reward import REWARD, save_learned
+    from simile_plugin.reward import REWARD, check_tokenizer, save_learned
 
-    judged = [(path, "--judgements") for path in args.judgements]
-    check_standard_input([*judged, *((path, "--text") for path in args.text)])
+    check_tokenizer(args.tokenize, "--tokenize")
+    named = [(path, "--judgements") for path in args.judgements]
+    check_standard_input([*named, *((path, "--text") for path in args.text)])
     inputs = [args.encoder, *args.judgements, *args.text]
     check_outputs({"--output": args.output}, inputs, folders=True)
     refuse_unasked_overwrite(args.output, REWARD, "a reward", args.overwrite)
     files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
     texts = [(path, read_lines(path, "--text")) for path in args.text]
     check_fit(files, texts)
+    refs = [ref for judged in files for ref in judged.refs]
+    warn_of_whole_sentences("fit-reward", "the references", refs, args.tokenize)
     encoder = load_encoder(args.encoder, usable_device(args.device))
     missing = missing_meteor()
     with (
         nullcontext() if missing else Meteor() as meteor,
         Progress(steps(files), " steps", "fitting") as bar,
     ):
-        fit = fit_reward(files, texts, encoder, args.resamples, args.seed, meteor, bar.update)
+        settings = args.resamples, args.seed, meteor, bar.update, args.tokenize
+        fit = fit_reward(files, texts, encoder, *settings)
     save_learned(args.output, fit.reward)
     notes = [missing] if missing else []
     if fit.overlap:

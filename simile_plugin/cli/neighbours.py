@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import add_device, file_name, whole_number
@@ -137,6 +138,7 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
     """What the neighbours are chosen from."""
     from simile_plugin.evaluation import text_pool, token_pool, word_pool
     from simile_plugin.files import read_lines
+    from simile_plugin.reward import is_unspaced
 
     if args.tokens:
         return token_pool(encoder)
@@ -144,6 +146,13 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
         pool = text_pool(encoder, read_lines(args.sentences, "--sentences"))
     else:
         lines = _lines(args.vocabulary, "--vocabulary") if args.vocabulary else None
+        if lines and is_unspaced(lines, "none"):
+            print(
+                f"simile neighbours: warning: --vocabulary: {args.vocabulary} has next to no "
+                "spaces, and what stands between two of them is taken for a word; give text with "
+                "spaces between its words",
+                file=sys.stderr,
+            )
         pool = word_pool(encoder, lines, args.most_frequent)
     if not pool.texts:
         flag = "--sentences" if args.sentences else "--vocabulary"

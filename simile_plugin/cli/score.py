@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress, read_parallel
     from simile_plugin.reward import (
+        GIVE_A_TOKENISER,
         SIMILE_ALPHA,
         bleu_signature,
         check_tokenizer,
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if is_unspaced(refs, args.tokenize):
         print(
             f"simile score: warning: {args.ref} has next to no spaces, so that BLEU takes whole "
-            "sentences for words; give --tokenize zh, ja-mecab or char",
+            f"sentences for words; give --tokenize {GIVE_A_TOKENISER}",
             file=sys.stderr,
         )
     signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}

@@ -136,10 +136,12 @@ def metric_scores(
     alpha: float = SIMILE_ALPHA,
     meteor: Meteor | None = None,
     learned: LearnedReward | None = None,
+    tokenize: str = "13a",
 ) -> dict[str, Floats]:
     """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given."""
     pairs = judgements.hyps, judgements.refs
-    return encoder_scores(encoders, *pairs, alpha, learned) | surface_scores(*pairs, meteor)
+    surface = surface_scores(*pairs, meteor, tokenize=tokenize)
+    return encoder_scores(encoders, *pairs, alpha, learned) | surface
 
 
 def evaluate_judgements(
@@ -150,13 +152,14 @@ def evaluate_judgements(
     seed: int = SEED,
     meteor: Meteor | None = None,
     learned: LearnedReward | None = None,
+    tokenize: str = "13a",
 ) -> Quality:
     """Correlate every metric with the human scores of each file, and average over the files.
 
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
     """
-    scores = [metric_scores(encoders, part, alpha, meteor, learned) for part in files]
+    scores = [metric_scores(encoders, part, alpha, meteor, learned, tokenize) for part in files]
     return correlate(scores, files, resamples, seed)
 
 

@@ -142,6 +142,7 @@ def fit_reward(
     seed: int = SEED,
     meteor: Meteor | None = None,
     progress: Callable[[int], object] = lambda done: None,
+    tokenize: str = "13a",
 ) -> Fit:
     """Fit a learned reward, and judge it on segments that it was not fitted on.
 
@@ -150,6 +151,7 @@ def fit_reward(
         texts: names and lines of plain text of the language: words and material for harm.
         seed: of the harm, the folds and the resamples.
         progress: called with 1 after each of `steps(files)` steps.
+        tokenize: sacreBLEU tokeniser of the BLEU that the reward stands beside.
 
     Raises:
         InputError: for files that a fit cannot be made of.
@@ -165,7 +167,7 @@ def fit_reward(
     held_out, harm = leave_out(parts, seed)
     scores = []
     for part, values in zip(parts, held_out, strict=True):
-        scores.append({LEARNED: values} | _peers(part.judged, encoder, meteor))
+        scores.append({LEARNED: values} | _peers(part.judged, encoder, meteor, tokenize))
         progress(1)
     quality = correlate(scores, files, resamples, seed)
     weights = fit_weights(parts)
@@ -380,14 +382,17 @@ def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
     return found
 
 
-def _peers(judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None) -> dict[str, Floats]:
+def _peers(
+    judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None, tokenize: str = "13a"
+) -> dict[str, Floats]:
     """Sentence scores of the metrics that a learned reward stands beside."""
     pairs = judged.hyps, judged.refs
     parts = []
     for start in range(0, len(judged.refs), BATCH):
         hyps, refs = (side[start : start + BATCH] for side in pairs)
         parts.append(corpus_chrf(list_chrf_statistics([[hyp] for hyp in hyps], refs, 2)[:, 0]))
-    found = encoder_scores({"": encoder}, *pairs) | surface_scores(*pairs, meteor)
+    found = encoder_scores({"": encoder}, *pairs)
+    found |= surface_scores(*pairs, meteor, tokenize=tokenize)
     return found | {CHRFPP: np.concatenate(parts)}
 
 

@@ -59,23 +59,28 @@ def encoder_scores(
 
 
 def surface_scores(
-    left: Sequence[str], right: Sequence[str], meteor: Meteor | None = None, both: bool = False
+    left: Sequence[str],
+    right: Sequence[str],
+    meteor: Meteor | None = None,
+    both: bool = False,
+    tokenize: str = "13a",
 ) -> dict[str, Floats]:
     """Sentence BLEU (+1 on orders 2 to 4), sacreBLEU's sentence chrF and, if given, METEOR.
 
     Args:
         left, right: n hypotheses and n references.
         both: also the mean of both directions of each.
+        tokenize: sacreBLEU tokeniser of BLEU.
     """
     chrf = chrf_statistics([left], right)[0].astype(np.float64)
-    found = {"BLEU": _bleu(left, right), "chrF": corpus_chrf(chrf)}
+    found = {"BLEU": _bleu(left, right, tokenize), "chrF": corpus_chrf(chrf)}
     if meteor:
         found["METEOR"] = meteor.scores(left, right)
     if not both:
         return found
     # Statistics are n-grams of the hypothesis, of the reference and in both, for each order.
     swapped = chrf.reshape(-1, CHAR_ORDER, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
-    back = {"BLEU": _bleu(right, left), "chrF": corpus_chrf(swapped)}
+    back = {"BLEU": _bleu(right, left, tokenize), "chrF": corpus_chrf(swapped)}
     if meteor:
         back["METEOR"] = meteor.scores(right, left)
     ordered: dict[str, Floats] = {}
@@ -84,8 +89,8 @@ def surface_scores(
     return ordered
 
 
-def _bleu(hyps: Sequence[str], refs: Sequence[str]) -> Floats:
-    stats = [bleu_statistics(hyp, ref) for hyp, ref in zip(hyps, refs, strict=True)]
+def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Floats:
+    stats = [bleu_statistics(hyp, ref, tokenize) for hyp, ref in zip(hyps, refs, strict=True)]
     return sentence_bleu(torch.tensor(stats)).double().numpy()
 
 

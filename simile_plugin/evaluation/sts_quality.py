@@ -57,6 +57,7 @@ def evaluate_sts_metrics(
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
     meteor: Meteor | None = None,
+    tokenize: str = "13a",
 ) -> StsQuality:
     """Correlate SIM, SIMILE and surface metrics, one way and symmetric, with gold scores.
 
@@ -65,7 +66,7 @@ def evaluate_sts_metrics(
     """
     found, resampled, number = [], [], 0
     for folder, sets in folders.items():
-        by_metric, scores = correlate_metrics(encoders, folder, sets, alpha, meteor)
+        by_metric, scores = correlate_metrics(encoders, folder, sets, alpha, meteor, tokenize)
         draws = []
         for part, values in zip(sets, scores, strict=True):
             own = bootstrap_correlations(values, part.gold, resamples, seed + number, ("pearson",))
@@ -90,11 +91,12 @@ def correlate_metrics(
     sets: Sequence[StsSet],
     alpha: float = SIMILE_ALPHA,
     meteor: Meteor | None = None,
+    tokenize: str = "13a",
 ) -> tuple[dict[str, StsScores], list[dict[str, Floats]]]:
     """Correlations of each metric on the sets of one folder, and its scores (n,) set by set."""
     scores = [
         encoder_scores(encoders, part.left, part.right, alpha)
-        | surface_scores(part.left, part.right, meteor, both=True)
+        | surface_scores(part.left, part.right, meteor, both=True, tokenize=tokenize)
         for part in sets
     ]
     found = {

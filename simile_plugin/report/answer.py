@@ -10,7 +10,7 @@ from simile_plugin.statistics import Chart
 
 UNSPACED = (
     "the references have next to no spaces, so that BLEU and Length take whole sentences for "
-    "words; give --tokenize zh, ja-mecab or char"
+    "words; give --tokenize char, or zh for Chinese, ja-mecab for Japanese"
 )
 HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
 

@@ -46,7 +46,7 @@ from simile_plugin.reward.chrf import (
     list_chrf_statistics,
 )
 from simile_plugin.reward.credit import check_words_add_up, word_credit
-from simile_plugin.reward.doubtful_text import FirstLook, is_unspaced
+from simile_plugin.reward.doubtful_text import GIVE_A_TOKENISER, FirstLook, is_unspaced
 from simile_plugin.reward.faults import (
     FAULTS,
     Lexicon,
@@ -79,6 +79,7 @@ from simile_plugin.reward.spec import Reward, load_reward_encoder
 __all__ = [
     "CHAR_ORDER",
     "FAULTS",
+    "GIVE_A_TOKENISER",
     "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",

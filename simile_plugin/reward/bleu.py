@@ -22,7 +22,8 @@ Ids = NDArray[np.int64]
 
 
 @lru_cache(maxsize=4)
-def _bleu_tokenizer(name: str) -> Callable[[str], str]:
+def bleu_tokenizer(name: str) -> Callable[[str], str]:
+    """SacreBLEU's: a line with a space between its tokens."""
     from sacrebleu.metrics import BLEU
 
     tokenizer: Callable[[str], str] = BLEU(tokenize=name).tokenizer
@@ -51,7 +52,7 @@ def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
     no mark: it splits each word of a line as it splits the word alone.
     """
-    tokenizer = _bleu_tokenizer(tokenize)
+    tokenizer = bleu_tokenizer(tokenize)
     words = _WORDS.setdefault(tokenize, TokenWords(lambda word: tokenizer(word).split()))
     words.trim()
     # A hyphen before the end of a line goes with it.

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from simile_plugin.encoder import split_parts, split_words
+from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.lists import ListScores
 
 UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 # sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
+SAMPLE = 1000  # sentences that are looked at, about
+GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 
 class FirstLook:
@@ -58,7 +61,7 @@ def doubts(
         yield (
             f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces "
             f"({refs[0][:40]!r}), so that BLEU, length_ratio and --risk-length-control take whole "
-            "sentences for words; give zh, ja-mecab or char"
+            f"sentences for words; give {GIVE_A_TOKENISER}"
         )
     if word_credit and is_unspaced(refs, "none"):
         yield (
@@ -79,10 +82,19 @@ def doubts(
 
 
 def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:
-    """Whether a tokeniser that looks for spaces would take whole sentences for words."""
-    if tokenize not in BY_SPACES:
+    """Whether a tokeniser would take whole sentences for words.
+
+    Those that look for spaces do so with every script that is written without, zh (which knows Han
+    characters) with Thai, Lao, Khmer and Burmese.
+    """
+    refs = refs[:: max(1, len(refs) // SAMPLE)]
+    if tokenize in BY_SPACES:
+        counts = [(len(ref.split()), len(split_words(ref))) for ref in refs]
+    elif tokenize == "zh":
+        words_of = bleu_tokenizer(tokenize)
+        counts = [(len(words_of(ref).split()), len(split_words(ref))) for ref in refs]
+    else:
         return False
-    counts = [(len(ref.split()), len(split_words(ref))) for ref in refs]
     words, letters = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
     # A batch may have the shortest sentences of all: they have few letters, but no space either.
     whole = sum(own == 1 < found for own, found in counts)

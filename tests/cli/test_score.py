@@ -91,7 +91,7 @@ def test_warns_of_text_without_spaces(tmp_path, capsys):
     for tokenize in ("13a", "zh"):
         flags = ["--tokenize", tokenize]
         told.append(run(capsys, "-r", tmp_path / "x", "-i", tmp_path / "x", *flags)[2])
-    assert "x has next to no spaces" in told[0] and "give --tokenize zh" in told[0]
+    assert "x has next to no spaces" in told[0] and "give --tokenize char" in told[0]
     assert "spaces" not in told[1]
 
 

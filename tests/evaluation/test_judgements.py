@@ -22,6 +22,7 @@ from simile_plugin.evaluation.judgements import (
     read_judgements,
 )
 from simile_plugin.evaluation.sentence_metrics import differences
+from simile_plugin.reward import bleu_statistics, sentence_bleu
 from simile_plugin.statistics import KINDS, pearson
 
 ROWS = [
@@ -47,6 +48,30 @@ def test_scores_are_those_of_training_and_of_sacrebleu(encoder: Encoder, tmp_pat
     assert scores["chrF"].tolist() == pytest.approx(chrf)
     assert (scores["SIMILE"] <= scores["SIM"] + 1e-6).all()
     assert scores["SIM"][4] == scores["SIMILE"][4] == scores["BLEU"][4] == 0
+
+
+def test_bleu_of_text_without_spaces_has_its_own_tokeniser(
+    encoder: Encoder, encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("我明天去看海", "我们明天去看海"), ("她不在家", "他今天在家")]
+    rows += [("下雨了", "下雨了"), ("路很长", "路长")]
+    refs = [ref for _, ref in rows]
+    judged = Judgements("zh", [hyp for hyp, _ in rows], refs, np.arange(4.0))
+    scores = {tok: metric_scores({"e": encoder}, judged, tokenize=tok) for tok in ("13a", "zh")}
+    assert scores["13a"]["BLEU"].tolist() == pytest.approx([0, 0, 1, 0])
+    for (hyp, ref), found in zip(rows, scores["zh"]["BLEU"], strict=True):
+        own = sentence_bleu(torch.tensor(bleu_statistics(hyp, ref, "zh")))
+        assert found == pytest.approx(float(own)) and found > 0
+    file = tmp_path / "j.tsv"
+    lines = ["mt\tref\tscore", *(f"{hyp}\t{ref}\t{n}" for n, (hyp, ref) in enumerate(rows))]
+    file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    flags = ["--judgements", str(file), "--judgement-columns", "mt", "ref", "score"]
+    flags += ["--resamples", "40", "--tokenize"]
+    for tokenize, warned in (("13a", True), ("zh", False)):
+        assert main(["eval-encoder", str(encoder_folder), *flags, tokenize]) == 0
+        printed = capsys.readouterr().out
+        assert ("the references have next to no spaces" in printed) == warned
+        assert f"tok:{tokenize}" in printed
 
 
 def test_pairs_that_are_alike_to_the_encoder_have_one_rank() -> None:

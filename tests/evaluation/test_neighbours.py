@@ -77,6 +77,17 @@ def test_copies_of_a_sentence_count_once(words: Encoder) -> None:
     assert unknown is None
 
 
+def test_a_vocabulary_without_spaces_is_warned_of(
+    words: Encoder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_encoder(tmp_path / "words", words)
+    (tmp_path / "word").write_text("boat\n")
+    for text, warned in (("我们明天去看海，boat。", True), ("the boat and the map", False)):
+        (tmp_path / "text").write_text(text + "\n", encoding="utf-8")
+        run(tmp_path / "words", "--words", tmp_path / "word", "--vocabulary", tmp_path / "text")
+        assert ("has next to no spaces" in capsys.readouterr().err) == warned
+
+
 PLANE = st.sampled_from([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.6, 0.8)])
 
 

@@ -80,6 +80,8 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monk
     [
         ("他走了，因为天气不好。", "13a", True),
         ("他走了，因为天气不好。", "zh", False),
+        ("เขาไปเพราะอากาศไม่ดี", "zh", True),
+        ("เขาไปเพราะอากาศไม่ดี", "char", False),
         ("跑！", "13a", True),
         ("跑 ！", "13a", False),
         ("他 走 了 ， 因为 天气 不好 。", "13a", False),

@@ -42,10 +42,11 @@ def test_untranslated_copies_by_hand() -> None:
         (["nein"], ["nein"], ["no"]),  # a short sentence, whole
         ("nein no".split(), ["nein"], ["no"]),  # not whole
         (["a"], [], ["a"]),
+        (["ich", "war", "在北京的公园"], ["我在北京的公园。"], ["ich", "war", "im", "Park"]),
         ("the 7 : 3 ( CSU )".split(), "das 7 : 3 ( CSU )".split(), "a win for CSU".split()),
     ]
     hyps, sources, refs = (list(column) for column in zip(*cases, strict=True))
-    assert copied_share(hyps, sources, refs) == 2 / 7
+    assert copied_share(hyps, sources, refs) == 3 / 8
 
 
 def test_signs_of_outputs(encoder: Encoder) -> None:

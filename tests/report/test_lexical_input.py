@@ -62,6 +62,9 @@ def files(tmp_path: Path) -> PairFiles:
     return PairFiles("de-en", ref, (first,), tuple(second))
 
 
+ENGLISH_REFS = [["The", "boat", ",", "sank", "."], ["a", "cat"]]
+
+
 def test_texts_are_tokenised(files: PairFiles) -> None:
     pair = read_pair(files, None)
     assert pair.refs == [["The", "boat", ",", "sank", "."], ["a", "cat"]]
@@ -84,7 +87,7 @@ def test_tags_from_files_beside_the_texts(files: PairFiles, tmp_path: Path) -> N
     }
     for name, text in tags.items():
         (tmp_path / f"{name}.tags").write_text(text, encoding="utf-8")
-    tag, note = choose_tags(".tags", None)
+    tag, note = choose_tags(".tags", None, [])
     pair = read_pair(files, tag)
     assert note == "parts of speech: files *.tags"
     assert pair.tags is not None and len(pair.tags) == 4
@@ -99,7 +102,7 @@ def test_tags_from_files_beside_the_texts(files: PairFiles, tmp_path: Path) -> N
 
 
 def test_spacy_tags_the_tokens_as_they_are(files: PairFiles, spacy: dict[str, Any]) -> None:
-    tag, note = choose_tags(None, None)
+    tag, note = choose_tags(None, None, ENGLISH_REFS)
     assert note == "parts of speech: spaCy's en_core_web_sm 3.7.1"
     pair = read_pair(files, tag)
     assert pair.tags is not None
@@ -111,12 +114,30 @@ def test_spacy_tags_the_tokens_as_they_are(files: PairFiles, spacy: dict[str, An
 
 def test_textblob_tags_where_spacy_has_no_model(files: PairFiles, spacy: dict[str, Any]) -> None:
     del spacy["en_core_web_sm"]
-    tag, note = choose_tags(None, None)
+    tag, note = choose_tags(None, None, ENGLISH_REFS)
     assert note.startswith("parts of speech: TextBlob 0.") and note.endswith("'s (English)")
     pair = read_pair(files, tag)
     assert pair.tags is not None
     assert pair.tags[0] == [["DET", "NOUN", "PUNCT", "VERB", "PUNCT"], ["DET", "NOUN"]]
     assert pair.tags[3] == [[], ["DET", "NOUN"]]
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        [["Der", "Hund", "läuft", "durch", "den", "Garten", "."], ["eine", "Katze"]],
+        [["小", "船", "沉", "了", "。"]],
+    ],
+)
+def test_no_english_tagger_for_another_language(
+    refs: list[list[str]], files: PairFiles, spacy: dict[str, Any]
+) -> None:
+    tag, note = choose_tags(None, None, refs)
+    assert tag is None
+    assert note.startswith("no parts of speech: the tagger that comes unasked is for English")
+    assert "--spacy-model" in note
+    tag, _ = choose_tags(None, "en_core_web_sm", refs)  # who asks for one gets it
+    assert tag is not None
 
 
 @pytest.mark.parametrize(
@@ -134,16 +155,16 @@ def test_penn_tags_as_universal_ones(word: str, penn: str, tag: str) -> None:
 def test_without_spacy_and_files_the_reader_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     monkeypatch.setitem(sys.modules, "textblob.en", None)
-    tag, note = choose_tags(None, None)
+    tag, note = choose_tags(None, None, ENGLISH_REFS)
     assert tag is None
     assert note.startswith("no parts of speech: give --tags SUFFIX") and "\n" not in note
 
 
 def test_a_model_that_was_asked_for_must_be_there(spacy: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^--spacy-model: cannot load xx \(\[E050\].*give --tags"):
-        choose_tags(None, "xx")
+        choose_tags(None, "xx", [])
     with pytest.raises(ValueError, match="expected one of them"):
-        choose_tags(".tags", "en_core_web_sm")
+        choose_tags(".tags", "en_core_web_sm", [])
 
 
 def test_pairs_are_parsed() -> None:

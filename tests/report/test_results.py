@@ -97,7 +97,14 @@ def test_text_that_the_encoder_does_not_know_is_warned_of(
 
 @pytest.mark.parametrize(
     ("ref", "tokenize", "warned"),
-    [("我们明天去海", "13a", True), ("我们明天去海", "zh", False), ("we see it", "13a", False)],
+    [
+        ("我们明天去海", "13a", True),
+        ("我们明天去海", "zh", False),
+        ("พรุ่งนี้เราจะไปทะเล", "zh", True),
+        ("พรุ่งนี้เราจะไปทะเล", "char", False),
+        ("we see it", "13a", False),
+        ("we see it", "zh", False),
+    ],
 )
 def test_text_without_spaces_is_warned_of(ref: str, tokenize: str, warned: bool) -> None:
     settings = ScoreSettings(tokenize=tokenize)

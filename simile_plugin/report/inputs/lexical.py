@@ -18,6 +18,9 @@ HOW = (
     f"separated by spaces; or pip install spacy && python -m spacy download {DEFAULT_MODEL} (or "
     "another model by --spacy-model); or pip install textblob, which brings its own English tagger"
 )
+HOW_OTHERS = "give --tags SUFFIX or --spacy-model"
+# Least share of known words: English texts have 0.8 to 0.9, French has 0.2, German 0.1.
+ENGLISH = 0.5
 # Penn tags by how they begin, as the universal tags that spaCy gives; auxiliaries are verbs here.
 UNIVERSAL = {
     **{"IN": "ADP", "TO": "PART", "CC": "CCONJ", "CD": "NUM", "EX": "PRON", "UH": "INTJ"},
@@ -104,12 +107,13 @@ def read_pair(
 
 
 def choose_tags(
-    suffix: str | None, model: str | None, read: Read = read_lines
+    suffix: str | None, model: str | None, refs: Sentences, read: Read = read_lines
 ) -> tuple[Tag | None, str]:
     """How words get their part of speech, and that in words for the reader.
 
-    Files named by their suffix come first, then spaCy, then TextBlob, which takes English for
-    granted and needs no model to be fetched; without any there are no tags.
+    Files named by their suffix come first, then spaCy, then TextBlob, which needs no model to be
+    fetched; without any there are no tags. Unasked, both of these are for English: references in
+    another language get no tags.
 
     Raises:
         InputError: if a spaCy model that was asked for cannot be loaded, or both are asked for.
@@ -121,12 +125,25 @@ def choose_tags(
             lambda path, tokens: read_tags(path + suffix, tokens, read),
             f"parts of speech: files *{suffix}",
         )
+    if model is None and (share := _english_share(refs)) < ENGLISH:
+        note = f"the tagger that comes unasked is for English, and knows {share:.0%} of the"
+        return None, f"no parts of speech: {note} references' words; {HOW_OTHERS}"
     tagger = load_tagger(model)
     if tagger is None:
         return _textblob()
     meta = tagger.meta
     name = f"{meta['lang']}_{meta['name']} {meta['version']}"
     return lambda path, tokens: spacy_tags(tagger, tokens), f"parts of speech: spaCy's {name}"
+
+
+def _english_share(refs: Sentences) -> float:
+    """Share of the distinct words of references that TextBlob's lexicon of English has."""
+    try:
+        from textblob.en import parser
+    except ImportError:
+        return 1.0
+    words = {token.lower() for tokens in refs for token in tokens if any(map(str.isalpha, token))}
+    return sum(word in parser.lexicon for word in words) / len(words) if words else 1.0
 
 
 def _textblob() -> tuple[Tag | None, str]:

@@ -218,12 +218,16 @@ def copied_share(
 ) -> float:
     """Share of sentences with 4 source words in a row that the reference does not have.
 
-    Numbers and punctuation are no words. A sentence with fewer words than that is untranslated
-    when its words are the source's and not the reference's.
+    Numbers and punctuation are no words; of scripts that are written without spaces each letter is
+    one. A sentence with fewer words than that is untranslated when its words are the source's and
+    not the reference's.
     """
+    from simile_plugin.encoder import split_words
+
     copied = 0
     for sentence in zip(hyps, sources, refs, strict=True):
-        hyp, source, ref = ([t for t in tokens if any(map(str.isalpha, t))] for tokens in sentence)
+        words = (split_words(" ".join(tokens)) for tokens in sentence)
+        hyp, source, ref = ([word for word in own if any(map(str.isalpha, word))] for own in words)
         run = min(COPIED_RUN, len(source))
         copied += bool(run and (_runs(hyp, run) & _runs(source, run)) - _runs(ref, run))
     return copied / max(1, len(hyps))

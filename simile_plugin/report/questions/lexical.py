@@ -26,6 +26,8 @@ from simile_plugin.report.inputs.lexical import (
     parse_pairs,
     read_pair,
 )
+from simile_plugin.report.inputs.systems import read_sentences
+from simile_plugin.report.inputs.texts import tokenised
 from simile_plugin.report.render.compare_mt import write_compare_mt
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
@@ -248,8 +250,10 @@ def ask(inputs: Inputs) -> Answer:
         (first, one), (second, other) = (named[place] for place in inputs.pair)
         files = [PairFiles("test", args.ref, one, other)]
         flag, kinds = "--sys", (args.ref_lines, args.sys_lines)
-    tag, note = choose_tags(args.tags, args.spacy_model, inputs.texts.lines)
     read = inputs.texts.lines
+    refs = [line for own in files for line in read_sentences(own.ref, flag, kinds[0], read)]
+    tokens = tokenised(args.tokenize, tuple(refs))
+    tag, note = choose_tags(args.tags, args.spacy_model, tokens, read)
     pairs = [read_pair(own, tag, flag, *kinds, args.tokenize, read) for own in files]
     folders = {}
     for pair in pairs if args.compare_mt else ():

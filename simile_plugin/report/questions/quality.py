@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.files import refuse_twice
-from simile_plugin.report.answer import Answer, Figure, Part, Table, make_table
+from simile_plugin.report.answer import UNSPACED, Answer, Figure, Part, Table, make_table
 from simile_plugin.report.render.text import render_text
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
@@ -47,6 +47,7 @@ class QualityResult:
     Attributes:
         encoders: name -> fingerprint.
         signatures: by metric, how its sentence scores are made.
+        unspaced: whether BLEU's tokeniser takes whole sentences for words.
     """
 
     encoders: dict[str, str]
@@ -57,6 +58,7 @@ class QualityResult:
     seed: int
     signatures: dict[str, str]
     notes: tuple[str, ...]
+    unspaced: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers; undefined correlations are None."""
@@ -100,17 +102,20 @@ def analyse_quality(
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
     learned: LearnedReward | None = None,
+    tokenize: str = "13a",
 ) -> QualityResult:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
     METEOR is among them where it is installed; a note says what is missing where it is not.
     """
     from simile_plugin import evaluation
-    from simile_plugin.reward import chrf_signature, sentence_bleu_signature, signature
+    from simile_plugin.reward import chrf_signature, is_unspaced, sentence_bleu_signature, signature
 
     missing = evaluation.missing_meteor() if folders or judged else ""
+    refs = [text for sets in folders.values() for part in sets for text in part.right]
+    refs += [text for part in judged for text in part.refs]
     signatures = {
-        "BLEU": sentence_bleu_signature(),
+        "BLEU": sentence_bleu_signature(tokenize),
         "chrF": f"sentence; {chrf_signature()}",
     }
     if not missing:
@@ -123,13 +128,25 @@ def analyse_quality(
     wanted = (folders or judged) and not missing
     with evaluation.Meteor() if wanted else nullcontext() as meteor:
         settings = (alpha, resamples, seed, meteor)
-        sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings) if folders else None
-        quality = (
-            evaluation.evaluate_judgements(encoders, judged, *settings, learned) if judged else None
-        )
+        sts = quality = None
+        if folders:
+            sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings, tokenize)
+        if judged:
+            more = learned, tokenize
+            quality = evaluation.evaluate_judgements(encoders, judged, *settings, *more)
     fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     notes = (missing,) if missing else ()
-    return QualityResult(fingerprints, sts, quality, alpha, resamples, seed, signatures, notes)
+    return QualityResult(
+        fingerprints,
+        sts,
+        quality,
+        alpha,
+        resamples,
+        seed,
+        signatures,
+        notes,
+        is_unspaced(refs, tokenize),
+    )
 
 
 # --- the answer ---
@@ -149,7 +166,15 @@ def ask(inputs: Inputs) -> Answer:
     (name,) = short_names([args.encoder]).values()
     encoders = {name: settings.encoder}
     return answer_quality(
-        analyse_quality(encoders, folders, judged, settings.alpha, test.resamples, test.seed)
+        analyse_quality(
+            encoders,
+            folders,
+            judged,
+            settings.alpha,
+            test.resamples,
+            test.seed,
+            tokenize=args.tokenize,
+        )
     )
 
 
@@ -198,6 +223,7 @@ def answer_quality(result: QualityResult) -> Answer:
         result.as_json(),
         sentences=sentences,
         notes=[*notes, *result.notes],
+        warnings=[UNSPACED] if result.unspaced else [],
         signatures=result.signatures,
     )
 
