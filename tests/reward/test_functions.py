@@ -18,6 +18,30 @@ def test_values_are_those_of_the_scorer(encoder):
     assert function.__name__ == "half"
 
 
+def test_alpha_and_the_tokeniser_are_those_asked_for(encoder):
+    hyps, refs = ["two boys wait,"], ["two boys skip flat stones over the pond"]
+    function = as_reward_function("half", encoder, alpha=1.0, tokenize="char")
+    scores = score_lists([hyps], refs, encoder, 1.0, "char")
+    expected = (scores.simile + scores.bleu)[0] / 2
+    assert function(["zwei"], hyps, reference=refs) == pytest.approx(expected.tolist())
+    assert function(["zwei"], hyps, reference=refs) != pytest.approx(
+        as_reward_function("half", encoder)(["zwei"], hyps, reference=refs)
+    )
+
+
+def test_a_reward_of_ones_own_sees_the_three_texts_by_name(tmp_path, monkeypatch):
+    (tmp_path / "three_texts.py").write_text(
+        "def score(hyps, refs, srcs):\n"
+        "    return [[100 * len(row[0]) + 10 * len(ref) + len(src)]\n"
+        "            for row, ref, src in zip(hyps, refs, srcs, strict=True)]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = {"prompts": ["x", "xxxx"], "completions": ["aaa", "a"], "reference": ["bb", "bbb"]}
+    assert as_reward_function("three_texts:score")(**asked) == [321, 134]
+    own = as_reward_function("three_texts:score", sources="german")
+    assert own(**asked, german=["xxxxx", "xx"]) == [325, 132]
+
+
 def test_conversations_count_by_their_last_message():
     function = as_reward_function("bleu")
     said = [[{"role": "assistant", "content": REFS[0]}]]
