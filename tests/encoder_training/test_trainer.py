@@ -148,6 +148,21 @@ def test_ranking_loss_by_hand() -> None:
     assert stats.tolist() == pytest.approx([math.log(1 + math.exp(-2)), 0, 1, 0, 0])
 
 
+def test_neighbours_are_of_other_pairs() -> None:
+    # s1 = t1 = (1, 0), s2 = (0, 1), t2 = (3, 4)/5: cos(s1, t1) = 1, cos(s2, t2) = 4/5, and of
+    # neighbours cos(s1, t2) = 3/5, cos(s2, t1) = 0. By them a collapse is seen.
+    pairs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [3.0, 4.0]])
+    vectors, found = torch.cat([pairs, pairs]), torch.ones(2, 2, dtype=torch.bool)
+    ranking, _ = ranking_step(pairs, torch.tensor([[1, 2], [3, 4]]), 2.0)
+    for stats in (margin_step(vectors, found, 0.4)[0], contrastive_step(vectors, found, 0.4)[0]):
+        assert stats[[2, 4]].tolist() == pytest.approx([0.9, 0.3])
+    # the nearest wrong ones: t2 of s1, t1 of s2, s2 of t1, s1 of t2; none is nearer than the right
+    assert ranking[1:].tolist() == pytest.approx([0, 0.9, (0.6 + 0 + 0 + 0.6) / 4, 0.3])
+    # where pairs share a sentence none is wrong
+    shared, _ = ranking_step(pairs, torch.tensor([[1, 2], [3, 1]]), 2.0)
+    assert shared[1:].tolist() == pytest.approx([0, 0.9, 0, 0.3])
+
+
 def test_bags_and_their_gradient_are_those_of_autograd(pairs: Pairs) -> None:
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(VOCAB, 3, dtype=torch.float64, generator=generator, requires_grad=True)
