@@ -89,6 +89,16 @@ def test_lists_are_sequence_generators(arch):
     assert torch.equal(found.tokens[:, 0, : sample["target"].size(1)], sample["target"])
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_lists_are_made_without_dropout(arch):
+    task = make_task()
+    model, sample = make_model(arch, task, dropout=0.5), make_sample(task)
+    generator = CandidateGenerator(task.target_dictionary, config(3))
+    expected = generator(model.eval(), sample)
+    found = generator(model.train(), sample)
+    assert torch.equal(found.tokens, expected.tokens) and model.training
+
+
 @pytest.mark.parametrize(
     "flags",
     [{}, {"risk_diverse_groups": 3}, {"risk_search": "sampling", "risk_sampling_topk": 5}],
