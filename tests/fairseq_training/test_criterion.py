@@ -24,7 +24,7 @@ from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learn
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.distribution import LEAST_STD
-from simile_plugin.risk.length_control import SHARE
+from simile_plugin.risk.length_control import SHARE, LengthControl
 from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of, with_tag
 
@@ -63,6 +63,20 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
         expected += 0.4 * nll / length + 0.6 * 10 * b_risk
     assert size == 3
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_rewards_are_those_of_the_flags(make_criterion, task, encoder):
+    criterion = make_criterion(reward="half", simile_alpha=1.0, risk_bleu_tokenize="char")
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    risk_set = criterion.generator(model, sample)
+    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
+    refs = [row[0] for row in judged.hyps]
+    wanted, usual = (
+        score_lists(judged.hyps, refs, encoder, *settings) for settings in ((1.0, "char"), ())
+    )
+    assert torch.allclose(judged.reward, (wanted.simile + wanted.bleu) / 2)
+    for one, other in ((wanted.simile, usual.simile), (wanted.bleu, usual.bleu)):
+        assert not torch.allclose(one, other, atol=1e-3)
 
 
 def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monkeypatch):
@@ -205,7 +219,8 @@ def test_costs_in_standard_deviations_of_their_list(make_criterion, task):
 
 def test_credit_by_token(make_criterion, task, encoder):
     sample = make_sample(task)
-    flags = {"mle_weight": 0.0, "risk_cost_scale": 1.0, "reward": "simile", "risk_alpha": 0.5}
+    flags = {"mle_weight": 0.0, "risk_cost_scale": 1.0, "risk_alpha": 0.5}
+    flags |= {"reward": "simile:0.6,bleu:0.4", "simile_alpha": 0.5}
     plain, own = make_criterion(**flags), make_criterion(**flags, risk_credit="token")
     found = []
     for criterion in (plain, own):
@@ -218,7 +233,7 @@ def test_credit_by_token(make_criterion, task, encoder):
     judged = own.judge(sample["net_input"]["src_tokens"], risk_set)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     q = own.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask).detach()
-    weight = (judged.scores.length_penalty**0.25).tolist()
+    weight = (0.6 * judged.scores.length_penalty**0.5).tolist()
     more = torch.zeros(())
     for b in range(3):
         for n in range(1, 5):
@@ -412,10 +427,14 @@ def test_validation_numbers(make_criterion, task, encoder):
 
 def test_summed_logs_give_the_same_numbers(make_criterion, task):
     criterion = make_criterion()
-    logs = [forward(criterion, make_sample(task, seed))[3] for seed in (1, 2)]
+    criterion.length_control = LengthControl(covariance=-0.4, variance=1.0)
+    # Of other numbers of sentences, and of tokens a sentence: each mean has its own weights.
+    samples = make_sample(task, 1), make_sample(task, 2, ((5, 2),))
+    logs = [forward(criterion, sample)[3] for sample in samples]
     summed = {key: logs[0][key] + logs[1][key] for key in logs[0]}
     separate, together = reduced(*logs), reduced(summed)
     assert separate.keys() == together.keys()
+    assert together["length_multiplier"] == pytest.approx(SHARE * 0.4)
     assert 0 < together["ms_generation"] and 0 < together["ms_scoring"] and together["peak_gb"] > 0
     assert {"sents_s", "hyps_s", "ms_text", "ms_reward"} <= together.keys()
     for key in separate.keys() - {"sents_s", "hyps_s"}:
