@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fairseq import checkpoint_utils
+from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from simile_plugin.fairseq_hooks import watch as watching
@@ -211,6 +212,36 @@ def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:
     fairseq_train.should_stop_early.num_runs = 2  # restored from a checkpoint
     assert run_epoch(trainer, patience=2) == ([None], True)
     new_trainer()
+
+
+def test_the_first_validation_set_is_judged() -> None:
+    trainer = new_trainer()
+    stats = {"cost": 0.5, "length_ratio": 1.1, "bleu": 30.0, "repetition": 0.02}
+    for found, tracking_best, first in (
+        (stats, False, None),  # another set
+        (stats | {"cost": math.nan}, True, None),
+        (stats, True, [0.5, 1.1, 30.0, 0.02]),
+    ):
+        assert watching.judge_validation(lambda *_, s=found: s, None, trainer, {}, tracking_best)
+        assert watching.watch_of(trainer).first == first
+
+
+def test_length_control_does_not_see_what_is_skipped() -> None:
+    trainer, seen, logged = new_trainer(), list[Any](), list[float]()
+    trainer.get_criterion().max_skipped = 10
+    trainer.get_criterion().after_update = seen.append
+
+    def log(sums: list[str], *grad_norm: float) -> None:
+        with metrics.aggregate(new_root=True) as found:
+            watching.after_update(lambda *_: None, trainer, sums, 3, *grad_norm)
+        logged.append(found.get_smoothed_values().get("skipped", math.nan))
+
+    log(["an update"], 1.0)
+    log(["a validation"])
+    watching.watch_of(trainer).skip(10)
+    log(["a skipped update"], 0.0)
+    assert seen == [["an update"]]
+    assert logged == pytest.approx([0.0, math.nan, 1.0], nan_ok=True)
 
 
 def test_only_the_first_validation_set_is_dumped() -> None:
