@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.candidates import generate, risk_set_of
+from simile_plugin.hugging_face.candidates import generate, generation_config, risk_set_of
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_tokens
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings, lists
-from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, t5
+from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -120,6 +120,51 @@ def test_candidates_end_once_and_have_no_special_token_as_text(made, flags):
     assert not any(
         mark in text for row in texts for text in row for mark in ("<pad>", "__", "</s>")
     )
+
+
+def test_candidates_are_made_without_dropout(tmp_path):
+    model, tokenizer = marian(tmp_path / "model", dropout=0.5)
+    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
+    lists = [
+        risk_set_of(model.train(training), inputs, RiskSettings(**SHORT), special).tokens
+        for training in (False, True)
+    ]
+    assert torch.equal(*lists) and model.training
+
+
+@pytest.mark.parametrize("search", ["beam", "sampling"])
+def test_a_temperature_divides_logits(tmp_path, monkeypatch, search):
+    model, tokenizer = marian(tmp_path / "model")
+    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
+    sets = SHORT | {"risk_search": search}
+
+    def lists(**flags):
+        torch.manual_seed(1)
+        return risk_set_of(model, inputs, RiskSettings(**sets, **flags), special).tokens
+
+    plain, cold = lists(), lists(risk_temperature=0.02)  # a flat model's are the same at 0.25
+    head = model.get_output_embeddings()
+    own = head.forward
+    monkeypatch.setattr(head, "forward", lambda features: own(features) / 0.02)
+    model.final_logits_bias /= 0.02
+    assert torch.equal(lists(), cold) and not torch.equal(plain, cold)
+
+
+def test_what_generate_is_asked_for():
+    special = SpecialTokens(2, 3, 1, None)
+
+    def asked(**flags):
+        return generation_config(RiskSettings(risk_candidates=6, **flags), special, 5)
+
+    beam = asked(risk_diverse_groups=3, risk_lenpen=0.3, risk_temperature=0.7)
+    assert (beam.do_sample, beam.num_beams, beam.num_return_sequences) == (False, 2, 2)
+    assert (beam.length_penalty, beam.early_stopping) == (0.3, True)
+    assert beam.max_length == 1 + int(1.5 * 5 + 10)  # with the decoder start
+    drawn = asked(risk_search="sampling", risk_sampling_topk=4, risk_temperature=0.7)
+    assert (drawn.do_sample, drawn.num_beams, drawn.num_return_sequences) == (True, 1, 6)
+    assert (drawn.top_k, drawn.top_p, drawn.temperature) == (4, 1.0, 0.7)
+    mass = asked(risk_search="sampling", risk_sampling_topp=0.9)
+    assert (mass.top_k, mass.top_p, mass.temperature) == (0, 0.9, 1.0)
 
 
 def test_diverse_groups_avoid_what_earlier_ones_took(made):
