@@ -39,7 +39,7 @@ from simile_plugin.hugging_face.models import (
     table_size,
 )
 from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
-from simile_plugin.risk import RiskSettings, settings
+from simile_plugin.risk import LENGTH_SUMS, LengthControl, LengthSums, RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
 from tests.hugging_face_models import LAYERS, MAKERS, SOURCES, TARGETS, batch_of, marian, t5
 
@@ -166,7 +166,40 @@ def test_what_a_batch_is_padded_to_does_not_count(make_trainer, tmp_path):
 
 def test_validation_has_costs_as_they_are(make_trainer):
     trainers = [make_trainer(risk_standardised=standardised) for standardised in (False, True)]
-    assert trainers[0].evaluate()["eval_loss"] == trainers[1].evaluate()["eval_loss"]
+    losses = [trainer.evaluate()["eval_loss"] for trainer in trainers]
+    trainers[0].risk_state.control = LengthControl(covariance=-0.4, variance=1.0)
+    found = trainers[0].evaluate()  # whatever length costs by then
+    assert losses[0] == losses[1] == found["eval_loss"]
+    assert found["eval_length_multiplier"] == pytest.approx(0.5 * 0.4)
+
+
+def test_rewards_are_those_of_the_flags(make_trainer, encoder):
+    trainer = make_trainer(reward="half", simile_alpha=1.0, risk_bleu_tokenize="char")
+    inputs = batch_of(trainer.processing_class)
+    risk_set = risk_set_of(trainer.model, inputs, trainer.args, trainer.special)
+    hyps, _, reward, _ = trainer.judge(inputs, risk_set)
+    scores = score_lists(hyps, [row[0] for row in hyps], encoder, 1.0, "char")
+    assert torch.allclose(reward, (scores.simile + scores.bleu) / 2)
+
+
+def test_length_control_sees_each_update_once(make_trainer):
+    flags = {"max_steps": 2, "gradient_accumulation_steps": 2}
+    trainer = make_trainer(**flags, risk_bleu_tokenize="char")  # in words all are as long
+    own, seen = trainer.risk_loss, []
+
+    def risk_loss(*args):
+        loss, sums = own(*args)
+        seen.append(sums)
+        return loss, sums
+
+    trainer.risk_loss = risk_loss
+    trainer.train()
+    expected = LengthControl()
+    for batches in (seen[:2], seen[2:]):
+        sums = [sum(float(one[name]) for one in batches) for name in LENGTH_SUMS]
+        expected.update(LengthSums(*sums))
+    assert len(seen) == 4 and expected.variance > 0
+    assert trainer.risk_state.control.state() == pytest.approx(expected.state())
 
 
 def test_the_model_with_the_least_cost_is_the_best(make_trainer):
