@@ -30,6 +30,7 @@ from simile_plugin.evaluation import Question, Span, evaluate_finding, read_squa
 from simile_plugin.files import (
     InputError,
     Progress,
+    as_script,
     atomic_write,
     check_outputs,
     read_bytes,
@@ -220,10 +221,9 @@ def begun(folder: Path, training: dict[str, Any], epochs: float) -> str | None:
     theirs = json.loads((folder / TRAINING).read_bytes())
     for name, value in training.items():
         if theirs.get(name) != value:
-            flag = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
             raise InputError(
-                f"--output: the training in {folder} was begun with {flag} {theirs.get(name)}, got "
-                f"{value}; give the same, or name another folder"
+                f"--output: the training in {folder} was begun with {flag_of(name)} "
+                f"{theirs.get(name)}, got {value}; give the same, or name another folder"
             )
     states = [theirs[DONE]] if DONE in theirs else []
     if last is not None:
@@ -311,23 +311,25 @@ def loaded(kind: Any, model: str) -> Any:
         raise InputError(f"MODEL: {model} cannot be loaded: {reason}") from error
 
 
+def flag_of(name: str) -> str:
+    """How an argument is given."""
+    return "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+
+
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise InputError for a number that a flag cannot mean."""
-    for flag, value, least in (
-        ("--longest", args.longest, 1),
-        ("--overlap", args.overlap, 0),
-        ("--batch-size", args.batch_size, 1),
-    ):
-        if value is not None and value < least:
-            raise InputError(f"{flag}: got {value}, expected at least {least}")
-    for flag, value in (("--learning-rate", args.learning_rate), ("--epochs", args.epochs)):
-        if value is not None and not 0 < value < math.inf:
-            raise InputError(f"{flag}: got {value:g}, expected a number above 0")
+    for name, least in (("longest", 1), ("overlap", 0), ("batch_size", 1)):
+        if (value := getattr(args, name)) is not None and value < least:
+            raise InputError(f"{flag_of(name)}: got {value}, expected at least {least}")
+    for name in ("learning_rate", "epochs"):
+        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
+            raise InputError(f"{flag_of(name)}: got {value:g}, expected a number above 0")
     if not 0 <= args.seed < 2**32:
         raise InputError(f"--seed: got {args.seed}, expected 0 to {2**32 - 1}")
 
 
-def main(arguments: list[str] | None = None) -> int:
+@as_script
+def main(arguments: Sequence[str] | None = None) -> None:
     """Exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -345,21 +347,14 @@ def main(arguments: list[str] | None = None) -> int:
     add("--epochs", type=float, default=EPOCHS, help="default 2")
     add("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
+    check_numbers(args)
+    inputs = [args.model, args.squad]
+    check_outputs({"--output": args.output}, inputs, folders=args.step == "train")
     try:
-        check_numbers(args)
-        inputs = [args.model, args.squad]
-        check_outputs({"--output": args.output}, inputs, folders=args.step == "train")
         import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
-        (train if args.step == "train" else predict)(args)
     except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("simile_plugin"):
-            raise
-        print(f"qa.py: error: {error}; pip install -e '.[hf]' in the clone", file=sys.stderr)
-        return 2
-    except (InputError, OSError) as error:
-        print(f"qa.py: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    return 0
+        raise InputError(f"{error}; pip install -e '.[hf]' in the clone") from error
+    (train if args.step == "train" else predict)(args)
 
 
 if __name__ == "__main__":

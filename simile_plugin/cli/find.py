@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
@@ -86,14 +87,14 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         with atomic_write(args.output) as stream:
             json.dump(squad(questions, first, threshold), stream, indent=1)
+    if not known:
+        report["found"] = _rows(questions, first, threshold)
     if args.json:
-        if not known:
-            report["found"] = _rows(questions, first, threshold)
         print(json.dumps(without_nan(report), indent=2))
     elif known:
         _print(report, len(questions) - len(known))
     else:
-        _lines(questions, first, threshold)
+        _lines(questions, report["found"])
     return 0
 
 
@@ -161,7 +162,7 @@ def _search(
         tuned = find_spans(dev, search, bar.update)
     if dev:
         return found, tune_missing(dev, tuned)
-    return found, float("-inf") if args.threshold is None else args.threshold
+    return found, -math.inf if args.threshold is None else args.threshold
 
 
 def _measure(questions: list[Question], found: list[Span], threshold: float) -> dict[str, Any]:
@@ -205,10 +206,7 @@ def _print(report: dict[str, Any], unknown: int) -> None:
 
 
 def _rows(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
-    """What was found, an object a question, in their order; its text is empty where it is missing.
-
-    What --json prints where no answer is known: what _lines prints, and what is missing.
-    """
+    """What was found, an object a question, in their order; the text is empty where missing."""
     rows = []
     for question, span in zip(questions, found, strict=True):
         text = span.text(question.document, threshold)
@@ -218,20 +216,19 @@ def _rows(questions: list[Question], found: list[Span], threshold: float) -> lis
     return rows
 
 
-def _lines(questions: list[Question], found: list[Span], threshold: float) -> None:
+def _lines(questions: list[Question], rows: list[dict[str, Any]]) -> None:
     """A line a question: score, document, first character, text; the best documents first."""
-    asked: dict[tuple[str, str], list[tuple[Question, Span]]] = {}
-    for question, span in zip(questions, found, strict=True):
+    asked: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for question, row in zip(questions, rows, strict=True):
         line = question.id.partition(":")[0] if question.title else ""  # a query may repeat
-        asked.setdefault((line, question.query), []).append((question, span))
-    for (_, query), pairs in asked.items():
+        asked.setdefault((line, question.query), []).append(row)
+    for (_, query), some in asked.items():
         print(query)
-        there = [pair for pair in pairs if pair[1].text(pair[0].document, threshold)]
-        for question, span in sorted(there, key=lambda pair: -pair[1].score):
-            text = " ".join(span.text(question.document).split())
-            name = question.title or question.id
-            print(f"  {span.score:.3f}\t{name}:{span.start}\t{text}")
-        if all(span.start == span.end for _, span in pairs):
+        there = [row for row in some if not row["missing"]]
+        for row in sorted(there, key=lambda row: -row["score"]):
+            text = " ".join(row["text"].split())
+            print(f"  {row['score']:.3f}\t{row['document']}:{row['start']}\t{text}")
+        if all(row["score"] == -math.inf for row in some):
             print("  no known token")
         elif not there:
             print("  not found")
