@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -59,9 +59,7 @@ def make_search(
     if method == "tfidf":
         return _tfidf(documents)
     if method == "sentence":
-        return lambda queries, document: _best_text(
-            encoder, queries, document, iter(sentences(document))
-        )
+        return lambda queries, document: _best_text(encoder, queries, document, sentences(document))
     return lambda queries, document: spans(encoder, queries, document, longest)
 
 
@@ -120,11 +118,11 @@ def spans(
         for some in range(0, len(queries), at_once):
             part = slice(some, some + at_once)
             cosines = _block(unit[part], vectors, known[first:last], longest)
-            place = _first_best(cosines, axis=1)
+            place = _first_best(cosines)
             value = np.take_along_axis(cosines, place[:, None], axis=1)[:, 0]
             better = value > best[part] + TIE
             best[part][better], start[part][better] = value[better], first + place[better]
-    width = _first_best(best, axis=1)
+    width = _first_best(best)
     rows = np.arange(len(queries))
     return [
         Span(places[i][0], places[i + n][1], _cosine(value)) if value > -np.inf else NOWHERE
@@ -217,9 +215,9 @@ def _cosine(score: float) -> float:
     return float(np.clip(np.round(score, 9), -1, 1))
 
 
-def _first_best(scores: Floats, axis: int) -> Ints:
-    """Place of the highest along an axis; of equals, but for rounding, the first."""
-    place: Ints = np.argmax(scores >= scores.max(axis, keepdims=True) - TIE, axis=axis)
+def _first_best(scores: Floats) -> Ints:
+    """Place of the highest along the second axis; of equals, but for rounding, the first."""
+    place: Ints = np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
     return place
 
 
@@ -237,13 +235,10 @@ def _windows(places: Sequence[Place], longest: int) -> Iterator[Place]:
 
 
 def _best_text(
-    encoder: RewardEncoder,
-    queries: Sequence[str],
-    document: str,
-    places: Iterator[Place],
+    encoder: RewardEncoder, queries: Sequence[str], document: str, places: Iterable[Place]
 ) -> list[Span]:
     """The place of each query whose text has the highest cosine; of equals the first."""
-    unit = _unit_vectors(encoder, queries)
+    unit, places = _unit_vectors(encoder, queries), iter(places)
     best = [NOWHERE] * len(queries)
     while block := [*islice(places, WINDOWS)]:
         vectors = _unit_vectors(encoder, [document[i:j] for i, j in block])
@@ -263,7 +258,7 @@ def _unit_vectors(encoder: RewardEncoder, texts: Sequence[str]) -> Floats:
 
 def _keep_best(best: list[Span], first: int, scores: Floats, places: Sequence[Place]) -> None:
     """Put into best[first:] what has a higher score in (Q, T); of equals the first stays."""
-    for query, (row, i) in enumerate(zip(scores, _first_best(scores, axis=1), strict=True), first):
+    for query, (row, i) in enumerate(zip(scores, _first_best(scores), strict=True), first):
         if row[i] > best[query].score + TIE:
             best[query] = Span(places[i][0], places[i][1], _cosine(row[i]))
 
