@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from simile_plugin.encoder import RewardEncoder
-    from simile_plugin.evaluation import Neighbour, Pool
+    from simile_plugin.evaluation import Pool
 
 HELP = "the nearest words of words, or sentences of sentences, by the cosine of an encoder"
 
@@ -79,10 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if flag == "--tokens":
         queries, keys, vectors = _token_queries(queries, pool, path)
     else:
-        keys, vectors = (
-            list(map(text_key(encoder), queries)),
-            embed_all(encoder.embed_text, queries),
-        )
+        keys = list(map(text_key(encoder), queries))
+        vectors = embed_all(encoder.embed_text, queries)
     found = nearest_texts(keys, vectors, pool, args.k)
     if args.json:
         rows = [
@@ -93,17 +91,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for query, near in zip(queries, found, strict=True):
         print(query)
-        _print(near, numbered=flag == "--queries")
+        if near is None:
+            print("  no known token")
+        for one in near or ():
+            place = f"{one.place}\t" if flag == "--queries" else ""
+            print(f"  {one.cosine:.3f}\t{place}{one.text}")
     return 0
-
-
-def _print(near: list[Neighbour] | None, numbered: bool) -> None:
-    if near is None:
-        print("  no known token")
-        return
-    for one in near:
-        place = f"{one.place}\t" if numbered else ""
-        print(f"  {one.cosine:.3f}\t{place}{one.text}")
 
 
 def _check(args: argparse.Namespace) -> tuple[str, str]:
