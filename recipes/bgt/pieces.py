@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
@@ -41,12 +40,11 @@ def split(args: argparse.Namespace) -> None:
             raise InputError(f"{flag}: got {count}, expected a number above 0")
     check_outputs({"--train": args.train, "--held-out": args.held_out}, [args.source])
     pairs = read_pairs(args.source, "PAIRS")
-    wanted = args.pairs + args.valid
     if len(pairs) < args.valid + 1:
         raise InputError(
             f"PAIRS: {args.source} has {len(pairs)} pairs, expected more than --valid {args.valid}"
         )
-    drawn = random.Random(args.seed).sample(pairs, min(wanted, len(pairs)))
+    drawn = random.Random(1).sample(pairs, min(args.pairs + args.valid, len(pairs)))
     for path, part in ((args.held_out, drawn[: args.valid]), (args.train, drawn[args.valid :])):
         with atomic_write(path) as stream:
             stream.writelines(f"{one}\t{other}\n" for one, other in part)
@@ -63,11 +61,9 @@ def segment(args: argparse.Namespace) -> None:
     outputs = {"--output": [str(folder / name) for name in (*written, "dict.txt")]}
     check_outputs(outputs, [args.train, args.held_out, args.sentencepiece])
     segmenter = Segmenter(read_bytes(args.sentencepiece, "--sentencepiece"), Preprocessing())
-    for name, path, flag in (
-        ("train", args.train, "--train"),
-        ("valid", args.held_out, "--held-out"),
-    ):
-        sides: list[Sequence[str]] = list(zip(*read_pairs(path, flag), strict=True))
+    files = {"train": (args.train, "--train"), "valid": (args.held_out, "--held-out")}
+    for name, file in files.items():
+        sides = zip(*read_pairs(*file), strict=True)
         for language, sentences in zip(languages, sides, strict=True):
             with atomic_write(folder / f"{name}.{language}") as stream:
                 for row in segmenter.encode(sentences):
@@ -90,7 +86,6 @@ def main() -> None:
     one.add_argument("source", metavar="PAIRS")
     one.add_argument("--pairs", type=int, required=True, help="that are trained on, at most")
     one.add_argument("--valid", type=int, default=500, help="that are held out")
-    one.add_argument("--seed", type=int, default=1)
     one.set_defaults(run=split)
     other = actions.add_parser("segment")
     other.add_argument("--sentencepiece", required=True, metavar="MODEL")

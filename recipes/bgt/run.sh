@@ -140,21 +140,15 @@ evaluate() { # SYSTEM.SEED CONFIG TEST-FILES STS...
     mv "$result.mine.new" "$result.mine.json"
 }
 
-train_one() { # SYSTEM SEED
-    if [ "$1" = sp ]; then
-        AFTER=collect once "sp.$2" train_sp "$2" "${SP_STEPS:-10000}"
-    else
-        AFTER=collect once "$1.$2" train_bgt "$1" "$2" "$UPDATES" "${ANNEAL:-4500}" \
-            "${TOKENS:-2000}" "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}"
-    fi
-}
-
 say "Bitext of $SRC and $TGT, in $WORK"
 once collect collect "${PAIRS:-60000}" "${PIECES:-4000}" "${sts[*]}" "$test_src" "$test_tgt" "${files[@]}"
 for seed in "${seeds[@]}"; do
     for system in "${systems[@]}"; do
         say "Training $system, seed $seed"
-        in_background train_one "$system" "$seed"
+        step=(train_bgt "$system" "$seed" "$UPDATES" "${ANNEAL:-4500}" "${TOKENS:-2000}"
+            "${LR:-1e-3}" "${WARMUP:-400}" "${size[@]}")
+        [ "$system" != sp ] || step=(train_sp "$seed" "${SP_STEPS:-10000}")
+        AFTER=collect in_background once "$system.$seed" "${step[@]}"
     done
 done
 wait_for_all

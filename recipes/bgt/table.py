@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from simile_plugin.files import InputError, as_script
 from simile_plugin.statistics import markdown_table
 
 HARD = "Hard STS: "
@@ -40,14 +41,14 @@ def cell(values: list[float | None]) -> str:
     return mean if len(known) == 1 else f"{mean} ({min(known):.1f} to {max(known):.1f})"
 
 
-def main(folder: str, names: list[str]) -> int:
+@as_script
+def main(folder: str, names: list[str]) -> None:
     """Print the table."""
     rows: dict[str, list[dict[str, float | None]]] = defaultdict(list)
     for name in names:
         sts, mine = (Path(folder, f"{name}.{kind}.json") for kind in ("sts", "mine"))
         if not mine.exists():
-            print(f"table.py: error: {mine}: not there; expected SYSTEM.SEED", file=sys.stderr)
-            return 2
+            raise InputError(f"{mine}: not there; expected SYSTEM.SEED")
         rows[name.rpartition(".")[0]].append(figures(sts, mine))
     titles = list(next(iter(rows.values()))[0])
     table = [["", "seeds", *titles]]
@@ -55,7 +56,6 @@ def main(folder: str, names: list[str]) -> int:
         cells = [cell([one.get(title) for one in found]) for title in titles]
         table.append([system, str(len(found)), *cells])
     print(markdown_table(table))
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from simile_plugin.bgt import check_pieces, read_bgt
 from simile_plugin.encoder import Preprocessing, Segmenter
-from simile_plugin.files import InputError, as_script, read_bytes, read_lines, read_parallel
+from simile_plugin.files import InputError, as_script, read_bytes, read_parallel
 
 BATCH, LONGEST = 64, 100  # sentences written together, pieces of each
 
@@ -89,11 +89,8 @@ def main() -> None:
     parser.add_argument("--meaning", required=True, metavar="FILE")
     parser.add_argument("--style", metavar="FILE")
     args = parser.parse_args()
-    styles: list[str] | None = None
-    if args.style is None:
-        meanings = read_lines(args.meaning, "--meaning")
-    else:
-        meanings, styles = read_parallel([(args.meaning, "--meaning"), (args.style, "--style")])
+    files = [(args.meaning, "--meaning"), (args.style, "--style")]
+    meanings, *styles = read_parallel([file for file in files if file[0] is not None])
     if not meanings:
         raise InputError(f"--meaning: {args.meaning} is empty, expected a sentence a line")
     proto = read_bytes(args.sentencepiece, "--sentencepiece")
@@ -101,8 +98,8 @@ def main() -> None:
     check_pieces(model.dictionary, segmenter)
     for start in range(0, len(meanings), BATCH):
         part = slice(start, start + BATCH)
-        some = None if styles is None else styles[part]
-        print(*transfer(model, segmenter, meanings[part], args.side, some), sep="\n")
+        some = (lines[part] for lines in styles)  # none, or of the one file
+        print(*transfer(model, segmenter, meanings[part], args.side, *some), sep="\n")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,6 @@ def read_bgt(path: str, data: str) -> Any:
     fairseq_hooks.install()
     from fairseq import checkpoint_utils
 
-    from simile_plugin.bgt.model import BgtModel
-
     import_module("simile_plugin.bgt.registration")
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     arch = getattr((state.get("cfg") or {}).get("model"), "_name", None)
@@ -47,7 +45,6 @@ def read_bgt(path: str, data: str) -> Any:
             f"--data: the dictionary in {data} has not the size of that of {path}; give the folder "
             "of fairseq-preprocess that it was trained on"
         ) from error
-    assert isinstance(model, BgtModel)
     return model.eval()
 
 

@@ -28,22 +28,6 @@ class BgtCriterionConfig(FairseqDataclass):
     label_smoothing: float = flag(0.1, "epsilon of the translation loss (paper: 0.1)")
 
 
-def check_criterion(cfg: Any) -> None:
-    """Refuse what cannot work.
-
-    Raises:
-        InputError: naming the flag, its value and what is expected.
-    """
-    if cfg.kl_anneal_updates < 0:
-        raise InputError(f"--kl-anneal-updates: got {cfg.kl_anneal_updates}, expected 0 or more")
-    if not 0 <= cfg.translation_weight < math.inf:
-        raise InputError(f"--translation-weight: got {cfg.translation_weight}, expected 0 or more")
-    if not 0 <= cfg.label_smoothing < 1:
-        raise InputError(
-            f"--label-smoothing: got {cfg.label_smoothing}, expected at least 0, below 1"
-        )
-
-
 @register_criterion("bgt", dataclass=BgtCriterionConfig)
 class BgtCriterion(FairseqCriterion):
     """L = -E log p(x_1, x_2 | z) + w KL(q || p) + translation_weight L_translation, a pair.
@@ -53,12 +37,19 @@ class BgtCriterion(FairseqCriterion):
     between updates.
 
     Raises:
-        InputError: for flags that cannot work, naming the flag.
+        InputError: for flags that cannot work, naming the flag, its value and what is expected.
     """
 
     def __init__(self, cfg: BgtCriterionConfig, task: Any) -> None:
         super().__init__(task)
-        check_criterion(cfg)
+        for name, value in (
+            ("kl-anneal-updates", cfg.kl_anneal_updates),
+            ("translation-weight", cfg.translation_weight),
+        ):
+            if not 0 <= value < math.inf:
+                raise InputError(f"--{name}: got {value}, expected 0 or more")
+        if not 0 <= (smoothing := cfg.label_smoothing) < 1:
+            raise InputError(f"--label-smoothing: got {smoothing}, expected at least 0, below 1")
         self.cfg = cfg
 
     def forward(

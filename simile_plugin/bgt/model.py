@@ -160,14 +160,8 @@ class BgtModel(BaseFairseqModel):
 
     def _network(self) -> InferenceNetwork:
         cfg = self.cfg
-        composer = TransformerComposer(
-            cfg.bgt_dim,
-            cfg.bgt_encoder_layers,
-            cfg.bgt_heads,
-            cfg.bgt_ffn,
-            cfg.bgt_latent,
-            cfg.dropout,
-        )
+        layers = cfg.bgt_encoder_layers, cfg.bgt_heads, cfg.bgt_ffn
+        composer = TransformerComposer(cfg.bgt_dim, *layers, cfg.bgt_latent, cfg.dropout)
         return InferenceNetwork(composer, cfg.bgt_dim, self.variant.prior)
 
     @classmethod
@@ -192,15 +186,13 @@ class BgtModel(BaseFairseqModel):
 
     def read(self, network: nn.Module, tokens: Tensor) -> Posterior:
         """q(z | x) of sentences (B, T) of ids, each with its end, padded behind."""
-        posterior: Posterior = network(self.embed(tokens), tokens.ne(self.pad).sum(1) - 1)
-        return posterior
+        return network(self.embed(tokens), tokens.ne(self.pad).sum(1) - 1)
 
     def write(self, side: int, latent: Tensor, written: Tensor) -> Tensor:
         """Logits (B, T + 1, V) of a side's next token, after each of `written` (B, T)."""
         number = self.variant.sides.index(side)
         decoder, language = (0, number) if self.cfg.bgt_one_decoder else (number, 0)
-        logits: Tensor = self.decoders[decoder](self.embed(written), latent, language)
-        return logits
+        return self.decoders[decoder](self.embed(written), latent, language)
 
     def beside(self, semantic: Tensor, language: Tensor | None = None) -> Tensor:
         """z = [z_sem; z_language]; the prior's mean, 0, for a language variable that is not given.

@@ -50,8 +50,7 @@ class BesideLatent(nn.Module):
 
     def forward(self, tokens: Tensor, latent: Tensor) -> Tensor:
         """(B, T, out) of tokens (B, T, E) and latent (B, L)."""
-        result: Tensor = self.of_token(tokens) + self.of_latent(latent)[:, None]
-        return result
+        return self.of_token(tokens) + self.of_latent(latent)[:, None]
 
 
 class DecoderLayer(nn.Module):
@@ -75,8 +74,7 @@ class DecoderLayer(nn.Module):
         if self.context is not None:
             states = self.norms[1](states + self._dropped(F.relu(self.context(states, latent))))
         wide = self._dropped(F.relu(self.wide(states)))
-        result: Tensor = self.norms[-1](states + self._dropped(self.narrow(wide)))
-        return result
+        return self.norms[-1](states + self._dropped(self.narrow(wide)))
 
     def _dropped(self, states: Tensor) -> Tensor:
         return F.dropout(states, self.dropout, self.training)
@@ -138,5 +136,4 @@ class LatentDecoder(nn.Module):
             states = layer(states, latent, future)
         if isinstance(self.logits, BesideLatent):
             return self.logits(states, latent)
-        result: Tensor = self.logits(states)
-        return result
+        return self.logits(states)
