@@ -183,9 +183,8 @@ def collect(args: argparse.Namespace) -> None:
     outputs = [best for best, *_ in answers(args.folder, "paraphrase")]
     sources = dict.fromkeys(request.source for request in asked)
     plain = dict(zip(sources, answers(args.folder, "plain"), strict=True))
-    neighbours = nearest(
-        gold, read_lines(args.folder / "train.tsv", "train"), args.folder / "encoder"
-    )
+    train = read_lines(args.folder / "train.tsv", "train")
+    neighbours = nearest(gold, train, args.folder / "encoder")
     more = {request.row: request for request in asked if request.kind == "more"}
     rows = [
         *((r, text, r.kind, parse) for r, text, parse in zip(asked, outputs, parses, strict=False)),

@@ -123,9 +123,7 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
     """Markdown: encoders of a few pairs, of those and generated ones; and more references."""
     from simile_plugin.cli import main as simile
 
-    kept = [
-        output for output in read_outputs(args.folder / "kept.tsv") if output.source != output.text
-    ]
+    kept = [o for o in read_outputs(args.folder / "kept.tsv") if o.source != o.text]
     pairs = read_lines(args.folder / "train.pairs", "pairs")[: args.more]
     references: dict[str, list[str]] = {}
     for output in kept:
@@ -136,11 +134,8 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
     several = [(references.get(first, [first]), right, wrong) for (first,), right, wrong in one]
     yield "| encoder of | pairs | references | told, mean | by seed |"
     yield "|---|---:|---|---:|---|"
-    for name, system in (
-        ("pairs", ""),
-        ("and uncontrolled", "plain more"),
-        ("and controlled", "more"),
-    ):
+    added = {"pairs": "", "and uncontrolled": "plain more", "and controlled": "more"}
+    for name, system in added.items():
         lines = [*pairs, *(f"{o.source}\t{o.text}" for o in kept if o.system == system)]
         write(args.folder / "pairs.tsv", lines)
         shares = []
@@ -160,11 +155,9 @@ def judge(args: argparse.Namespace) -> Iterator[str]:
 
 def trees(args: argparse.Namespace) -> Iterator[str]:
     """Brackets of every generated sentence."""
-    rows = [line.split("\t") for line in read_lines(args.folder / "toy/paraphrases.tsv", "pairs")]
-    write(
-        args.folder / "toy/trees.tsv",
-        ["\t".join(tree(cell) or "-" for cell in row) for row in rows],
-    )
+    pairs = read_lines(args.folder / "toy/paraphrases.tsv", "pairs")
+    lines = ["\t".join(tree(cell) or "-" for cell in pair.split("\t")) for pair in pairs]
+    write(args.folder / "toy/trees.tsv", lines)
     yield from ()
 
 
