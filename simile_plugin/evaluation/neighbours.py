@@ -65,7 +65,7 @@ def nearest_rows(
         products and rows, (q, min(k, n)) each.
     """
     size, k = max(1, len(pool)), min(k, len(pool))
-    found = []
+    numbers = torch.empty(len(queries), k, dtype=torch.int64)
     for start in range(0, len(queries), block):
         some = queries[start : start + block].double()
         best = torch.empty(len(some), 0, dtype=torch.int64)
@@ -73,11 +73,10 @@ def nearest_rows(
             products = some @ pool[begin : begin + block].double().T
             rows = torch.arange(begin, begin + products.shape[1])
             # (c + 1) n - row - 1 puts c first and then the lower row.
-            numbers = ((products * 10**DIGITS).round().long() + 1) * size - rows - 1
-            best = torch.cat([best, numbers], dim=1)
+            more = ((products * 10**DIGITS).round().long() + 1) * size - rows - 1
+            best = torch.cat([best, more], dim=1)
             best = best.topk(min(k, best.shape[1]), dim=1).values
-        found.append(best)
-    numbers = torch.cat(found) if found else torch.empty(0, k, dtype=torch.int64)
+        numbers[start : start + block] = best
     cosines = torch.div(numbers, size, rounding_mode="floor")
     return cosines.double() / 10**DIGITS, size - 1 - (numbers - cosines * size)
 

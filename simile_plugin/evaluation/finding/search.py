@@ -206,8 +206,7 @@ def _block(unit: Floats, vectors: Floats, known: Ints, longest: int) -> Floats:
     there = norms > ROUNDING * square.max()
     cosines = (along[:, end] - along[:, begin]) / np.sqrt(np.where(there, norms, 1.0))
     some = inside & (tokens[end] > tokens[begin]) & unit.any(1).reshape(-1, 1, 1)
-    result: Floats = np.where(some, np.where(there, cosines, 0.0), -np.inf)
-    return result
+    return np.where(some, np.where(there, cosines, 0.0), -np.inf)
 
 
 def _cosine(score: float) -> float:
@@ -217,8 +216,7 @@ def _cosine(score: float) -> float:
 
 def _first_best(scores: Floats) -> Ints:
     """Place of the highest along the second axis; of equals, but for rounding, the first."""
-    place: Ints = np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
-    return place
+    return np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
 
 
 def _windows(places: Sequence[Place], longest: int) -> Iterator[Place]:
@@ -252,8 +250,7 @@ def _best_text(
 def _unit_vectors(encoder: RewardEncoder, texts: Sequence[str]) -> Floats:
     """(T, D) vectors of length 1; 0 of a text without a known token."""
     vectors = encoder.embed_text(list(texts)).double().cpu()
-    unit: Floats = torch.nn.functional.normalize(vectors, eps=1e-30).numpy()
-    return unit
+    return torch.nn.functional.normalize(vectors, eps=1e-30).numpy()
 
 
 def _keep_best(best: list[Span], first: int, scores: Floats, places: Sequence[Place]) -> None:
