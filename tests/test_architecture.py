@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
-    "bgt": {"files", "encoder", "fairseq_hooks", "torch", "fairseq"},
+    "bgt": {"files", "risk", "encoder", "fairseq_hooks", "torch", "fairseq"},
     # peft only if asked for
     "hugging_face": {
         *("files", "risk", "encoder", "reward"),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from simile_plugin.bgt.elbo import kl_to_prior, kl_weight, sentence_nll
 from simile_plugin.bgt.model import SIDES, BgtModel, flag
 from simile_plugin.files import InputError
+from simile_plugin.risk import unwrap
 
 
 @dataclass
@@ -60,9 +61,7 @@ class BgtCriterion(FairseqCriterion):
         Returns:
             loss, sample_size (number of pairs), logging_output (sums over pairs).
         """
-        plain = model
-        while isinstance(inner := getattr(plain, "module", None), nn.Module):
-            plain = inner  # fairseq wraps a model twice where several workers train it
+        plain = unwrap(model)
         if not isinstance(plain, BgtModel):
             raise InputError(f"--arch: got a {type(plain).__name__}, expected bgt")
         cfg, sides = self.cfg, (sample["net_input"]["src_tokens"], sample["target"])
