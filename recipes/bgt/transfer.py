@@ -42,6 +42,7 @@ def transfer(
     meanings: Sequence[str],
     side: int,
     styles: Sequence[str] | None = None,
+    *,
     longest: int = LONGEST,
 ) -> list[str]:
     """The likeliest next piece, again and again, from the means of z.
