@@ -22,18 +22,14 @@ from simile_plugin.evaluation.detection import (
     read_detection,
     shared_sentence_groups,
 )
-from simile_plugin.evaluation.finding import (
+from simile_plugin.evaluation.finding.measures import (
     Finding,
-    Question,
-    Span,
     by_query_length,
     evaluate_finding,
-    find_spans,
-    make_search,
-    read_squad,
-    squad,
     tune_missing,
 )
+from simile_plugin.evaluation.finding.questions import Question, Span, read_squad, squad
+from simile_plugin.evaluation.finding.search import find_spans, make_search
 from simile_plugin.evaluation.hard_sts import HardQuality, evaluate_hard, format_hard
 from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (

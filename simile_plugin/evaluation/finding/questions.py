@@ -13,8 +13,6 @@ import numpy as np
 from simile_plugin.files import InputError, read_bytes
 from simile_plugin.statistics import without_nan
 
-SQUAD_VERSION = "v2.0"
-
 
 @dataclass(frozen=True)
 class Question:
@@ -142,4 +140,4 @@ def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float
         {"title": title or str(n), "paragraphs": [{"context": document, "qas": qas}]}
         for n, ((title, document), qas) in enumerate(articles.items(), start=1)
     ]
-    return {"version": SQUAD_VERSION, "data": data}
+    return {"version": "v2.0", "data": data}
