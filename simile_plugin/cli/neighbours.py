@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import add_device, file_name, whole_number
-from simile_plugin.files import InputError, check_standard_input
+from simile_plugin.files import InputError, check_standard_input, read_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,8 +119,6 @@ def _check(args: argparse.Namespace) -> tuple[str, str]:
 
 def _lines(path: str, flag: str) -> list[str]:
     """The lines of a file that hold text."""
-    from simile_plugin.files import read_lines
-
     lines = [line for line in read_lines(path, flag) if line.strip()]
     if not lines:
         raise InputError(f"{flag}: {path}: has no text; expected one a line")
@@ -130,7 +128,6 @@ def _lines(path: str, flag: str) -> list[str]:
 def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
     """What the neighbours are chosen from."""
     from simile_plugin.evaluation import text_pool, token_pool, word_pool
-    from simile_plugin.files import read_lines
     from simile_plugin.reward import is_unspaced
 
     if args.tokens:
