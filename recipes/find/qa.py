@@ -39,9 +39,6 @@ from simile_plugin.risk import flag
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
 LEARNING_RATE = {1: 3e-5, 2: 2e-5}
-EPOCHS = 2
-LONGEST_INPUT = 512  # tokens
-OVERLAP = 128  # tokens that two slices share
 TRAINING = "training.json"  # of a trained folder: what decides its model, but for the epochs
 MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "checkpoint-*")  # any: a model's folder
 DONE = "done"  # in it, when the training has ended: how far it went
@@ -337,11 +334,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--squad", required=True, metavar="FILE", help="questions in SQuAD's layout")
     add("--output", required=True, metavar="PATH", help="train: folder; predict: JSON")
     add("--setup", type=int, choices=(1, 2), default=2, help="2: answers may be missing (default)")
-    add("--longest", type=int, default=LONGEST_INPUT, help="tokens of an input (default 512)")
-    add("--overlap", type=int, default=OVERLAP, help="tokens that slices share (default 128)")
+    add("--longest", type=int, default=512, help="tokens of an input (default 512)")
+    add("--overlap", type=int, default=128, help="tokens that slices share (default 128)")
     add("--batch-size", type=int, help="slices an update (default 32 in setup 1, 16 in setup 2)")
     add("--learning-rate", type=float, help="default 3e-5 in setup 1, 2e-5 in setup 2")
-    add("--epochs", type=float, default=EPOCHS, help="default 2")
+    add("--epochs", type=float, default=2, help="default 2")
     add("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
     check_numbers(args)

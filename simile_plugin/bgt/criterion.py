@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
 from torch import Tensor, nn
 
 from simile_plugin.bgt.elbo import kl_to_prior, kl_weight, sentence_nll
@@ -99,8 +100,6 @@ class BgtCriterion(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
         """Log means over pairs, in nats."""
-        from fairseq.logging import metrics
-
         pairs = sum(log["nsentences"] for log in logging_outputs)
         names = {name for log in logging_outputs for name in log}
         for name in sorted(names - {"nsentences", "sample_size", "ntokens"}):

@@ -65,19 +65,16 @@ class DecoderLayer(nn.Module):
         self.wide = nn.Linear(dim, feedforward)
         self.narrow = nn.Linear(feedforward, dim)
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(2 + context))
-        self.dropout = dropout
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Tensor, latent: Tensor, future: Tensor) -> Tensor:
         """New states (B, T, E); future is the mask (T, T) of tokens that are not yet written."""
         attended = self.attention(states, states, states, attn_mask=future, need_weights=False)[0]
-        states = self.norms[0](states + self._dropped(attended))
+        states = self.norms[0](states + self.dropout(attended))
         if self.context is not None:
-            states = self.norms[1](states + self._dropped(F.relu(self.context(states, latent))))
-        wide = self._dropped(F.relu(self.wide(states)))
-        return self.norms[-1](states + self._dropped(self.narrow(wide)))
-
-    def _dropped(self, states: Tensor) -> Tensor:
-        return F.dropout(states, self.dropout, self.training)
+            states = self.norms[1](states + self.dropout(F.relu(self.context(states, latent))))
+        wide = self.dropout(F.relu(self.wide(states)))
+        return self.norms[-1](states + self.dropout(self.narrow(wide)))
 
 
 class LatentDecoder(nn.Module):
