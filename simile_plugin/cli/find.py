@@ -206,7 +206,7 @@ def _print(report: dict[str, Any], unknown: int) -> None:
 
 
 def _rows(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
-    """What was found, an object a question, in their order; the text is empty where missing."""
+    """What is shown where no answer is known, an object a question; missing ones have no text."""
     rows = []
     for question, span in zip(questions, found, strict=True):
         text = span.text(question.document, threshold)
