@@ -17,9 +17,13 @@ from simile_plugin.encoder_training.pairs import Pairs
 from tests.pairs import random_pairs, write_pairs
 
 # The same examples at every run: a change that breaks a test is then the change that is tested.
-# `--hypothesis-profile=explore` looks for new ones.
-hypothesis.settings.register_profile("fixed", derandomize=True)
-hypothesis.settings.register_profile("explore")
+# `--hypothesis-profile=explore` looks for new ones. Time is no matter: a machine may be busy.
+UNTIMED: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}
+hypothesis.settings.register_profile("fixed", derandomize=True, **UNTIMED)
+hypothesis.settings.register_profile("explore", **UNTIMED)
 hypothesis.settings.load_profile("fixed")
 
 # What takes more than about two seconds of a free core, by folder, file or test. `recipes/test.sh`

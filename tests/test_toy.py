@@ -136,7 +136,7 @@ def test_wordings_say_what_the_tables_say() -> None:
     assert "On the hill, the knives are not going to be bought by the farmer." in wordings
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(meanings, st.integers(0, 10**6))
 def test_drawn_wordings_and_sources_read_back(meaning: Meaning, seed: int) -> None:
     wording = toy.english(meaning, Random(seed))

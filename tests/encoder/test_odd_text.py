@@ -41,7 +41,7 @@ SENTENCE = st.one_of(
 ONCE = [HealthCheck.function_scoped_fixture]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=ONCE)
+@settings(max_examples=30, suppress_health_check=ONCE)
 @given(
     pairs=st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=6),
     end=st.sampled_from(["\n", "\r\n"]),
@@ -82,7 +82,7 @@ def test_score_is_the_slow_oracles(
         assert found[name] == pytest.approx(value, abs=1e-3), name
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=ONCE)
+@settings(max_examples=40, suppress_health_check=ONCE)
 @given(
     lines=st.lists(
         st.binary(max_size=12) | st.lists(PART, max_size=8).map(lambda p: "".join(p).encode()),
@@ -111,7 +111,7 @@ def test_filter_pairs_accounts_for_every_line(
 ENTRY = st.tuples(st.integers(0, 3), st.floats(0, 1).map(lambda value: round(value, 4)))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=ONCE)
+@settings(max_examples=60, suppress_health_check=ONCE)
 @given(
     entries=st.lists(
         st.one_of(ENTRY, SENTENCE, st.text(alphabet='{}": valid_num_updates|0', max_size=9))
@@ -141,7 +141,7 @@ def test_logs_between_other_lines(entries: list[object], kind: str, tmp_path: Pa
             read_validations(str(path), "--log")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=ONCE)
+@settings(max_examples=60, suppress_health_check=ONCE)
 @given(lists=st.lists(st.tuples(SENTENCE, st.lists(SENTENCE, min_size=2, max_size=3)), min_size=1))
 def test_nbest_lists_come_back(lists: list[tuple[str, list[str]]], tmp_path: Path) -> None:
     lines = ["2026 | INFO | loading", "S-0\tnoise", "H-0\t-1\tnoise"]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simile_plugin.encoder.segmenter import Preprocessing
@@ -57,7 +57,6 @@ def test_trigrams_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("name", "orders"), [("trigram", (3,)), ("ngram", (2, 3, 4))])
-@settings(deadline=None)
 @given(sentences=st.lists(st.text(alphabet="ab çß☃.,  \tŁ𝒳", max_size=9), max_size=5))
 def test_ngrams_are_those_of_a_slow_loop(
     name: str, orders: tuple[int, ...], sentences: list[str]
@@ -72,7 +71,6 @@ def test_ngrams_are_those_of_a_slow_loop(
     assert tokenizer.lengths(ids, offsets).tolist() == characters
 
 
-@settings(deadline=None)
 @given(sentences=st.lists(st.text(alphabet="ab ç☃.,  \t", max_size=12), max_size=5))
 def test_words_are_those_of_a_slow_loop(sentences: list[str]) -> None:
     types = ["a", "ab", "☃", ","]

@@ -174,9 +174,7 @@ ODD = st.text(
 )
 
 
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.one_of(ODD.map(str.encode), st.binary(max_size=9)), max_size=12))
 def test_odd_text(lines: list[bytes], spm_proto: bytes, tmp_path: Path) -> None:
     """Whatever the bytes: the folder agrees with a slow reader, and with what is held in memory."""

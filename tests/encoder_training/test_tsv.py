@@ -30,7 +30,7 @@ def lines_of(source: TsvInput) -> tuple[list[tuple[int, str]], list[tuple[int, s
     return good, bad
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     data=st.lists(st.sampled_from([b"a", b"\n", b"\t", b"\r", b"\xff", b"\xc3\xa9"])).map(b"".join),
     size=st.integers(1, 7),

@@ -39,7 +39,7 @@ def candidates(*triples: tuple[int, int, float]) -> Candidates:
 # --- neighbours ---
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 23), st.integers(1, 23), st.integers(1, 6), st.integers(1, 9))
 def test_neighbours_are_those_of_sorting_everything(n: int, m: int, k: int, block: int) -> None:
     x, y = unit(n, 5, n), unit(m, 5, 100 + m)
@@ -174,7 +174,7 @@ def test_pairs_of_equal_score_stay_together() -> None:
     assert evaluate_mining(pairs, {(0, 0)}, 1.25).mined == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=12))
 def test_no_threshold_is_better(rows: list[tuple[int, bool]]) -> None:
     rows = sorted(rows, reverse=True)

@@ -88,7 +88,7 @@ def test_pairs_that_share_a_sentence_are_one_group() -> None:
     assert shared_sentence_groups(left, right).tolist() == [0, 0, 0, 1, 1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=12, max_size=60),
     st.integers(2, 4),
@@ -136,7 +136,7 @@ def test_threshold_by_hand() -> None:
     assert best_threshold(scores, np.ones(5, dtype=bool)) == -math.inf
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
 def test_no_threshold_classifies_better(rows: list[tuple[int, bool]]) -> None:
     scores = np.array([score / 4 for score, _ in rows])

@@ -67,7 +67,7 @@ def test_the_best_span_is_that_of_all_spans_one_by_one(encoder: Encoder, query: 
     assert found.score == pytest.approx(expected.score, abs=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["gate", "dog", "pond", "qqq", "two", ",", "."]), max_size=12))
 def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) -> None:
     document = " ".join(found)

@@ -44,7 +44,7 @@ def slow_distance(a: tuple[str, ...], b: tuple[str, ...]) -> int:
 WORDS = st.lists(st.sampled_from("abc"), min_size=1, max_size=7)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(WORDS, WORDS)
 def test_against_the_recursive_definition(a: list[str], b: list[str]) -> None:
     d = slow_distance(tuple(a), tuple(b))

@@ -122,7 +122,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(WORDS, WORDS, st.integers(0, 9))
 def test_any_words_can_be_harmed_or_not(hyp, ref, seed):
     for _, harm in HARMS:

@@ -28,9 +28,7 @@ ARCHITECTURES = ["transformer_tiny", "fconv", "lstm", "bart_base"]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.fixed_dictionaries(FLAGS),
     SIZES,

@@ -211,7 +211,7 @@ def test_plan_by_hand(monkeypatch):
     assert plan_parts([0, 0], 4) == plan_parts([], 0) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 12), max_size=40), st.integers(0, 60))
 def test_plan_covers_every_row_once_within_the_bound(lengths, max_tokens):
     parts = plan_parts(lengths, max_tokens)

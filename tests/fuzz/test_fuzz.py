@@ -31,7 +31,7 @@ def mutated(name: str, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), noise=st.binary(max_size=40))
 @example(seed=0, noise=b"")
 def test_smoke(name: str, seed: int, noise: bytes) -> None:

@@ -33,7 +33,7 @@ def slow_statistics(hyp, ref, tokenize):
 
 @pytest.mark.parametrize("tokenize", ["13a", "none", "char", "intl"])
 @given(st.lists(st.tuples(SENTENCES, SENTENCES, SENTENCES), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_odd_text(tokenize, rows):
     found = list_statistics([row[1:] for row in rows], [row[0] for row in rows], tokenize)
     expected = [[slow_statistics(hyp, row[0], tokenize) for hyp in row[1:]] for row in rows]
@@ -41,7 +41,7 @@ def test_odd_text(tokenize, rows):
 
 
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_repeated_words(rows):
     lists = [[" ".join(words) for words in row] for row in rows]
     found = list_statistics([row[1:] for row in lists], [row[0] for row in lists])

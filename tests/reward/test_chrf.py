@@ -28,7 +28,7 @@ LISTS = st.integers(1, 3).flatmap(
 
 @pytest.mark.parametrize("word_order", [0, 2])
 @given(rows=LISTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_lists_score_as_sacrebleu_sentence_by_sentence(
     rows: list[tuple[list[str], str]], word_order: int
 ) -> None:

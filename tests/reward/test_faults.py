@@ -214,7 +214,7 @@ WORDS = ["the", "heron", "waits", "cold", "water", ".", "not", "boys", "12", "Re
 SENTENCE = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(SENTENCE, SENTENCE, SENTENCE), min_size=1, max_size=5))
 def test_lists_equal_the_slow_loop(encoder, triples):
     table = WordTable(encoder, LEXICON)
@@ -233,7 +233,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4))
 def test_any_text_has_finite_faults_and_its_reference_none(encoder, pairs):
     table = WordTable(encoder, LEXICON)

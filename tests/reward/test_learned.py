@@ -64,7 +64,7 @@ def test_lists_are_scored_with_the_encoder(encoder, learned):
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(TEXT, TEXT)
 def test_bounds(encoder, hyp, ref):
     learned = LearnedReward(dict.fromkeys(FAULTS, 1.0), LEXICON, encoder.fingerprint)

@@ -55,7 +55,7 @@ def test_sentence_bleu_by_hand():
     assert sentence_bleu(stats).item() == pytest.approx(product**0.25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SENTENCE, SENTENCE)
 def test_sentence_bleu_equals_sacrebleu(hyp, ref):
     oracle = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
@@ -67,7 +67,7 @@ def test_sentence_bleu_equals_sacrebleu(hyp, ref):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=12))
 def test_corpus_bleu_equals_sacrebleu(pairs):
     hyps, refs = map(list, zip(*pairs, strict=True))
@@ -106,7 +106,7 @@ def slow_simile(hyp, ref, encoder, alpha):
     return sim, math.exp(1 - max(lengths) / min(lengths)) ** alpha * sim
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(SENTENCE, SENTENCE, SENTENCE), min_size=1, max_size=6),
     st.sampled_from([0.0, 0.25, 1.0]),

@@ -21,7 +21,7 @@ def agree(hyps: list[str], refs: list[str]) -> bool:
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(TEXTS, TEXTS)
 def test_they_are_the_scores_of_lists(hyps: list[str], refs: list[str]) -> None:
     assert agree(hyps, refs)

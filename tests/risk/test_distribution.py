@@ -71,7 +71,7 @@ def slow_risk(lprobs, token_mask, mask, cost, sharpness, normalize):
     return risks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**31),
     st.integers(1, 4),

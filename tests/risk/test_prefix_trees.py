@@ -163,7 +163,7 @@ def test_mask_by_hand():
         max_size=4,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nodes_are_the_distinct_prefixes(lists):
     tokens = torch.full((len(lists), 3, 5), PAD)
     for b, rows in enumerate(lists):

@@ -210,7 +210,7 @@ def test_seed_mean_by_hand() -> None:
 SCORES = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SCORES, st.integers(0, 5))
 def test_bootstrap_of_seed_means_is_bootstrap_of_the_sentence_means(
     scores: list[float], seed: int
@@ -221,7 +221,7 @@ def test_bootstrap_of_seed_means_is_bootstrap_of_the_sentence_means(
     assert np.allclose(both[0], both[1], atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SCORES, st.integers(0, 5))
 def test_order_of_systems_and_of_seeds_does_not_matter(scores: list[float], seed: int) -> None:
     rng = np.random.default_rng(seed)
