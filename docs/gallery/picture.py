@@ -53,8 +53,8 @@ def take(report: str, picture: Path) -> None:
     pixels = np.asarray(whole)
     last = int(np.flatnonzero((pixels != pixels[-1, 0]).any((1, 2))).max())
     page = whole.crop((0, 0, WIDTH, min(last + 40, TALLEST)))
-    # Pillow's default loses colours of few pixels: the red of what got worse.
-    page.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
+    # Without k-means colours of few pixels are lost: the red of what got worse.
+    page.quantize(COLOURS, kmeans=3).save(picture, optimize=True)
 
 
 def main() -> None:

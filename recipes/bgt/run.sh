@@ -71,7 +71,7 @@ done
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-mkdir -p "$WORK/results"
+mkdir -p "$WORK/results" "$WORK/encoder"
 if has_gpu; then one_gpu "$WORK"; fi
 shopt -s nullglob
 excluded=("$test_src" "$test_tgt")

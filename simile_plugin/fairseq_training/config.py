@@ -61,8 +61,8 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
         metadata={
             "help": "sentence: every token of a candidate has its cost (the paper); token: words "
             "that raise its cosine with the reference cost less than those that lower it, by the "
-            "cosine's derivative (rewards simile, sim and mixes with them; an experiment, which lost "
-            "on Multi30k)"
+            "cosine's derivative (rewards simile, sim and mixes with them): an experiment, which "
+            "lost on Multi30k"
         },
     )
     risk_dump: Optional[str] = field(  # noqa: UP045
