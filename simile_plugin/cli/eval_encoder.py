@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._lists import warn_of_whole_sentences
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
 from simile_plugin.files import InputError, check_standard_input, refuse_twice
 
@@ -162,6 +163,10 @@ def run(args: argparse.Namespace) -> int:
         warn_of_unknown(name, encoder, sentences)
     settings = args.simile_alpha, args.resamples, args.seed, learned, args.tokenize
     found = analyse_quality(encoders, folders, judged, *settings)
+    if args.json:  # the tables say so themselves
+        refs = [text for part in sets for text in part.right]
+        refs += [text for part in judged for text in part.refs]
+        warn_of_whole_sentences("eval-encoder", "the references", refs, args.tokenize)
     hard = evaluate_hard(encoders, sets, args.simile_alpha) if args.hard else None
     bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}
     speed = _speeds(encoders, lines) if args.speed else {}

@@ -136,7 +136,7 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
         pool = text_pool(encoder, read_lines(args.sentences, "--sentences"))
     else:
         lines = _lines(args.vocabulary, "--vocabulary") if args.vocabulary else None
-        if lines and is_unspaced(lines, "none"):
+        if lines and is_unspaced([" ".join(lines)], "none"):  # a line may be a word
             print(
                 f"simile neighbours: warning: --vocabulary: {args.vocabulary} has next to no "
                 "spaces, and what stands between two of them is taken for a word; give text with "

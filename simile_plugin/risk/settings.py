@@ -144,7 +144,7 @@ class RiskSettings:
         default="13a",
         metadata={
             "help": "sacreBLEU tokeniser of the BLEU reward, validation BLEU and the length ratio; "
-            "zh, ja-mecab or char where the target has no spaces"
+            "where the target has no spaces char, or zh for Chinese, ja-mecab for Japanese"
         },
     )
     risk_max_skipped: int = field(

@@ -82,7 +82,12 @@ def test_a_vocabulary_without_spaces_is_warned_of(
 ) -> None:
     save_encoder(tmp_path / "words", words)
     (tmp_path / "word").write_text("boat\n")
-    for text, warned in (("我们明天去看海，boat。", True), ("the boat and the map", False)):
+    a_word_a_line = "我们\n明天\n海洋\n公园\nboat"
+    for text, warned in (
+        ("我们明天去看海，boat。", True),
+        (a_word_a_line, False),
+        ("the boat and the map", False),
+    ):
         (tmp_path / "text").write_text(text + "\n", encoding="utf-8")
         run(tmp_path / "words", "--words", tmp_path / "word", "--vocabulary", tmp_path / "text")
         assert ("has next to no spaces" in capsys.readouterr().err) == warned

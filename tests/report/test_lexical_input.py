@@ -1,5 +1,6 @@
 """Texts of language pairs and their tags: files, spaCy, and neither."""
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simile_plugin.cli import main
 from simile_plugin.report.inputs.lexical import (
     PairFiles,
     choose_tags,
@@ -125,7 +127,7 @@ def test_textblob_tags_where_spacy_has_no_model(files: PairFiles, spacy: dict[st
 @pytest.mark.parametrize(
     "refs",
     [
-        [["Der", "Hund", "läuft", "durch", "den", "Garten", "."], ["eine", "Katze"]],
+        [["unser", "Nachbar", "wartet", "morgens", "auf", "seinen", "Bus", "."]],
         [["小", "船", "沉", "了", "。"]],
     ],
 )
@@ -138,6 +140,25 @@ def test_no_english_tagger_for_another_language(
     assert "--spacy-model" in note
     tag, _ = choose_tags(None, "en_core_web_sm", refs)  # who asks for one gets it
     assert tag is not None
+
+
+def test_each_pair_is_tagged_by_its_own_language(
+    tmp_path: Path, spacy: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    del spacy["en_core_web_sm"]
+    english = "Merkel visits Berlin .\nthe boat sank in the river\na cat sleeps\n"
+    german = "unser Nachbar wartet morgens auf seinen Bus .\n"
+    flags = []
+    for pair, text in (("de-en", english), ("en-de", german * 20)):
+        paths = [str(tmp_path / f"{pair}.{name}") for name in ("ref", "a", "b")]
+        for path in paths:
+            Path(path).write_text(text, encoding="utf-8")
+        flags += ["--lexical", f"{pair}=" + ",".join(paths)]
+    assert main(["report", "--only", "lexical", *flags, "--resamples", "40", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["lexical"]
+    assert {pair for row in found["tables"]["pos"] for pair in row["cells"]} == {"de-en"}
+    note = " ".join(found["notes"])
+    assert "en-de: no parts of speech" in note and "de-en: parts of speech: TextBlob" in note
 
 
 @pytest.mark.parametrize(

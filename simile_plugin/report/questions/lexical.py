@@ -251,10 +251,13 @@ def ask(inputs: Inputs) -> Answer:
         files = [PairFiles("test", args.ref, one, other)]
         flag, kinds = "--sys", (args.ref_lines, args.sys_lines)
     read = inputs.texts.lines
-    refs = [line for own in files for line in read_sentences(own.ref, flag, kinds[0], read)]
-    tokens = tokenised(args.tokenize, tuple(refs))
-    tag, note = choose_tags(args.tags, args.spacy_model, tokens, read)
-    pairs = [read_pair(own, tag, flag, *kinds, args.tokenize, read) for own in files]
+    pairs, told = [], dict[str, list[str]]()
+    for pair_files in files:
+        refs = tuple(read_sentences(pair_files.ref, flag, kinds[0], read))
+        tokens = tokenised(args.tokenize, refs)
+        tag, note = choose_tags(args.tags, args.spacy_model, tokens, read)
+        told.setdefault(note, []).append(pair_files.language_pair)
+        pairs.append(read_pair(pair_files, tag, flag, *kinds, args.tokenize, read))
     folders = {}
     for pair in pairs if args.compare_mt else ():
         own = os.path.join(args.compare_mt, pair.language_pair)
@@ -265,7 +268,9 @@ def ask(inputs: Inputs) -> Answer:
             own, title, (first, second), pair.refs, outputs
         )
     test = inputs.test
-    notes = [f"words: tokens of sacreBLEU's {args.tokenize}", note]
+    notes = [f"words: tokens of sacreBLEU's {args.tokenize}"]
+    for note, whose in told.items():
+        notes.append(note if len(told) == 1 else f"{', '.join(whose)}: {note}")
     return answer_lexical(
         analyse_lexical((first, second), pairs, test.resamples, test.seed, notes, folders)
     )
