@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.cli._lists import warn_of_whole_sentences
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
 from simile_plugin.files import InputError, check_standard_input, refuse_twice
 
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import evaluate_bins, evaluate_hard, read_judgements, read_sts
     from simile_plugin.files import read_lines
-    from simile_plugin.report import analyse_quality
+    from simile_plugin.report import UNSPACED, analyse_quality
     from simile_plugin.reward import check_tokenizer
 
     _check(args)
@@ -163,10 +163,8 @@ def run(args: argparse.Namespace) -> int:
         warn_of_unknown(name, encoder, sentences)
     settings = args.simile_alpha, args.resamples, args.seed, learned, args.tokenize
     found = analyse_quality(encoders, folders, judged, *settings)
-    if args.json:  # the tables say so themselves
-        refs = [text for part in sets for text in part.right]
-        refs += [text for part in judged for text in part.refs]
-        warn_of_whole_sentences("eval-encoder", "the references", refs, args.tokenize)
+    if args.json and found.unspaced:  # the tables say so themselves
+        print(f"simile eval-encoder: warning: {UNSPACED}", file=sys.stderr)
     hard = evaluate_hard(encoders, sets, args.simile_alpha) if args.hard else None
     bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}
     speed = _speeds(encoders, lines) if args.speed else {}
@@ -221,8 +219,6 @@ def _print(
 
 def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:
     """Say so when much of the text is outside an encoder's vocabulary, judged by a sample."""
-    import sys
-
     step = max(1, len(sentences) // SAMPLE)
     found = encoder.embed_counted(sentences[::step])
     unknown, tokens = int(found.unknown.sum()), int(found.tokens.sum())

@@ -72,6 +72,8 @@ def test_bleu_of_text_without_spaces_has_its_own_tokeniser(
         printed = capsys.readouterr().out
         assert ("the references have next to no spaces" in printed) == warned
         assert f"tok:{tokenize}" in printed
+        assert main(["eval-encoder", str(encoder_folder), *flags, tokenize, "--json"]) == 0
+        assert ("the references have next to no spaces" in capsys.readouterr().err) == warned
 
 
 def test_pairs_that_are_alike_to_the_encoder_have_one_rank() -> None:

@@ -138,9 +138,7 @@ def choose_tags(
 
 def _english_share(refs: Sentences) -> float:
     """Share of the distinct words of references that TextBlob's lexicon of English has."""
-    try:
-        from textblob.en import parser
-    except ImportError:
+    if (parser := _english_parser()) is None:
         return 1.0
     words = {token for tokens in refs for token in tokens if any(map(str.isalpha, token))}
     lexicon = parser.lexicon  # names are in it as they are written
@@ -148,11 +146,18 @@ def _english_share(refs: Sentences) -> float:
     return known / len(words) if words else 1.0
 
 
-def _textblob() -> tuple[Tag | None, str]:
-    """TextBlob's tagger for English, the one that pip installs with its lexicon and rules."""
+def _english_parser() -> Any:
+    """TextBlob's parser of English; None where it is not installed."""
     try:
         from textblob.en import parser
     except ImportError:
+        return None
+    return parser
+
+
+def _textblob() -> tuple[Tag | None, str]:
+    """TextBlob's tagger for English, the one that pip installs with its lexicon and rules."""
+    if (parser := _english_parser()) is None:
         return None, f"no parts of speech: {HOW}"
     note = f"parts of speech: TextBlob {version('textblob')}'s (English)"
     return lambda path, tokens: textblob_tags(parser.find_tags, tokens), note

@@ -47,7 +47,7 @@ class QualityResult:
     Attributes:
         encoders: name -> fingerprint.
         signatures: by metric, how its sentence scores are made.
-        unspaced: whether BLEU's tokeniser takes whole sentences for words.
+        unspaced: whether BLEU's tokeniser takes whole sentences of a folder or file for words.
     """
 
     encoders: dict[str, str]
@@ -112,8 +112,8 @@ def analyse_quality(
     from simile_plugin.reward import chrf_signature, is_unspaced, sentence_bleu_signature, signature
 
     missing = evaluation.missing_meteor() if folders or judged else ""
-    refs = [text for sets in folders.values() for part in sets for text in part.right]
-    refs += [text for part in judged for text in part.refs]
+    refs = [[text for part in sets for text in part.right] for sets in folders.values()]
+    refs += [part.refs for part in judged]
     signatures = {
         "BLEU": sentence_bleu_signature(tokenize),
         "chrF": f"sentence; {chrf_signature()}",
@@ -145,7 +145,7 @@ def analyse_quality(
         seed,
         signatures,
         notes,
-        is_unspaced(refs, tokenize),
+        any(is_unspaced(own, tokenize) for own in refs),
     )
 
 
