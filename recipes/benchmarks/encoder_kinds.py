@@ -60,7 +60,7 @@ def encoding_speed(encoder: Encoder, sentences: list[str]) -> float:
 def measure(kind: str, text: TextPairs, args: argparse.Namespace) -> list[str]:
     """A row of the table."""
     tokens = possible_tokens(kind)[0]
-    tokenizer = train_tokenizer(tokens, text.sentences, PREPROCESSING, 0, None, say)
+    tokenizer = train_tokenizer(tokens, text.sentences, PREPROCESSING, 0, None)
     pairs = segment_pairs(text, tokenizer)
     config = TrainingConfig(
         steps=1_000_000, dim=args.dim, kind=kind, megabatch=args.megabatch, megabatch_anneal=1

@@ -88,8 +88,14 @@ def update(way: str, model, special, inputs, settings) -> None:  # type: ignore[
     reward = torch.rand(tokens.shape[:2], generator=generator)
     lengths = tokens[:, 0].ne(-100).sum(-1)
     loss, _ = Objective(0.3, 0.1, 10.0).loss(
-        *(lprobs, means, tokens.ne(-100), risk_set.mask, reward, torch.zeros_like(reward)),
-        *(lengths, model.config.vocab_size),
+        token_lprobs=lprobs,
+        mean_lprobs=means,
+        token_mask=tokens.ne(-100),
+        members=risk_set.mask,
+        reward=reward,
+        length_cost=torch.zeros_like(reward),
+        divisors=lengths,
+        vocabulary=model.config.vocab_size,
     )
     loss.backward()
 

@@ -44,7 +44,6 @@ from simile_plugin.encoder_training.pairs import (
     of_prepared,
     read_block,
     read_sentencepiece,
-    say,
     segment_block,
     sentence_hash,
     train_tokenizer,
@@ -249,7 +248,7 @@ def _tokenizer(
     sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
     sample = list(map(options.preprocessing.apply, sample))
     tokenizer = train_tokenizer(
-        options.tokens, sample, options.preprocessing, options.vocab_size, given, say
+        options.tokens, sample, options.preprocessing, options.vocab_size, given
     )
     return tokenizer, {
         "trained": True,

@@ -323,7 +323,6 @@ def train_tokenizer(
     preprocessing: Preprocessing,
     vocab_size: int,
     given: bytes | None,
-    say: Callable[[str], object],
 ) -> Tokenizer:
     """A tokeniser of at most ``vocab_size`` tokens, made for the given text.
 
@@ -333,7 +332,6 @@ def train_tokenizer(
         preprocessing: of the tokeniser.
         vocab_size: of each part; 0 for the papers' sizes.
         given: a sentencepiece model to use instead of training one, or None.
-        say: is told in a line what is done.
 
     Raises:
         InputError: if the text has none, or sentencepiece cannot train.

@@ -264,7 +264,7 @@ def _segmented(
     if tokenizer is None:
         given = read_sentencepiece(options.sentencepiece, options.preprocessing)
         tokenizer = train_tokenizer(
-            options.tokens, data.sentences, options.preprocessing, options.vocab_size, given, say
+            options.tokens, data.sentences, options.preprocessing, options.vocab_size, given
         )
         folder.save_tokenizer(tokenizer)
     pairs = segment_pairs(data, tokenizer)
@@ -292,7 +292,8 @@ def _check_pairs(data: TextPairs | _Binarized, config: TrainingConfig) -> None:
 
 def _check_memory(tokens: int, config: TrainingConfig, folder: RunFolder) -> None:
     """The embeddings, a recurrent layer's weights, and Adam's two moments of them must fit."""
-    layer = 4 * config.hidden * (config.hidden + config.dim)
+    hidden = config.composer.get("hidden", 0)  # 0: no recurrent layer
+    layer = 4 * hidden * (hidden + config.dim) * (1 + (config.kind == "blstm"))
     needed = 3 * 4 * (tokens * config.dim + layer)
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:

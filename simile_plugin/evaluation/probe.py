@@ -22,11 +22,8 @@ from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     SIMILE_ALPHA,
-    ListScores,
     Reward,
-    add_similarity,
     make_lexicon,
-    score_lists,
 )
 from simile_plugin.statistics import (
     BOOTSTRAP_RESAMPLES,
@@ -55,22 +52,10 @@ def reward_scores(reward: Reward, encoder: RewardEncoder | None, tokenize: str =
     """
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
-        shape = len(lists), len(lists[0])
-        if reward.function is not None:
-            mask = torch.ones(shape, dtype=torch.bool)
-            found = reward.from_function([[*hyps] for hyps in lists], [*refs], [*srcs], mask)
-            if not torch.isfinite(found).all():
-                raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
-        elif encoder is None or "bleu" in reward.weights or reward.chrf_words is not None:
-            wanted = reward.chrf_words, reward.learned
-            parts = score_lists(lists, refs, encoder, SIMILE_ALPHA, tokenize, *wanted)
-            found = reward.from_scores(parts)
-        else:  # BLEU would take most of the time
-            parts = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
-            add_similarity(parts, lists, refs, encoder, SIMILE_ALPHA)
-            if reward.learned is not None and parts.sim is not None:
-                parts.learned = reward.learned.scores(lists, refs, encoder, parts.sim)
-            found = reward.from_scores(parts)
+        mask = torch.ones(len(lists), len(lists[0]), dtype=torch.bool)
+        found = reward.values(lists, refs, srcs, mask, encoder, SIMILE_ALPHA, tokenize)
+        if not torch.isfinite(found).all():
+            raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
         return found.double().cpu().numpy()
 
     return scores

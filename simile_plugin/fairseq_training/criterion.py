@@ -256,13 +256,16 @@ class SimileRiskCriterion(FairseqCriterion):
         length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
         objective = self.objective_of_lists
         objective = objective if self.training else objective.of_validation()
-        token_mask = risk_set.tokens.ne(self.padding_idx)
-        vocabulary = len(self.target_text.symbols)
         return objective.loss(
-            *(token_lprobs, mean_lprobs, token_mask, risk_set.mask),
-            *(reward, length_cost, divisors),
-            vocabulary,
-            credit,
+            token_lprobs=token_lprobs,
+            mean_lprobs=mean_lprobs,
+            token_mask=risk_set.tokens.ne(self.padding_idx),
+            members=risk_set.mask,
+            reward=reward,
+            length_cost=length_cost,
+            divisors=divisors,
+            vocabulary=len(self.target_text.symbols),
+            credit=credit,
         )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
@@ -290,7 +293,7 @@ class SimileRiskCriterion(FairseqCriterion):
         dump.write(sample["id"], sources, judgement.hyps, scored.members, sums, judgement.scores)
 
     def before_update(self) -> None:
-        """Note what an update's forward and backward passes took."""
+        """Note the memory that an update's forward and backward passes took."""
         note_memory()
 
     def after_update(self, logging_outputs: list[dict[str, Any]]) -> None:
@@ -298,7 +301,7 @@ class SimileRiskCriterion(FairseqCriterion):
         sums = on_host(
             {name: sum(log[name] for log in logging_outputs) for name in risk.LENGTH_SUMS}
         )
-        self.length_control.update(risk.LengthSums(*map(float, sums.values())))
+        self.length_control.update(sums)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -183,7 +183,7 @@ def tree_decoder(
     """
     tokens = risk_set.tokens
     if known(model.decoder).heads:
-        tree = prefix_tree(torch.from_numpy(risk_set.on_host[0]), lengths)
+        tree = prefix_tree(risk_set.on_host[0], lengths)
         decoder = _TreeDecoder(model, tokens, tree, max_tokens)
         if decoder.pays(int(lengths.sum())):
             return decoder

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from simile_plugin.encoder import to_device
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import (
     PADDING,
@@ -76,14 +77,14 @@ class Scorer:
             the risk set; (B, T) mean log-probability over the vocabulary at each target of the
             reference. float32, or float64 for a float64 model.
         """
-        tokens, wanted = risk_set.tokens, risk_set.mask.clone()
+        tokens, wanted = risk_set.tokens, risk_set.on_host[1].copy()
         wanted[:, 0] = True
-        lengths = (tokens.ne(PADDING).sum(-1) * wanted).cpu().numpy()
+        lengths = risk_set.lengths(PADDING) * wanted
         sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
         encoded = self.model.get_encoder()(**sources, return_dict=True)
         shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
         previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
-        tree = self._tree(tokens, lengths, max_tokens)
+        tree = self._tree(risk_set, lengths, max_tokens)
         parts = plan_parts(tree.counts.tolist(), max_tokens)
         padded = sum(len(part) * int(tree.counts[part[0]]) for part in parts)
         values, places = [], []
@@ -96,21 +97,21 @@ class Scorer:
                 values.append(self._part(*arguments))
             places.append(torch.from_numpy(edges[0]))
         found = torch.cat(values)
-        index = torch.cat(places).to(found.device)
+        index = to_device(torch.cat(places), found.device)
         whole = found.new_zeros(tokens.numel(), 2).index_copy(0, index, found)
         whole = whole.view(*tokens.shape, 2)
         return whole[..., 0], whole[:, 0, :, 1]
 
-    def _tree(self, tokens: Tensor, lengths: Any, max_tokens: int) -> PrefixTree:
+    def _tree(self, risk_set: RiskSet, lengths: Any, max_tokens: int) -> PrefixTree:
         """Trees of sentences where that is less work and fits, else of single rows."""
         if self.way == TREES and not self._positions_are_lost():
-            tree = prefix_tree(tokens, lengths)
+            tree = prefix_tree(risk_set.on_host[0], lengths)
             largest = int(tree.counts.max(initial=1))
             few = tree.counts.sum() <= TREE_SHARE * lengths.sum()
-            fits = len(tokens) * largest**2 <= TREE_MASK
+            fits = len(lengths) * largest**2 <= TREE_MASK
             if few and fits and not 0 < max_tokens < largest:
                 return tree
-        return trees_of_rows(lengths, tokens.size(-1))
+        return trees_of_rows(lengths, risk_set.tokens.size(-1))
 
     def _positions_are_lost(self) -> bool:
         """Whether layers that see positions run again in the backward pass, after the tree's."""
@@ -132,17 +133,17 @@ class Scorer:
         """Log-probabilities (E, 2) of some trees' targets, in the order of their edges."""
         rows, device = tree.node.shape[1], tokens.device
         longest = int(tree.counts[part[0]])
-        first = torch.tensor(part).to(device) * rows
+        first = to_device(torch.tensor(part), device) * rows
         source = first.div(tokens.size(1), rounding_mode="floor")
-        depth = torch.from_numpy(tree.depth[part, :longest]).to(device)
-        row = first.unsqueeze(1) + torch.from_numpy(tree.row[part, :longest]).to(device)
+        depth = to_device(tree.depth[part, :longest], device)
+        row = first.unsqueeze(1) + to_device(tree.row[part, :longest], device)
         inputs = previous.flatten()[row * previous.size(-1) + depth]
         real = [i * longest + k for i, one in enumerate(part) for k in range(int(tree.counts[one]))]
-        nodes = torch.tensor(real).to(device)
+        nodes = to_device(torch.tensor(real), device)
         with ExitStack() as stack:
             seen = None
             if rows > 1:
-                allowed = torch.from_numpy(tree.ancestors(part, longest))
+                allowed = to_device(tree.ancestors(part, longest), device)
                 seen = attention_mask(allowed, 1, encoded.last_hidden_state).unsqueeze(1)
                 self._follow_tree(stack, depth, tokens.size(-1))
             output = self._features(
@@ -156,8 +157,8 @@ class Scorer:
             )
         features = output.flatten(0, 1).index_select(0, nodes)
         places, positions, starts = edges
-        targets = tokens.flatten()[torch.from_numpy(places).to(device)]
-        positions = torch.from_numpy(positions).to(device)
+        targets = tokens.flatten()[to_device(places, device)]
+        positions = to_device(positions, device)
         own, means = self._projected(features, targets, positions, starts)
         return torch.stack([own, means.index_select(0, positions)], dim=-1)
 

@@ -28,7 +28,7 @@ class RiskState(TrainerCallback, ExportableState):
         objective: what is optimised, by flag; a run that goes on with another one says so.
 
     Attributes:
-        control: what a candidate's length costs.
+        length_control: what a candidate's length costs.
         watch: ends a run whose reward is gamed.
         nonfinite: updates in a row that were skipped.
         watched: what the metrics of the watched validation set, the first one, begin with.
@@ -36,18 +36,18 @@ class RiskState(TrainerCallback, ExportableState):
     """
 
     def __init__(
-        self, length_control: float, band: float, max_skipped: int, objective: dict[str, str]
+        self, strength: float, band: float, max_skipped: int, objective: dict[str, str]
     ) -> None:
         self.objective = objective
-        self.length_control, self.band, self.max_skipped = length_control, band, max_skipped
-        self.control = LengthControl(length_control)
+        self.strength, self.band, self.max_skipped = strength, band, max_skipped
+        self.length_control = LengthControl(strength)
         self.watch = GamingWatch()
         self.nonfinite = 0
         self.watched, self.training = "", False
 
     def state(self) -> dict[str, Any]:
         """What transformers writes into trainer_state.json."""
-        kept = {"length_control": self.control.state(), "watch": self.watch.state()}
+        kept = {"length_control": self.length_control.state(), "watch": self.watch.state()}
         kept["objective"] = self.objective
         return {"args": {}, "attributes": kept}
 
@@ -58,11 +58,11 @@ class RiskState(TrainerCallback, ExportableState):
             InputError: for a run that ended because its reward was gamed.
         """
         self.training = True
-        self.control, self.watch = LengthControl(self.length_control), GamingWatch()
+        self.length_control, self.watch = LengthControl(self.strength), GamingWatch()
         self.nonfinite, self.watched = 0, ""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
-            self.control.restore(saved["attributes"]["length_control"])
+            self.length_control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
             self.watch.check_goes_on(self.band, InputError)
             for flag, before in saved["attributes"]["objective"].items():

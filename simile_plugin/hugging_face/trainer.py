@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.backends import cuda
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
@@ -39,6 +40,14 @@ from simile_plugin.reward import (
 )
 
 logger = logging.getLogger(__name__)
+
+# Methods of the library's own that its next version may rename: nothing else would say so.
+OVERRIDDEN = ("get_batch_samples", "_get_grad_norm", "_evaluate", "_run_epoch")
+if lacking := [name for name in OVERRIDDEN if not hasattr(Seq2SeqTrainer, name)]:
+    raise ImportError(
+        f"transformers {transformers.__version__}: its Trainer has no {lacking[0]}; install a "
+        "version that simile-plugin's extra hf names"
+    )
 
 
 @contextmanager
@@ -100,7 +109,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.scorer = Scorer(base, self.special, best_way(base, self.special))
-        self.most = {side: table_size(base, side) for side in ("encoder", "decoder")}
+        self.positions = {side: table_size(base, side) for side in ("encoder", "decoder")}
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective(
             args.mle_weight,
@@ -131,14 +140,14 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         """
         self.clock = risk.Stopwatch()
         # Validation's loss is that of the reward alone, whatever length costs by then.
-        multiplier = self.risk_state.control.multiplier if model.training else 0.0
+        multiplier = self.risk_state.length_control.multiplier if model.training else 0.0
         objective = self.objective if model.training else self.objective.of_validation()
         if self.special.language is not None:
             check_language(inputs["labels"], self.special.language)
-        check_length("input_ids", inputs["input_ids"].size(1), self.most["encoder"])
+        check_length("input_ids", inputs["input_ids"].size(1), self.positions["encoder"])
         with self.clock.phase("generation"):
             risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
-        check_length("labels", int(risk_set.lengths(PADDING).max()), self.most["decoder"])
+        check_length("labels", int(risk_set.lengths(PADDING).max()), self.positions["decoder"])
         judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
         counted = scored(risk_set.tokens, self.special)
         lengths = counted[:, 0].sum(-1)
@@ -149,10 +158,14 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             lprobs, means = self.scorer(part, part_set, portion.max_tokens)
             _, _, reward, words = judge_once()
             return objective.loss(
-                *(torch.where(mask, lprobs, 0.0), torch.where(mask[:, 0], means, 0.0)),
-                *(mask, part_set.mask),
-                *(reward[portion.rows], multiplier * words[portion.rows]),
-                *(lengths[portion.rows].clamp(min=1), self.scorer.head.weight.size(0)),
+                token_lprobs=torch.where(mask, lprobs, 0.0),
+                mean_lprobs=torch.where(mask[:, 0], means, 0.0),
+                token_mask=mask,
+                members=part_set.mask,
+                reward=reward[portion.rows],
+                length_cost=multiplier * words[portion.rows],
+                divisors=lengths[portion.rows].clamp(min=1),
+                vocabulary=self.scorer.head.weight.size(0),
             )
 
         # DDP and accelerate's wrappers see one call of the model, whatever it does within.
@@ -162,7 +175,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         hyps, scores, _, _ = judge_once()
         best = [split_words(row[1]) for row in hyps]
         sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, best, scores, lengths)
-        held = len(lengths) * self.risk_state.control.multiplier
+        held = len(lengths) * self.risk_state.length_control.multiplier
         similarity = float(scores.sim is not None)
         return loss, sums | {"length_multiplier": held, "similarity": similarity}
 
@@ -220,8 +233,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         total, self.update = self.update.total(self.accelerator), Sums()
         if finite:
             self.risk_state.nonfinite = 0
-            sums_of_lengths = (float(total[name]) for name in risk.LENGTH_SUMS)
-            self.risk_state.control.update(risk.LengthSums(*sums_of_lengths))
+            self.risk_state.length_control.update(total)
         else:
             sums["skipped"] = sums["updates"]
             if self.accelerator.scaler is None:

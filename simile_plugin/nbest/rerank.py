@@ -12,7 +12,6 @@ from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.files import InputError
 from simile_plugin.nbest.mbr import STRINGS_AT_ONCE, Utility, choose
 from simile_plugin.nbest.readers import NbestList
-from simile_plugin.reward import score_lists
 from simile_plugin.statistics import Floats
 
 STEPS = 20  # weights are tried in steps of a twentieth of their sum
@@ -56,24 +55,15 @@ def reward_feature(
     progress: Callable[[int], object] | None = None,
 ) -> list[Floats]:
     """The reward of each candidate against its reference, the one of training: (N,) a list."""
-    reward = utility.reward
     found: list[Floats] = []
     for rows in _blocks(lists):
         block = lists[rows]
         width = max(1, *(len(one.hyps) for one in block))
         hyps = [[*one.hyps, *[""] * (width - len(one.hyps))] for one in block]
-        if reward.function is None:
-            values = reward.from_scores(
-                score_lists(
-                    *(hyps, refs[rows], utility.encoder, utility.alpha, utility.tokenize),
-                    chrf_words=reward.chrf_words,
-                    learned=reward.learned,
-                )
-            )
-        else:
-            mask = torch.tensor([[n < len(one.hyps) for n in range(width)] for one in block])
-            srcs = [one.src or "" for one in block]
-            values = reward.from_function(hyps, list(refs[rows]), srcs, mask)
+        mask = torch.tensor([[n < len(one.hyps) for n in range(width)] for one in block])
+        srcs = [one.src or "" for one in block]
+        settings = utility.encoder, utility.alpha, utility.tokenize
+        values = utility.reward.values(hyps, refs[rows], srcs, mask, *settings)
         table = values.double().cpu().numpy()
         found += [row[: len(one.hyps)] for row, one in zip(table, block, strict=True)]
         if progress is not None:

@@ -9,7 +9,6 @@ import torch
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
-from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.spec import Reward
 
@@ -56,14 +55,11 @@ def as_reward_function(
                     "expected one string: the reference translation"
                 )
         hyps = [[_text(completion).strip()] for completion in completions]
+        srcs: list[str] = []
         if reward.function is not None:
-            given = _column(columns, sources, "sources") if sources else prompts
-            srcs = [_text(source) for source in given]
-            mask = torch.ones(len(hyps), 1, dtype=torch.bool)
-            return reward.from_function(hyps, refs, srcs, mask)[:, 0].tolist()
-        wanted = reward.chrf_words, reward.learned
-        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
-        return reward.from_scores(scores)[:, 0].tolist()
+            srcs = list(map(_text, _column(columns, sources, "sources") if sources else prompts))
+        mask = torch.ones(len(hyps), 1, dtype=torch.bool)
+        return reward.values(hyps, refs, srcs, mask, encoder, alpha, tokenize)[:, 0].tolist()
 
     score.__name__ = reward.spec
     return score

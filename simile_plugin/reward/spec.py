@@ -6,7 +6,7 @@ import difflib
 import importlib
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import LearnedReward, load_learned
-from simile_plugin.reward.lists import ListScores, score_lists
+from simile_plugin.reward.lists import ListScores, add_similarity, score_lists
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
         Weights by component (summing to 1), or the imported function.
 
     Raises:
-        ValueError: for an unknown name, weights that are not positive or do not sum to 1, or a
+        InputError: for an unknown name, weights that are not positive or do not sum to 1, or a
             function that cannot be imported.
     """
     if spec in SHORTHANDS:
@@ -184,6 +184,33 @@ class Reward:
             assert component is not None, "score_lists: no chrf_words, learned of reward"
             total += weight * component.to(device)
         return total
+
+    def values(
+        self,
+        hyps: Sequence[Sequence[str]],
+        refs: Sequence[str],
+        srcs: Sequence[str],
+        mask: Tensor,
+        encoder: RewardEncoder | None,
+        alpha: float,
+        tokenize: str,
+    ) -> Tensor:
+        """Reward of B lists of N candidates, and no score beside it: (B, N) float32.
+
+        Args:
+            mask: see :meth:`from_function`; encoder, alpha, tokenize: see :func:`score_lists`.
+        """
+        if self.function is not None:
+            return self.from_function([[*row] for row in hyps], [*refs], [*srcs], mask)
+        if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
+            wanted = self.chrf_words, self.learned
+            return self.from_scores(score_lists(hyps, refs, encoder, alpha, tokenize, *wanted))
+        shape = mask.shape  # BLEU would take most of the time
+        scores = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
+        add_similarity(scores, hyps, refs, encoder, alpha)
+        if self.learned is not None and scores.sim is not None:
+            scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim)
+        return self.from_scores(scores)
 
     def of_lists(
         self,

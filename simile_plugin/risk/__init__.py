@@ -18,7 +18,6 @@ from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_r
 from simile_plugin.risk.length_control import (
     LENGTH_SUMS,
     LengthControl,
-    LengthSums,
     length_slope,
     relative_length,
 )
@@ -54,7 +53,6 @@ __all__ = [
     "FiniteRows",
     "GamingWatch",
     "LengthControl",
-    "LengthSums",
     "Objective",
     "Portion",
     "Portions",

@@ -15,6 +15,7 @@ chance; within the bound that the slope gives, that chance does little.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ FIRST_UPDATES = 20
 # The share of the slope to begin with, and what it grows by for a ratio that is too large by 1:
 # what half of the slope does not hold, or holds too much, shows in a percent of length.
 SHARE, GAIN = 0.5, 50.0
-# What is logged of an update for LengthSums, in its order.
+# What is logged of an update for LengthControl.update.
 LENGTH_SUMS = ("length_covariance", "length_variance", "expected_words", "words")
 
 
@@ -59,14 +60,20 @@ class LengthControl:
         share = SHARE + GAIN * (longer if slope > 0 else -longer)
         return self.strength * slope * min(1.0, max(0.0, share))
 
-    def update(self, sums: LengthSums) -> None:
-        """See one update's sums, over sentences and ranks; one without words is left out."""
-        if not sums.reference:
+    def update(self, sums: Mapping[str, float | Tensor]) -> None:
+        """See one update; one without words is left out.
+
+        Args:
+            sums: LENGTH_SUMS over sentences and ranks: both of :func:`length_slope`,
+                sum_i E_Q[|u|] and sum_i |r_i|, in words.
+        """
+        covariance, variance, expected, reference = (float(sums[name]) for name in LENGTH_SUMS)
+        if not reference:
             return
         self.updates += 1
-        self.covariance += SMOOTHING * (sums.covariance - self.covariance)
-        self.variance += SMOOTHING * (sums.variance - self.variance)
-        ratio = sums.expected / sums.reference
+        self.covariance += SMOOTHING * (covariance - self.covariance)
+        self.variance += SMOOTHING * (variance - self.variance)
+        ratio = expected / reference
         if self.updates <= FIRST_UPDATES:
             self.first += (ratio - self.first) / self.updates
             self.ratio = self.first
@@ -81,16 +88,6 @@ class LengthControl:
         """Go on from :meth:`state`, at this run's own strength."""
         for name in asdict(self).keys() - {"strength"}:
             setattr(self, name, type(getattr(self, name))(state[name]))
-
-
-@dataclass(frozen=True)
-class LengthSums:
-    """Sums over sentences: see :func:`length_slope`, sum_i E_Q[|u|] and sum_i |r_i|, in words."""
-
-    covariance: float
-    variance: float
-    expected: float
-    reference: float
 
 
 def relative_length(hyp_lengths: Tensor, ref_lengths: Tensor) -> Tensor:

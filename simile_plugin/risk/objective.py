@@ -82,6 +82,7 @@ class Objective:
 
     def loss(
         self,
+        *,
         token_lprobs: Tensor,
         mean_lprobs: Tensor,
         token_mask: Tensor,
@@ -111,12 +112,12 @@ class Objective:
         token_loss, nll = label_smoothed_nll(*reference, self.label_smoothing, vocabulary)
         cost = 1.0 - rows.reward + length_cost.to(q)
         if self.standardised:
-            held = expected_cost(q, standardised(cost, rows.members))
+            risk = expected_cost(q, standardised(cost, rows.members))
         else:
-            held = expected + expected_cost(q, length_cost.to(q))
+            risk = expected + expected_cost(q, length_cost.to(q))
         if credit is not None:
-            held = held - self.credited(rows.token_lprobs, token_mask, q, credit.to(q))
+            risk = risk - self.credited(rows.token_lprobs, token_mask, q, credit.to(q))
         gamma = self.mle_weight
-        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * held
+        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * risk
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}
         return loss.sum(), Scored(**{name: value.detach() for name, value in found.items()})

@@ -67,14 +67,13 @@ class PrefixTree:
         return places[order], nodes[order], starts
 
 
-def prefix_tree(tokens: Tensor, lengths: Ids) -> PrefixTree:
+def prefix_tree(ids: Ids, lengths: Ids) -> PrefixTree:
     """Find the distinct prefixes.
 
     Args:
-        tokens: (B, M, T) ids.
+        ids: (B, M, T) tokens.
         lengths: (B, M) targets of each row, 0 for rows that are left out; row 0 never is.
     """
-    ids = tokens.cpu().numpy()
     batch, rows, width = ids.shape
     there = np.arange(width) < lengths[..., None]
     same = np.ones((batch, rows, rows, width), dtype=bool)

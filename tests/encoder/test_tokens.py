@@ -97,7 +97,7 @@ def test_vocabularies_hold_the_most_frequent(name: str) -> None:
 
 
 def make(name: str, vocab_size: int = 60) -> Tokenizer:
-    return train_tokenizer(name, TEXT * 9, PLAIN, vocab_size, None, lambda line: None)
+    return train_tokenizer(name, TEXT * 9, PLAIN, vocab_size, None)
 
 
 @pytest.mark.parametrize("name", ["sp", "word", "trigram", "ngram", "sp+trigram", "word+ngram"])

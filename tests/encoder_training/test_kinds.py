@@ -49,9 +49,7 @@ class Trained:
     def __init__(self, name: str, tsv: Path, **changes: Any) -> None:
         kind, tokens, settings, self.unit = KINDS[name]
         text = read_pairs([str(tsv)], PLAIN)
-        self.tokenizer: Tokenizer = train_tokenizer(
-            tokens, text.sentences, PLAIN, 90, None, lambda line: None
-        )
+        self.tokenizer: Tokenizer = train_tokenizer(tokens, text.sentences, PLAIN, 90, None)
         self.pairs = segment_pairs(text, self.tokenizer)
         self.config = TrainingConfig(
             **{"steps": 60, "lr": 0.01, **SMALL, "kind": kind, **settings, **changes}

@@ -39,7 +39,7 @@ from simile_plugin.hugging_face.models import (
     table_size,
 )
 from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
-from simile_plugin.risk import LENGTH_SUMS, LengthControl, LengthSums, RiskSettings, settings
+from simile_plugin.risk import LENGTH_SUMS, LengthControl, RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
 from tests.hugging_face_models import LAYERS, MAKERS, SOURCES, TARGETS, batch_of, marian, t5
 
@@ -167,7 +167,7 @@ def test_what_a_batch_is_padded_to_does_not_count(make_trainer, tmp_path):
 def test_validation_has_costs_as_they_are(make_trainer):
     trainers = [make_trainer(risk_standardised=standardised) for standardised in (False, True)]
     losses = [trainer.evaluate()["eval_loss"] for trainer in trainers]
-    trainers[0].risk_state.control = LengthControl(covariance=-0.4, variance=1.0)
+    trainers[0].risk_state.length_control = LengthControl(covariance=-0.4, variance=1.0)
     found = trainers[0].evaluate()  # whatever length costs by then
     assert losses[0] == losses[1] == found["eval_loss"]
     assert found["eval_length_multiplier"] == pytest.approx(0.5 * 0.4)
@@ -196,10 +196,9 @@ def test_length_control_sees_each_update_once(make_trainer):
     trainer.train()
     expected = LengthControl()
     for batches in (seen[:2], seen[2:]):
-        sums = [sum(float(one[name]) for one in batches) for name in LENGTH_SUMS]
-        expected.update(LengthSums(*sums))
+        expected.update({name: sum(one[name] for one in batches) for name in LENGTH_SUMS})
     assert len(seen) == 4 and expected.variance > 0
-    assert trainer.risk_state.control.state() == pytest.approx(expected.state())
+    assert trainer.risk_state.length_control.state() == pytest.approx(expected.state())
 
 
 def test_the_model_with_the_least_cost_is_the_best(make_trainer):

@@ -6,10 +6,10 @@ import torch
 from simile_plugin.risk.length_control import (
     FIRST_UPDATES,
     GAIN,
+    LENGTH_SUMS,
     SHARE,
     SMOOTHING,
     LengthControl,
-    LengthSums,
     length_slope,
     relative_length,
 )
@@ -40,15 +40,19 @@ def test_equal_lengths_have_no_slope_whatever_q_is_rounded_to() -> None:
         assert (found == 0).all()
 
 
-def sums(slope: float, ratio: float = 1.0) -> LengthSums:
-    return LengthSums(-0.5 * slope, 0.5, 300 * ratio, 300)
+def sums_of(*values: float) -> dict[str, float]:
+    return dict(zip(LENGTH_SUMS, values, strict=True))
+
+
+def sums(slope: float, ratio: float = 1.0) -> dict[str, float]:
+    return sums_of(-0.5 * slope, 0.5, 300 * ratio, 300)
 
 
 def test_the_multiplier_by_hand() -> None:
     control = LengthControl()
     assert control.multiplier == 0
     control.update(sums(0.2, 0.9))
-    control.update(LengthSums(0.3, 0.1, 110, 100))  # first and ratio: their mean, 1.0
+    control.update(sums_of(0.3, 0.1, 110, 100))  # first and ratio: their mean, 1.0
     kept = 1 - SMOOTHING
     slope = (0.1 * kept - 0.3) / (0.5 * kept + 0.1)
     assert control.first == control.ratio == pytest.approx(1.0)
@@ -85,9 +89,9 @@ def test_strength_is_a_factor() -> None:
 
 def test_what_has_no_words_or_one_length_pays_nothing() -> None:
     control = LengthControl()
-    control.update(LengthSums(0.0, 0.0, 0, 0))
+    control.update(sums_of(0.0, 0.0, 0, 0))
     assert control == LengthControl()
-    control.update(LengthSums(0.0, 0.0, 5, 5))
+    control.update(sums_of(0.0, 0.0, 5, 5))
     assert control.multiplier == 0
 
 
@@ -128,7 +132,7 @@ def test_a_policy_keeps_its_lengths_and_still_improves(pay: float) -> None:
                 weights -= 0.02 * gradient
             covariance, variance = length_slope(q.detach(), cost, lengths)
             expected = float((q * (1 + lengths)).sum())
-            seen = LengthSums(float(covariance.sum()), float(variance.sum()), expected, 32.0)
+            seen = sums_of(float(covariance.sum()), float(variance.sum()), expected, 32.0)
             control.update(seen)
             found.append((float((q * lengths).sum() / 32), float((q * quality).sum() / 32)))
         length, quality = (sum(part[-50:]) / 50 for part in zip(*found, strict=True))

@@ -1,5 +1,7 @@
 """Terms of the objective by hand."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -32,11 +34,17 @@ def test_one_credit_for_all_tokens_is_another_reward(normalize: bool) -> None:
     mask = torch.arange(5) < torch.tensor([[5, 2, 3, 1], [4, 5, 1, 3]]).unsqueeze(-1)
     members = torch.tensor([[False, True, True, True]] * 2)
     reward, more = torch.rand(2, 2, 4, generator=generator, dtype=torch.float64)
-    rest = torch.zeros_like(lprobs[:, 0]), mask, members
-    length_cost, divisors = torch.zeros_like(reward), torch.ones(2)
+    rest: dict[str, Any] = {
+        "mean_lprobs": torch.zeros_like(lprobs[:, 0]),
+        "token_mask": mask,
+        "members": members,
+        "length_cost": torch.zeros_like(reward),
+        "divisors": torch.ones(2),
+        "vocabulary": 9,
+    }
 
     def gradient(reward: torch.Tensor, credit: torch.Tensor | None) -> torch.Tensor:
-        loss, _ = objective.loss(lprobs, *rest, reward, length_cost, divisors, 9, credit)
+        loss, _ = objective.loss(token_lprobs=lprobs, reward=reward, credit=credit, **rest)
         return torch.autograd.grad(loss, lprobs)[0]
 
     # What is the same for a list moves nothing: credit counts from the list's expected one.

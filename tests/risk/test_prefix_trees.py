@@ -122,7 +122,7 @@ def test_other_decoders_are_decoded_row_by_row():
 def test_tree_by_hand():
     # "5 6 eos", "5 7 eos", "5 6 6 eos", and one row that is left out
     rows = [[5, 6, EOS, PAD], [5, 7, EOS, PAD], [5, 6, 6, EOS], [5, 7, 7, EOS]]
-    tree = prefix_tree(torch.tensor([rows]), np.array([[3, 3, 4, 0]]))
+    tree = prefix_tree(np.array([rows]), np.array([[3, 3, 4, 0]]))
     # nodes: 0 "", 1 "5", 2 "5 6", 3 "5 7", 4 "5 6 6"
     assert tree.node[0].tolist() == [[0, 1, 2, -1], [0, 1, 3, -1], [0, 1, 2, 4], [-1] * 4]
     assert tree.counts.tolist() == [5]
@@ -169,7 +169,7 @@ def test_nodes_are_the_distinct_prefixes(lists):
     for b, rows in enumerate(lists):
         for m, row in enumerate(rows):
             tokens[b, m, : len(row) + 1] = torch.tensor([*row, EOS])
-    tree = prefix_tree(tokens, tokens.ne(PAD).sum(-1).numpy())
+    tree = prefix_tree(tokens.numpy(), tokens.ne(PAD).sum(-1).numpy())
     for b, rows in enumerate(lists):
         prefixes = {tuple(row[:t]) for row in rows for t in range(len(row) + 1)}
         assert tree.counts[b] == len(prefixes)

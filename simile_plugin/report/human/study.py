@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from simile_plugin.encoder import split_words
@@ -94,7 +95,7 @@ class Study:
     files: dict[str, str]
     items: tuple[Item, ...]
 
-    @property
+    @cached_property  # every item's name begins with it
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the whole study: binds sheets, answers and key."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
