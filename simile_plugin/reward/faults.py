@@ -42,8 +42,9 @@ FAULTS = {
 }
 NEGATIONS = (
     *("not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without"),
-    *("cannot", "t"),  # the t of "don't"
+    *("cannot", "t"),  # the t of "don't", see WordTable
 )
+NOT = "'t"  # of "don't"; the t of T-shirt and of French t'aime is another word
 COMMON_WORDS = 100
 UNKNOWN, COMMON, NEGATION, NUMBER = range(4)  # columns of facts about a word
 NEARBY = 0.02  # what a match loses from one end of the sentence to the other: breaks ties
@@ -54,12 +55,13 @@ CELLS = 2**15  # pairs of words that are matched at once: little padding, and it
 KINDS = 2**16  # distinct words that are matched at once: their vectors; ordinary lists have fewer
 KNOWN_WORDS = 2**16  # words that are remembered: 79 MB of vectors of 300 numbers
 
-_ASCII_WORDS = re.compile(r"[0-9a-z]+|[^0-9a-z\s]").findall
+_ASCII_WORDS = re.compile(r"'t\b|[0-9a-z]+|[^0-9a-z\s]").findall
+_AROUND_NOT = re.compile(r"('t)\b").split
 _PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', strict=True)))
 
 
 def words_of(text: str) -> list[str]:
-    """Lowercased words: runs of letters, digits and their accents, or one other mark each.
+    """Lowercased words: runs of letters, digits and their accents, NOT, or one other mark each.
 
     Each letter is a word in scripts without spaces, see `encoder.split_words`.
     """
@@ -67,8 +69,13 @@ def words_of(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORDS(text)
     text = unicodedata.normalize("NFKC", text).translate(_PLAIN_MARKS).lower()
+    parts = _AROUND_NOT(" ".join(split_words(text)))
+    return [word for part in parts for word in ([part] if part == NOT else _runs(part))]
+
+
+def _runs(text: str) -> list[str]:
     found, run = [], ""
-    for character in " ".join(split_words(text)):
+    for character in text:
         if (
             character.isalnum()
             or unicodedata.category(character)[0] == "M"
@@ -123,6 +130,8 @@ class WordTable:
 
     def __init__(self, encoder: RewardEncoder, lexicon: Lexicon) -> None:
         self.encoder, self.lexicon = encoder, lexicon
+        # Rewards on disk name the t of "don't", not NOT.
+        self.negations = {NOT if word == "t" else word for word in lexicon.negations}
         self.words = TokenWords(words_of)
         self.filled = 1  # ids begin at 1
         self.vectors = torch.zeros(4096, encoder.dim)  # of length 1, or 0 where there is none
@@ -158,7 +167,7 @@ class WordTable:
         return (
             word[0].isalpha() and word not in lexicon.known,
             word in lexicon.common,
-            word in lexicon.negations,
+            word in self.negations,
             any(map(str.isdigit, word)),
         )
 
