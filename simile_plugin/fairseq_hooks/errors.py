@@ -47,8 +47,8 @@ FAIRSEQ_SAYS = {
         "--valid-subset: {0} (Those that --valid-subset names are validated nevertheless.)"
     ),
     "The dataset is empty": (
-        "DATA: no sentence is left to train on; expected some that are within --max-tokens, "
-        "--max-source-positions and --max-target-positions, and not empty"
+        "DATA: no sentence is left to train on, or to validate; expected some that are within "
+        "--max-tokens, --max-source-positions and --max-target-positions, and not empty"
     ),
     "Cannot combine --fp16 and --tpu": "--bf16: given together with --fp16; expected one of them",
     "Must specify batch size": "--batch-size, --max-tokens: got neither, expected one of them",

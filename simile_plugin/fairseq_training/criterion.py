@@ -95,6 +95,7 @@ class SimileRiskCriterion(FairseqCriterion):
         super().__init__(task)
         self.cfg = cfg = read_config(cfg)
         check_task(task)
+        self.eval_bleu = bool(getattr(settings_of(task), "eval_bleu", False))
         self.reward = Reward(cfg.reward)
         self.compat = cfg.risk_compat == BEYOND_BLEU
         self.objective_of_lists = risk.Objective(
@@ -159,7 +160,7 @@ class SimileRiskCriterion(FairseqCriterion):
         Returns:
             loss, sample_size (number of sentences), logging_output (sums over sentences).
         """
-        check_model(model)
+        check_model(model, self.eval_bleu)
         self.clock = Stopwatch()
         with self.clock.phase("generation"):
             risk_set = self.generator(model, sample)

@@ -133,19 +133,24 @@ def _defined_in(modules: set[str], owner: object, methods: list[str]) -> bool:
     return {method.__module__ for method in found if method is not None} <= modules
 
 
-def _projection(decoder: Any) -> Projection:
+def _projection(decoder: Any) -> Projection | None:
+    """None where the output layer is not just linear: RoBERTa's head, --quant-noise-scalar's."""
     for name in ("output_projection", "fc3", "fc_out"):  # transformer, fconv, lstm
-        linear = getattr(decoder, name, None)
-        if isinstance(linear, nn.Linear):
-            return Projection(linear, "forward", linear)
+        layer = getattr(decoder, name, None)
+        if layer is not None:
+            plain = isinstance(layer, nn.Linear) and type(layer).forward is nn.Linear.forward
+            return Projection(layer, "forward", layer) if plain else None
     return Projection(decoder, "output_layer", decoder.embed_tokens)  # an lstm that shares it
 
 
-def check_model(model: nn.Module) -> None:
+def check_model(model: nn.Module, eval_bleu: bool = False) -> None:
     """Refuse language models, non-autoregressive models and other models.
 
+    Args:
+        eval_bleu: fairseq's flag.
+
     Raises:
-        InputError: naming the model's class.
+        InputError: naming the model's class, or the flag.
     """
     plain = unwrap(model)
     if not isinstance(plain, FairseqEncoderDecoderModel):
@@ -162,4 +167,9 @@ def check_model(model: nn.Module) -> None:
         raise InputError(
             "--adaptive-softmax-cutoff: got a model with an adaptive softmax, expected a full one; "
             "fairseq's adaptive log-probabilities have no gradient"
+        )
+    if eval_bleu and hasattr(plain, "set_beam_size"):
+        raise InputError(
+            f"--eval-bleu: got a {type(plain).__name__}, whose attention fairseq leaves as it was "
+            "for the beam of that search, so that training goes wrong; leave it out"
         )

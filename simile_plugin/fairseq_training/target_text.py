@@ -6,12 +6,17 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from fairseq.data.encoders.byte_utils import BCHAR_TO_BYTE
+
 from simile_plugin.encoder import SPACE_MARK
 from simile_plugin.files import InputError
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
 CONTINUATION = "@@"  # subword-nmt marks a piece that goes on in the next one
 BYTES_SPACE = "\u0120"  # GPT-2's byte-level BPE writes a space so
+WORDPIECE = "##"  # begins what BERT's pieces go on with
+# Of bytes that every text beyond ASCII has and that cannot be printed.
+STAND_INS = {letter for letter, byte in BCHAR_TO_BYTE.items() if 0x80 <= byte <= 0xA0}
 MOSES_MARKS = ("&apos;", "&quot;", "@-@")  # its tokeniser's ', " and the hyphen within a word
 
 
@@ -34,7 +39,8 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
         "sentencepiece", "subword_nmt" or "none".
 
     Raises:
-        InputError: for GPT-2's pieces, which a dictionary has as numbers or as bytes: no text.
+        InputError: for GPT-2's pieces, which a dictionary has as numbers or as bytes, for those of
+            fairseq's --bpe bytes and byte_bpe, and for BERT's: no text.
     """
     numbers = sum(symbol.isdecimal() for symbol in symbols)
     if 2 * numbers >= len(symbols):
@@ -43,7 +49,20 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
             "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
             "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
         )
+    wordpieces = sum(symbol.startswith(WORDPIECE) for symbol in symbols)
+    if wordpieces > len(symbols) // 100:
+        raise InputError(
+            f"--risk-post-process: {wordpieces} of the {len(symbols)} entries of the target "
+            f"dictionary begin with {WORDPIECE}, as BERT's pieces, which are not undone; expected "
+            "pieces of sentencepiece or subword-nmt, or none if they are words"
+        )
     marked = marked_as(symbols, counts)
+    if marked == "sentencepiece" and _are_bytes(symbols):
+        raise InputError(
+            "--risk-post-process: the target dictionary is of bytes, as fairseq's --bpe bytes and "
+            "byte_bpe write them, which are not undone; expected pieces of sentencepiece or "
+            "subword-nmt, or sentencepiece if these are your letters"
+        )
     of_bytes = sum(symbol.startswith(BYTES_SPACE) for symbol in symbols)
     if marked == "none" and 10 * of_bytes >= len(symbols):  # Maltese has it as a letter
         raise InputError(
@@ -52,6 +71,12 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
             "undone; expected pieces of sentencepiece or subword-nmt, or none if they are words"
         )
     return marked
+
+
+def _are_bytes(symbols: Sequence[str]) -> bool:
+    """Whether all characters stand for bytes, as in no language that has two of STAND_INS."""
+    found = set("".join(symbols)) - {SPACE_MARK}
+    return found <= BCHAR_TO_BYTE.keys() and len(found & STAND_INS) > 1
 
 
 def marked_as(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:

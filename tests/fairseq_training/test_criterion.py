@@ -618,6 +618,9 @@ def test_bad_tasks_and_models(make_criterion, task):
         )
     with pytest.raises(ValueError, match="got a NATransformerModel; simile_risk needs a decoder"):
         criterion(make_model("nonautoregressive_transformer", task), make_sample(task))
+    task.cfg.eval_bleu = True
+    with pytest.raises(ValueError, match="--eval-bleu: got a BARTModel, whose attention"):
+        make_criterion()(make_model("bart_base", task), make_sample(task))
     task.cfg.left_pad_target = True
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()

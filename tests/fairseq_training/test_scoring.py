@@ -120,6 +120,36 @@ def test_unknown_decoders_are_asked_for_logits():
         assert torch.allclose(value.double(), right, atol=1e-4)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("of", ["a head of more layers", "a Linear of its own kind"])
+def test_an_output_layer_that_is_more_than_linear_is_asked_for_logits(of, shared):
+    """As RobertaLMHead of roberta_enc_dec, and IntLinear of --quant-noise-scalar."""
+    task = make_task()
+    sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
+    flags = {"share_decoder_input_output_embed": shared}
+    model = make_model("transformer_tiny", task, **flags).double().train()
+    linear = model.decoder.output_projection
+
+    class Tripled(torch.nn.Linear):
+        def forward(self, features):
+            return 3 * super().forward(features)
+
+    if of == "a head of more layers":
+        head = torch.nn.Sequential(torch.nn.LayerNorm(linear.in_features), linear)
+    else:
+        head = Tripled(linear.in_features, linear.out_features)
+    model.decoder.output_projection = head.double()
+    assert known(model.decoder).projection is None and known(model.decoder).steps
+    risk_set = make_risk_set(sample)
+    found, expected = score_rows(model, sample, risk_set, PAD), naive(model, sample, risk_set)
+    fast, slow = gradients(model, found), gradients(model, expected)
+    for value, right in zip(found, expected, strict=True):
+        assert torch.allclose(value.double(), right, atol=1e-5)  # fairseq's is float32
+    assert fast.keys() == slow.keys() and any("output_projection" in name for name in fast)
+    for name in fast:
+        assert torch.allclose(fast[name], slow[name], atol=1e-5), name
+
+
 def test_parts_see_the_same_dropout_twice(monkeypatch):
     # decoding again in the backward pass must draw the masks of the forward pass
     task = make_task()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fairseq.data.encoders.byte_utils import byte_decode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,22 @@ def test_pieces_that_are_numbers():
     assert TargetText(pieces, "none").strings([[4, 6]]) == ["\u0120the se"]
     maltese = [f"w{number}" for number in range(30)] + ["\u0120es\u00f9"]
     assert guess_post_process(maltese) == "none"
+
+
+def test_pieces_of_bytes_and_of_bert_are_refused():
+    # fairseq's --bpe bytes: "ßü–" is C3 9F C3 BC E2 80 93, of which 9F, 80 and 93 have stand-ins
+    pieces = [*"\u2581\u00c3\u00bc\u00e2abcd", "\u019f", "\u0180\u0193"]
+    with pytest.raises(InputError, match="--risk-post-process: the target dictionary is of bytes"):
+        guess_post_process(pieces)
+    assert byte_decode("\u00c3\u019f\u00e2\u0180\u0193") == "\u00df\u2013"
+    assert TargetText(dictionary(*pieces), "sentencepiece").post_process == "sentencepiece"
+    for other in ("\u2019", "\u0253"):  # a real quote, a letter of the same language
+        assert guess_post_process([*pieces, other]) == "sentencepiece"
+    assert guess_post_process([*pieces[:-2], "\u0192"]) == "sentencepiece"  # a florin sign
+    wordpieces = [*("run", "play") * 40, "##er", "##ning"]
+    with pytest.raises(InputError, match="--risk-post-process: 2 of the 82 .* begin with ##"):
+        guess_post_process(wordpieces)
+    assert guess_post_process([*wordpieces, *["w"] * 240]) == "none"
 
 
 def test_target_text_drops_padding_eos_and_bos():
