@@ -6,7 +6,9 @@
 #
 #   CHECKPOINT   a fairseq model that translates the foreign language into that of the paraphrases
 #   DATA-BIN     the folder with its dictionaries
-#   BPE          its sentencepiece model, which segments FOREIGN; - if FOREIGN is segmented already
+#   BPE          its sentencepiece model, which segments FOREIGN; - if FOREIGN is segmented already, or
+#                where fairseq is to do it: for a model of Moses and subword-nmt give plain FOREIGN, - and
+#                the flags -s de -t en --tokenizer moses --bpe subword_nmt --bpe-codes CODES
 #   FOREIGN      sentences of the foreign language, one a line, plain or .gz
 #   REFERENCE    their translations, line by line
 #
@@ -37,6 +39,10 @@ extra=("$@")
 [ -f "$checkpoint" ] || die "CHECKPOINT: no such file: $checkpoint"
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ "$bpe" = - ] || [ -f "$bpe" ] || die "BPE: no such file: $bpe"
+case " ${extra[*]} " in
+*" --tokenizer "*) [ "$bpe" = - ] && [[ " ${extra[*]} " = *" --bpe "* ]] ||
+    die "--tokenizer: tokenises text that BPE has segmented; expected BPE - and --bpe too (see --help)" ;;
+esac
 [ -f "$foreign" ] || die "FOREIGN: no such file: $foreign"
 [ -f "$reference" ] || die "REFERENCE: no such file: $reference"
 

@@ -4,7 +4,7 @@ meteor.py raw/test.en=out/test raw/heldout.en=out/heldout
 
 The numbers are those that `simile report --sentence-scores` reads. What is newer than its
 translation is kept; a translation of an earlier test set, with other lines, is left out. Without
-METEOR (its jar, Java) one line says so, and nothing is written.
+METEOR (its jar, Java) one line says so, and nothing is written. It is METEOR for English.
 """
 
 from __future__ import annotations

@@ -16,13 +16,14 @@ bigrams, unknown words, missing common words, negations, numbers, length) are 0 
 itself, so that it scores 1; an empty hypothesis scores 0. The weights are never negative. They are
 fitted to the human scores, standardised in each file, and to harm made of plain text (a phrase
 repeated, a half dropped, words appended, shuffled, a negation, number or name changed, words left
-untranslated), which must cost the more the more of it there is.
+untranslated), which must cost the more the more of it there is. Negations are known of English
+alone: of other text they are no fault and no harm, and in German a noun's capital makes no name.
 
 Printed: the correlation with people on judgements that the reward was not fitted on, each file left
 out once (a single file is cut in five, between references), with bootstrap intervals, beside SIM,
-SIMILE, sentence BLEU, chrF, chrF++ and METEOR 1.5 (where Java and pycocoevalcap are); how much of
-the harm to such hypotheses lowers the reward, and by how many standard deviations of a human score;
-and the weights.
+SIMILE, sentence BLEU, chrF, chrF++ and METEOR 1.5 (that for English; where Java and pycocoevalcap
+are); how much of the harm to such hypotheses lowers the reward, and by how many standard deviations
+of a human score; and the weights.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, as simile eval-encoder reads it.
 --text FILE: sentences of the references' language. Their words are the known ones (others count as
@@ -141,6 +142,11 @@ def run(args: argparse.Namespace) -> int:
         fit = fit_reward(files, texts, encoder, *settings)
     save_learned(args.output, fit.reward)
     notes = [missing] if missing else []
+    if not fit.reward.lexicon.negations:
+        notes.append(
+            "--text has next to no 'not', so that negations, which are known of English alone, are "
+            "no fault of this reward, and no harm was made of them"
+        )
     if fit.overlap:
         notes.append(f"{fit.overlap} judged references are a line of --text: their words are known")
     for note in notes:

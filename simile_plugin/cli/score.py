@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress, read_parallel
+    from simile_plugin.report import TOKENISED
     from simile_plugin.reward import (
         GIVE_A_TOKENISER,
         SIMILE_ALPHA,
@@ -88,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         load_learned,
         score_outputs,
         signature,
+        tokenised_as,
     )
 
     refuse_without_encoder(args, "simile_alpha", "device", "learned")
@@ -109,6 +111,9 @@ def run(args: argparse.Namespace) -> int:
             f"sentences for words; give --tokenize {GIVE_A_TOKENISER}",
             file=sys.stderr,
         )
+    for path, lines in zip([args.ref, *args.hyp], [refs, *outputs], strict=True):
+        if mark := tokenised_as(lines):
+            print(f"simile score: warning: {TOKENISED.format(path, mark)}", file=sys.stderr)
     signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{args.tokenize}"
     if encoder is not None:

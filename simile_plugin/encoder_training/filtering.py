@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from html import unescape
 from typing import IO
 
 import numpy as np
@@ -177,6 +178,12 @@ def without_punctuation(prepared: str) -> str:
     return prepared.translate(_LETTERS_AND_DIGITS)
 
 
+def _exclusion_key(sentence: str, prepared: str) -> int:
+    if "&" in sentence:  # Moses' &apos;
+        prepared = COMPARED.apply(unescape(sentence))
+    return sentence_hash(without_punctuation(prepared))
+
+
 def letters_only(prepared: str) -> str:
     """Letters of a preprocessed sentence, without spaces; the sentence itself if it has none."""
     return prepared.translate(_LETTERS) or prepared
@@ -190,7 +197,8 @@ def pair_key(left: str, right: str) -> int:
 def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
     """Hashes of the sentences of evaluation files: every column of every line that has a letter.
 
-    Compared without case, punctuation and spaces, so that tokenised text is found too.
+    Compared without case, punctuation and spaces, and without Moses' escapes (&apos;), so that
+    tokenised text is found too.
 
     Raises:
         InputError: for a file that is not UTF-8 text or has no sentence.
@@ -204,7 +212,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
                 for cell in line.split("\t"):
                     prepared = COMPARED.apply(cell)
                     if prepared.translate(_LETTERS):
-                        found.add(sentence_hash(without_punctuation(prepared)))
+                        found.add(_exclusion_key(cell, prepared))
                         before += 1
         if bad.total or not before:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"
@@ -354,7 +362,7 @@ class BlockFilter:
         return self.options.min_overlap <= overlap <= self.options.max_overlap
 
     def _is_not_excluded(self, pair: _Candidate) -> bool:
-        keys = (sentence_hash(without_punctuation(side)) for side in pair.prepared)
+        keys = map(_exclusion_key, pair.raw, pair.prepared)
         return not any(key in self.exclusions for key in keys)
 
     @cached_property

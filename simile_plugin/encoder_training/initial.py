@@ -56,7 +56,10 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
             f"{FLAG}: {path}: knows none of the {len(row)} {tokenizer.unit} of this encoder; its "
             "tokens must be spelled as ours (lowercased, pieces with their mark)"
         )
-    say(f"{known} of {len(tokenizer)} tokens have a vector in {path}")
+    few = ""
+    if 2 * known < len(tokenizer) and tokenizer.preprocessing.lowercase:
+        few = "; tokens are lowercased: give --keep-case for vectors of words with capitals"
+    say(f"{known} of {len(tokenizer)} tokens have a vector in {path}{few}")
     return table
 
 

@@ -33,6 +33,7 @@ from simile_plugin.files import InputError
 SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
 NO_PIECE = "side without a known piece"
 LONGEST = 4192  # bytes of a sentence that sentencepiece trains on by default
+CAPITALS = 0.02  # share of pieces: a model of lowercased text has none with a capital
 DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_000}  # the papers'
 
 
@@ -311,9 +312,16 @@ def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes 
         return None
     content = Path(path).read_bytes()
     try:
-        Segmenter(content, preprocessing)
+        pieces = Segmenter(content, preprocessing).texts
     except ValueError as error:
         raise InputError(f"--sentencepiece: {path}: {error}") from error
+    capital = sum(piece is not None and piece != piece.lower() for piece in pieces)
+    if preprocessing.lowercase and capital > CAPITALS * len(pieces):
+        say(
+            f"warning: --sentencepiece: {capital} of the {len(pieces)} pieces of {path} have a "
+            "capital and are never used, for text is lowercased; give --keep-case, or a model of "
+            "lowercased text"
+        )
     return content
 
 

@@ -46,7 +46,12 @@ from simile_plugin.reward.chrf import (
     list_chrf_statistics,
 )
 from simile_plugin.reward.credit import check_words_add_up, word_credit
-from simile_plugin.reward.doubtful_text import GIVE_A_TOKENISER, FirstLook, is_unspaced
+from simile_plugin.reward.doubtful_text import (
+    GIVE_A_TOKENISER,
+    FirstLook,
+    is_unspaced,
+    tokenised_as,
+)
 from simile_plugin.reward.faults import (
     FAULTS,
     Lexicon,
@@ -117,6 +122,7 @@ __all__ = [
     "sentence_bleu",
     "sentence_bleu_signature",
     "signature",
+    "tokenised_as",
     "word_credit",
     "words_of",
 ]

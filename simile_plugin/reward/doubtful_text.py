@@ -13,6 +13,8 @@ UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
+# What tokenisers and BPE leave in text: of subword-nmt and Moses; the last one as sacreBLEU looks.
+MARKS, PERIOD, ENOUGH_LINES = ("@@ ", " @-@ ", "&apos;", "&quot;"), " .", 100
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 
@@ -79,6 +81,19 @@ def doubts(
             "text, or plain text: with fairseq, --risk-post-process sentencepiece joins pieces, "
             "--risk-detok moses words of Chinese and Japanese"
         )
+
+
+def tokenised_as(lines: Sequence[str]) -> str:
+    """What shows that text is tokenised or segmented, or "" if nothing does.
+
+    It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
+    """
+    for mark in MARKS:
+        if 100 * sum(mark in line for line in lines) > len(lines):
+            return mark.strip()
+    if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
+        return PERIOD
+    return ""
 
 
 def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:

@@ -45,6 +45,9 @@ NEGATIONS = (
     *("cannot", "t"),  # the t of "don't", see WordTable
 )
 NOT = "'t"  # of "don't"; the t of T-shirt and of French t'aime is another word
+# English text has a "not" in 170 to 280 words, other languages' (and captions) next to none. Short
+# text says nothing.
+NOT_SHARE, ENOUGH_WORDS = 0.0005, 5000
 COMMON_WORDS = 100
 UNKNOWN, COMMON, NEGATION, NUMBER = range(4)  # columns of facts about a word
 NEARBY = 0.02  # what a match loses from one end of the sentence to the other: breaks ties
@@ -95,7 +98,7 @@ class Lexicon:
     Attributes:
         known: words that are no fault: all that the texts of the fit hold.
         common: the commonest of them.
-        negations: words that say no.
+        negations: words that say no; none where they are not known, as of other languages.
     """
 
     known: frozenset[str]
@@ -108,12 +111,15 @@ def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
 
     Common is what is frequent in at least half of the files (by the median of the shares), so
     that a name which one corpus repeats is none of them. Only words that begin with a letter count.
+    Negations are English ones, if the text is English.
     """
     shares: dict[str, list[float]] = {}
-    files = 0
+    files = words = nots = 0
     for lines in texts:
         counts = Counter(word for line in lines for word in words_of(line) if word[0].isalpha())
         files += 1
+        words += counts.total()
+        nots += counts["not"]
         for word, count in counts.items():
             shares.setdefault(word, []).append(count / counts.total())
     middle = {
@@ -122,7 +128,9 @@ def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
         if 2 * len(found) >= files
     }
     ranked = sorted(middle, key=lambda word: (-middle[word], word))
-    return Lexicon(frozenset(shares), frozenset(ranked[:COMMON_WORDS]))
+    english = words < ENOUGH_WORDS or nots > NOT_SHARE * words
+    negations = frozenset(NEGATIONS if english else ())
+    return Lexicon(frozenset(shares), frozenset(ranked[:COMMON_WORDS]), negations)
 
 
 class WordTable:

@@ -77,6 +77,17 @@ def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folde
     assert "LEARNED" in table and found["signature"] in table and "LEARNED - BLEU" in table
 
 
+def test_text_of_another_language_has_no_negations(capsys, tmp_path, fit):
+    lines = [line for line in SENTENCES if "not" not in line.split()]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines * 200))
+    assert main([str(argument) for argument in [*fit(), "--json"]]) == 0
+    out, err = capsys.readouterr()
+    assert "note: --text has next to no 'not'" in err
+    assert json.loads(out)["weights"]["negation"] == 0
+    assert json.loads((tmp_path / "reward" / "reward.json").read_text())["negation_words"] == []
+    assert "negation" not in json.loads(out)["figures"]["harm"]
+
+
 def test_files_of_one_name_are_told_apart(capsys, tmp_path, files, fit):
     (tmp_path / "2016").mkdir()
     second = judgements(tmp_path / "2016" / "1.tsv", 3)

@@ -95,6 +95,18 @@ def test_warns_of_text_without_spaces(tmp_path, capsys):
     assert "spaces" not in told[1]
 
 
+def test_warns_of_tokenised_text(tmp_path, capsys):
+    (tmp_path / "plain").write_text("The heron's pond.\nA well-known boat.\n")
+    for text, mark in (("The heron &apos;s pond .\nA boat .\n", "&apos;"), ("A@@ da\nx\n", "@@")):
+        (tmp_path / "marked").write_text(text)
+        _, _, err = run(capsys, "-r", tmp_path / "plain", "-i", tmp_path / "marked")
+        assert (
+            err.count("\n") == 1
+            and f"marked is tokenised or segmented text (it has '{mark}'" in err
+        )
+    assert run(capsys, "-r", tmp_path / "plain", "-i", tmp_path / "plain")[2] == ""
+
+
 def test_bad_input_is_one_line(files, tmp_path, encoder_folder, capsys):
     (tmp_path / "short").write_text("one line\n")
     (tmp_path / "latin").write_bytes(b"caf\xe9\nx\ny\n")

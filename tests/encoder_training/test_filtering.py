@@ -216,13 +216,16 @@ def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) ->
     text = (
         "a heron waiting\tsomething else\n"  # no punctuation, no case
         "something\tthe ferry 's late !\n"  # tokenised
+        "anything\tthe ferry &apos;s late !\n"  # by Moses
         "the ferry is late\tsomething\n"
         "7\t0.5\n"  # a cell without a letter is no sentence
         "coins coins\tmoney\n"
     )
     lines, report, _ = run(text, exclude=[str(sts), str(judged)])
     assert lines == ["the ferry is late\tsomething", "7\t0.5"]
-    assert report.removed == {"excluded": 3, "duplicate": 0}
+    assert report.removed == {"excluded": 4, "duplicate": 0}
+    sts.write_text("A heron, waiting.\tThe ferry &apos;s late !\n")
+    assert run("x\tThe ferry's late!\n", exclude=[str(sts)])[1].removed["excluded"] == 1
 
 
 def test_exclusion_files_must_be_readable(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder_training.pairs import (
     BadLines,
     read_pairs,
+    read_sentencepiece,
     segment_pairs,
     sentence_hash,
     train_sentencepiece,
@@ -24,6 +25,17 @@ PLAIN = Preprocessing()
 def write(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     return str(path)
+
+
+def test_a_model_of_pieces_with_capitals_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ["The Heron waits", "A Boat by the Pond", "Two Boys in the Boat"] * 20
+    path = write(tmp_path / "m", train_sentencepiece(text, Preprocessing(lowercase=False), 40))
+    for lowercase in (True, False):
+        read_sentencepiece(path, Preprocessing(lowercase=lowercase))
+        told = capsys.readouterr().err
+        assert ("have a capital and are never used" in told) == lowercase
 
 
 def test_equal_sentences_have_one_hash(tmp_path: Path) -> None:

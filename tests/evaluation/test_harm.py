@@ -21,9 +21,9 @@ REF = "In 2019 the ferry to Malta was not late , Ada waited"
 SEEDS = range(60)
 
 
-def draws(name, hyp=HYP, ref=REF):
+def draws(name, hyp=HYP, ref=REF, material=MATERIAL):
     harm = dict(HARMS)[name]
-    return [harm(hyp.split(), ref.split(), random.Random(seed), MATERIAL) for seed in SEEDS]
+    return [harm(hyp.split(), ref.split(), random.Random(seed), material) for seed in SEEDS]
 
 
 def test_repeat_says_a_phrase_again():
@@ -62,6 +62,18 @@ def test_negations_are_dropped_or_added():
     # nothing to do where one side has one: the harm is there, or would be undone
     assert draws("negation", "it is late", "it isn't late") == [None] * len(SEEDS)
     assert draws("negation", "it never came", "it came") == [None] * len(SEEDS)
+
+
+def test_other_languages_have_no_negations_and_german_no_names():
+    german = [["In der Stadt wartet ein Reiher am Teich"] * 700]
+    material = Material(german, make_lexicon(german))
+    assert not material.lexicon.negations and material.has_capital_nouns
+    assert draws("negation", "was ist los", "was ist los", material) == [None] * len(SEEDS)
+    assert draws("name", material=material) == [None] * len(SEEDS)
+    assert not Material(TEXTS, MATERIAL.lexicon).has_capital_nouns
+    # one word of 2,000 tells English; of few words nothing is known
+    for nots, words, known in ((2, 4999, False), (3, 4999, True), (0, 4000, True)):
+        assert bool(make_lexicon([["not"] * nots + ["heron"] * words]).negations) is known
 
 
 def test_numbers_and_names_that_are_right_become_wrong():

@@ -95,6 +95,15 @@ def test_text_that_the_encoder_does_not_know_is_warned_of(
     assert "warning: the encoder does not know" in render_text(answer_results(foreign))
 
 
+def test_tokenised_text_is_warned_of() -> None:
+    plain, spaced = ["a heron waits."] * 100, ["a heron waits ."] * 51 + ["a heron waits."] * 49
+    for lines, mark in ((spaced, " ."), (spaced[1:] + plain[:1], ""), (spaced[:99], "")):
+        refs = ["we see it"] * len(lines)
+        found = analyse_results([system("A", lines)], refs, "ref.txt", ScoreSettings(), FEW)
+        assert list(found.tokenised.values()) == [mark] * bool(mark)
+        assert ("tokenised or segmented" in render_text(answer_results(found))) == bool(mark)
+
+
 @pytest.mark.parametrize(
     ("ref", "tokenize", "warned"),
     [

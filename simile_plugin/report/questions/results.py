@@ -13,6 +13,7 @@ from simile_plugin import statistics as significance
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import (
     HEADINGS,
+    TOKENISED,
     UNSPACED,
     Answer,
     Cell,
@@ -108,6 +109,7 @@ class Results:
         lead: of three systems or more, the highest BLEU against the second highest.
         unspaced: whether BLEU's tokeniser looks for spaces, of which the references have next to
             none.
+        tokenised: file -> what shows that it is tokenised or segmented.
     """
 
     systems: tuple[SystemScores, ...]
@@ -119,6 +121,7 @@ class Results:
     unknown_share: float
     lead: Comparison | None = None
     unspaced: bool = False
+    tokenised: dict[str, str] = field(default_factory=dict)
 
 
 def analyse_results(
@@ -149,8 +152,10 @@ def analyse_results(
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
-    from simile_plugin.reward import is_unspaced
+    from simile_plugin.reward import is_unspaced, tokenised_as
 
+    texts = [(reference, refs)]
+    texts += [part for one in systems for part in zip(one.files, one.outputs, strict=True)]
     names = [system.name for system in systems]
     chosen = choose_baselines(names, list(baselines))
     scored = score_systems(systems, refs, settings, list_scores)
@@ -194,6 +199,7 @@ def analyse_results(
         scored.unknown_share,
         lead,
         is_unspaced(refs, settings.tokenize),
+        {name: mark for name, lines in texts if (mark := tokenised_as(lines))},
     )
 
 
@@ -304,6 +310,8 @@ def answer_results(results: Results) -> Answer:
         )
     if results.unspaced:
         warnings.append(UNSPACED)
+    if results.tokenised:  # mostly all files are, or one is that should not be
+        warnings.append(TOKENISED.format(*next(iter(results.tokenised.items()))))
     outputs = sum(len(system.files) for system in results.systems)
     several = f" ({count(outputs, 'output')})" if outputs > len(results.systems) else ""
     sentences = f"{count(results.sentences, 'sentence')} of {results.reference}"
