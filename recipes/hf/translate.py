@@ -11,24 +11,36 @@ import sys
 
 import torch
 
-from simile_plugin.files import atomic_write, read_lines
-from simile_plugin.hugging_face import table_size  # before transformers: hides a broken torchaudio
+from simile_plugin.files import as_script, atomic_write, read_lines
+
+# Before transformers: hides a broken torchaudio.
+from simile_plugin.hugging_face import special_tokens, table_size
 
 
+@as_script
 def main() -> None:
     """Read, translate in batches of similar length, write in order."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("input")
     parser.add_argument("output")
+    for side in ("source", "target"):
+        text = "where the tokenizer of MODEL was not saved with its languages"
+        parser.add_argument(f"--{side}-lang", metavar="CODE", help=text)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=50)
     args = parser.parse_args()
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    languages = {"src_lang": args.source_lang, "tgt_lang": args.target_lang}
+    given = {name: code for name, code in languages.items() if code is not None}
+    tokenizer = AutoTokenizer.from_pretrained(args.model, **given)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model).to(device).eval()
+    special = special_tokens(model, tokenizer)
+    first = {"decoder_start_token_id": special.start}
+    if special.tag is not None:
+        first["forced_bos_token_id"] = special.tag
     sources = read_lines(args.input, "input")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found, cut = [""] * len(sources), 0
@@ -40,7 +52,7 @@ def main() -> None:
         cut += sum(len(ids) > readable for ids in tokenizer(texts, verbose=False)["input_ids"])
         batch = tokenizer(texts, return_tensors="pt", padding=True, **limit).to(device)
         length = int(min(1.5 * batch["input_ids"].size(1) + 10, writable))
-        ids = model.generate(**batch, num_beams=args.beam, max_new_tokens=length)
+        ids = model.generate(**batch, **first, num_beams=args.beam, max_new_tokens=length)
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         for i, text in zip(rows, texts, strict=True):
             found[i] = " ".join(text.split())
@@ -55,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

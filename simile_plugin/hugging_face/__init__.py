@@ -11,7 +11,7 @@ hide_broken_torchaudio()
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune, last_checkpoint
-from simile_plugin.hugging_face.models import SpecialTokens, table_size
+from simile_plugin.hugging_face.models import SpecialTokens, special_tokens, table_size
 from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
@@ -26,5 +26,6 @@ __all__ = [
     "finetune",
     "last_checkpoint",
     "risk_set_of",
+    "special_tokens",
     "table_size",
 ]

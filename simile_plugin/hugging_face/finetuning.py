@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,16 @@ from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NA
 
 from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.models import positions, special_tokens
+from simile_plugin.hugging_face.models import base_of, positions, special_tokens
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 logger = logging.getLogger(__name__)
+
+# Of weights cut short, or git-lfs' pointer to them; of any tokenizer; of a config of other sizes.
+NOT_WHOLE = (pickle.UnpicklingError, IndexError, EOFError, SafetensorError)
+UNREADABLE = (*NOT_WHOLE, OSError, ValueError, KeyError, TypeError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,12 @@ def load(job: Job) -> tuple[Any, Any]:
         # A model that was saved in half precision trains in single, as any other: AdamW's steps
         # are too small for half, and --fp16 and --bf16 want single.
         model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:  # of any tokenizer
+    except UNREADABLE as error:
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
+        why = "; its weights are not whole, or git-lfs' pointer to them: copy them again"
         raise InputError(
             f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
+            + (why if isinstance(error, NOT_WHOLE) else "")
         ) from error
     special_tokens(model, tokenizer)
     if given and not hasattr(tokenizer, "tgt_lang"):
@@ -242,6 +249,11 @@ def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
     trainer.risk_state.objective |= begun
+    if trainer.special.language is not None:
+        # In the folder a plain `generate` finds them, as training has them.
+        own = base_of(model).generation_config
+        own.decoder_start_token_id = trainer.special.start
+        own.forced_bos_token_id = trainer.special.tag
     if job.prefix:
         trainer.text.prefix = trainer.text.strings([tokenizer(job.prefix).input_ids])[0]
     trainer.train(resume_from_checkpoint=last)

@@ -107,6 +107,12 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         )
     tags = language_ids(tokenizer) & {*target}
     language = next((token for token in (tag, start) if token in tags), None)
+    if tags and language is None:
+        raise InputError(
+            "MODEL: its tokenizer has the tag of the target language behind the sentence "
+            f"({tokenizer.convert_ids_to_tokens(target)}), where candidates have none; expected it "
+            "in front: for NLLB legacy_behaviour=False in its tokenizer_config.json"
+        )
     # "a" may be an unknown word.
     tag = tag if tag in silent_ids(tokenizer) - {tokenizer.unk_token_id, end} else None
     return SpecialTokens(start, end, pad, tag, language)
@@ -188,14 +194,21 @@ def positions(model: Any, side: str) -> float:
     configs = (model.config, getattr(model.config, side, None))
     names = ("max_position_embeddings", f"max_{side}_position_embeddings")
     found = (getattr(config, name, None) for config in configs for name in names)
-    return min((int(most) for most in found if most is not None), default=math.inf)
+    most = min((int(most) for most in found if most is not None), default=math.inf)
+    # RoBERTa's first rows, up to that of padding, are no positions.
+    lost = (m.padding_idx for m in _tables(model, side) if m.num_embeddings == most)
+    return most - max((row + 1 for row in lost if row is not None), default=0)
 
 
 def table_size(model: Any, side: str) -> float:
     """`positions`, where they are rows of a table, which ends; M2M-100 computes more when asked."""
+    return positions(model, side) if _tables(model, side) else math.inf
+
+
+def _tables(model: Any, side: str) -> list[nn.Embedding]:
     modules = (model.get_encoder() if side == "encoder" else model.get_decoder()).named_modules()
-    table = any(isinstance(m, nn.Embedding) for name, m in modules if name.endswith(TABLES))
-    return positions(model, side) if table else math.inf
+    named = (module for name, module in modules if name.endswith(TABLES))
+    return [module for module in named if isinstance(module, nn.Embedding)]
 
 
 def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -253,7 +254,7 @@ def best_way(model: Any, special: SpecialTokens) -> str:
         if position_modules(model.get_decoder()) and not limited:
             ways.insert(0, TREES)
     inputs, risk_set = _trial(model, special, head.weight.size(0))
-    with torch.no_grad(), evaluation_mode(model):
+    with torch.no_grad(), evaluation_mode(model), _attention_kept(model.get_encoder()):
         right, right_means = Scorer(model, special, LOGITS)(inputs, risk_set)
         half = model.dtype in (torch.float16, torch.bfloat16)
         least = 0.5 if half else 0.02 if right.dtype == torch.float32 else 1e-6
@@ -271,6 +272,17 @@ def best_way(model: Any, special: SpecialTokens) -> str:
                 break
             logger.warning(f"{type(model).__name__} cannot be scored by {way}; what is slower can")
     return way
+
+
+@contextmanager
+def _attention_kept(encoder: Any) -> Iterator[None]:
+    """BigBird gives up sparse attention for good at the first short source."""
+    before = getattr(encoder, "attention_type", None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            encoder.set_attention_type(before)
 
 
 def _token_by_token(

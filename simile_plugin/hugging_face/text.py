@@ -25,8 +25,14 @@ class Text:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer, self.prefix = tokenizer, ""
+        self.silent = {*silent_ids(tokenizer), PADDING}
         self.unknown = tokenizer.unk_token
-        self.silent = {*silent_ids(tokenizer), PADDING} - {tokenizer.unk_token_id}
+        # GPT-2's is its end of sentence, too.
+        ends = (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id)
+        if tokenizer.unk_token_id in ends:
+            self.unknown = None
+        else:
+            self.silent.discard(tokenizer.unk_token_id)
 
     def strings(self, rows: Sequence[Sequence[int]], reference: bool = False) -> list[str]:
         """Decode rows of ids.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +49,11 @@ if lacking := [name for name in OVERRIDDEN if not hasattr(Seq2SeqTrainer, name)]
         f"transformers {transformers.__version__}: its Trainer has no {lacking[0]}; install a "
         "version that simile-plugin's extra hf names"
     )
+
+
+# Of a model's inputs: what the loss uses, or makes itself, or a tokenizer writes beside it.
+USED = {"input_ids", "attention_mask", "labels", "token_type_ids"}
+USED |= {"decoder_input_ids", "decoder_attention_mask"}
 
 
 @contextmanager
@@ -109,6 +115,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.scorer = Scorer(base, self.special, best_way(base, self.special))
+        self.ignored = {*inspect.signature(base.forward).parameters} - USED
         self.positions = {side: table_size(base, side) for side in ("encoder", "decoder")}
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective(
@@ -142,6 +149,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         # Validation's loss is that of the reward alone, whatever length costs by then.
         multiplier = self.risk_state.length_control.multiplier if model.training else 0.0
         objective = self.objective if model.training else self.objective.of_validation()
+        if ignored := sorted(self.ignored & inputs.keys()):
+            raise InputError(
+                f"{ignored[0]}: candidates and loss do not depend on it, as they do on input_ids "
+                "and attention_mask; leave it out of the data"
+            )
         if self.special.language is not None:
             check_language(inputs["labels"], self.special.language)
         check_length("input_ids", inputs["input_ids"].size(1), self.positions["encoder"])

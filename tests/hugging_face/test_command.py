@@ -6,11 +6,13 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
+from recipes.hf import translate
 from simile_plugin.cli import main
 from simile_plugin.files import locked_folder
-from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, nllb, t5
+from simile_plugin.hugging_face import special_tokens
+from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, mbart50, nllb, t5
 
 
 @pytest.fixture
@@ -126,6 +128,14 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert f"MODEL: {tmp_path / 'half'} cannot be loaded: " in refused(
         other(tmp_path / "half"), capsys
     )
+    weights.unlink()
+    for content in (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"\x80\x02"):
+        (weights.parent / "pytorch_model.bin").write_bytes(content)
+        assert "or git-lfs' pointer to them" in refused(other(tmp_path / "half"), capsys)
+    sizes = shutil.copytree(tmp_path / "model", tmp_path / "sizes") / "config.json"
+    sizes.write_text(json.dumps(json.loads(sizes.read_text()) | {"encoder_ffn_dim": 7}))
+    line = refused(other(tmp_path / "sizes"), capsys)
+    assert f"MODEL: {tmp_path / 'sizes'} cannot be loaded: " in line
     lacking = shutil.copytree(tmp_path / "model", tmp_path / "lacking")
     (lacking / "source.spm").unlink()
     assert f"MODEL: {lacking} cannot be loaded: " in refused(other(lacking), capsys)
@@ -183,6 +193,37 @@ def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys):
         given += ["--source-lang", "klingon", "--target-lang", tokenizer.src_lang]
         line = refused(given, capsys)
         assert "--source-lang" in line and "'klingon'" in line
+
+
+@pytest.mark.parametrize("maker", [m2m100, nllb, mbart, mbart50])
+def test_the_folder_translates_into_its_language(command, tmp_path, maker, monkeypatch):
+    model, tokenizer = maker(tmp_path / "made")
+    model.save_pretrained(tmp_path / "several")
+    tokenizer.save_pretrained(tmp_path / "several")
+    given = ["--source-lang", tokenizer.src_lang, "--target-lang", tokenizer.tgt_lang]
+    assert main([*command[:1], str(tmp_path / "several"), *command[2:], *given]) == 0
+    tuned = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned").eval()
+    special = special_tokens(tuned, AutoTokenizer.from_pretrained(tmp_path / "tuned"))
+    assert special.language == tokenizer.convert_tokens_to_ids(
+        {"en": "__en__"}.get(tokenizer.tgt_lang, tokenizer.tgt_lang)
+    )
+    assert tuned.generation_config.decoder_start_token_id == special.start
+    assert tuned.generation_config.forced_bos_token_id == special.tag
+    # recipes/hf says so itself, to a folder that does not
+    plain = shutil.copytree(tmp_path / "tuned", tmp_path / "plain") / "generation_config.json"
+    saved = json.loads(plain.read_text())
+    plain.write_text(json.dumps(saved | {"forced_bos_token_id": None}))
+    lines = []
+    for name in ("tuned", "plain"):
+        files = [str(tmp_path / part) for part in (name, "src", "out")]
+        monkeypatch.setattr("sys.argv", ["translate.py", *files, "--batch-size", "1"])
+        assert translate.main() == 0
+        lines.append((tmp_path / "out").read_text().splitlines())
+    batch = tokenizer(SOURCES[:1], return_tensors="pt")
+    length = int(1.5 * batch["input_ids"].size(1) + 10)
+    (ids,) = tuned.generate(**batch, num_beams=5, max_new_tokens=length)
+    wanted = " ".join(tokenizer.decode(ids, skip_special_tokens=True).split())
+    assert lines[0] == lines[1] and lines[0][0] == wanted
 
 
 def test_a_model_of_several_languages(command, tmp_path, capsys):

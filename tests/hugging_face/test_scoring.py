@@ -9,7 +9,7 @@ from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_to
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings, lists
-from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, marian, t5
+from tests.hugging_face_models import LAYERS, MAKERS, TARGETS, batch_of, fsmt, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -91,6 +91,18 @@ def test_a_tree_would_fill_an_expert():
     )
     model = SwitchTransformersForConditionalGeneration(config)
     assert best_way(model, SpecialTokens(0, 1, 0, None)) == ROWS
+
+
+def test_sparse_attention_stays_sparse():
+    from transformers import BigBirdPegasusConfig, BigBirdPegasusForConditionalGeneration
+
+    layers = {name: size for name, size in LAYERS.items() if name != "max_position_embeddings"}
+    config = BigBirdPegasusConfig(
+        vocab_size=60, block_size=2, num_random_blocks=1, max_position_embeddings=64, **layers
+    )
+    model = BigBirdPegasusForConditionalGeneration(config).eval()
+    best_way(model, SpecialTokens(2, 1, 0, None))
+    assert model.get_encoder().attention_type == "block_sparse"
 
 
 def test_a_decoder_that_looks_ahead_is_refused():

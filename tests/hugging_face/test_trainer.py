@@ -23,6 +23,7 @@ from transformers import (
     MarianMTModel,
     MarianTokenizer,
     PreTrainedTokenizerFast,
+    RobertaConfig,
     T5Model,
     TrainerCallback,
 )
@@ -38,6 +39,7 @@ from simile_plugin.hugging_face.models import (
     special_tokens,
     table_size,
 )
+from simile_plugin.hugging_face.text import Text
 from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
 from simile_plugin.risk import LENGTH_SUMS, LengthControl, RiskSettings, settings
 from tests.hugging_face.test_scoring import slow_lprobs
@@ -580,6 +582,32 @@ def unknown_first(words):
     return t5()[0], PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
+def test_an_unknown_word_that_is_the_end_is_not_seen():
+    _, tokenizer = unknown_first(["<pad>", "</s>", "<unk>", "heron", "waits"])
+    tokenizer.unk_token = "</s>"  # as GPT-2's
+    text = Text(tokenizer)
+    rows = [[tokenizer("heron waits").input_ids] * 2]
+    assert rows[0][0][-1] == 1 and text.lists(rows) == [["heron waits", "heron waits"]]
+
+
+def test_a_tag_behind_the_target_is_refused():
+    model, tokenizer = MAKERS["nllb"]()
+    assert special_tokens(model, tokenizer).language is not None
+    tokenizer.legacy_behaviour = True
+    tokenizer.set_tgt_lang_special_tokens(tokenizer.tgt_lang)
+    target = tokenizer(text_target="a").input_ids
+    assert tokenizer.convert_ids_to_tokens(target)[-1] == "eng_Latn"
+    refused("tag of the target language behind", lambda: special_tokens(model, tokenizer))
+
+
+def test_inputs_that_the_loss_does_not_use_are_refused(make_trainer):
+    trainer = make_trainer()
+    inputs = batch_of(trainer.processing_class)
+    trainer.risk_loss(trainer.model, inputs | {"number": inputs["labels"]})  # no input of the model
+    lost = inputs | {"inputs_embeds": torch.zeros(1)}
+    refused("inputs_embeds: candidates and loss do", lambda: trainer.risk_loss(trainer.model, lost))
+
+
 def test_an_unknown_word_is_no_tag():
     made = unknown_first(["<pad>", "</s>", "<unk>", "два", "мальчика"])
     assert made[1](text_target="a").input_ids == [2, 1]
@@ -613,7 +641,11 @@ def test_positions_of_either_side(tmp_path):
     led = LEDForConditionalGeneration(
         LEDConfig(vocab_size=9, attention_window=2, **layers | sides)
     )  # fmt: skip
-    for model, reads, writes in ((marian_model, 64, 64), (both, 7, 7), (led, 8, 4)):
+    # RoBERTa's positions begin behind the row of padding, here the second one.
+    roberta = RobertaConfig(**bert.to_diff_dict() | {"pad_token_id": 1})
+    mixed = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(bert, roberta))
+    some = ((marian_model, 64, 64), (both, 7, 7), (led, 8, 4), (mixed, 7, 5))
+    for model, reads, writes in some:
         for side, most in (("encoder", reads), ("decoder", writes)):
             assert positions(model, side) == table_size(model, side) == most
     assert table_size(t5()[0], "decoder") == positions(t5()[0], "encoder") == math.inf
