@@ -40,7 +40,7 @@ extra=("$@")
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ "$bpe" = - ] || [ -f "$bpe" ] || die "BPE: no such file: $bpe"
 case " ${extra[*]} " in
-*" --tokenizer "*) [ "$bpe" = - ] && [[ " ${extra[*]} " = *" --bpe "* ]] ||
+*" --tokenizer"[\ =]*) [ "$bpe" = - ] && [[ " ${extra[*]} " = *" --bpe"[\ =]* ]] ||
     die "--tokenizer: tokenises text that BPE has segmented; expected BPE - and --bpe too (see --help)" ;;
 esac
 [ -f "$foreign" ] || die "FOREIGN: no such file: $foreign"

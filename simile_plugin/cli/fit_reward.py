@@ -144,8 +144,8 @@ def run(args: argparse.Namespace) -> int:
     notes = [missing] if missing else []
     if not fit.reward.lexicon.negations:
         notes.append(
-            "--text has next to no 'not', so that negations, which are known of English alone, are "
-            "no fault of this reward, and no harm was made of them"
+            "--text is not English (next to no 'the', 'of' and 'and'), so that negations, of which "
+            "English ones are known, are no fault of this reward, and no harm was made of them"
         )
     if fit.overlap:
         notes.append(f"{fit.overlap} judged references are a line of --text: their words are known")

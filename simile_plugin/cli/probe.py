@@ -35,8 +35,8 @@ can win by it. A reference is mostly what a reward likes best: --hyp is the hard
   synonym          harmless: one word replaced (--synonyms)
 
 In scripts without spaces (Chinese, Japanese, Thai and others) a word is a letter; negations are
-English ones, and none where the references are not English; names are none in German, where each
-noun has a capital.
+English ones, and none where the references are not English (next to no "the", "of" and "and");
+names are none in German, where each noun has a capital.
 
 Length. Within the lists of --nbest: the Pearson correlation of the reward with the number of words
 (mean over lists), and the reward's standard deviation, by which changes are also given: what

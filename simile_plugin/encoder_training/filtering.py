@@ -210,9 +210,9 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
         for block in TsvInput([path]).blocks():
             for _, line in block.lines(partial(bad.add, block.name)):
                 for cell in line.split("\t"):
-                    prepared = COMPARED.apply(cell)
+                    prepared = COMPARED.apply(unescape(cell))
                     if prepared.translate(_LETTERS):
-                        found.add(_exclusion_key(cell, prepared))
+                        found.add(sentence_hash(without_punctuation(prepared)))
                         before += 1
         if bad.total or not before:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"

@@ -20,16 +20,16 @@ from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NA
 
 from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.models import base_of, positions, special_tokens
+from simile_plugin.hugging_face.models import positions, special_tokens
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 logger = logging.getLogger(__name__)
 
-# Of weights cut short, or git-lfs' pointer to them; of any tokenizer; of a config of other sizes.
-NOT_WHOLE = (pickle.UnpicklingError, IndexError, EOFError, SafetensorError)
-UNREADABLE = (*NOT_WHOLE, OSError, ValueError, KeyError, TypeError, RuntimeError)
+UNREADABLE = (OSError, ValueError, KeyError, TypeError)  # any tokenizer's, and a file's
+# What broken weights raise beside these, and those of another config.
+BROKEN = (SafetensorError, pickle.UnpicklingError, IndexError, EOFError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,11 @@ def load(job: Job) -> tuple[Any, Any]:
     given = {name: code for name, code in languages.items() if code is not None}
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
-        # A model that was saved in half precision trains in single, as any other: AdamW's steps
-        # are too small for half, and --fp16 and --bf16 want single.
-        model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
+        model = _load_model(job.model)
     except UNREADABLE as error:
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
-        why = "; its weights are not whole, or git-lfs' pointer to them: copy them again"
         raise InputError(
             f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
-            + (why if isinstance(error, NOT_WHOLE) else "")
         ) from error
     special_tokens(model, tokenizer)
     if given and not hasattr(tokenizer, "tgt_lang"):
@@ -91,6 +87,22 @@ def load(job: Job) -> tuple[Any, Any]:
             "them out (T5 needs --prefix)"
         )
     return model, tokenizer
+
+
+def _load_model(model: str) -> Any:
+    try:
+        # A model that was saved in half precision trains in single, as any other: AdamW's steps
+        # are too small for half, and --fp16 and --bf16 want single.
+        return AutoModelForSeq2SeqLM.from_pretrained(model, dtype=torch.float32)
+    except BROKEN as error:
+        why = "its weights are not whole, or git-lfs' pointer to them: copy them again"
+        if "ignore_mismatched_sizes" in str(error):
+            why = "its weights have other sizes than its config.json says: take them from one place"
+        elif "Unsupported global" in str(error):
+            why = (
+                "its weights have objects beside tensors, which could run code: save as safetensors"
+            )
+        raise ValueError(why) from error
 
 
 def _config(model: str) -> dict[str, Any]:
@@ -249,11 +261,6 @@ def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
     trainer.risk_state.objective |= begun
-    if trainer.special.language is not None:
-        # In the folder a plain `generate` finds them, as training has them.
-        own = base_of(model).generation_config
-        own.decoder_start_token_id = trainer.special.start
-        own.forced_bos_token_id = trainer.special.tag
     if job.prefix:
         trainer.text.prefix = trainer.text.strings([tokenizer(job.prefix).input_ids])[0]
     trainer.train(resume_from_checkpoint=last)

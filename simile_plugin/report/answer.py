@@ -14,7 +14,8 @@ UNSPACED = (
 )
 TOKENISED = (
     "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
-    "undo it in all files (sacremoses -l en detokenize; fairseq-generate --remove-bpe)"
+    "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
+    "sacremoses -l en detokenize)"
 )
 HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
 

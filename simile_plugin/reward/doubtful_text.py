@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from simile_plugin.encoder import split_parts, split_words
+from simile_plugin.encoder import SPACE_MARK, split_parts, split_words
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.lists import ListScores
 
@@ -13,8 +13,8 @@ UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
-# What tokenisers and BPE leave in text: of subword-nmt and Moses; the last one as sacreBLEU looks.
-MARKS, PERIOD, ENOUGH_LINES = ("@@ ", " @-@ ", "&apos;", "&quot;"), " .", 100
+# What sentencepiece, subword-nmt and Moses leave in text; a period as sacreBLEU looks for it.
+MARKS, PERIOD, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ ", "&apos;", "&quot;"), " .", 100
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 

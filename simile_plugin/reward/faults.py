@@ -45,9 +45,8 @@ NEGATIONS = (
     *("cannot", "t"),  # the t of "don't", see WordTable
 )
 NOT = "'t"  # of "don't"; the t of T-shirt and of French t'aime is another word
-# English text has a "not" in 170 to 280 words, other languages' (and captions) next to none. Short
-# text says nothing.
-NOT_SHARE, ENOUGH_WORDS = 0.0005, 5000
+# Of English text 7 to 12 % of the words are these, of other languages' next to none.
+ENGLISH, ENGLISH_SHARE = ("the", "of", "and"), 0.01
 COMMON_WORDS = 100
 UNKNOWN, COMMON, NEGATION, NUMBER = range(4)  # columns of facts about a word
 NEARBY = 0.02  # what a match loses from one end of the sentence to the other: breaks ties
@@ -114,12 +113,12 @@ def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
     Negations are English ones, if the text is English.
     """
     shares: dict[str, list[float]] = {}
-    files = words = nots = 0
+    files = words = english = 0
     for lines in texts:
         counts = Counter(word for line in lines for word in words_of(line) if word[0].isalpha())
         files += 1
         words += counts.total()
-        nots += counts["not"]
+        english += sum(counts[word] for word in ENGLISH)
         for word, count in counts.items():
             shares.setdefault(word, []).append(count / counts.total())
     middle = {
@@ -128,8 +127,7 @@ def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
         if 2 * len(found) >= files
     }
     ranked = sorted(middle, key=lambda word: (-middle[word], word))
-    english = words < ENOUGH_WORDS or nots > NOT_SHARE * words
-    negations = frozenset(NEGATIONS if english else ())
+    negations = frozenset(NEGATIONS if english > ENGLISH_SHARE * words else ())
     return Lexicon(frozenset(shares), frozenset(ranked[:COMMON_WORDS]), negations)
 
 
@@ -139,7 +137,10 @@ class WordTable:
     def __init__(self, encoder: RewardEncoder, lexicon: Lexicon) -> None:
         self.encoder, self.lexicon = encoder, lexicon
         # Rewards on disk name the t of "don't", not NOT.
-        self.negations = {NOT if word == "t" else word for word in lexicon.negations}
+        self.negations, self.common = (
+            {NOT if word == "t" else word for word in words}
+            for words in (lexicon.negations, lexicon.common)
+        )
         self.words = TokenWords(words_of)
         self.filled = 1  # ids begin at 1
         self.vectors = torch.zeros(4096, encoder.dim)  # of length 1, or 0 where there is none
@@ -174,7 +175,7 @@ class WordTable:
         lexicon = self.lexicon
         return (
             word[0].isalpha() and word not in lexicon.known,
-            word in lexicon.common,
+            word in self.common,
             word in self.negations,
             any(map(str.isdigit, word)),
         )

@@ -78,11 +78,10 @@ def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folde
 
 
 def test_text_of_another_language_has_no_negations(capsys, tmp_path, fit):
-    lines = [line for line in SENTENCES if "not" not in line.split()]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines * 200))
+    (tmp_path / "text").write_text("der Reiher wartet am Teich\n" * 9)
     assert main([str(argument) for argument in [*fit(), "--json"]]) == 0
     out, err = capsys.readouterr()
-    assert "note: --text has next to no 'not'" in err
+    assert "note: --text is not English" in err
     assert json.loads(out)["weights"]["negation"] == 0
     assert json.loads((tmp_path / "reward" / "reward.json").read_text())["negation_words"] == []
     assert "negation" not in json.loads(out)["figures"]["harm"]

@@ -97,7 +97,11 @@ def test_warns_of_text_without_spaces(tmp_path, capsys):
 
 def test_warns_of_tokenised_text(tmp_path, capsys):
     (tmp_path / "plain").write_text("The heron's pond.\nA well-known boat.\n")
-    for text, mark in (("The heron &apos;s pond .\nA boat .\n", "&apos;"), ("A@@ da\nx\n", "@@")):
+    for text, mark in (
+        ("The heron &apos;s pond .\nA boat .\n", "&apos;"),
+        ("A@@ da\nx\n", "@@"),
+        ("\u2581A da\nx\n", "\u2581"),
+    ):
         (tmp_path / "marked").write_text(text)
         _, _, err = run(capsys, "-r", tmp_path / "plain", "-i", tmp_path / "marked")
         assert (

@@ -226,6 +226,8 @@ def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) ->
     assert report.removed == {"excluded": 4, "duplicate": 0}
     sts.write_text("A heron, waiting.\tThe ferry &apos;s late !\n")
     assert run("x\tThe ferry's late!\n", exclude=[str(sts)])[1].removed["excluded"] == 1
+    sts.write_text("A heron.\t&quot; 7 &quot;\n&quot;\tB.\n")  # an escape is no letter
+    assert run("7\tseven\n...\ta pause\n", exclude=[str(sts)])[1].removed["excluded"] == 0
 
 
 def test_exclusion_files_must_be_readable(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """simile finetune-hf on a model made here."""
 
+import argparse
 import json
 import shutil
 
@@ -135,7 +136,13 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     sizes = shutil.copytree(tmp_path / "model", tmp_path / "sizes") / "config.json"
     sizes.write_text(json.dumps(json.loads(sizes.read_text()) | {"encoder_ffn_dim": 7}))
     line = refused(other(tmp_path / "sizes"), capsys)
-    assert f"MODEL: {tmp_path / 'sizes'} cannot be loaded: " in line
+    assert f"MODEL: {tmp_path / 'sizes'} cannot be loaded: its weights have other sizes" in line
+    weights = sizes.parent / "model.safetensors"
+    torch.save(
+        load_file(weights) | {"more": argparse.Namespace()}, sizes.parent / "pytorch_model.bin"
+    )
+    weights.unlink()
+    assert "objects beside tensors" in refused(other(tmp_path / "sizes"), capsys)
     lacking = shutil.copytree(tmp_path / "model", tmp_path / "lacking")
     (lacking / "source.spm").unlink()
     assert f"MODEL: {lacking} cannot be loaded: " in refused(other(lacking), capsys)
