@@ -146,7 +146,7 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path, cut):
         ),
         (
             Exception("The dataset is empty. This could indicate that all elements in the"),
-            "DATA: no sentence is left to train on; expected some that are within --max-tokens,",
+            "DATA: no sentence is left to train on, or to validate; expected some that are within",
         ),
         (
             ValueError("Cannot combine --fp16 and --tpu, use --bf16 on TPUs"),
