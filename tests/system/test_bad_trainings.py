@@ -55,7 +55,7 @@ def data(trainings: Trainings) -> Path:
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric: got 'blue', expected one of"),
         ("--seed 12345678901234567890123", "--seed: got 12345678901234567890123, expected 0 to"),
         ("--save-dir mle", "--save-dir or --restore-file: the checkpoint there is of a run with L"),
-        ("--max-tokens 5", "DATA: no sentence is left to train on, or to validate; expected some that"),
+        ("--max-tokens 5", "DATA: no sentence is left to train on, or to validate; expected"),
         ("--cpu --fp16", "--fp16: got it without a GPU; leave it out"),
         ("--fp16 --bf16", "--bf16: given together with --fp16; expected one of them"),
         ("--cpu --distributed-world-size 2", "--distributed-world-size: got 2 without a GPU"),
