@@ -45,7 +45,7 @@ NEGATIONS = (
     *("cannot", "t"),  # the t of "don't", see WordTable
 )
 NOT = "'t"  # of "don't"; the t of T-shirt and of French t'aime is another word
-# Of English text 7 to 12 % of the words are these, of other languages' next to none.
+# Of English text 5 to 14 % of the words are these, of six other languages 0.1 % at most.
 ENGLISH, ENGLISH_SHARE = ("the", "of", "and"), 0.01
 COMMON_WORDS = 100
 UNKNOWN, COMMON, NEGATION, NUMBER = range(4)  # columns of facts about a word
