@@ -78,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress, read_parallel
-    from simile_plugin.report import TOKENISED
     from simile_plugin.reward import (
         GIVE_A_TOKENISER,
         SIMILE_ALPHA,
+        TOKENISED,
         bleu_signature,
         check_tokenizer,
         chrf_signature,

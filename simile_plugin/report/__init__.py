@@ -6,7 +6,7 @@ it: `render_text`, `render_markdown`, `render_tsv`, `report_page`. The last part
 people. Nothing here waits for torch before an answer needs it.
 """
 
-from simile_plugin.report.answer import TOKENISED, UNSPACED, Answer, Cell, Table, make_table
+from simile_plugin.report.answer import UNSPACED, Answer, Cell, Table, make_table
 from simile_plugin.report.human.ratings import analyse_ratings, read_answers
 from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
@@ -46,7 +46,6 @@ __all__ = [
     "LINE_KINDS",
     "NAMES",
     "PLAIN",
-    "TOKENISED",
     "UNSPACED",
     "Answer",
     "Cell",

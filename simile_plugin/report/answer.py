@@ -12,11 +12,6 @@ UNSPACED = (
     "the references have next to no spaces, so that BLEU and Length take whole sentences for "
     "words; give --tokenize char, or zh for Chinese, ja-mecab for Japanese"
 )
-TOKENISED = (
-    "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
-    "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
-    "sacremoses -l en detokenize)"
-)
 HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
 
 

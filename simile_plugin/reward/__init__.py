@@ -48,6 +48,7 @@ from simile_plugin.reward.chrf import (
 from simile_plugin.reward.credit import check_words_add_up, word_credit
 from simile_plugin.reward.doubtful_text import (
     GIVE_A_TOKENISER,
+    TOKENISED,
     FirstLook,
     is_unspaced,
     tokenised_as,
@@ -88,6 +89,7 @@ __all__ = [
     "REWARD",
     "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
+    "TOKENISED",
     "UNKNOWN_HYP",
     "UNKNOWN_REF",
     "FirstLook",

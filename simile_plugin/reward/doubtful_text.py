@@ -15,6 +15,11 @@ BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
 # What sentencepiece, subword-nmt and Moses leave in text; a period as sacreBLEU looks for it.
 MARKS, PERIOD, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ ", "&apos;", "&quot;"), " .", 100
+TOKENISED = (
+    "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
+    "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
+    "sacremoses -l en detokenize)"
+)
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 

@@ -13,7 +13,6 @@ from simile_plugin import statistics as significance
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import (
     HEADINGS,
-    TOKENISED,
     UNSPACED,
     Answer,
     Cell,
@@ -311,6 +310,8 @@ def answer_results(results: Results) -> Answer:
     if results.unspaced:
         warnings.append(UNSPACED)
     if results.tokenised:  # mostly all files are, or one is that should not be
+        from simile_plugin.reward import TOKENISED
+
         warnings.append(TOKENISED.format(*next(iter(results.tokenised.items()))))
     outputs = sum(len(system.files) for system in results.systems)
     several = f" ({count(outputs, 'output')})" if outputs > len(results.systems) else ""
