@@ -37,10 +37,7 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(args.model, **given)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model).to(device).eval()
-    special = special_tokens(model, tokenizer)
-    first = {"decoder_start_token_id": special.start}
-    if special.tag is not None:
-        first["forced_bos_token_id"] = special.tag
+    first = special_tokens(model, tokenizer).first
     sources = read_lines(args.input, "input")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found, cut = [""] * len(sources), 0

@@ -109,10 +109,9 @@ def generation_config(
         length_penalty=settings.risk_lenpen,
         early_stopping=not sampling,  # as soon as N are finished, as in fairseq
         max_length=1 + allowed,  # with the decoder start
-        decoder_start_token_id=special.start,
+        **special.first,
         eos_token_id=special.end,
         pad_token_id=special.pad,
-        forced_bos_token_id=special.tag,
         forced_eos_token_id=special.end,
         suppress_tokens=None if special.pad == special.end else [special.pad],
         use_cache=True,

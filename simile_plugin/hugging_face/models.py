@@ -58,6 +58,12 @@ class SpecialTokens:
     tag: int | None
     language: int | None = None
 
+    @property
+    def first(self) -> dict[str, int]:
+        """What `generate` begins a target with, by its arguments."""
+        tag = {} if self.tag is None else {"forced_bos_token_id": self.tag}
+        return {"decoder_start_token_id": self.start, **tag}
+
 
 def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
     """Read them off the model's generation config, and off a target as the tokenizer makes it.

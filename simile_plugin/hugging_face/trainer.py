@@ -103,8 +103,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.special = special_tokens(base, tokenizer)
         if self.special.language is not None:
             # A plain `generate` of what is saved finds them, as training has them.
-            base.generation_config.decoder_start_token_id = self.special.start
-            base.generation_config.forced_bos_token_id = self.special.tag
+            base.generation_config.update(**self.special.first)
         check_parallel(args)
         if kwargs.get("data_collator") is None:
             kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
@@ -297,10 +296,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
                     self.evaluated.add(self.risk_loss(risk.unwrap(model), part)[1])
         if not writes:
             return None, None, None
-        known = {"decoder_start_token_id": self.special.start}
-        if self.special.tag is not None:
-            known["forced_bos_token_id"] = self.special.tag
-        asked = known | self._gen_kwargs | gen_kwargs
+        asked = self.special.first | self._gen_kwargs | gen_kwargs
         return None, *super().prediction_step(model, inputs, False, ignore_keys, **asked)[1:]
 
     @attention_without_plans()
