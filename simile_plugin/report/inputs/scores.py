@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from simile_plugin.files import InputError
 from simile_plugin.report.inputs.systems import System
@@ -43,20 +42,6 @@ class ScoreSettings:
     tokenize: str = "13a"
 
 
-@dataclass(frozen=True)
-class ScoredSystems:
-    """Statistics of all systems.
-
-    Attributes:
-        metrics: a dict a system: bleu, with an encoder sim and simile, chrf and length_ratio, on
-            the scales of the table (percent, but for the ratio).
-        unknown_share: share of the scored pieces that the encoder does not know.
-    """
-
-    metrics: list[dict[str, SentenceStatistics]]
-    unknown_share: float
-
-
 def score_all(
     systems: Sequence[System],
     refs: Sequence[str],
@@ -83,23 +68,19 @@ def score_all(
 
 
 def score_systems(
-    systems: Sequence[System],
-    refs: Sequence[str],
-    settings: ScoreSettings,
-    scores: ListScores | None = None,
-    chrf: bool = True,
-) -> ScoredSystems:
+    systems: Sequence[System], refs: Sequence[str], scores: ListScores, chrf: bool = True
+) -> list[dict[str, SentenceStatistics]]:
     """Statistics of every sentence of every output.
 
     Args:
+        scores: what `score_all` gave for these systems.
         chrf: compute it too.
-        scores: what `score_all` gave for these systems, where it is known already.
 
-    Raises:
-        InputError: if a score is not finite.
+    Returns:
+        A dict a system: bleu, with an encoder sim and simile, chrf and length_ratio, on the scales
+        of the table (percent, but for the ratio).
     """
     outputs = [output for system in systems for output in system.outputs]
-    scores = scores or score_all(systems, refs, settings)
     chrf_counts = chrf_statistics(outputs, refs) if chrf else None
     metrics = []
     first = 0
@@ -110,7 +91,7 @@ def score_systems(
         if chrf_counts is not None:
             own["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
         metrics.append(own)
-    return ScoredSystems(metrics, scores.unknown_share)
+    return metrics
 
 
 def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
@@ -119,13 +100,9 @@ def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistic
     found = {"bleu": SentenceStatistics(stats, _bleu_of_sums)}
     for name, values in (("sim", scores.sim), ("simile", scores.simile)):
         if values is not None:
-            found[name] = mean_statistics(_percent(values[:, seeds]))
+            found[name] = mean_statistics(100 * values[:, seeds].T.double().numpy())
     found[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
     return found
-
-
-def _percent(values: Tensor) -> Floats:
-    return 100 * values.T.double().numpy()
 
 
 def _bleu_of_sums(sums: Floats) -> Floats:

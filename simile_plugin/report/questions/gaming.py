@@ -165,12 +165,13 @@ def _system_signs(
     sources: Sequence[str] | None,
     scores: ListScores | None,
 ) -> list[SystemSigns]:
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
+    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
 
     ref_tokens = tokenised(settings.tokenize, tuple(refs))
     source_tokens = tokenised(settings.tokenize, tuple(sources)) if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
-    scored = score_systems(systems, refs, settings, scores, chrf=False).metrics
+    scores = scores or score_all(systems, refs, settings)
+    scored = score_systems(systems, refs, scores, chrf=False)
     found = []
     for system, metrics in zip(systems, scored, strict=True):
         seeds = [tokenised(settings.tokenize, output) for output in system.outputs]

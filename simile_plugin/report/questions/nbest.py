@@ -89,7 +89,7 @@ def analyse_nbest(
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
     systems = read_systems(FLAG, named, "text", refs, ref_name, read)
     scored = score_all(systems, refs, settings, progress)
-    metrics = score_systems(systems, refs, settings, scored).metrics
+    metrics = score_systems(systems, refs, scored)
     points: dict[str, list[NbestPoint]] = {}
     baseline = None
     for ((name, n), paths), row in zip(files.items(), metrics, strict=True):

@@ -150,28 +150,29 @@ def analyse_results(
     Raises:
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
+    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
     from simile_plugin.reward import is_unspaced, tokenised_as
 
     texts = [(reference, refs)]
     texts += [part for one in systems for part in zip(one.files, one.outputs, strict=True)]
     names = [system.name for system in systems]
     chosen = choose_baselines(names, list(baselines))
-    scored = score_systems(systems, refs, settings, list_scores)
-    ratios = [row.pop(LENGTH_RATIO) for row in scored.metrics]
-    computed = {title.casefold() for title in scored.metrics[0]}
+    list_scores = list_scores or score_all(systems, refs, settings)
+    metrics = score_systems(systems, refs, list_scores)
+    ratios = [row.pop(LENGTH_RATIO) for row in metrics]
+    computed = {title.casefold() for title in metrics[0]}
     for flag, titles in (("--sentence-scores", sentence_scores), ("--column", columns)):
         for title in titles or ():
             if title.casefold() in computed:
                 raise InputError(f"{flag}: got {title}, which is computed; name it otherwise")
     for title, numbers in (sentence_scores or {}).items():
-        for system, row in zip(systems, scored.metrics, strict=True):
+        for system, row in zip(systems, metrics, strict=True):
             percent = 100 * np.asarray(numbers[system.name], dtype=np.float64)
             row[title] = significance.mean_statistics(percent)
     scores: list[dict[str, Score]] = [{} for _ in systems]
     lead = None
-    for metric in scored.metrics[0]:
-        column = [row[metric] for row in scored.metrics]
+    for metric in metrics[0]:
+        column = [row[metric] for row in metrics]
         found, first = _test_metric(names, chosen, column, test)
         lead = first if metric == MAIN else lead
         for own, score in zip(scores, found, strict=True):
@@ -195,7 +196,7 @@ def analyse_results(
         len(refs),
         test,
         signed_by,
-        scored.unknown_share,
+        list_scores.unknown_share,
         lead,
         is_unspaced(refs, settings.tokenize),
         {name: mark for name, lines in texts if (mark := tokenised_as(lines))},
