@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from simile_plugin.files import InputError
+from simile_plugin.nbest import NbestList, references
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.reward import (
     SIMILE_ALPHA,
@@ -67,6 +69,26 @@ def score_all(
     return scores
 
 
+def score_candidates(
+    lists: Sequence[NbestList],
+    settings: ScoreSettings,
+    progress: Callable[[int], object] | None = None,
+    **more: Any,
+) -> ListScores:
+    """Score every candidate of n-best lists, by `reward.score_outputs`.
+
+    Args:
+        progress: called with the number of lists just scored.
+        more: other arguments of `reward.score_outputs`.
+
+    Returns:
+        Scores of the lists, padded with empty strings to the longest.
+    """
+    outputs = list(zip_longest(*(found.hyps for found in lists), fillvalue=""))
+    alike = settings.encoder, settings.alpha, settings.tokenize
+    return score_outputs(outputs, references(lists, "--nbest-lists"), *alike, progress, **more)
+
+
 def score_systems(
     systems: Sequence[System], refs: Sequence[str], scores: ListScores, chrf: bool = True
 ) -> list[dict[str, SentenceStatistics]]:
@@ -97,7 +119,7 @@ def score_systems(
 def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
     # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
     stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
-    found = {"bleu": SentenceStatistics(stats, _bleu_of_sums)}
+    found = {"bleu": SentenceStatistics(stats, bleu_of_sums)}
     for name, values in (("sim", scores.sim), ("simile", scores.simile)):
         if values is not None:
             found[name] = mean_statistics(100 * values[:, seeds].T.double().numpy())
@@ -105,7 +127,8 @@ def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistic
     return found
 
 
-def _bleu_of_sums(sums: Floats) -> Floats:
+def bleu_of_sums(sums: Floats) -> Floats:
+    """Corpus BLEU in percent of sums of its statistics (..., 10)."""
     return corpus_bleu(torch.from_numpy(sums)).numpy()
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import read_bytes
-from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists, references
+from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists
 from simile_plugin.report.answer import Answer, Figure, make_table
-from simile_plugin.statistics import COLORS, Chart
+from simile_plugin.statistics import COLORS, Chart, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 NEEDS = (("nbest_lists",),)
 ASKED_BY = ("nbest_lists",)
 PICTURED = True
-
-Floats = NDArray[np.float64]
 
 NAMES = {"cost_bleu": "BLEU cost", "cost_simile": "SIMILE cost"}
 BINS = 25
@@ -116,7 +114,7 @@ def analyse_costs(
     if written and settings.encoder is None:
         costs = {cost: _padded([found.costs[cost] for found in lists], mask) for cost in written}
     else:
-        costs = _scored(lists, mask, settings, progress)
+        costs = _scored(lists, settings, progress)
         signatures["BLEU"] = sentence_bleu_signature(settings.tokenize)
         if settings.encoder is not None:
             signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
@@ -144,26 +142,15 @@ def _padded(rows: Sequence[Sequence[float]], mask: NDArray[np.bool_]) -> Floats:
 
 def _scored(
     lists: Sequence[NbestList],
-    mask: NDArray[np.bool_],
     settings: ScoreSettings,
     progress: Callable[[int], object] | None,
 ) -> dict[str, Floats]:
-    """Costs (S, N) by the reward that training uses, some lists at a time."""
-    from simile_plugin.reward import SENTENCES_AT_ONCE, score_lists
+    """Costs (S, N) by the reward that training uses."""
+    from simile_plugin.report.inputs.scores import score_candidates
 
-    width = mask.shape[1]
-    parts: dict[str, list[Floats]] = {}
-    for start in range(0, len(lists), SENTENCES_AT_ONCE):
-        block = lists[start : start + SENTENCES_AT_ONCE]
-        hyps = [[*found.hyps, *[""] * (width - len(found.hyps))] for found in block]
-        refs = references(block, "--nbest-lists")
-        scores = score_lists(hyps, refs, settings.encoder, settings.alpha, settings.tokenize)
-        for cost, reward in (("cost_bleu", scores.bleu), ("cost_simile", scores.simile)):
-            if reward is not None:
-                parts.setdefault(cost, []).append(1 - reward.double().cpu().numpy())
-        if progress is not None:
-            progress(len(block))
-    return {cost: np.concatenate(found) for cost, found in parts.items()}
+    scores = score_candidates(lists, settings, progress)
+    rewards = {"cost_bleu": scores.bleu, "cost_simile": scores.simile}
+    return {c: 1 - values.double().numpy() for c, values in rewards.items() if values is not None}
 
 
 def _pair_differences(costs: Floats, mask: NDArray[np.bool_]) -> Floats:

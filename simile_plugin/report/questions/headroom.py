@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import read_bytes
-from simile_plugin.nbest import NbestList, read_nbest_lists, references
+from simile_plugin.nbest import NbestList, read_nbest_lists
 from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table, p_told
 from simile_plugin.report.inputs.settings import PairedTest
 from simile_plugin.statistics import (
@@ -114,7 +114,7 @@ class Scored:
 
     mask: NDArray[np.bool_]
     rewards: dict[str, Floats]
-    counts: dict[str, NDArray[np.int32]]
+    counts: dict[str, NDArray[np.int64]]
 
     def statistics(self, metric: str, places: Places) -> SentenceStatistics:
         """The metric over the chosen candidates, for the bootstrap."""
@@ -138,13 +138,10 @@ class Scored:
 
 
 def _corpus_score(metric: str) -> Callable[[Floats], Floats]:
-    import torch
+    from simile_plugin.report.inputs.scores import bleu_of_sums
+    from simile_plugin.reward import corpus_chrf
 
-    from simile_plugin.reward import corpus_bleu, corpus_chrf
-
-    if metric == "chrf":
-        return corpus_chrf
-    return lambda sums: corpus_bleu(torch.from_numpy(sums)).numpy()
+    return corpus_chrf if metric == "chrf" else bleu_of_sums
 
 
 def analyse_headroom(
@@ -210,29 +207,15 @@ def _score(
     learned: LearnedReward | None,
     progress: Callable[[int], object] | None,
 ) -> Scored:
-    from simile_plugin.reward import SENTENCES_AT_ONCE, score_lists
+    from simile_plugin.report.inputs.scores import score_candidates
 
-    width = max(len(found.hyps) for found in lists)
-    refs = references(lists, "--nbest-lists")
-    parts: dict[str, list[NDArray[np.generic]]] = {}
-    for start in range(0, len(lists), SENTENCES_AT_ONCE):
-        rows = slice(start, start + SENTENCES_AT_ONCE)
-        hyps = [[*found.hyps, *[""] * (width - len(found.hyps))] for found in lists[rows]]
-        alike = settings.encoder, settings.alpha, settings.tokenize
-        scores = score_lists(hyps, refs[rows], *alike, chrf_words=0, learned=learned)
-        assert scores.chrf_stats is not None
-        for name in ("bleu", "chrf", "simile", "learned"):
-            values = getattr(scores, name)
-            if values is not None:
-                parts.setdefault(name, []).append(values.double().cpu().numpy())
-        for name, counts in (("bleu", scores.bleu_stats), ("chrf", scores.chrf_stats)):
-            parts.setdefault(f"{name}_counts", []).append(counts.numpy().astype(np.int32))
-        if progress is not None:
-            progress(len(hyps))
-    joined = {name: np.concatenate(found) for name, found in parts.items()}
-    by_metric = {name: joined.pop(f"{name}_counts") for name in ("bleu", "chrf")}
+    scores = score_candidates(lists, settings, progress, chrf_words=0, learned=learned)
+    assert scores.chrf_stats is not None
+    named = {name: getattr(scores, name) for name in ("bleu", "chrf", "simile", "learned")}
+    rewards = {name: found.double().numpy() for name, found in named.items() if found is not None}
+    counts = {"bleu": scores.bleu_stats.numpy(), "chrf": scores.chrf_stats.numpy()}
     sizes = np.array([len(found.hyps) for found in lists])
-    return Scored(np.arange(width) < sizes[:, None], joined, by_metric)
+    return Scored(np.arange(sizes.max()) < sizes[:, None], rewards, counts)
 
 
 def _figures(
