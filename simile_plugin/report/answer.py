@@ -165,6 +165,11 @@ class Answer:
         return [*self.notes, *(f"{name}: {text}" for name, text in self.signatures.items())]
 
 
+def optional(value: float | None, form: str) -> str:
+    """A number in a format; a hyphen where there is none."""
+    return "-" if value is None else format(value, form)
+
+
 def p_text(p_value: float) -> str:
     """0.012, or <0.001: never 0, which no test gives."""
     return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"

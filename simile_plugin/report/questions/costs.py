@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.files import read_bytes
 from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists
-from simile_plugin.report.answer import Answer, Figure, make_table
+from simile_plugin.report.answer import Answer, Figure, make_table, optional
 from simile_plugin.statistics import COLORS, Chart, Floats
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def answer_costs(result: CostsResult) -> Answer:
     candidates = [
         ["mean", *(f"{cost.mean:.4f}" for cost in found)],
         ["standard deviation", *(f"{cost.std:.4f}" for cost in found)],
-        ["skew", *(_optional(cost.skew) for cost in found)],
+        ["skew", *(optional(cost.skew, ".2f") for cost in found)],
         ["model's first choice, mean", *(f"{cost.first_cost:.4f}" for cost in found)],
         ["best of each list, mean", *(f"{cost.oracle_cost:.4f}" for cost in found)],
     ]
@@ -251,7 +251,7 @@ def answer_costs(result: CostsResult) -> Answer:
         ["above zero", *(f"{cost.above_zero_share:.1%}" for cost in found)],
         ["mean", *(f"{cost.mean_difference:.4f}" for cost in found)],
         ["median", *(f"{cost.median_difference:.4f}" for cost in found)],
-        ["skew", *(_optional(cost.difference_skew) for cost in found)],
+        ["skew", *(optional(cost.difference_skew, ".2f") for cost in found)],
     ]
     notes = list(result.notes)
     if result.only_bleu_equal is not None:
@@ -277,10 +277,6 @@ def answer_costs(result: CostsResult) -> Answer:
         notes=notes,
         signatures=result.signatures,
     )
-
-
-def _optional(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _draw(figure: Drawing, result: CostsResult) -> None:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from simile_plugin.report.answer import Answer, Cell, Figure, Part, Table, make_table
+from simile_plugin.report.answer import Answer, Cell, Figure, Part, Table, make_table, optional
 from simile_plugin.report.inputs.logs import Runs
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.report.inputs.texts import tokenised
@@ -331,7 +331,7 @@ def _epoch_warnings(epochs: Mapping[str, Sequence[EpochSigns]]) -> list[str]:
                 f"{name}: from update {one.update:,} the reward is above its start while "
                 f"{' and '.join(one.outside)} left the band (BLEU {one.bleu:.2f}, "
                 f"length ratio {one.length_ratio:.3f}, repeated bigrams "
-                f"{_optional(one.repeated, '.2%')})"
+                f"{optional(one.repeated, '.2%')})"
             )
     return warnings
 
@@ -393,10 +393,10 @@ def _system_table(result: GamingResult) -> Table:
             f"{signs.repeated:.2%}",
             f"{signs.distinct:,.0f}",
             f"{signs.distinct_ratio:.1%}",
-            _optional(signs.copied, ".2%"),
+            optional(signs.copied, ".2%"),
             f"{signs.bleu:.2f}",
-            _optional(signs.sim, ".2f"),
-            _optional(signs.reward, ".2f"),
+            optional(signs.sim, ".2f"),
+            optional(signs.reward, ".2f"),
             _outside_cell(signs.outside),
         ]
         for signs in result.systems
@@ -409,21 +409,17 @@ def _epoch_table(name: str, epochs: Sequence[EpochSigns]) -> Table:
     rows = [
         [
             f"{epoch.update:,}",
-            _optional(epoch.reward, ".4f"),
+            optional(epoch.reward, ".4f"),
             f"{epoch.bleu:.2f}",
             f"{epoch.length_ratio:.3f}",
-            _optional(epoch.repeated, ".2%"),
-            _optional(epoch.distinct, ".1%"),
+            optional(epoch.repeated, ".2%"),
+            optional(epoch.distinct, ".1%"),
             _outside_cell(epoch.outside),
         ]
         for epoch in epochs
     ]
     folded = f"Every validation of {name}"
     return make_table([*header, "outside the band"], rows, folded=folded)
-
-
-def _optional(value: float | None, form: str) -> str:
-    return "-" if value is None else f"{value:{form}}"
 
 
 def _outside_cell(outside: Sequence[str]) -> Cell:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import InputError
-from simile_plugin.report.answer import Answer, Cell, Figure, Table, make_table, signed
+from simile_plugin.report.answer import Answer, Cell, Figure, Table, make_table, optional, signed
 from simile_plugin.report.inputs.lexical import (
     LexicalPair,
     PairFiles,
@@ -315,8 +315,7 @@ def _table(result: LexicalResult, kind: str) -> Table:
         for pair in result.language_pairs:
             cell = row.cells.get(pair)
             line += _cells_of(cell) if cell else ["0", "-", "-", "-"]
-        average = "-" if row.average is None else f"{row.average:+.2f}"
-        rows.append(line + [average] * several)
+        rows.append(line + [optional(row.average, "+.2f")] * several)
     return make_table(header + ["average"] * several, rows)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from simile_plugin import __version__
 from simile_plugin.files import InputError, Progress
-from simile_plugin.report.answer import Answer, Cell, Figure, Part, make_table
+from simile_plugin.report.answer import Answer, Cell, Figure, Part, make_table, optional
 from simile_plugin.statistics import Bar, Chart, interval_chart
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def answer_probe(
     parts.append(_by_kind(found, "change", _change))
     parts.append(_by_kind(found, "not lower, %", lambda of: Cell(f"{of.not_lower:.1f}")))
     if any(probed.spread for probed in found.values()):
-        parts.append(_by_kind(found, "change in spreads", lambda of: _number(of.spreads, "+.2f")))
-        rows = [["spread", *(_number(of.spread, ".4f") for of in found.values())]]
-        lengths = [_number(of.length, "+.2f") for of in found.values()]
+        parts.append(_by_kind(found, "change in spreads", lambda of: optional(of.spreads, "+.2f")))
+        rows = [["spread", *(optional(of.spread, ".4f") for of in found.values())]]
+        lengths = [optional(of.length, "+.2f") for of in found.values()]
         rows.append(["correlation with length", *lengths])
         parts.append(make_table(["within n-best lists", *found], rows))
     means = [[*probed.means.items()] for probed in found.values()]
@@ -164,10 +164,6 @@ def _by_kind(found: Mapping[str, Probed], title: str, cell: Callable[[Change], o
 def _change(of: Change) -> Cell:
     text = f"{of.mean:+.3f} [{of.low:+.3f} {of.high:+.3f}]"
     return Cell(text, of.mean, "bad" if not of.harmless and of.low > ROUNDING else "")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def _sentences(found: Mapping[str, Probed]) -> list[str]:
