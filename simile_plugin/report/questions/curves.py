@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError
@@ -40,7 +41,7 @@ class Curve:
     @property
     def mean(self) -> tuple[float, ...]:
         """Mean of the seeds at each update."""
-        return tuple(math.fsum(column) / len(column) for column in zip(*self.seeds, strict=True))
+        return tuple(map(fmean, zip(*self.seeds, strict=True)))
 
     @property
     def low(self) -> tuple[float, ...]:

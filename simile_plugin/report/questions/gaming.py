@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import Answer, Cell, Figure, Part, Table, make_table, optional
@@ -175,15 +176,15 @@ def _system_signs(
     found = []
     for system, metrics in zip(systems, scored, strict=True):
         seeds = [tokenised(settings.tokenize, output) for output in system.outputs]
-        distinct = _mean([len({token for hyp in hyps for token in hyp}) for hyps in seeds])
+        distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in seeds])
         copied = None
         if source_tokens is not None:
-            copied = _mean([copied_share(hyps, source_tokens, ref_tokens) for hyps in seeds])
+            copied = fmean([copied_share(hyps, source_tokens, ref_tokens) for hyps in seeds])
         found.append(
             SystemSigns(
                 system.name,
                 metrics[LENGTH_RATIO].corpus(),
-                _mean([repeated_share(hyps) for hyps in seeds]),
+                fmean([repeated_share(hyps) for hyps in seeds]),
                 distinct,
                 distinct / max(1, ref_types),
                 copied,
@@ -269,11 +270,7 @@ def _mean_at(
 ) -> float | None:
     if not all(_finite(run[update], key) for run in runs):
         return None
-    return _mean([run[update][key] for run in runs])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    return fmean([run[update][key] for run in runs])
 
 
 def _outside(signs: SystemSigns | EpochSigns, start: SystemSigns | EpochSigns) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, read_lines
@@ -45,7 +45,7 @@ class NbestPoint:
 
     def mean(self, metric: str) -> float:
         """Mean of the seeds."""
-        return math.fsum(self.scores[metric]) / len(self.scores[metric])
+        return fmean(self.scores[metric])
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,7 +204,7 @@ def analyse_results(
 
 
 def _plain_score(seeds: Sequence[float]) -> Score:
-    return Score(math.fsum(seeds) / len(seeds), tuple(seeds))
+    return Score(fmean(seeds), tuple(seeds))
 
 
 def _test_metric(
