@@ -17,7 +17,7 @@ PAGE = "index.html"
 def write_compare_mt(
     folder: str, title: str, names: Sequence[str], refs: Sentences, outputs: Sequence[Sentences]
 ) -> str:
-    """Write compare-mt's report of outputs of one test set into a folder, all or nothing.
+    """Write compare-mt's report of two outputs of one test set into a folder, all or nothing.
 
     It holds scores, word F1 by frequency, sentences by length and score, n-grams and examples.
     Its significance tests (compare_mt.sign_utils) are left out: they count ties as wins.
@@ -53,10 +53,9 @@ def write_compare_mt(
             ),
             main.generate_sentence_bucketed_report(refs, outputs, bucket_type="lengthdiff"),
         ]
+        ngrams = [main.generate_ngram_report(refs, outputs)]
+        examples = [main.generate_sentence_examples(refs, outputs)]
         parts = [("Scores", lengths), ("Word F1", words), ("Sentence buckets", sentences)]
-        if len(outputs) > 1:
-            parts.append(("Characteristic n-grams", [main.generate_ngram_report(refs, outputs)]))
-            examples = [main.generate_sentence_examples(refs, outputs)]
-            parts.append(("Sentence examples", examples))
+        parts += [("Characteristic n-grams", ngrams), ("Sentence examples", examples)]
         reporters.generate_html_report(parts, str(made), title)
     return os.path.join(folder, PAGE)
