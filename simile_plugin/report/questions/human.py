@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from simile_plugin.report.answer import Answer, Figure, Part, count, make_table, p_text, p_told
+from simile_plugin.report.answer import Answer, Figure, count, make_table, p_text, p_told
 from simile_plugin.report.human.ratings import HumanResult, analyse_ratings
 from simile_plugin.report.inputs.settings import LEVEL
 from simile_plugin.statistics import Bar, interval_chart
@@ -45,17 +45,11 @@ def answer_ratings(result: HumanResult) -> Answer:
         ]
         for pair in result.pairs
     ]
-    parts: list[Part] = [
-        make_table(["System", "Rating", "±", *(f"Annotator {i + 1}" for i in people)], rated),
-        make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
-    ]
     bars = [
         Bar(s.name, s.mean, s.interval.low, s.interval.high, s.by_annotator) for s in result.systems
     ]
-    if bars:
-        chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
-        caption = "Mean rating with its 95% interval; small circles are single annotators."
-        parts.insert(1, Figure(chart, caption))
+    chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
+    caption = "Mean rating with its 95% interval; small circles are single annotators."
     return Answer(
         "human",
         "Human ratings",
@@ -63,7 +57,11 @@ def answer_ratings(result: HumanResult) -> Answer:
         "reference.",
         f"Ratings by {count(len(people), 'annotator')} of {count(result.sentences, 'sentence')}, "
         f"study {result.study}",
-        parts,
+        [
+            make_table(["System", "Rating", "±", *(f"Annotator {i + 1}" for i in people)], rated),
+            Figure(chart, caption),
+            make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
+        ],
         asdict(result),
         sentences=[_sentence(result)],
         notes=_notes(result),
