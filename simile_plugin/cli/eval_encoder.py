@@ -204,7 +204,7 @@ def _print(
         named = f"{name} " if len(found.encoders) > 1 else ""
         print(f"encoder {named}{fingerprint}")
     if found.sts is not None or found.judgements is not None:
-        print(format_quality(found, sets=True), end="")
+        print(format_quality(found), end="")
     if hard is not None:
         print(f"\n{format_hard(hard)}")
     if bins:

@@ -118,7 +118,7 @@ def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path
     pairs = [(a, "no word of it") for a in ("x", "y", "z")]
     write_set(tmp_path, "flat", pairs, "1\n2\n3\n")
     found = analyse_quality({"e": encoder}, {"s": read_sts(tmp_path)}, [], resamples=40)
-    assert "BLEU: undefined (equal scores): flat" in format_quality(found, sets=True)
+    assert "BLEU: undefined (equal scores): flat" in format_quality(found)
     assert found.as_json()["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
     json.dumps(found.as_json(), allow_nan=False)
     assert "<svg" in quality_chart(found).inline()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simile_plugin import statistics
@@ -55,7 +56,7 @@ class PairedTest:
         return f"{words[self.kind]}, seed {self.seed}"
 
 
-def choose_baselines(names: list[str], wanted: list[str] | None = None) -> tuple[str, ...]:
+def choose_baselines(names: list[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The one or two systems that the others are tested against.
 
     Without a wish: those named MLE and BLEU, as in the paper, or else the first one.
@@ -63,7 +64,6 @@ def choose_baselines(names: list[str], wanted: list[str] | None = None) -> tuple
     Raises:
         InputError: for an unknown name, a repeated one, or more than two.
     """
-    wanted = wanted or []
     for name in wanted:
         if name not in names:
             raise InputError(f"--baseline: got {name}; expected one of {', '.join(names)}")

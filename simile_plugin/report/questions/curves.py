@@ -24,6 +24,7 @@ PICTURED = True
 TITLES = {"cost_bleu": "Expected BLEU cost", "cost_simile": "Expected SIMILE cost"}
 CRITERION_HINT = "train with --criterion simile_risk"
 BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH = 40  # blocks of a line at most
 
 
 @dataclass(frozen=True)
@@ -190,12 +191,10 @@ def sparkline(values: Sequence[float], low: float, high: float) -> str:
     return "".join(BLOCKS[round((value - low) / span * steps)] for value in values)
 
 
-def curve_table(cost: str, systems: Mapping[str, Curve], width: int = 40) -> Table:
+def curve_table(cost: str, systems: Mapping[str, Curve]) -> Table:
     """A line a system: first, lowest (with its update) and last value, and the shape."""
     values = [value for curve in systems.values() for value in curve.mean]
-    shapes = [
-        sparkline(_thin(curve.mean, width), min(values), max(values)) for curve in systems.values()
-    ]
+    shapes = [sparkline(_thin(curve.mean), min(values), max(values)) for curve in systems.values()]
     longest = max(map(len, shapes))
     rows = []
     for (name, curve), shape in zip(systems.items(), shapes, strict=True):
@@ -208,9 +207,9 @@ def curve_table(cost: str, systems: Mapping[str, Curve], width: int = 40) -> Tab
     return make_table([*header, f"{'Shape':<{longest}}"], rows)
 
 
-def _thin(values: Sequence[float], width: int) -> Sequence[float]:
-    """At most `width` of them, evenly chosen, the first and the last among them."""
+def _thin(values: Sequence[float]) -> Sequence[float]:
+    """At most WIDTH of them, evenly chosen, the first and the last among them."""
     total = len(values)
-    if total <= width:
+    if total <= WIDTH:
         return values
-    return [values[round(i * (total - 1) / (width - 1))] for i in range(width)]
+    return [values[round(i * (total - 1) / (WIDTH - 1))] for i in range(WIDTH)]

@@ -178,9 +178,9 @@ def ask(inputs: Inputs) -> Answer:
     )
 
 
-def format_quality(result: QualityResult, sets: bool = False) -> str:
-    """Tables for a terminal. sets: with each set of each STS folder."""
-    return render_text(answer_quality(result), details=sets)
+def format_quality(result: QualityResult) -> str:
+    """Tables for a terminal, with each set of each STS folder."""
+    return render_text(answer_quality(result), details=True)
 
 
 def answer_quality(result: QualityResult) -> Answer:

@@ -156,7 +156,7 @@ def analyse_results(
     texts = [(reference, refs)]
     texts += [part for one in systems for part in zip(one.files, one.outputs, strict=True)]
     names = [system.name for system in systems]
-    chosen = choose_baselines(names, list(baselines))
+    chosen = choose_baselines(names, baselines)
     list_scores = list_scores or score_all(systems, refs, settings)
     metrics = score_systems(systems, refs, list_scores)
     ratios = [row.pop(LENGTH_RATIO) for row in metrics]
