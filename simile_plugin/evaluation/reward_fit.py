@@ -22,9 +22,8 @@ from scipy.optimize import nnls
 
 from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.evaluation.harm import HARMS, HarmedSentence, Material, harmed_sentences
-from simile_plugin.evaluation.judgements import Judgements, Quality, correlate
+from simile_plugin.evaluation.judgements import Judgements, Quality, correlate, metric_scores
 from simile_plugin.evaluation.meteor import Meteor
-from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
 from simile_plugin.files import InputError, refuse_twice
 from simile_plugin.reward import (
     FAULTS,
@@ -199,11 +198,6 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
             raise InputError(
                 f"--judgements: {judged.path}: {count} judged segments{words}, expected "
                 f"{FEWEST_SEGMENTS} or more to fit {len(FAULTS)} weights"
-            )
-        if np.ptp(judged.human) == 0:
-            raise InputError(
-                f"--judgements: {judged.path}: every human score is {judged.human[0]:g}; expected "
-                "scores that differ"
             )
     seen: dict[str, str] = {}
     for judged in files:
@@ -383,16 +377,14 @@ def _harm_seen(drops: Floats, kinds: Ids) -> dict[str, HarmSeen]:
 
 
 def _peers(
-    judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None, tokenize: str = "13a"
+    judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None, tokenize: str
 ) -> dict[str, Floats]:
     """Sentence scores of the metrics that a learned reward stands beside."""
-    pairs = judged.hyps, judged.refs
     parts = []
     for start in range(0, len(judged.refs), BATCH):
-        hyps, refs = (side[start : start + BATCH] for side in pairs)
+        hyps, refs = (side[start : start + BATCH] for side in (judged.hyps, judged.refs))
         parts.append(corpus_chrf(list_chrf_statistics([[hyp] for hyp in hyps], refs, 2)[:, 0]))
-    found = encoder_scores({"": encoder}, *pairs)
-    found |= surface_scores(*pairs, meteor, tokenize=tokenize)
+    found = metric_scores({"": encoder}, judged, meteor=meteor, tokenize=tokenize)
     return found | {CHRFPP: np.concatenate(parts)}
 
 
