@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from simile_plugin import __version__
 from simile_plugin.files import InputError
 
-# Order of use. A module that is not here comes last; one that does not exist is not listed.
+# Order of use: every module of a command, and fairseq-train, which is not ours.
 ORDER = (
     "doctor",
     "user-dir",
@@ -133,7 +133,7 @@ def _open_closed() -> None:
 def find_commands() -> list[str]:
     """Names of the subcommands whose modules are here, in the order of use."""
     names = [m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__) if m.name[0] != "_"]
-    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else 99, name))
+    return sorted(names, key=ORDER.index)
 
 
 def load_command(command: str) -> ModuleType:
@@ -150,7 +150,7 @@ def describe(commands: Sequence[str]) -> str:
         for name in commands
     }
     lines["fairseq-train"] = f"  {FAIRSEQ_TRAIN}"
-    ordered = sorted(lines, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    ordered = sorted(lines, key=ORDER.index)
     return USAGE.format(commands="\n".join(lines[name] for name in ordered))
 
 

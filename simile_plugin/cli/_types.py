@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 from collections.abc import Callable
 
 from simile_plugin.files import InputError, finite_number
-
-
-def _range(least: float, most: float | None) -> str:
-    return f"of at least {least:g}" if most is None else f"from {least:.12g} to {most:.12g}"
 
 
 def _got(text: str, expected: str) -> argparse.ArgumentTypeError:
@@ -20,7 +17,8 @@ def _got(text: str, expected: str) -> argparse.ArgumentTypeError:
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """A whole number from `least` to `most`."""
-    expected = "a whole number " + _range(least, most)
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    expected = f"a whole number {limits}"
 
     def parse(text: str) -> int:
         try:
@@ -34,17 +32,13 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def real_number(least: float | None = None, most: float | None = None) -> Callable[[str], float]:
-    """A finite number from `least` to `most`; NaN and infinity are none."""
-    expected = "a finite number" if least is None else "a number " + _range(least, most)
+def real_number(least: float = -math.inf) -> Callable[[str], float]:
+    """A finite number of at least `least`; NaN and infinity are none."""
+    expected = "a finite number" if least == -math.inf else f"a number of at least {least:g}"
 
     def parse(text: str) -> float:
         value = finite_number(text)
-        if (
-            value is None
-            or (least is not None and value < least)
-            or (most is not None and value > most)
-        ):
+        if value is None or value < least:
             raise _got(text, expected)
         return value
 

@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search and print; exit status 0. Errors are raised as InputError or OSError."""
     import json
-    import sys
     from dataclasses import asdict
 
     from simile_plugin.encoder import load_encoder, usable_device

@@ -60,7 +60,6 @@ def test_commands_are_the_modules_that_exist() -> None:
     folder = Path(cli.__file__).parent
     names = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
     assert set(cli.find_commands()) == names
-    assert names <= set(cli.ORDER), "every command has its place in the map"
 
 
 @pytest.mark.parametrize("command", cli.find_commands())
