@@ -93,16 +93,13 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import read_corpus
     from simile_plugin.statistics import without_nan
 
     _check(args)
     if args.aligned:
         return _retrieve(args)
-    source, target = read_corpus(args.source, "--source"), read_corpus(args.target, "--target")
-    sets = _read_sets(args, source, target)
-    device = usable_device(args.device)
-    encoder = load_encoder(args.encoder, device)
+    sets = _read_sets(args)
+    encoder = load_encoder(args.encoder, usable_device(args.device))
     report: dict[str, Any] = {
         "encoder": encoder.fingerprint,
         "neighbours": args.neighbours,
@@ -127,13 +124,13 @@ Set = tuple["Corpus", "Corpus", "set[tuple[int, int]]"]
 Found = tuple["Neighbours", "Neighbours"]
 
 
-def _read_sets(args: argparse.Namespace, source: Corpus, target: Corpus) -> list[Set]:
+def _read_sets(args: argparse.Namespace) -> list[Set]:
     """The texts to mine, then those to test on: source, target, gold pairs."""
     from simile_plugin.evaluation import read_corpus, read_gold
 
-    sets = [
-        (source, target, read_gold(args.gold, "--gold", source, target) if args.gold else set())
-    ]
+    source, target = read_corpus(args.source, "--source"), read_corpus(args.target, "--target")
+    gold = read_gold(args.gold, "--gold", source, target) if args.gold else set()
+    sets = [(source, target, gold)]
     if args.test_gold:
         one = read_corpus(args.test_source, "--test-source")
         other = read_corpus(args.test_target, "--test-target")
