@@ -31,19 +31,13 @@ from simile_plugin.evaluation.finding.measures import (
 from simile_plugin.evaluation.finding.questions import Question, Span, read_squad, squad
 from simile_plugin.evaluation.finding.search import find_spans, make_search
 from simile_plugin.evaluation.hard_sts import HardQuality, evaluate_hard, format_hard
-from simile_plugin.evaluation.harm import HARMS, Harm, HarmedSentence, Material, harmed_sentences
 from simile_plugin.evaluation.judgements import (
     Judgements,
     Quality,
     evaluate_judgements,
     read_judgements,
 )
-from simile_plugin.evaluation.meteor import (
-    METEOR_SIGNATURE,
-    Meteor,
-    meteor_scores,
-    missing_meteor,
-)
+from simile_plugin.evaluation.meteor import METEOR_SIGNATURE, Meteor, missing_meteor
 from simile_plugin.evaluation.neighbours import (
     Neighbour,
     Pool,
@@ -73,7 +67,6 @@ from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate
 from simile_plugin.statistics import KINDS, Estimate
 
 __all__ = [
-    "HARMS",
     "KINDS",
     "METEOR_SIGNATURE",
     "SPEED_SENTENCES",
@@ -88,10 +81,7 @@ __all__ = [
     "Finding",
     "Fit",
     "HardQuality",
-    "Harm",
-    "HarmedSentence",
     "Judgements",
-    "Material",
     "Meteor",
     "Neighbour",
     "Neighbours",
@@ -125,11 +115,9 @@ __all__ = [
     "format_fit",
     "format_hard",
     "group_folds",
-    "harmed_sentences",
     "make_search",
     "measure_speed",
     "meteor_lists",
-    "meteor_scores",
     "missing_meteor",
     "nearest",
     "nearest_texts",

@@ -17,7 +17,6 @@ from simile_plugin.statistics.charts import (
     line_chart,
 )
 from simile_plugin.statistics.correlations import (
-    CONSTANT,
     KINDS,
     Estimate,
     bootstrap_correlations,
@@ -41,12 +40,11 @@ from simile_plugin.statistics.resampling import (
     randomisation_p_values,
     resample_counts,
 )
-from simile_plugin.statistics.tables import Grid, markdown_table, text_table, without_nan
+from simile_plugin.statistics.tables import markdown_table, text_table, without_nan
 
 __all__ = [
     "BOOTSTRAP_RESAMPLES",
     "COLORS",
-    "CONSTANT",
     "DASHES",
     "FILE_STYLE",
     "INK",
@@ -59,7 +57,6 @@ __all__ = [
     "Chart",
     "Estimate",
     "Floats",
-    "Grid",
     "Interval",
     "Line",
     "Panel",
