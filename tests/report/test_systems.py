@@ -161,23 +161,22 @@ def test_bad_columns_are_refused(content: str, message: str, tmp_path: Path) -> 
 def test_sentence_scores(tmp_path: Path) -> None:
     a, b = write(tmp_path / "a", "1\tright"), write(tmp_path / "b", "0\tverb: - -> sell")
     c = write(tmp_path / "c", "0.25")
-    scores = read_sentence_scores("--sentence-scores", [f"m:A={a}", f"m:B={b},{c}"], TWO)
+    scores = read_sentence_scores([f"m:A={a}", f"m:B={b},{c}"], TWO)
     assert scores == {"m": {"A": [[1.0]], "B": [[0.0], [0.25]]}}
 
 
 def test_bad_sentence_scores_are_refused(tmp_path: Path) -> None:
     a, two = write(tmp_path / "a", "1"), write(tmp_path / "two", "1", "0")
     word, large = write(tmp_path / "word", "right"), write(tmp_path / "large", "55.1")
-    flag = "--sentence-scores"
     for spec in (f"A={a}", f"m:C={a}", f"m:B={a}"):
         with pytest.raises(ValueError, match=r"--sentence-scores: got .*expected TITLE:NAME=FILE"):
-            read_sentence_scores(flag, [spec], TWO)
+            read_sentence_scores([spec], TWO)
     with pytest.raises(ValueError, match=r"m has no scores of B; expected TITLE:NAME=FILE"):
-        read_sentence_scores(flag, [f"m:A={a}"], TWO)
+        read_sentence_scores([f"m:A={a}"], TWO)
     with pytest.raises(ValueError, match=r"m:A: .*two has 2 lines for 1 sentences"):
-        read_sentence_scores(flag, [f"m:A={two}"], TWO)
+        read_sentence_scores([f"m:A={two}"], TWO)
     for path in (word, large):
         with pytest.raises(
             ValueError, match=r"m:A: .*:1: got '.*' in column 1, expected a number from -1 to 1"
         ):
-            read_sentence_scores(flag, [f"m:A={path}"], TWO)
+            read_sentence_scores([f"m:A={path}"], TWO)

@@ -194,7 +194,7 @@ def _tsv_column(lines: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_sentence_scores(
-    flag: str, specs: Sequence[str], systems: Sequence[System]
+    specs: Sequence[str], systems: Sequence[System]
 ) -> dict[str, dict[str, list[list[float]]]]:
     """Read scores of sentences that were made elsewhere: `TITLE:NAME=FILE[,FILE]` arguments.
 
@@ -208,6 +208,7 @@ def read_sentence_scores(
         InputError: if a system or seed is left out, a file is not parallel, or a line has no such
             number.
     """
+    flag = "--sentence-scores"
     expected = "expected TITLE:NAME=FILE, a file for each file of --sys NAME"
     by_name = {system.name: system for system in systems}
     found: dict[str, dict[str, list[list[float]]]] = {}

@@ -288,7 +288,7 @@ def ask(inputs: Inputs) -> Answer:
         inputs.test,
         inputs.baselines,
         columns,
-        read_sentence_scores("--sentence-scores", args.sentence_scores, compared),
+        read_sentence_scores(args.sentence_scores, compared),
         inputs.scores,
     )
     return answer_results(found)
