@@ -179,11 +179,9 @@ class Bench:
 
     def reward(self, hyp: str, ref: str) -> float:
         """SIMILE of one hypothesis."""
-        pieces = self.encoder.segmenter.encode([hyp, ref])
-        left, right = self.encoder.embed(pieces)
-        lengths = torch.tensor([self.encoder.length(row) for row in pieces])
-        sim = torch.cosine_similarity(left, right, dim=0).item()
-        return length_penalty(lengths[1], lengths[0]).item() ** 0.25 * sim
+        found = self.encoder.embed_counted([ref, hyp])
+        sim = torch.cosine_similarity(*found.vectors, dim=0).item()
+        return length_penalty(*found.lengths).item() ** 0.25 * sim
 
     def floor(self, sample: dict[str, Any], clock: Clock) -> Tensor:
         """Beam search and cross-entropy on all rows."""

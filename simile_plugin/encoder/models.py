@@ -260,10 +260,6 @@ class Encoder(RewardEncoder):
             parts.append(self(ids[int(some[0]) : end], some - some[0]))
         return torch.cat(parts)
 
-    def length(self, pieces: Sequence[int]) -> int:
-        """Length of a sentence in the length penalty, unknown tokens included; see `unit`."""
-        return int(self.segmenter.lengths(np.array(pieces, dtype=np.int64), np.zeros(1, int))[0])
-
     @property
     def fingerprint(self) -> str:
         """12 hex digits of sha256 over parameters, tokeniser, preprocessing and kind."""

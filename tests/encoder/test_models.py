@@ -1,5 +1,6 @@
 """The encoder: the mean of embeddings, computed by hand."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,7 +37,8 @@ def test_unknown_pieces_count_for_length_but_not_for_the_mean(encoder: Encoder) 
     model = with_rows(encoder, {10: [1.0, 2.0], unk: [100.0, 100.0]})
     vectors = model.embed([[10, unk], [unk, unk], [], [10]])
     assert vectors.tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
-    assert [model.length(row) for row in ([10, unk], [unk, unk], [])] == [2, 2, 0]
+    lengths = model.segmenter.lengths(np.array([10, unk, unk, unk]), np.array([0, 2, 4]))
+    assert lengths.tolist() == [2, 2, 0]
 
 
 def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
