@@ -304,12 +304,11 @@ def are_binarized(paths: Sequence[str]) -> bool:
     return len(paths) == 1 and (Path(paths[0]) / MANIFEST).is_file()
 
 
-def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
-    """Map a folder into memory; nothing is loaded before it is used.
+def open_binarized(folder: str | Path) -> Pairs:
+    """Map a folder into memory; all of it is read once, to check it, and nothing is kept loaded.
 
     Args:
         folder: as binarize_pairs writes it.
-        verify: read all of it once and compare with the sha256 of the manifest.
 
     Raises:
         InputError: naming the folder or file, if a part is missing, truncated, changed, foreign or
@@ -323,9 +322,9 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
         HASHES: 8 * manifest["sentences"],
     }
     for name, size in sizes.items():
-        _check_file(root / name, size, manifest, verify)
+        _check_file(root / name, size, manifest)
     for name in tokenizer_files(manifest):
-        _check_file(root / name, None, manifest, True)
+        _check_file(root / name, None, manifest)
     offsets = _mapped(root / OFFSETS, "<i8")
     if offsets[0] != 0 or offsets[-1] != manifest["tokens"]:
         raise InputError(
@@ -333,8 +332,7 @@ def open_binarized(folder: str | Path, verify: bool = True) -> Pairs:
             f"{manifest['tokens']}; binarize the pairs again"
         )
     ids = _mapped(root / IDS, np.dtype(manifest["dtype"]).newbyteorder("<"))
-    if verify:
-        _check_numbers(root, ids, offsets, manifest["vocab_size"])
+    _check_numbers(root, ids, offsets, manifest["vocab_size"])
     return Pairs(
         ids=ids,
         offsets=offsets,
@@ -378,7 +376,7 @@ def binarized_segmenter(folder: str | Path) -> Tokenizer:
     manifest = read_manifest(root)
     names = tokenizer_files(manifest)
     for name in names:
-        _check_file(root / name, None, manifest, True)
+        _check_file(root / name, None, manifest)
     tokens = manifest.get("tokenizer", "sp")
     preprocessing = Preprocessing(**manifest["preprocessing"])
     try:
@@ -447,7 +445,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_file(path: Path, size: int | None, manifest: dict[str, Any], read: bool) -> None:
+def _check_file(path: Path, size: int | None, manifest: dict[str, Any]) -> None:
     """Compare the size with that the counts give, and the content with the manifest."""
     if not path.is_file():
         raise InputError(f"{path.parent}: {path.name} is missing; binarize the pairs again")
@@ -457,14 +455,13 @@ def _check_file(path: Path, size: int | None, manifest: dict[str, Any], read: bo
             f"{path}: has {found} bytes, expected {size}: truncated or of another folder; "
             "copy it again or binarize the pairs again"
         )
-    if read:
-        with open(path, "rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        if sha256 != manifest["files"][path.name]["sha256"]:
-            raise InputError(
-                f"{path}: its sha256 is not that of {MANIFEST}: changed or of another folder; "
-                "copy it again or binarize the pairs again"
-            )
+    with open(path, "rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 != manifest["files"][path.name]["sha256"]:
+        raise InputError(
+            f"{path}: its sha256 is not that of {MANIFEST}: changed or of another folder; "
+            "copy it again or binarize the pairs again"
+        )
 
 
 def _mapped(path: Path, dtype: Any) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from torch import Tensor
 BLOCK = 512  # rows multiplied at once: memory is O(block * n)
 TILE = 128  # side of a tile: what is searched again
 NOTHING = -2.0  # below every cosine: the value of a forbidden cell
+TRIES = 20  # draws of a random negative
 
 
 def hardest_negatives(
@@ -105,11 +106,11 @@ def sharing_pairs(left_keys: Tensor, right_keys: Tensor) -> Tensor:
 
 
 def random_negatives(
-    left_keys: Tensor, right_keys: Tensor, pool: str, generator: torch.Generator, tries: int = 20
+    left_keys: Tensor, right_keys: Tensor, pool: str, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Any wrong partner of each sentence, as positions as in hardest_negatives.
 
-    A draw that shares a sentence is drawn again; after ``tries`` of them the result is -1.
+    A draw that shares a sentence is drawn again; after TRIES of them the result is -1.
 
     Args:
         left_keys, right_keys, pool: as in hardest_negatives.
@@ -121,7 +122,7 @@ def random_negatives(
     sides = []
     for other_side in (1, 0):
         drawn = torch.full((n,), -1, dtype=torch.int64, device=device)
-        for _ in range(tries):
+        for _ in range(TRIES):
             missing = (drawn < 0).nonzero().squeeze(1)
             guess = torch.randint(n, (n,), generator=generator).to(device)[missing]
             good = ~torch.isin(missing * n + guess, codes)

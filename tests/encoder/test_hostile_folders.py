@@ -141,6 +141,7 @@ def test_binarised_pairs(
         ("ids.bin", "<u2", 5, 60000, r"ids.bin: got piece 60000, expected pieces below \d+"),
         ("offsets.bin", "<i8", 3, -7, r"offsets.bin: sentence 2 runs from \d+ to -7"),
         ("offsets.bin", "<i8", 3, 1 << 40, r"offsets.bin: sentence 3 runs from 1099511627776 to"),
+        ("offsets.bin", "<i8", -1, 9999, r"offsets.bin: runs from 0 to 9999, expected 0 to \d+"),
         ("offsets.bin", "<i8", 3, None, r"offsets.bin: sentence 2 runs from (\d+) to \1;"),
     ],
 )

@@ -370,14 +370,6 @@ def test_damaged_parts(folder: Path, name: str) -> None:
         open_binarized(folder)
 
 
-def test_offsets_are_looked_at_even_unverified(folder: Path) -> None:
-    offsets = np.fromfile(folder / "offsets.bin", "<i8")
-    offsets[-1] += 1
-    offsets.tofile(folder / "offsets.bin")
-    with pytest.raises(ValueError, match=r"offsets.bin: runs from 0 to \d+, expected 0 to \d+"):
-        open_binarized(folder, verify=False)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

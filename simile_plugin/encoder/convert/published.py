@@ -51,15 +51,15 @@ class Published:
     tokenize: bool
 
 
-def read_published(path: str | Path, flag: str = "--from") -> Published:
-    """Read a published `.pt` file.
+def read_published(path: str | Path) -> Published:
+    """Read a published `.pt` file, of the flag --from.
 
     Raises:
         InputError: for a file that is damaged, holds anything but tensors, containers and a
             Namespace, is of another layout, or of a model that is no average of piece embeddings.
     """
-    found = _load(Path(path), flag)
-    where = f"{flag}: {path}"
+    where = f"--from: {path}"
+    found = _load(Path(path), where)
     if not isinstance(found, dict) or "state_dict" not in found:
         kind = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
         raise InputError(
@@ -78,9 +78,9 @@ def read_published(path: str | Path, flag: str = "--from") -> Published:
     )
 
 
-def _load(path: Path, flag: str) -> Any:
+def _load(path: Path, where: str) -> Any:
     if not path.is_file():
-        raise InputError(f"{flag}: {path}: no such file")
+        raise InputError(f"{where}: no such file")
     try:
         # Namespace only holds attributes: neither making nor filling one runs anything.
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
@@ -90,13 +90,13 @@ def _load(path: Path, flag: str) -> Any:
         # torch's own advice would be to switch the protection off.
         named = [f" ({line.strip()[:160]})" for line in str(error).splitlines() if "GLOBAL" in line]
         raise InputError(
-            f"{flag}: {path}: not read: it is damaged, or holds more than tensors, plain "
-            f"containers and a Namespace, which could run anything{''.join(named[:1])}"
+            f"{where}: not read: it is damaged, or holds more than tensors, plain containers and "
+            f"a Namespace, which could run anything{''.join(named[:1])}"
         ) from error
     except Exception as error:  # what torch raises depends on the byte where the damage is
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
-            f"{flag}: {path}: damaged, or not written by torch.save ({reason[0][:200]})"
+            f"{where}: damaged, or not written by torch.save ({reason[0][:200]})"
         ) from error
 
 
