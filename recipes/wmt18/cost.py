@@ -10,10 +10,12 @@ import argparse
 import math
 import re
 import shlex
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+
+from simile_plugin.files import InputError, as_script
+from simile_plugin.statistics import markdown_table
 
 UPDATE = re.compile(
     r"train_inner \| epoch \d+: +\d+ / (?P<epoch>\d+) .*\bnum_updates=(?P<updates>\d+), "
@@ -35,13 +37,13 @@ def measured(log: str) -> Speed:
     The first lines hold the start, which is not counted.
 
     Raises:
-        ValueError: where there are fewer than two such lines.
+        InputError: where there are fewer than two such lines.
     """
     lines = [
         match for match in map(UPDATE.search, Path(log).read_text("utf-8").splitlines()) if match
     ]
     if len(lines) < 2:
-        raise ValueError(f"{log}: {len(lines)} progress lines, expected two or more")
+        raise InputError(f"{log}: {len(lines)} progress lines, expected two or more")
     first, last = lines[0], lines[-1]
     updates = int(last["updates"]) - int(first["updates"])
     return Speed((float(last["wall"]) - float(first["wall"])) / updates, int(last["epoch"]))
@@ -51,7 +53,7 @@ def planned_updates(flags: str, epoch: int, more: str = "") -> int:
     """Updates that a file of flags asks for, together with the flags in ``more``, which win.
 
     Raises:
-        ValueError: where nothing bounds it.
+        InputError: where nothing bounds it.
     """
     words = shlex.split(Path(flags).read_text("utf-8"), comments=True) + more.split()
     value = {word: words[place + 1] for place, word in enumerate(words[:-1])}
@@ -61,13 +63,14 @@ def planned_updates(flags: str, epoch: int, more: str = "") -> int:
     if "--max-update" in value:
         bounds.append(int(value["--max-update"]))
     if not bounds:
-        raise ValueError(f"{flags}: neither --max-epoch nor --max-update")
+        raise InputError(f"{flags}: neither --max-epoch nor --max-update")
     return min(bounds)
 
 
 def report(args: argparse.Namespace) -> str:
     """A table of hours, and their sum."""
-    rows, total = [], 0.0
+    head = "training", "runs", "updates each", "epochs each", "seconds an update", "hours together"
+    rows, total = [head], 0.0
     kinds = [("risk", args.risk, args.risk_flags, [""] * args.trainings + args.more)]
     if args.mle:
         kinds.insert(0, ("MLE", args.mle, args.mle_flags, [""]))
@@ -77,18 +80,17 @@ def report(args: argparse.Namespace) -> str:
         for updates, count in planned.items():
             hours = count * updates * speed.seconds / 3600
             total += hours
-            rows.append(
-                f"| {name} | {count} | {updates:,} | {math.ceil(updates / speed.epoch)} "
-                f"| {speed.seconds:.3f} | {hours:,.1f} |"
-            )
-    head = "| training | runs | updates each | epochs each | seconds an update | hours together |"
-    return "\n".join(
-        [head, "| :--- | ---: | ---: | ---: | ---: | ---: |", *rows, "", f"Together {total:,.1f} h "
-        "on one device like this one, without validation and translation."]
-    )  # fmt: skip
+            epochs = math.ceil(updates / speed.epoch)
+            each = f"{updates:,}", f"{epochs}", f"{speed.seconds:.3f}"
+            rows.append((name, f"{count}", *each, f"{hours:,.1f}"))
+    return (
+        f"{markdown_table(rows)}\n\nTogether {total:,.1f} h on one device like this one, "
+        "without validation and translation."
+    )
 
 
-def main() -> int:
+@as_script
+def main() -> None:
     """Parse and run; exit status 2 and one line for bad input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -101,13 +103,7 @@ def main() -> int:
     parser.add_argument(
         "--more", action="append", default=[], metavar="FLAGS", help="one more, with these flags"
     )
-    args = parser.parse_args()
-    try:
-        print(report(args))
-    except (ValueError, OSError) as error:
-        print(f"cost.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    print(report(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,7 @@ CONFIG=$HERE/config/$ARCH
     die "SIMILE_DATA: got '$SIMILE_DATA', expected a folder with newstest/ in it"
 case $step in
 encoder) wanted 1 "$@" ;;
-table) wanted 2 "$@" ;;
-data | bin | mle) wanted 2 "$@" ;;
+data | bin | mle | table) wanted 2 "$@" ;;
 risk | report | estimate) wanted 5 "$@" ;;
 size) wanted 6 "$@" ;;
 *) die "got step '$step', see --help" ;;
