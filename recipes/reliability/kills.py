@@ -12,7 +12,6 @@ function that trains, validates, or writes a file.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import random
 import re
@@ -160,19 +159,14 @@ def compare(one: Any, other: Any, where: str) -> list[str]:
 
 def tiny_encoder(folder: Path) -> None:
     """A reward encoder with random weights."""
-    import sentencepiece
-
     from recipes.quickstart import toy
     from simile_plugin.encoder import Encoder, Preprocessing, Segmenter, save_encoder
+    from simile_plugin.encoder_training import train_sentencepiece
 
     sizes = "--train 100 --valid 1 --test 1 --pairs 1 --words 3 --seed 3"
     toy.main(["generate", "--out", str(folder / "encoder-text"), *sizes.split()])
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter((folder / "encoder-text/train.en").read_text().splitlines()),
-        model_writer=model, vocab_size=200, hard_vocab_limit=False, minloglevel=2,
-    )  # fmt: skip
-    segmenter = Segmenter(model.getvalue(), Preprocessing())
+    text = (folder / "encoder-text/train.en").read_text().splitlines()
+    segmenter = Segmenter(train_sentencepiece(text, Preprocessing(), 200), Preprocessing())
     weight = torch.randn(len(segmenter), 16, generator=torch.Generator().manual_seed(3))
     save_encoder(folder / "tiny-encoder", Encoder(weight, segmenter))
 

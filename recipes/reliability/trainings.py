@@ -122,12 +122,12 @@ class Trainings:
         return list(json.loads(self.server.stdout.readline()))
 
 
-def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int = 3) -> None:
+def prepare(trainings: Trainings, encoder: Path) -> None:
     """Make `bin` (a toy bitext), `encoder` (a link) and `mle` in the folder of the runs."""
     from recipes.quickstart import toy
 
     folder = trainings.folder
-    sizes = f"--train {train} --valid 6 --test 1 --pairs 1 --words 3 --seed 3"
+    sizes = "--train 30 --valid 6 --test 1 --pairs 1 --words 3 --seed 3"
     assert toy.main(["generate", "--out", str(folder / "toy"), *sizes.split()]) == 0
     # One sentence is longer than the model's positions: training leaves it out.
     for language, word in (("xx", "la"), ("en", "the")):
@@ -137,7 +137,7 @@ def prepare(trainings: Trainings, encoder: Path, train: int = 30, updates: int =
     (folder / "encoder").symlink_to(encoder)
     flags = (
         f"{COMMON} {MODEL} --criterion label_smoothed_cross_entropy --lr 1e-2 --batch-size 10 "
-        f"--max-update {updates} --save-dir mle --disable-validation --no-epoch-checkpoints"
+        "--max-update 3 --save-dir mle --disable-validation --no-epoch-checkpoints"
     )
     preprocess = (
         "from fairseq_cli import preprocess\n"
