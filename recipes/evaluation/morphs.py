@@ -98,7 +98,7 @@ def read_model(path: str) -> dict[str, list[str]]:
 
 
 @as_script
-def main() -> int:
+def main() -> None:
     """Read the flags, train or segment."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -119,7 +119,7 @@ def main() -> int:
             found = train(line for path in args.text for line in read_lines(path, "TEXT"))
             with atomic_write(args.model) as stream:
                 stream.writelines(" ".join(morphs) + "\n" for morphs in found.values())
-            return 0
+            return
         refuse_overwriting_input(args.output, [args.text, args.model])
         segment, columns = segmenter(read_model(args.model)), None
         if args.columns:
@@ -130,9 +130,7 @@ def main() -> int:
             for line in read_lines(args.text, "TEXT"):
                 stream.write(segment_line(line, segment, columns) + "\n")
     except ModuleNotFoundError as error:
-        print(f"morphs.py: error: {error}; pip install morfessor", file=sys.stderr)
-        return 2
-    return 0
+        raise InputError(f"{error}; pip install morfessor") from error
 
 
 if __name__ == "__main__":

@@ -198,14 +198,12 @@ def render(folders: dict[str, Path]) -> str:
 
 
 @as_script
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Print the page; exit status 2 and one line for bad input."""
     if not arguments or not all("=" in word for word in arguments):
-        print("results.py: error: expected CORPUS=FOLDER...", file=sys.stderr)
-        return 2
+        raise InputError("expected CORPUS=FOLDER...")
     print(render({name: Path(path) for name, _, path in (a.partition("=") for a in arguments)}),
           end="")  # fmt: skip
-    return 0
 
 
 if __name__ == "__main__":

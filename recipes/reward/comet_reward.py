@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from comet import download_model, load_from_checkpoint
 
-from simile_plugin.files import as_script, read_parallel
+from simile_plugin.files import InputError, as_script, read_parallel
 
 AT_ONCE = 64  # sentences
 
@@ -66,16 +66,14 @@ def score(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
 
 
 @as_script
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Print a score a line; exit status 2 and one line for bad input."""
     if len(arguments) != 3:
-        print("comet_reward.py: error: expected SOURCES OUTPUT REFERENCES", file=sys.stderr)
-        return 2
+        raise InputError("expected SOURCES OUTPUT REFERENCES")
     names = ("sources", "output", "references")
     srcs, hyps, refs = read_parallel(list(zip(arguments, names, strict=True)))
     for (value,) in score([[hyp] for hyp in hyps], refs, srcs):
         print(f"{value:.6f}")
-    return 0
 
 
 if __name__ == "__main__":
