@@ -29,11 +29,6 @@ PREPROCESSING = Preprocessing()
 WARM_UP = 3  # steps, and batches, that are not timed
 
 
-def say(message: str) -> None:
-    """One line of progress on standard error."""
-    print(message, file=sys.stderr, flush=True)
-
-
 def training_speed(trainer: Trainer, seconds: float) -> float:
     """Pairs a second of CPU time, mining included, with M at its final value from the start."""
     for _ in range(WARM_UP):
@@ -77,9 +72,10 @@ def measure(kind: str, text: TextPairs, args: argparse.Namespace) -> list[str]:
     sentences = list(islice(cycle(text.sentences), args.sentences))
     encoded = encoding_speed(encoder, sentences)
     parameters = sum(part.numel() for part in tensors.values())
-    row = [kind, str(len(tokenizer)), f"{parameters / 1e6:.1f} M", f"{trained:.0f}"]
-    say(" ".join([*row, f"{encoded:.0f}"]))
-    return [*row, f"{encoded:.0f}"]
+    sizes = str(len(tokenizer)), f"{parameters / 1e6:.1f} M"
+    row = [kind, *sizes, f"{trained:.0f}", f"{encoded:.0f}"]
+    print(*row, file=sys.stderr, flush=True)
+    return row
 
 
 def main() -> None:

@@ -29,7 +29,9 @@ BATCH, MEGABATCH = 128, 60  # as in the papers
 
 
 def resident(kind: str) -> int:
-    """Bytes of this process that are in memory now: "RssAnon" (own) or "RssFile" (mapped)."""
+    """Bytes of this process in memory (Linux): "VmRSS", of these "RssAnon" (own) and "RssFile"
+    (mapped), all of now; "VmHWM", the most so far.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{kind}:"):
             return int(line.split()[1]) * 1024

@@ -100,16 +100,14 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
         Trainer,
         TrainingConfig,
         keep_freed_memory,
-        open_binarized,
-        read_manifest,
     )
 
     keep_freed_memory()
-    vocabulary = read_manifest(Path(args.folder))["vocab_size"]
+    pairs, vocabulary = mapped(args.folder)
     config = TrainingConfig(
         steps=10_000_000, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1
     )
-    trainer = Trainer(config, open_binarized(args.folder), vocabulary, args.device)
+    trainer = Trainer(config, pairs, vocabulary, args.device)
     while trainer.step < DENSE_STEPS or len(trainer.queue):
         trainer.train_step()
     mining = [0.0]
@@ -220,7 +218,7 @@ def mapped(folder: str) -> tuple[Any, int]:
     """Pairs and vocabulary size of a folder."""
     from simile_plugin.encoder_training import open_binarized, read_manifest
 
-    return open_binarized(folder), read_manifest(Path(folder))["vocab_size"]
+    return open_binarized(folder), read_manifest(folder)["vocab_size"]
 
 
 def table(path: str) -> None:

@@ -9,32 +9,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from argparse import Namespace
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-from recipes.benchmarks.update import SMALL, Clock, in_child
+from recipes.benchmarks.steps import make_model
+from recipes.benchmarks.update import Clock, in_child
 from simile_plugin.fairseq_training import score_rows
 from simile_plugin.risk import RiskSet, teacher_forcing_input
-
-
-def make_model(vocabulary: int) -> tuple[Any, Dictionary]:
-    """A transformer of 2 + 2 layers x 256 over a made-up vocabulary."""
-    dictionary = Dictionary()
-    for word in range(vocabulary - len(dictionary)):
-        dictionary.add_symbol(f"w{word}")
-    flags = Namespace(
-        arch="transformer", criterion="simile_risk", dropout=0.1, max_source_positions=256,
-        max_target_positions=256, share_all_embeddings=True, **SMALL,
-    )  # fmt: skip
-    ARCH_CONFIG_REGISTRY["transformer"](flags)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    return ARCH_MODEL_REGISTRY["transformer"].build_model(flags, task), dictionary
 
 
 def make_risk_set(args: argparse.Namespace, dictionary: Dictionary) -> RiskSet:
@@ -72,8 +56,8 @@ def main(argv: list[str] | None = None) -> int:
     add("--max-tokens", type=int, default=2048, help="--risk-max-tokens of the third line")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    torch.manual_seed(1)
-    model, dictionary = make_model(args.vocabulary)
+    model, dictionary = make_model(2, 256, args.vocabulary)
+    model.train()
     risk_set = make_risk_set(args, dictionary)
     source = risk_set.tokens[:, 0].clone().fill_(dictionary.nspecial)
     net_input = {

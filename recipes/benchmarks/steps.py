@@ -53,7 +53,7 @@ class Operations(TorchDispatchMode):
 
 
 def make_model(layers: int, width: int, vocabulary: int) -> tuple[Any, Dictionary]:
-    """A random Transformer that does not stop by itself."""
+    """A random Transformer that does not stop by itself; as many layers on both sides."""
     dictionary = Dictionary()
     for number in range(vocabulary - len(dictionary)):
         dictionary.add_symbol(str(number))

@@ -33,6 +33,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor, nn
 
+from recipes.benchmarks.encoder_memory import resident
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
     SimileRiskConfig,
@@ -203,12 +204,6 @@ class Bench:
             self.update(side, sample)
             return float(torch.cuda.max_memory_allocated(self.device) - before)
         return in_child(lambda: self.update(side, sample))
-
-
-def resident(key: str) -> int:
-    """VmRSS or VmHWM of this process, in bytes (Linux)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split(f"{key}:")[1].split()[0]) * 1024
 
 
 def in_child(work: Callable[[], object]) -> float:

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from recipes.benchmarks import encoder_training, update
+from recipes.benchmarks.encoder_memory import resident
 from recipes.gpu.cells import Cell, run_cells
 from recipes.gpu.commands import ROOT, fairseq, output_of, progress, write_bitext
 from recipes.gpu.page import write_page
@@ -285,7 +286,7 @@ class Parts:
 
     def _peak(self) -> dict[str, Any]:
         if self.device.type != "cuda":
-            return {"peak GB": update.resident("VmHWM") / 1e9}
+            return {"peak GB": resident("VmHWM") / 1e9}
         return {"peak GB": torch.cuda.max_memory_allocated(self.device) / 1e9}
 
     def job(self) -> dict[str, Cell]:
