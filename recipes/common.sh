@@ -190,15 +190,12 @@ _make_venv() {
     rm "$VENV/.simile-installing"
 }
 
-# Let ours see the packages of a Python that is a virtual environment, too: venv itself looks at the
-# one behind it.
+# Let ours see the packages of a Python also where that is a virtual environment: venv itself looks at
+# the one behind it.
 _inherit() { # PYTHON
-    local theirs ours
-    theirs=$("$1" -c 'import sys, sysconfig
-print("" if sys.prefix == sys.base_prefix else sysconfig.get_path("purelib"))')
-    [ -n "$theirs" ] || return 0
-    ours=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    echo "$theirs" >"$ours/inherited.pth"
+    local packages='import sysconfig; print(sysconfig.get_path("purelib"))' ours
+    ours=$("$VENV/bin/python" -c "$packages")
+    "$1" -c "$packages" >"$ours/inherited.pth"
 }
 
 # Set python to the first suitable one; die with what the best of the others lacks.

@@ -22,17 +22,8 @@ mkdir -p "$WORK"
 # torchmetrics needs the pkg_resources of older setuptools.
 install_mbrs() {
     python -m venv --clear "$WORK/mbrs"
-    python - "$WORK/mbrs" "$WORK/constraints.txt" <<'PYTHON'
-import sys
-import sysconfig
-from importlib.metadata import version
-from pathlib import Path
-
-ours = sysconfig.get_path("purelib")
-theirs = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
-Path(theirs, "ours.pth").write_text(ours + "\n")
-Path(sys.argv[2]).write_text(f"torch=={version('torch')}\n")
-PYTHON
+    VENV=$WORK/mbrs _inherit python
+    python -c 'import torch; print(f"torch=={torch.__version__}")' >"$WORK/constraints.txt"
     "$WORK/mbrs/bin/python" -m pip install -q --disable-pip-version-check \
         -c "$WORK/constraints.txt" mbrs==0.1.8 "setuptools<81"
 }

@@ -8,24 +8,9 @@ setup_peers() {
     [ ! -e "$PEERS/.installed" ] || return 0
     say "Installing the peers into $PEERS, around the torch that is there"
     python -m venv --clear "$PEERS"
-    python - "$PEERS" "$WORK/constraints.txt" <<'PYTHON'
-import importlib.metadata
-import sys
-import sysconfig
-from pathlib import Path
-
-ours = sysconfig.get_path("purelib")
-theirs = sysconfig.get_path("purelib", vars={"base": sys.argv[1], "platbase": sys.argv[1]})
-Path(theirs, "ours.pth").write_text(ours + "\n")
-kept = sorted(
-    {
-        f"{part.name}=={part.version}"
-        for part in importlib.metadata.distributions()
-        if part.name not in ("pip", "simile-plugin")
-    }
-)
-Path(sys.argv[2]).write_text("\n".join(kept) + "\n")
-PYTHON
+    VENV=$PEERS _inherit python
+    python -m pip list --disable-pip-version-check --format freeze --exclude pip \
+        --exclude simile-plugin >"$WORK/constraints.txt"
     "$PEERS/bin/python" -m pip install -q --disable-pip-version-check -c "$WORK/constraints.txt" \
         sentence-transformers model2vec sacremoses
     touch "$PEERS/.installed"
