@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import subprocess
@@ -10,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from simile_plugin.files import read_parallel
 
 ROOT = Path(__file__).parents[2]
 LAST_LINES = 15
@@ -56,10 +57,7 @@ def write_bitext(names: Sequence[Path], out: Path, lines: int) -> int:
         open(f"{out}.en", "w", encoding="utf-8") as en,
     ):
         for name in names:
-            sides = [
-                gzip.decompress(Path(f"{name}.{side}.gz").read_bytes()).decode().split("\n")
-                for side in ("de", "en")
-            ]
+            sides = read_parallel([(f"{name}.{side}.gz", "SIMILE_DATA") for side in ("de", "en")])
             for left, right in list(zip(*sides, strict=True))[: lines or None]:
                 if left.strip() and right.strip():
                     de.write(left + "\n")
