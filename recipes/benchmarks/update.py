@@ -181,7 +181,7 @@ class Bench:
     def reward(self, hyp: str, ref: str) -> float:
         """SIMILE of one hypothesis."""
         found = self.encoder.embed_counted([ref, hyp])
-        sim = torch.cosine_similarity(*found.vectors, dim=0).item()
+        sim = torch.cosine_similarity(found.vectors[0], found.vectors[1], dim=0).item()
         return length_penalty(*found.lengths).item() ** 0.25 * sim
 
     def floor(self, sample: dict[str, Any], clock: Clock) -> Tensor:
