@@ -28,6 +28,7 @@ HELP = "checks the installation (Python, compiler, torch, GPU, fairseq, ...), na
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = shlex.quote(sys.executable)
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
+MINIMUM_PYTHON = (3, 11)
 MINIMUM_TORCH = (2, 6)
 PROBE_SECONDS = 600
 GIB = 1024**3
@@ -72,11 +73,22 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> Iterator[Check]:
     """All checks in order, each in a process of its own: a broken package breaks only its line."""
-    # An older Python than setup.py asks for cannot import this package.
-    yield Check("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
+    first = check_python()
+    yield first
+    if first.status == "FAIL":
+        return
     # Importing torch keeps a core busy and takes memory: no more of them at once than cores.
     with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
         yield from pool.map(_in_own_process, CHECKS)
+
+
+def check_python() -> Check:
+    """Python >= 3.11."""
+    found = f"{sys.version.split()[0]} ({sys.executable})"
+    if tuple(sys.version_info[:2]) >= MINIMUM_PYTHON:
+        return Check("python", "ok", found)
+    fix = "apt-get install python3.11 python3.11-venv python3.11-dev, remove .venv, install again"
+    return Check("python", "FAIL", f"{found}; 3.11 or newer is needed", fix)
 
 
 def check_compiler() -> Check:

@@ -66,6 +66,14 @@ def test_everything_works_here() -> None:
     assert [c["name"] for c in report["checks"]] == ["python", *doctor.CHECKS]
 
 
+def test_old_python_ends_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13, "final", 0))
+    checks = list(doctor.examine())
+    assert [(c.name, c.status) for c in checks] == [("python", "FAIL")]
+    assert "3.11 or newer is needed" in checks[0].found
+    assert checks[0].fix.startswith("apt-get install python3.11 python3.11-venv python3.11-dev")
+
+
 @pytest.mark.parametrize("compiler", ["/nowhere/g++", "false"])
 def test_no_compiler(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", compiler)
