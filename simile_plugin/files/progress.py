@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Self
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # Python 3.10 has none, on which `simile doctor` says what is needed
+    from typing import Self
 
 LINE_EVERY = 15.0  # seconds between lines where standard error is no terminal
 
