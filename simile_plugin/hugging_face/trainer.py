@@ -103,7 +103,9 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.special = special_tokens(base, tokenizer)
         if self.special.language is not None:
             # A plain `generate` of what is saved finds them, as training has them.
-            base.generation_config.update(**self.special.first)
+            # None is said, too: what the model came with would be forced on every candidate.
+            base.generation_config.decoder_start_token_id = self.special.start
+            base.generation_config.forced_bos_token_id = self.special.tag
         check_parallel(args)
         if kwargs.get("data_collator") is None:
             kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
