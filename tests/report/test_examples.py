@@ -66,7 +66,9 @@ def test_equal_systems_have_no_examples(encoder: Encoder) -> None:
     assert render_text(answer_examples(found)).count("none") == 2
 
 
-def test_a_number_is_needed(encoder: Encoder) -> None:
+def test_an_encoder_and_a_number_are_needed(encoder: Encoder) -> None:
+    with pytest.raises(ValueError, match=r"^--encoder: not given; examples compare BLEU with SIM"):
+        analyse_examples(PAIR, REFS, ScoreSettings())
     with pytest.raises(ValueError, match=r"^--examples: got 0; expected at least 1"):
         analyse_examples(PAIR, REFS, ScoreSettings(encoder), number=0)
 

@@ -305,6 +305,8 @@ def test_two_files_of_one_sheet_are_refused(tmp_path: Path) -> None:
     answers = [read_answers(write(tmp_path / f"{n}.tsv", rows), study) for n in "ab"]
     with pytest.raises(ValueError, match=r"^--answers: .*a.tsv and .*b.tsv are both answers"):
         analyse_ratings(study, answers)
+    with pytest.raises(ValueError, match=r"^--answers: got no file"):
+        analyse_ratings(study, [])
 
 
 def test_key_is_read_back_and_guarded(tmp_path: Path) -> None:

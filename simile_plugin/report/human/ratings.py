@@ -184,8 +184,10 @@ def analyse_ratings(
     mean(s) = 1/|T| sum_t 1/|A| sum_a rating(a, output of s for t)
 
     Raises:
-        InputError: for two files of one sheet.
+        InputError: for no answers, or two files of one sheet.
     """
+    if not answers:
+        raise InputError("--answers: got no file; expected one for each annotator")
     by_sheet: dict[int, str] = {}
     for own in answers:
         if own.annotator in by_sheet:

@@ -95,11 +95,12 @@ def analyse_examples(
         ratings: (line from 1, output with single spaces) -> mean rating, see `mean_ratings`.
 
     Raises:
-        InputError: for a number below 1.
+        InputError: without an encoder, or for a number below 1.
     """
     from simile_plugin.reward import score_outputs, sentence_bleu_signature, signature
 
-    assert settings.encoder is not None  # of NEEDS
+    if settings.encoder is None:
+        raise InputError("--encoder: not given; examples compare BLEU with SIM, which needs one")
     if number < 1:
         raise InputError(f"--examples: got {number}; expected at least 1")
     outputs = [system.outputs[0] for system in pair]
