@@ -17,22 +17,22 @@ SOURCES = sorted(
 # library. Of another room only the face is imported, its __init__.py.
 ALLOWED: dict[str, set[str]] = {
     "files": {"tqdm"},
-    "statistics": {"numpy", "scipy", "matplotlib"},
+    "significance": {"numpy", "scipy", "matplotlib"},
     "risk": {"torch", "numpy"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
-        *("files", "encoder", "reward", "statistics"),
+        *("files", "encoder", "reward", "significance"),
         *("torch", "numpy", "scipy", "sacrebleu", "sklearn"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
         *("torch", "numpy", "sentencepiece", "safetensors", "tqdm", "py3langid"),
     },
-    "nbest": {"files", "encoder", "reward", "statistics", "torch", "numpy"},
+    "nbest": {"files", "encoder", "reward", "significance", "torch", "numpy"},
     "report": {
-        *("files", "encoder", "reward", "statistics", "evaluation", "nbest"),
+        *("files", "encoder", "reward", "significance", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "spacy", "tensorboard"),
         *("tqdm", "jinja2", "textblob"),
     },

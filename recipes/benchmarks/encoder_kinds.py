@@ -21,7 +21,7 @@ from simile_plugin.encoder_training import (
     segment_pairs,
     train_tokenizer,
 )
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 KINDS = ("sp", "word", "trigram", "charagram", "sp+trigram", "lstm", "blstm", "gran")
 BATCH = 128

@@ -32,7 +32,7 @@ from simile_plugin.encoder import (
     save_encoder,
 )
 from simile_plugin.encoder_training import train_sentencepiece
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 TEXTS = (
     "newstest/de-en/*.en.gz",

@@ -21,7 +21,7 @@ from torch import Tensor
 from simile_plugin.encoder import RewardEncoder, cosine, load_encoder
 from simile_plugin.nbest import NbestList, Utility, expected_utilities, read_lists
 from simile_plugin.reward import Reward
-from simile_plugin.statistics import text_table
+from simile_plugin.significance import text_table
 
 # Not installed beside this package, but by mbr.sh.
 decoders: Any = importlib.import_module("mbrs.decoders")

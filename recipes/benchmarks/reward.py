@@ -33,7 +33,7 @@ from simile_plugin.reward import (
     make_lexicon,
     score_lists,
 )
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 Batch = tuple[list[list[str]], list[str]]
 Score = Callable[[Batch], object]

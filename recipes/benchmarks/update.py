@@ -44,7 +44,7 @@ from simile_plugin.fairseq_training import (
 from simile_plugin.files import atomic_write
 from simile_plugin.reward import length_penalty
 from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
-from simile_plugin.statistics import COLORS, DASHES, FILE_STYLE, MARKERS
+from simile_plugin.significance import COLORS, DASHES, FILE_STYLE, MARKERS
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")

@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from simile_plugin.files import InputError, as_script
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 HARD = "Hard STS: "
 

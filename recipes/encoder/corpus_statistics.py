@@ -27,7 +27,7 @@ from simile_plugin.encoder import Preprocessing, load_encoder, split_words
 from simile_plugin.encoder_training import BadLines, TsvInput
 from simile_plugin.evaluation import similarities
 from simile_plugin.files import InputError, as_script, finite_number
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 PREPARED = Preprocessing()  # lowercased, punctuation split off
 

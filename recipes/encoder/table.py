@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 
 def numbers(result: dict[str, Any]) -> dict[str, float | None]:

@@ -81,7 +81,7 @@ import sys
 from pathlib import Path
 from statistics import fmean
 
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 folder, pairs, kinds = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split()
 names = {"paraphrases": f"paraphrases, {pairs:,}", "bitext": f"bitext, {pairs:,}",

@@ -24,7 +24,7 @@ import numpy as np
 from simile_plugin.encoder import Tokenizer, load_encoder
 from simile_plugin.evaluation import evaluate_sts, read_sts
 from simile_plugin.files import InputError, as_script, read_parallel
-from simile_plugin.statistics import correlation, spearman
+from simile_plugin.significance import correlation, spearman
 
 MOST_FOR_EXACT = 8  # 8! orders
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simile_plugin.files import InputError, as_script
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 TEST_SETS = ("test", "heldout")
 NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++"}

@@ -8,7 +8,7 @@ from typing import Any
 from recipes.gpu.cells import load
 from simile_plugin.files import atomic_write
 from simile_plugin.report import Answer, make_table, render_page
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 COLUMNS = ("part", "cell", "found", "s")
 

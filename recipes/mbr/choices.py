@@ -21,7 +21,7 @@ from simile_plugin.encoder import load_encoder
 from simile_plugin.files import InputError, atomic_write
 from simile_plugin.nbest import NbestList, Utility, choose_all, expected_utilities, read_lists
 from simile_plugin.reward import Reward
-from simile_plugin.statistics import text_table
+from simile_plugin.significance import text_table
 
 SEED = 1
 MARKS = str.maketrans(":,", "-+", " ")  # of a reward, as they are in the name of its file

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simile_plugin.files import InputError, as_script
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 UPDATE = re.compile(
     r"train_inner \| epoch \d+: +\d+ / (?P<epoch>\d+) .*\bnum_updates=(?P<updates>\d+), "

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from simile_plugin.files import InputError, as_script
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 PAPER = Path(__file__).with_name("paper-tables.tsv")
 TABLES = {"test": "68", "first": "7.5.2"}

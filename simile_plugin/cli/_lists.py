@@ -170,6 +170,6 @@ def one_line(text: str) -> str:
 
 
 def _dumps(record: dict[str, Any]) -> str:
-    from simile_plugin.statistics import without_nan
+    from simile_plugin.significance import without_nan
 
     return json.dumps(without_nan(record), ensure_ascii=False)

@@ -180,7 +180,7 @@ def _as_json(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from simile_plugin.statistics import without_nan
+    from simile_plugin.significance import without_nan
 
     report = found.as_json()
     if hard is not None:

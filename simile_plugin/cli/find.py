@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import read_squad, squad
     from simile_plugin.files import atomic_write
-    from simile_plugin.statistics import without_nan
+    from simile_plugin.significance import without_nan
 
     _check(args)
     questions = read_squad(args.squad, "--squad") if args.squad else _texts(args)
@@ -186,7 +186,7 @@ def _measure(questions: list[Question], found: list[Span], threshold: float) -> 
 
 
 def _print(report: dict[str, Any], unknown: int) -> None:
-    from simile_plugin.statistics import text_table
+    from simile_plugin.significance import text_table
 
     grid = [["", "words", "questions", "exact", "F1", "said missing", "oracle"]]
     for method, found in report["methods"].items():

@@ -24,7 +24,7 @@ from simile_plugin.cli._types import file_name, refuse_without_encoder
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
-    from simile_plugin.statistics import Floats
+    from simile_plugin.significance import Floats
 
 HELP = "the best of each list of candidates by MBR decoding: no reference, no training needed"
 

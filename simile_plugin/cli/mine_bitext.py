@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.statistics import without_nan
+    from simile_plugin.significance import without_nan
 
     _check(args)
     if args.aligned:

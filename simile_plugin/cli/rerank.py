@@ -24,7 +24,7 @@ from simile_plugin.files import InputError, check_outputs, check_standard_input
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.nbest import NbestList, Utility
-    from simile_plugin.statistics import Floats
+    from simile_plugin.significance import Floats
 
 HELP = "the best of each list by a reward (oracle), by source and encoder, or a tuned sum"
 
@@ -194,7 +194,7 @@ def _tell(
     """BLEU, chrF and with an encoder SIMILE of the model's choices and of the new ones."""
     from simile_plugin.nbest import references
     from simile_plugin.reward import corpus_bleu, corpus_chrf, score_outputs
-    from simile_plugin.statistics import text_table
+    from simile_plugin.significance import text_table
 
     before = [one.hyps[one.first] if one.hyps else "" for one in lists]
     after = [

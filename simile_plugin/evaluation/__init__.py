@@ -64,7 +64,7 @@ from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measu
 from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
 from simile_plugin.evaluation.sts_bins import StsBin, evaluate_bins, format_bins
 from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
-from simile_plugin.statistics import KINDS, Estimate
+from simile_plugin.significance import KINDS, Estimate
 
 __all__ = [
     "KINDS",

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import cosine
 from simile_plugin.files import InputError, Row, read_rows
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 Labels = NDArray[np.bool_]
 

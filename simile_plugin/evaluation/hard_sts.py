@@ -19,7 +19,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.sts import StsSet, correlate_sts
 from simile_plugin.evaluation.sts_quality import correlate_metrics
 from simile_plugin.files import InputError
-from simile_plugin.statistics import Floats, text_table
+from simile_plugin.significance import Floats, text_table
 
 NEGATION = re.compile(r"\bnot\b|['’]t\b", re.IGNORECASE)  # on one side alone (footnote 19)
 OVERLAP = "1 - SWER"

@@ -20,7 +20,7 @@ from simile_plugin.evaluation.sentence_metrics import (
 )
 from simile_plugin.files import InputError, Row, read_rows
 from simile_plugin.reward import SIMILE_ALPHA, LearnedReward
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
     SEED,

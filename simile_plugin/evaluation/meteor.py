@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 
 from simile_plugin.files import InputError
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 METEOR_SIGNATURE = "meteor-1.5.jar -l en -norm"
 STATISTICS = 23

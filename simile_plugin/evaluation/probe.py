@@ -25,7 +25,7 @@ from simile_plugin.reward import (
     Reward,
     make_lexicon,
 )
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Floats,

@@ -35,7 +35,7 @@ from simile_plugin.reward import (
     make_lexicon,
     reward_of_faults,
 )
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Estimate,

@@ -23,7 +23,7 @@ from simile_plugin.reward import (
     score_outputs,
     sentence_bleu,
 )
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 SYMMETRIC = " sym."
 DIGITS = 6  # of what is made of cosines: by the seventh, float32 tells equal pairs apart

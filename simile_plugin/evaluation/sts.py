@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.files import InputError, read_rows
-from simile_plugin.statistics import pearson, spearman
+from simile_plugin.significance import pearson, spearman
 
 INPUT = re.compile(r"(STS(?:20\d\d)?)\.input\.(.+)\.txt")
 STS_B = (

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.evaluation.sts import StsSet
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Estimate,

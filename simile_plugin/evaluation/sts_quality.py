@@ -16,7 +16,7 @@ from simile_plugin.evaluation.sentence_metrics import (
 )
 from simile_plugin.evaluation.sts import StsScores, StsSet, correlate_sts
 from simile_plugin.reward import SIMILE_ALPHA
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Estimate,

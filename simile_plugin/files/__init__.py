@@ -3,9 +3,17 @@
 Every room may import this one; it imports none.
 """
 
+from simile_plugin.files.atomic import (
+    atomic_folder,
+    atomic_write,
+    check_replaceable,
+    locked_folder,
+    refuse_overwriting_input,
+    refuse_unasked_overwrite,
+)
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError, as_script
-from simile_plugin.files.faces import imported_later
+from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
     read_bytes,
@@ -16,14 +24,6 @@ from simile_plugin.files.lines import (
 )
 from simile_plugin.files.outputs import check_outputs
 from simile_plugin.files.progress import Progress
-from simile_plugin.files.whole import (
-    atomic_folder,
-    atomic_write,
-    check_replaceable,
-    locked_folder,
-    refuse_overwriting_input,
-    refuse_unasked_overwrite,
-)
 
 __all__ = [
     "InputError",

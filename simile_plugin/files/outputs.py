@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from simile_plugin.files.atomic import refuse_overwriting_input
 from simile_plugin.files.errors import InputError
-from simile_plugin.files.whole import refuse_overwriting_input
 
 
 def check_outputs(

@@ -21,7 +21,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.nbest.readers import NbestList
 from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_bleu, pair_chrf
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding
 STRINGS_AT_ONCE = 20_000  # that are encoded together

@@ -12,7 +12,7 @@ from simile_plugin.encoder import RewardEncoder, cosine
 from simile_plugin.files import InputError
 from simile_plugin.nbest.mbr import STRINGS_AT_ONCE, Utility, choose
 from simile_plugin.nbest.readers import NbestList
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 STEPS = 20  # weights are tried in steps of a twentieth of their sum
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simile_plugin.statistics import Chart
+from simile_plugin.significance import Chart
 
 UNSPACED = (
     "the references have next to no spaces, so that BLEU and Length take whole sentences for "

@@ -46,14 +46,7 @@ from simile_plugin.reward.chrf import (
     list_chrf_statistics,
 )
 from simile_plugin.reward.credit import check_words_add_up, word_credit
-from simile_plugin.reward.doubtful_text import (
-    GIVE_A_TOKENISER,
-    TOKENISED,
-    FirstLook,
-    is_unspaced,
-    tokenised_as,
-)
-from simile_plugin.reward.faults import (
+from simile_plugin.reward.features import (
     FAULTS,
     Lexicon,
     WordTable,
@@ -81,6 +74,13 @@ from simile_plugin.reward.lists import (
 from simile_plugin.reward.pairs import pair_bleu, pair_chrf
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward, load_reward_encoder
+from simile_plugin.reward.text_warnings import (
+    GIVE_A_TOKENISER,
+    TOKENISED,
+    FirstLook,
+    is_unspaced,
+    tokenised_as,
+)
 
 __all__ = [
     "CHAR_ORDER",

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError, atomic_folder, read_lines
-from simile_plugin.reward.faults import FAULTS, Floats, Lexicon, WordTable, count_faults
+from simile_plugin.reward.features import FAULTS, Floats, Lexicon, WordTable, count_faults
 
 FORMAT_VERSION = 1
 REWARD = "reward.json"

@@ -39,7 +39,7 @@ from simile_plugin.evaluation.finding.search import (
     spans,
     words,
 )
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 DOCUMENT = "The gate was shut. Two boys skip stones over the pond, and a dog barks.\nHe paid."
 QUERY = "a dog is barking"

@@ -23,7 +23,7 @@ from simile_plugin.evaluation.judgements import (
 )
 from simile_plugin.evaluation.sentence_metrics import differences
 from simile_plugin.reward import bleu_statistics, sentence_bleu
-from simile_plugin.statistics import KINDS, pearson
+from simile_plugin.significance import KINDS, pearson
 
 ROWS = [
     ("the grey heron waits", "the grey heron waits beside the water", 0.9),

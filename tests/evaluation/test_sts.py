@@ -15,7 +15,7 @@ from simile_plugin.evaluation.sts import (
     read_sts,
     similarities,
 )
-from simile_plugin.statistics import pearson, spearman
+from simile_plugin.significance import pearson, spearman
 
 
 def array(*values: float) -> np.ndarray:

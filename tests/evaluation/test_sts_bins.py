@@ -19,7 +19,7 @@ from simile_plugin.evaluation.sts_bins import (
     length_bins,
     unknown_bins,
 )
-from simile_plugin.statistics import pearson
+from simile_plugin.significance import pearson
 from tests.evaluation.test_sts import PAIRS, write_set
 
 

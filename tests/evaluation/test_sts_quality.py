@@ -20,7 +20,7 @@ from simile_plugin.report.questions.quality import (
     format_quality,
     quality_chart,
 )
-from simile_plugin.statistics import Estimate, pearson
+from simile_plugin.significance import Estimate, pearson
 from tests.evaluation.test_sts import PAIRS, write_set
 from tests.report.test_html import check, page_of
 

@@ -43,7 +43,7 @@ def test_other_errors_keep_their_traceback():
     start = "from simile_plugin import fairseq_hooks\nfairseq_hooks.install()\n"
     assert "Traceback" in run_python(start + "int('no number')\n").stderr
     # also where it is raised by a line of ours
-    ours = "from simile_plugin.fairseq_hooks.literals import _product\n_product({}, 2)"
+    ours = "from simile_plugin.fairseq_hooks.safe_eval import _product\n_product({}, 2)"
     done = run_python(start + ours)
     assert "Traceback" in done.stderr
 

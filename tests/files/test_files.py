@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.files import whole as files
-from simile_plugin.files.errors import InputError
-from simile_plugin.files.lines import read_lines, read_parallel
-from simile_plugin.files.whole import (
+from simile_plugin.files import atomic as files
+from simile_plugin.files.atomic import (
     atomic_folder,
     atomic_write,
     check_replaceable,
     locked_folder,
     refuse_overwriting_input,
 )
+from simile_plugin.files.errors import InputError
+from simile_plugin.files.lines import read_lines, read_parallel
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -69,7 +69,7 @@ def test_write_follows_a_link(tmp_path: Path) -> None:
 
 def test_write_passes_through_a_pipe(tmp_path: Path) -> None:
     code = """if True:
-        from simile_plugin.files.whole import atomic_write
+        from simile_plugin.files.atomic import atomic_write
         with atomic_write("/dev/stdout") as stream:
             stream.write("through")
     """
@@ -165,7 +165,7 @@ def test_a_kill_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = f"""if True:
         import os, signal
-        from simile_plugin.files.whole import atomic_write
+        from simile_plugin.files.atomic import atomic_write
         with atomic_write({str(path)!r}) as stream:
             stream.write("half")
             stream.flush()
@@ -348,7 +348,7 @@ def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path, what: str) -> No
     code = f"""if True:
         import resource, sys
         from pathlib import Path
-        from simile_plugin.files.whole import atomic_folder, atomic_write
+        from simile_plugin.files.atomic import atomic_folder, atomic_write
         def write(size):
             if {what!r} == "file":
                 with atomic_write({str(target)!r}) as stream:

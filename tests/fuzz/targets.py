@@ -23,7 +23,7 @@ from simile_plugin.encoder.piece_model import read_piece_model
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder_training.pairs import BadLines, read_pairs
 from simile_plugin.encoder_training.tsv import Columns, TsvInput
-from simile_plugin.fairseq_hooks.literals import evaluate
+from simile_plugin.fairseq_hooks.safe_eval import evaluate
 from simile_plugin.files.lines import read_lines
 from simile_plugin.nbest.readers import read_nbest_lists
 from simile_plugin.report.human.ratings import read_answers

@@ -37,7 +37,7 @@ from simile_plugin.report.questions.results import (
     headline,
 )
 from simile_plugin.report.render.page import render_page, report_page
-from simile_plugin.statistics import Interval
+from simile_plugin.significance import Interval
 from tests.report.test_human import HOSTILE, fill, hostile_study, study_of
 from tests.report.test_results import REFS, noisy, system
 

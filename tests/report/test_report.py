@@ -15,7 +15,7 @@ from simile_plugin.cli.report import _write_picture
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.report.answer import Answer, Figure
 from simile_plugin.reward.lists import score_lists
-from simile_plugin.statistics import Line, Panel, line_chart
+from simile_plugin.significance import Line, Panel, line_chart
 from tests.evaluation.test_sts import PAIRS, write_set
 
 from .test_results import REFS, noisy

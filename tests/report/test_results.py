@@ -26,7 +26,7 @@ from simile_plugin.report.render.markdown import render_markdown, render_tsv
 from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.simile import signature
-from simile_plugin.statistics.tables import markdown_table, text_table
+from simile_plugin.significance.tables import markdown_table, text_table
 from tests.conftest import SENTENCES
 
 REFS = SENTENCES * 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simile_plugin.encoder import Encoder
 from simile_plugin.files import InputError
-from simile_plugin.reward.faults import FAULTS, Lexicon
+from simile_plugin.reward.features import FAULTS, Lexicon
 from simile_plugin.reward.learned import (
     REWARD,
     VOCABULARY,

@@ -13,7 +13,7 @@ from recipes.reliability.trainings import arm
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.files import whole as files
+from simile_plugin.files import atomic as files
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
 STEPS = (
@@ -21,7 +21,7 @@ STEPS = (
     "os:replace",
     "os:rename",
     "shutil:rmtree",
-    "simile_plugin.files.whole:_exchange",
+    "simile_plugin.files.atomic:_exchange",
 )
 Command = Callable[[], int | None]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from simile_plugin.files import InputError, read_bytes
-from simile_plugin.statistics import without_nan
+from simile_plugin.significance import without_nan
 
 
 @dataclass(frozen=True)

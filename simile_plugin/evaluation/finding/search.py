@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
 from simile_plugin.evaluation.finding.questions import NOWHERE, Question, Span
-from simile_plugin.statistics import Floats
+from simile_plugin.significance import Floats
 
 Ints = NDArray[np.int64]
 Place = tuple[int, int]  # where a text begins and ends

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simile_plugin import statistics as significance
+from simile_plugin import significance
 from simile_plugin.files import InputError, finite_number, read_rows
 from simile_plugin.report.human.sheets import ITEM, RATING
 from simile_plugin.report.human.study import SCALE, Study
-from simile_plugin.statistics import Floats, Interval
+from simile_plugin.significance import Floats, Interval
 
 DELIMITERS = "\t;,"  # what spreadsheets write
 

@@ -21,7 +21,7 @@ from simile_plugin.reward import (
     corpus_chrf,
     score_outputs,
 )
-from simile_plugin.statistics import Floats, SentenceStatistics, mean_statistics
+from simile_plugin.significance import Floats, SentenceStatistics, mean_statistics
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simile_plugin import statistics
+from simile_plugin import significance
 from simile_plugin.files import InputError
 
 LEVEL = 0.05
@@ -28,9 +28,9 @@ class PairedTest:
     """
 
     kind: str = "bootstrap"
-    resamples: int = statistics.BOOTSTRAP_RESAMPLES
-    trials: int = statistics.RANDOMISATION_TRIALS
-    seed: int = statistics.SEED
+    resamples: int = significance.BOOTSTRAP_RESAMPLES
+    trials: int = significance.RANDOMISATION_TRIALS
+    seed: int = significance.SEED
 
     def __post_init__(self) -> None:
         for flag, value, least in (

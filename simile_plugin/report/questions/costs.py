@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simile_plugin.files import read_bytes
 from simile_plugin.nbest import COSTS, NbestList, read_nbest_lists
 from simile_plugin.report.answer import Answer, Figure, make_table, optional
-from simile_plugin.statistics import COLORS, Chart, Floats
+from simile_plugin.significance import COLORS, Chart, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

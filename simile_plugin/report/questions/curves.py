@@ -12,7 +12,7 @@ from simile_plugin.files import InputError
 from simile_plugin.report.answer import Answer, Figure, Table, count, make_table
 from simile_plugin.report.inputs.logs import Runs
 from simile_plugin.report.inputs.tensorboard import Validations
-from simile_plugin.statistics import Chart, Line, Panel, line_chart
+from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs

@@ -18,7 +18,7 @@ from simile_plugin.report.answer import Answer, Cell, Figure, Part, Table, make_
 from simile_plugin.report.inputs.logs import Runs
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.report.inputs.texts import tokenised
-from simile_plugin.statistics import Chart, Line, Panel, line_chart
+from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs

@@ -19,7 +19,7 @@ from simile_plugin.files import read_bytes
 from simile_plugin.nbest import NbestList, read_nbest_lists
 from simile_plugin.report.answer import HEADINGS, Answer, Figure, count, make_table, p_told
 from simile_plugin.report.inputs.settings import PairedTest
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     COLORS,
     INK,
     Chart,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simile_plugin.report.answer import Answer, Figure, count, make_table, p_text, p_told
 from simile_plugin.report.human.ratings import HumanResult, analyse_ratings
 from simile_plugin.report.inputs.settings import LEVEL
-from simile_plugin.statistics import Bar, interval_chart
+from simile_plugin.significance import Bar, interval_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs

@@ -29,7 +29,7 @@ from simile_plugin.report.inputs.lexical import (
 from simile_plugin.report.inputs.systems import read_sentences
 from simile_plugin.report.inputs.texts import tokenised
 from simile_plugin.report.render.compare_mt import write_compare_mt
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     COLORS,
     INK,

@@ -13,7 +13,7 @@ from simile_plugin.files import InputError, read_lines
 from simile_plugin.report.answer import HEADINGS, Answer, Cell, Figure, make_table
 from simile_plugin.report.inputs.systems import read_systems
 from simile_plugin.report.inputs.texts import Read
-from simile_plugin.statistics import Chart, Line, Panel, line_chart
+from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs

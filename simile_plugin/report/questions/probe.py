@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simile_plugin import __version__
 from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import Answer, Cell, Figure, Part, make_table, optional
-from simile_plugin.statistics import Bar, Chart, interval_chart
+from simile_plugin.significance import Bar, Chart, interval_chart
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simile_plugin.files import refuse_twice
 from simile_plugin.report.answer import UNSPACED, Answer, Figure, Part, Table, make_table
 from simile_plugin.report.render.text import render_text
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
     Bar,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simile_plugin import statistics as significance
+from simile_plugin import significance
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import (
     HEADINGS,
@@ -33,7 +33,7 @@ from simile_plugin.report.inputs.systems import (
     read_column,
     read_sentence_scores,
 )
-from simile_plugin.statistics import Bar, Interval, SentenceStatistics, interval_chart
+from simile_plugin.significance import Bar, Interval, SentenceStatistics, interval_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
@@ -137,7 +137,7 @@ def analyse_results(
     """The results table: scores, intervals, and paired tests against one or two baselines.
 
     A system with several seeds has the mean of its seeds' corpus scores; how the tests treat
-    seeds is said in `statistics.bootstrap`.
+    seeds is said in `significance.bootstrap`.
 
     Args:
         reference: name of the reference file, for the reader.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simile_plugin.report.answer import Answer, Passages, Table
 from simile_plugin.report.render.text import render_passages
-from simile_plugin.statistics import markdown_table
+from simile_plugin.significance import markdown_table
 
 
 def render_markdown(answer: Answer, picture: str | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from simile_plugin.report.answer import Answer, Passage, Passages, Table
-from simile_plugin.statistics import text_table
+from simile_plugin.significance import text_table
 
 WIDTH = 100
 

@@ -3,7 +3,7 @@
 import json
 import math
 
-from simile_plugin.statistics import without_nan
+from simile_plugin.significance import without_nan
 
 
 def test_nan_is_null_at_any_depth() -> None:

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-from simile_plugin.statistics.charts import INK, Bar, Chart, interval_chart
+from simile_plugin.significance.charts import INK, Bar, Chart, interval_chart
 
 
 def draw(figure: Any) -> None:

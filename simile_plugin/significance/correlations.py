@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simile_plugin.statistics.resampling import Floats, interval, resample_counts
+from simile_plugin.significance.resampling import Floats, interval, resample_counts
 
 KINDS = ("spearman", "pearson", "kendall")
 CONSTANT = 1e-7  # cosines come from float32: what varies less than its rounding is constant

@@ -3,7 +3,7 @@
 Numbers in, numbers or text out; knows nothing of translations.
 """
 
-from simile_plugin.statistics.charts import (
+from simile_plugin.significance.charts import (
     COLORS,
     DASHES,
     FILE_STYLE,
@@ -16,7 +16,7 @@ from simile_plugin.statistics.charts import (
     interval_chart,
     line_chart,
 )
-from simile_plugin.statistics.correlations import (
+from simile_plugin.significance.correlations import (
     KINDS,
     Estimate,
     bootstrap_correlations,
@@ -25,7 +25,7 @@ from simile_plugin.statistics.correlations import (
     pearson,
     spearman,
 )
-from simile_plugin.statistics.resampling import (
+from simile_plugin.significance.resampling import (
     BOOTSTRAP_RESAMPLES,
     RANDOMISATION_TRIALS,
     SEED,
@@ -40,7 +40,7 @@ from simile_plugin.statistics.resampling import (
     randomisation_p_values,
     resample_counts,
 )
-from simile_plugin.statistics.tables import markdown_table, text_table, without_nan
+from simile_plugin.significance.tables import markdown_table, text_table, without_nan
 
 __all__ = [
     "BOOTSTRAP_RESAMPLES",

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import embedding
 
 from simile_plugin.encoder import cosine
-from simile_plugin.reward import faults as module
-from simile_plugin.reward.faults import (
+from simile_plugin.reward import features as module
+from simile_plugin.reward.features import (
     ALMOST,
     FAULTS,
     NEARBY,

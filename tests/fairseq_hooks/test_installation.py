@@ -11,7 +11,7 @@ from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretra
 from torch.backends import cuda
 
 from simile_plugin import fairseq_hooks
-from simile_plugin.fairseq_hooks import changes, checkpoints
+from simile_plugin.fairseq_hooks import checkpoints, installation
 from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
 from simile_plugin.fairseq_training import criterion  # noqa: F401 (registers its flags)
 from simile_plugin.files import InputError
@@ -38,7 +38,7 @@ def test_installed_once_and_taken_back(clean, monkeypatch):
     found = changed(before, once)
     assert {"hook", "environment", "safe"} < set(found) and "at exit" not in found
     assert not cuda.cudnn_sdp_enabled()
-    for owner, name, _ in changes.wraps():
+    for owner, name, _ in installation.wraps():
         assert getattr(owner, name).__wrapped__, name
     fairseq_hooks.uninstall()
     assert changed(before, state()) == []
@@ -91,7 +91,7 @@ def test_a_second_copy_of_the_trainer_is_watched_too():
 def test_help_shows_the_flags_of_the_criterion(monkeypatch, chosen):
     monkeypatch.setattr(sys, "argv", ["fairseq-train", *chosen, "--help"])
     parser = argparse.ArgumentParser()
-    changes.show_flags_with_help(lambda parser: None, parser)
+    installation.show_flags_with_help(lambda parser: None, parser)
     assert "--simile-encoder" in parser.format_help()
 
 
@@ -99,12 +99,12 @@ def test_bf16_is_for_a_tpu_only_where_there_may_be_one(monkeypatch):
     def parse(**flags):
         return argparse.Namespace(**flags), []
 
-    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
+    found, _ = installation.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
     assert found.tpu is False
-    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=False, tpu=True)
+    found, _ = installation.let_bf16_run_on_a_gpu(parse, bf16=False, tpu=True)
     assert found.tpu is True
     monkeypatch.setattr("fairseq.utils.xm", object())
-    found, _ = changes.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
+    found, _ = installation.let_bf16_run_on_a_gpu(parse, bf16=True, tpu=True)
     assert found.tpu is True
 
 
@@ -117,17 +117,17 @@ def test_mbarts_task_finds_its_settings(clean):
 
 def test_a_missing_task_or_architecture_is_named():
     with pytest.raises(InputError, match="--task: not given; expected translation, or"):
-        changes.name_a_missing_task_or_arch({"translation": 1}.__getitem__, None)
+        installation.name_a_missing_task_or_arch({"translation": 1}.__getitem__, None)
     with pytest.raises(KeyError, match="other"):
-        changes.name_a_missing_task_or_arch({}.__getitem__, "other")
+        installation.name_a_missing_task_or_arch({}.__getitem__, "other")
 
     def without_arch(*message):
         raise RuntimeError(*message)
 
     with pytest.raises(InputError, match="--arch: not given; expected that of the model"):
-        changes.name_a_missing_task_or_arch(without_arch)
+        installation.name_a_missing_task_or_arch(without_arch)
     with pytest.raises(RuntimeError, match="other"):
-        changes.name_a_missing_task_or_arch(without_arch, "other")
+        installation.name_a_missing_task_or_arch(without_arch, "other")
 
 
 @pytest.mark.parametrize(

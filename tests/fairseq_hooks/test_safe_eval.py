@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simile_plugin import fairseq_hooks
-from simile_plugin.fairseq_hooks.literals import evaluate
+from simile_plugin.fairseq_hooks.safe_eval import evaluate
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_every_module_of_fairseq_reads_literals_only():
         "import re, sys\n"
         "from pathlib import Path\n"
         "from simile_plugin import fairseq_hooks\n"
-        "from simile_plugin.fairseq_hooks import literals\n"
+        "from simile_plugin.fairseq_hooks import safe_eval\n"
         "fairseq_hooks.install()\n"
         "import fairseq.optim, fairseq.tasks\n"
         "for name, module in sorted(sys.modules.items()):\n"
         "    file = getattr(module, '__file__', None)\n"
         "    if name.startswith('fairseq.') and file:\n"
         "        if re.search(r'(?<![\\w.])eval\\(', Path(file).read_text(encoding='utf-8')):\n"
-        "            print(name, vars(module)['eval'] is literals.evaluate)\n"
+        "            print(name, vars(module)['eval'] is safe_eval.evaluate)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     found = dict(line.split() for line in done.stdout.splitlines() if line.count(" ") == 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.backends import cuda
 
-from simile_plugin.fairseq_hooks import checkpoints, errors, literals, preflight, ranks, watch
+from simile_plugin.fairseq_hooks import checkpoints, errors, preflight, ranks, safe_eval, watch
 from simile_plugin.fairseq_hooks.patching import replace, to_undo, train_modules, undo, wrap
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
 from simile_plugin.files import InputError
@@ -32,7 +32,7 @@ def install() -> None:
     importlib.import_module("fairseq.models")  # imports all of them
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq."):
-            replace(module, "eval", literals.evaluate)  # found before the built-in one
+            replace(module, "eval", safe_eval.evaluate)  # found before the built-in one
     let_mbart_find_its_settings()
     attend_without_plans()
     for owner, name, around in wraps():

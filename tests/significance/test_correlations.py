@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.statistics import (
+from simile_plugin.significance import (
     KINDS,
     Estimate,
     bootstrap_correlations,
@@ -18,7 +18,7 @@ from simile_plugin.statistics import (
     resample_counts,
     spearman,
 )
-from simile_plugin.statistics.correlations import resampled_pearson
+from simile_plugin.significance.correlations import resampled_pearson
 
 
 def array(*values: float) -> np.ndarray:

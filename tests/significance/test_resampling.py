@@ -14,8 +14,8 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
 
 from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu
-from simile_plugin.statistics import resampling as significance
-from simile_plugin.statistics.resampling import (
+from simile_plugin.significance import resampling as significance
+from simile_plugin.significance.resampling import (
     Floats,
     SentenceStatistics,
     bootstrap,
