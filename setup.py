@@ -8,7 +8,7 @@ from setuptools import Extension, find_packages, setup
 ROOT = Path(__file__).parent
 INIT = ROOT / "simile_plugin" / "__init__.py"
 # A wheel has user_dir/ under this name. fairseq puts the folder above --user-dir on sys.path, so it
-# gets one of its own: what lies beside it in simile_plugin/ must not be importable by its bare name.
+# gets one of its own: nothing in simile_plugin/ shall be importable by its bare name.
 USER_DIR = "simile_plugin.user_dir_parent.simile_user_dir"
 VERSION = re.search(r'^__version__ = "([^"]+)"$', INIT.read_text(encoding="utf-8"), re.M)
 assert VERSION, f"{INIT} holds the version"
