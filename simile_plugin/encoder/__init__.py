@@ -36,24 +36,23 @@ from simile_plugin.encoder.tokens import (
 )
 from simile_plugin.encoder.torchaudio import hide_broken_torchaudio
 from simile_plugin.encoder.unspaced import JOINERS, split_parts, split_words
-from simile_plugin.encoder.words import Words, flat_rows
+from simile_plugin.encoder.word_cache import Words, flat_rows
 from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder.composers import (
+    from simile_plugin.encoder.averages import (
         BagComposer,
         Composer,
         Mixture,
         SequenceComposer,
         make_composer,
     )
-    from simile_plugin.encoder.convert.export import (
+    from simile_plugin.encoder.devices import to_device
+    from simile_plugin.encoder.export import (
         MODEL2VEC,
         SENTENCE_TRANSFORMERS,
         export_encoder,
     )
-    from simile_plugin.encoder.convert.published import convert_published, read_published
-    from simile_plugin.encoder.devices import to_device
     from simile_plugin.encoder.format import WEIGHTS, load_encoder, load_own_encoder, save_encoder
     from simile_plugin.encoder.models import (
         AT_ONCE,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
         cosine,
         usable_device,
     )
+    from simile_plugin.encoder.published import convert_published, read_published
     from simile_plugin.encoder.sentence_transformer import MODULES
     from simile_plugin.encoder.transformer import LONGEST, TransformerComposer, sinusoids
 
@@ -124,14 +124,14 @@ __all__ = [
 __getattr__ = imported_later(
     __name__,
     (
-        "composers",
+        "averages",
         "devices",
         "models",
         "format",
         "sentence_transformer",
         "transformer",
-        "convert.export",
-        "convert.published",
+        "export",
+        "published",
     ),
     __all__,
 )

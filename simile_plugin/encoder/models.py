@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.encoder.composers import BagComposer, Composer, SequenceComposer, make_composer
+from simile_plugin.encoder.averages import BagComposer, Composer, SequenceComposer, make_composer
 from simile_plugin.encoder.devices import to_device
 from simile_plugin.encoder.tokens import Tokenizer, types_of
-from simile_plugin.encoder.words import flat_rows
+from simile_plugin.encoder.word_cache import flat_rows
 from simile_plugin.files import InputError
 
 AT_ONCE = 1024  # sentences that go through a recurrent layer together

@@ -13,7 +13,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
-from simile_plugin.encoder.words import Ints, Words, as_rows, flat_rows
+from simile_plugin.encoder.word_cache import Ints, Words, as_rows, flat_rows
 from simile_plugin.files import InputError
 
 

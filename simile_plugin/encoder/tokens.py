@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.encoder.words import Ints, Words, as_rows
+from simile_plugin.encoder.word_cache import Ints, Words, as_rows
 from simile_plugin.files import InputError
 
 NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simile_plugin.encoder.composers import SequenceComposer
+from simile_plugin.encoder.averages import SequenceComposer
 from simile_plugin.files import InputError
 
 SETTINGS = ("layers", "heads", "feedforward", "latent")

@@ -31,7 +31,8 @@ from simile_plugin.encoder_training.binarized import (
 )
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.initial import initial_embeddings
-from simile_plugin.encoder_training.learners import rank_and_world
+from simile_plugin.encoder_training.learner import rank_and_world
+from simile_plugin.encoder_training.loop import TrainingRun, finished_encoder
 from simile_plugin.encoder_training.pairs import (
     BadLines,
     Pairs,
@@ -44,7 +45,6 @@ from simile_plugin.encoder_training.pairs import (
 )
 from simile_plugin.encoder_training.run_folder import FILES, RunFolder
 from simile_plugin.encoder_training.trainer import Trainer
-from simile_plugin.encoder_training.training_run import TrainingRun, finished_encoder
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Columns
 from simile_plugin.evaluation import read_sts
 from simile_plugin.files import (

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learners import rank_and_world
+from simile_plugin.encoder_training.learner import rank_and_world
 from simile_plugin.files import InputError, atomic_folder, atomic_write, locked_folder
 
 RUN, LOG = "run.json", "log.jsonl"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import EMBEDDINGS
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learners import Gradient, Learner, rank_and_world
+from simile_plugin.encoder_training.learner import Gradient, Learner, rank_and_world
 from simile_plugin.encoder_training.negatives import (
     hardest_negatives,
     random_negatives,

@@ -19,8 +19,8 @@ import torch
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder, load_own_encoder
 from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.loop import _write_line
 from simile_plugin.encoder_training.run_folder import RunFolder
-from simile_plugin.encoder_training.training_run import _write_line
 from tests.encoder_training.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]

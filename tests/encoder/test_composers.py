@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simile_plugin.encoder.composers import (
+from simile_plugin.encoder.averages import (
     BagComposer,
     Charagram,
     Gran,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from simile_plugin.encoder import transformer
-from simile_plugin.encoder.composers import make_composer
+from simile_plugin.encoder.averages import make_composer
 from simile_plugin.encoder.transformer import TransformerComposer, alike
 from simile_plugin.encoder_training import TrainingConfig
 from simile_plugin.files import InputError

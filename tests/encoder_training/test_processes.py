@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learners import sum_of_rows
+from simile_plugin.encoder_training.learner import sum_of_rows
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import Trainer
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from simile_plugin.encoder_training.adam import DENSE_STEPS
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learners import Bags
+from simile_plugin.encoder_training.learner import Bags
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import (
     StepStats,

@@ -16,10 +16,10 @@ import sacrebleu
 import sentencepiece
 import torch
 
-from simile_plugin.encoder.convert.published import read_published
 from simile_plugin.encoder.format import load_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.piece_model import read_piece_model
+from simile_plugin.encoder.published import read_published
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder_training.pairs import BadLines, read_pairs
 from simile_plugin.encoder_training.tsv import Columns, TsvInput

@@ -93,7 +93,7 @@ def test_the_memory_of_words_is_bounded(monkeypatch):
 
 
 def test_the_memory_of_sentences_without_spaces_is_bounded(monkeypatch):
-    monkeypatch.setattr("simile_plugin.encoder.words.KNOWN_LETTERS", 60)
+    monkeypatch.setattr("simile_plugin.encoder.word_cache.KNOWN_LETTERS", 60)
     monkeypatch.setattr(bleu, "_WORDS", {})
     for start in range(40):
         new = chr(0x4E00 + start) * 20

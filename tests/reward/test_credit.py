@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from simile_plugin.encoder import Encoder
-from simile_plugin.encoder.composers import make_composer
+from simile_plugin.encoder.averages import make_composer
 from simile_plugin.reward import check_words_add_up, word_credit
 from tests.conftest import SENTENCES
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from simile_plugin.cli import main
-from simile_plugin.encoder.convert.published import UNKNOWN_WORD, convert_published, read_published
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.encoder.models import cosine
+from simile_plugin.encoder.published import UNKNOWN_WORD, convert_published, read_published
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 
 SENTENCES = [

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from simile_plugin.cli import main
-from simile_plugin.encoder.convert.export import (
+from simile_plugin.encoder.export import (
     MODEL2VEC,
     SENTENCE_TRANSFORMERS,
     export_encoder,

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from simile_plugin.encoder import words as module
-from simile_plugin.encoder.words import Words
+from simile_plugin.encoder import word_cache as module
+from simile_plugin.encoder.word_cache import Words
 
 
 def letters(words: list[str]) -> list[list[int]]:

@@ -1,1 +1,0 @@
-"""Encoders published with the papers are read; ours are written for other libraries."""
