@@ -14,7 +14,8 @@ import pytest
 
 from recipes.evidence import meteor, results
 from recipes.wmt18 import cost
-from simile_plugin.risk import RiskSettings, flag
+from simile_plugin.files import flag_name
+from simile_plugin.risk import RiskSettings
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "evidence"
@@ -310,7 +311,7 @@ def test_wrong_steps_are_one_line(
 def test_the_studys_flags_are_flags_of_the_criterion() -> None:
     rows = [line.split("\t") for line in (RECIPE / "study.tsv").read_text().splitlines()][1:]
     assert len({row[0] for row in rows}) == len(rows)
-    known = {flag(name) for name in RiskSettings.__dataclass_fields__} | {
+    known = {flag_name(name) for name in RiskSettings.__dataclass_fields__} | {
         *("--risk-credit", "--lr", "--max-update", "--total-num-update")
     }
     for _, flags in rows:

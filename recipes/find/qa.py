@@ -33,9 +33,9 @@ from simile_plugin.files import (
     as_script,
     atomic_write,
     check_outputs,
+    flag_name,
     read_bytes,
 )
-from simile_plugin.risk import flag
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
 LEARNING_RATE = {1: 3e-5, 2: 2e-5}
@@ -219,7 +219,7 @@ def begun(folder: Path, training: dict[str, Any], epochs: float) -> str | None:
     theirs = json.loads((folder / TRAINING).read_bytes())
     for name, value in training.items():
         if theirs.get(name) != value:
-            named = "MODEL" if name == "model" else flag(name)
+            named = "MODEL" if name == "model" else flag_name(name)
             raise InputError(
                 f"--output: the training in {folder} was begun with {named} {theirs.get(name)}, "
                 f"got {value}; give the same, or name another folder"
@@ -314,10 +314,10 @@ def check_numbers(args: argparse.Namespace) -> None:
     """Raise InputError for a number that a flag cannot mean."""
     for name, least in (("longest", 1), ("overlap", 0), ("batch_size", 1)):
         if (value := getattr(args, name)) is not None and value < least:
-            raise InputError(f"{flag(name)}: got {value}, expected at least {least}")
+            raise InputError(f"{flag_name(name)}: got {value}, expected at least {least}")
     for name in ("learning_rate", "epochs"):
         if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
-            raise InputError(f"{flag(name)}: got {value:g}, expected a number above 0")
+            raise InputError(f"{flag_name(name)}: got {value:g}, expected a number above 0")
     if not 0 <= args.seed < 2**32:
         raise InputError(f"--seed: got {args.seed}, expected 0 to {2**32 - 1}")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import Any, get_args
+import functools
+from dataclasses import dataclass
 
-from simile_plugin.cli._types import SEED, file_name, real_number, whole_number
+from simile_plugin.cli._flags import add_flags, read_flags
+from simile_plugin.files import FILE, SEED, Range, option
 
 HELP = "fine-tunes a Hugging Face encoder-decoder (Marian, NLLB, mBART, T5) by the reward"
 
@@ -33,70 +35,50 @@ examples:
 """
 
 RISK = "risk training (as --criterion simile_risk)"
+COUNT, NOT_NEGATIVE = Range.at_least(1), Range.at_least(0)
+training = functools.partial(option, group="training")
+
+
+@dataclass
+class Options:
+    """Flags of `simile finetune-hf` beside those of the risk."""
+
+    model: str = option("folder, or name of a model on the hub", metavar="MODEL", names=["model"])
+    train: tuple[str, str] = option("pairs", metavar=("SRC", "TGT"), range=FILE)
+    valid: tuple[str, str] | None = option(
+        "validation pairs", None, metavar=("SRC", "TGT"), range=FILE
+    )
+    output: str = option("the fine-tuned model", metavar="DIR", range=FILE)
+    source_lang: str | None = option("language of the sources", None, metavar="CODE")
+    target_lang: str | None = option("language of the targets", None, metavar="CODE")
+    prefix: str = option("put before every source (T5)", "")
+    max_updates: int = training("updates", 500, range=COUNT)
+    batch_size: int = training("sentences of a batch on each device", 30, range=COUNT)
+    update_freq: int = training("batches an update", 1, range=COUNT)
+    learning_rate: float = training(
+        "of AdamW, constant: a tenth of what MLE ended with", 2e-5, range=NOT_NEGATIVE
+    )
+    max_grad_norm: float = training("clips the gradient's norm (0: never)", 5.0, range=NOT_NEGATIVE)
+    valid_interval: int = training(
+        "updates between validations, which are saved, too", 100, range=COUNT
+    )
+    log_interval: int = training("updates between log lines", 10, range=COUNT)
+    max_length: int = training("tokens of a sentence; what is longer is cut", 128, range=COUNT)
+    lora: int = training(
+        "rank of adapters that train in place of the model (default 0: none)", 0, range=NOT_NEGATIVE
+    )
+    seed: int = training("of shuffling, dropout and sampling", 1, range=SEED)
+    bf16: bool = training("mixed precision", False)
+    fp16: bool = training("mixed precision, with a loss scale", False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; those of the risk are read off their settings."""
+    from simile_plugin.risk import RiskSettings
+
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("model", metavar="MODEL", help="folder, or name of a model on the hub")
-    parser.add_argument(
-        "--train", required=True, nargs=2, type=file_name, metavar=("SRC", "TGT"), help="pairs"
-    )
-    parser.add_argument(
-        "--valid", nargs=2, type=file_name, metavar=("SRC", "TGT"), help="validation pairs"
-    )
-    parser.add_argument(
-        "--output", required=True, type=file_name, metavar="DIR", help="the fine-tuned model"
-    )
-    parser.add_argument("--source-lang", metavar="CODE", help="language of the sources")
-    parser.add_argument("--target-lang", metavar="CODE", help="language of the targets")
-    parser.add_argument("--prefix", default="", metavar="TEXT", help="put before every source (T5)")
-    _add_training(parser.add_argument_group("training"))
-    _add_risk(parser.add_argument_group(RISK))
-
-
-def _add_training(group: Any) -> None:
-    count, rate = whole_number(1), real_number(0)
-    for flag, kind, default, text in (
-        ("--max-updates", count, 500, "updates"),
-        ("--batch-size", count, 30, "sentences of a batch on each device"),
-        ("--update-freq", count, 1, "batches an update"),
-        ("--learning-rate", rate, 2e-5, "of AdamW, constant: a tenth of what MLE ended with"),
-        ("--max-grad-norm", rate, 5.0, "clips the gradient's norm (0: never)"),
-        ("--valid-interval", count, 100, "updates between validations, which are saved, too"),
-        ("--log-interval", count, 10, "updates between log lines"),
-        ("--max-length", count, 128, "tokens of a sentence; what is longer is cut"),
-        (
-            "--lora",
-            whole_number(0),
-            0,
-            "rank of adapters that train in place of the model",
-        ),
-        ("--seed", SEED, 1, "of shuffling, dropout and sampling"),
-    ):
-        help_text = f"{text} (default %(default)s)"
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=help_text)
-    precision = group.add_mutually_exclusive_group()
-    precision.add_argument("--bf16", action="store_true", help="mixed precision")
-    precision.add_argument("--fp16", action="store_true", help="mixed precision, with a loss scale")
-
-
-def _add_risk(group: Any) -> None:
-    from simile_plugin.risk import RiskSettings, flag
-
-    for setting in dataclasses.fields(RiskSettings):
-        names = [flag(setting.name)]
-        if setting.name == "simile_encoder":
-            names.append("--encoder")
-        shown = "" if setting.default is None else f" (default {setting.default})"
-        text = setting.metadata["help"].replace("%", "%%") + shown
-        if setting.type is bool:
-            group.add_argument(*names, action="store_true", help=text)
-            continue
-        kind = next((kind for kind in get_args(setting.type)), setting.type)
-        choices = setting.metadata.get("choices")
-        options = {"choices": choices} if choices else {"metavar": "X"}
-        group.add_argument(*names, type=kind, default=setting.default, help=text, **options)
+    add_flags(parser, Options)
+    add_flags(parser.add_argument_group(RISK), RiskSettings, {"simile_encoder": "--encoder"})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,34 +89,32 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.hugging_face import Job, SimileRiskArguments, finetune
     from simile_plugin.risk import RiskSettings
 
-    files = [(path, "--train") for path in args.train]
-    files += [(path, "--valid") for path in args.valid or []]
+    options, risk = read_flags(args, Options), read_flags(args, RiskSettings)
+    files = [(path, "--train") for path in options.train]
+    files += [(path, "--valid") for path in options.valid or ()]
     check_standard_input(files)
-    inputs = [args.model, *(path for path, _ in files), *filter(None, [args.simile_encoder])]
-    refuse_overwriting_input(args.output, inputs)
-    job = Job(
-        *(args.model, tuple(args.train), tuple(args.valid) if args.valid else None),
-        *(args.source_lang, args.target_lang, args.prefix, args.max_length, args.lora),
-    )
-    risk = {field.name: getattr(args, field.name) for field in dataclasses.fields(RiskSettings)}
+    inputs = [options.model, *(path for path, _ in files), *filter(None, [risk.simile_encoder])]
+    refuse_overwriting_input(options.output, inputs)
+    fields = [field.name for field in dataclasses.fields(Job)]
+    job = Job(**{name: getattr(options, name) for name in fields})
     settings = SimileRiskArguments(
-        output_dir=args.output,
-        **risk,
-        max_steps=args.max_updates,
-        per_device_train_batch_size=args.batch_size,
-        per_device_eval_batch_size=args.batch_size,
-        gradient_accumulation_steps=args.update_freq,
-        learning_rate=args.learning_rate,
+        output_dir=options.output,
+        **vars(risk),
+        max_steps=options.max_updates,
+        per_device_train_batch_size=options.batch_size,
+        per_device_eval_batch_size=options.batch_size,
+        gradient_accumulation_steps=options.update_freq,
+        learning_rate=options.learning_rate,
         lr_scheduler_type="constant",
-        max_grad_norm=args.max_grad_norm,
-        eval_strategy="steps" if args.valid else "no",
-        eval_steps=args.valid_interval,
-        save_steps=args.valid_interval,
+        max_grad_norm=options.max_grad_norm,
+        eval_strategy="steps" if options.valid else "no",
+        eval_steps=options.valid_interval,
+        save_steps=options.valid_interval,
         save_total_limit=3,  # the last one before the two that end a gamed run, too
-        logging_steps=args.log_interval,
-        seed=args.seed,
-        bf16=args.bf16,
-        fp16=args.fp16,
+        logging_steps=options.log_interval,
+        seed=options.seed,
+        bf16=options.bf16,
+        fp16=options.fp16,
         use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
         report_to="none",
     )

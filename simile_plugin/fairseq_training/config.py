@@ -8,9 +8,9 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, flag_name
 from simile_plugin.reward import check_tokenizer
-from simile_plugin.risk import RiskSettings, flag, problem
+from simile_plugin.risk import RiskSettings, check_settings
 
 logger = logging.getLogger(__name__)
 
@@ -84,8 +84,7 @@ def read_config(given: Any) -> SimileRiskConfig:
     values = {f.name: getattr(given, f.name) for f in fields(SimileRiskConfig)}
     values = {name: str(v) if isinstance(v, Enum) else v for name, v in values.items()}
     cfg = SimileRiskConfig(**values)
-    if found := problem(cfg):
-        raise InputError(found)
+    check_settings(cfg)
     if cfg.risk_credit == "token" and (cfg.risk_compat == BEYOND_BLEU or cfg.risk_detok != "none"):
         raise InputError(
             "--risk-credit token: given with --risk-compat or --risk-detok; expected neither"
@@ -107,7 +106,7 @@ def _warn_of_compat(cfg: SimileRiskConfig) -> None:
     default = SimileRiskConfig()
     for name in ("risk_score", "risk_alpha", "risk_cost_scale", "risk_length_control"):
         if (value := getattr(cfg, name)) != getattr(default, name):
-            logger.warning(f"{flag(name)} {value}: ignored beside --risk-compat {BEYOND_BLEU}")
+            logger.warning(f"{flag_name(name)} {value}: ignored beside --risk-compat {BEYOND_BLEU}")
     if cfg.reward not in ("simile", "sim", "bleu"):
         logger.warning(
             f"--reward {cfg.reward}: used for the cost, but the code that --risk-compat "

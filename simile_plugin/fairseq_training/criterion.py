@@ -30,7 +30,7 @@ from simile_plugin.fairseq_training.target_text import (
     moses_detokenizer,
     moses_mark,
 )
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, flag_name
 from simile_plugin.reward import (
     FirstLook,
     ListScores,
@@ -46,7 +46,6 @@ from simile_plugin.risk import (
     RiskSet,
     Scored,
     Stopwatch,
-    flag,
     on_host,
     sums_over_sentences,
 )
@@ -147,7 +146,7 @@ class SimileRiskCriterion(FairseqCriterion):
     def objective(self) -> dict[str, str]:
         """What is optimised, by flag: the same on all ranks, and in a run that is resumed."""
         names = [f.name for f in fields(SimileRiskConfig) if f.name not in NOT_OPTIMISED]
-        found = {flag(name): str(getattr(self.cfg, name)) for name in names}
+        found = {flag_name(name): str(getattr(self.cfg, name)) for name in names}
         encoder = self._encoder.module
         found["--reward"] = self.reward.identity
         return found | {"--simile-encoder": encoder.fingerprint if encoder else "none"}

@@ -13,6 +13,15 @@ from simile_plugin.files.atomic import (
 )
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError, as_script
+from simile_plugin.files.flags import (
+    FILE,
+    SEED,
+    Range,
+    check_fields,
+    flag_name,
+    option,
+    problem_of,
+)
 from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
@@ -26,18 +35,25 @@ from simile_plugin.files.outputs import check_outputs
 from simile_plugin.files.progress import Progress
 
 __all__ = [
+    "FILE",
+    "SEED",
     "InputError",
     "Progress",
+    "Range",
     "Row",
     "as_script",
     "atomic_folder",
     "atomic_write",
+    "check_fields",
     "check_outputs",
     "check_replaceable",
     "check_standard_input",
     "finite_number",
+    "flag_name",
     "imported_later",
     "locked_folder",
+    "option",
+    "problem_of",
     "read_bytes",
     "read_lines",
     "read_parallel",

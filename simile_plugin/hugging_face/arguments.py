@@ -8,7 +8,7 @@ from transformers import Seq2SeqTrainingArguments
 
 from simile_plugin.files import InputError
 from simile_plugin.reward import check_tokenizer
-from simile_plugin.risk import RiskSettings, problem
+from simile_plugin.risk import RiskSettings, check_settings
 
 # Metrics of a validation that are not named a loss, of which transformers would keep the greatest;
 # with several validation sets they are named eval_SET_cost.
@@ -34,8 +34,7 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self) -> None:
-        if found := problem(self):
-            raise InputError(found)
+        check_settings(self)
         check_tokenizer(self.risk_bleu_tokenize, "--risk-bleu-tokenize")
         if self.label_smoothing_factor:
             raise InputError(

@@ -18,7 +18,7 @@ from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
 from simile_plugin.encoder import RewardEncoder, split_words
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, flag_name
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
@@ -426,7 +426,7 @@ def objective_of(
     """What is optimised, by flag."""
     names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
     names.remove("risk_max_tokens")  # changes nothing but memory
-    found = {risk.flag(name): str(getattr(args, name)) for name in names}
+    found = {flag_name(name): str(getattr(args, name)) for name in names}
     known = encoder.fingerprint if encoder is not None else "none"
     return found | {"--reward": reward.identity, "--simile-encoder": known}
 

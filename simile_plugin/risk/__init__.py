@@ -34,7 +34,7 @@ from simile_plugin.risk.prefix_trees import (
     prefix_tree,
     trees_of_rows,
 )
-from simile_plugin.risk.settings import RiskSettings, flag, problem
+from simile_plugin.risk.settings import RiskSettings, check_settings
 from simile_plugin.risk.sums import (
     PHASES,
     SENTENCE_MEANS,
@@ -65,12 +65,12 @@ __all__ = [
     "beyond_bleu_distribution",
     "candidate_distribution",
     "candidate_scores",
+    "check_settings",
     "cost_without_members",
     "entropy",
     "evaluation_mode",
     "expected_cost",
     "finite_rows",
-    "flag",
     "label_smoothed_nll",
     "layout",
     "length_slope",
@@ -78,7 +78,6 @@ __all__ = [
     "on_host",
     "plan_parts",
     "prefix_tree",
-    "problem",
     "relative_length",
     "repeats",
     "replaced",

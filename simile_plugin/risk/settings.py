@@ -1,10 +1,13 @@
 """What the settings of a risk training may be, whichever trainer they are given to."""
 
 # No "from __future__ import annotations": fairseq reads the settings' types at run time.
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional
+
+from simile_plugin.files import InputError, Range, check_fields
+
+AT_LEAST_0 = Range.at_least(0)
+ABOVE_0 = Range.above(0)
 
 
 @dataclass
@@ -28,21 +31,27 @@ class RiskSettings:
     )
     simile_alpha: float = field(
         default=0.25,
-        metadata={"help": "exponent of SIMILE's length penalty (paper: 0.25)"},
+        metadata={"range": AT_LEAST_0, "help": "exponent of SIMILE's length penalty (paper: 0.25)"},
     )
     mle_weight: float = field(
         default=0.3,
         metadata={
+            "range": Range.within(0, 1),
             "help": "gamma in L = gamma L_TokLS + (1 - gamma) L_Risk, from 0 (risk only) to 1 "
             "(paper: 0.2, 0.3 or 0.4, chosen on validation); its meaning depends on "
-            "--risk-cost-scale"
+            "--risk-cost-scale",
         },
     )
     label_smoothing: float = field(
-        default=0.1, metadata={"help": "label smoothing of L_TokLS (paper: 0.1)"}
+        default=0.1,
+        metadata={
+            "range": Range(lambda x: 0 <= x < 1, "{} from 0 to below 1"),
+            "help": "label smoothing of L_TokLS (paper: 0.1)",
+        },
     )
     risk_candidates: int = field(
-        default=8, metadata={"help": "N, candidates a sentence (paper: 8)"}
+        default=8,
+        metadata={"range": Range.at_least(1), "help": "N, candidates a sentence (paper: 8)"},
     )
     risk_search: str = field(
         default="beam",
@@ -60,7 +69,10 @@ class RiskSettings:
     )
     risk_diverse_strength: float = field(
         default=0.5,
-        metadata={"help": "what a token costs that an earlier group took, in nats"},
+        metadata={
+            "range": AT_LEAST_0,
+            "help": "what a token costs that an earlier group took, in nats",
+        },
     )
     risk_generation_dtype: str = field(
         default="model",
@@ -72,14 +84,21 @@ class RiskSettings:
         },
     )
     risk_sampling_topk: int = field(
-        default=-1, metadata={"help": "sample from the k likeliest tokens only (-1: all)"}
+        default=-1,
+        metadata={
+            "range": Range(lambda x: x == -1 or x >= 1, "-1 (all) or at least 1"),
+            "help": "sample from the k likeliest tokens only (-1: all)",
+        },
     )
     risk_sampling_topp: float = field(
         default=-1.0,
-        metadata={"help": "sample from the smallest set with this probability mass (-1: all)"},
+        metadata={
+            "range": Range(lambda x: x == -1 or 0 < x <= 1, "-1 (all) or a mass above 0, up to 1"),
+            "help": "sample from the smallest set with this probability mass (-1: all)",
+        },
     )
     risk_temperature: float = field(
-        default=1.0, metadata={"help": "temperature of the generator's softmax"}
+        default=1.0, metadata={"range": ABOVE_0, "help": "temperature of the generator's softmax"}
     )
     risk_lenpen: float = field(
         default=1.0,
@@ -88,8 +107,9 @@ class RiskSettings:
     risk_max_len_a: float = field(
         default=1.5,
         metadata={
+            "range": AT_LEAST_0,
             "help": "candidates have at most a * longest source of their batch + b tokens: a "
-            "(paper's code: 1.5; --required-seq-len-multiple counts, as in fairseq-generate)"
+            "(paper's code: 1.5; --required-seq-len-multiple counts, as in fairseq-generate)",
         },
     )
     risk_max_len_b: int = field(
@@ -105,7 +125,7 @@ class RiskSettings:
     )
     risk_alpha: float = field(
         default=1.0,
-        metadata={"help": "sharpness of Q = softmax(risk_alpha * score)"},
+        metadata={"range": ABOVE_0, "help": "sharpness of Q = softmax(risk_alpha * score)"},
     )
     risk_score: str = field(
         default="sum",
@@ -118,9 +138,10 @@ class RiskSettings:
     risk_cost_scale: float = field(
         default=10.0,
         metadata={
+            "range": ABOVE_0,
             "help": "factor on the cost in [0, 1] inside the loss; logged costs stay in [0, 1]. "
             "It and gamma balance risk and token loss together: at 1 the risk hardly moves the "
-            "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)"
+            "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)",
         },
     )
     risk_standardised: bool = field(
@@ -134,10 +155,11 @@ class RiskSettings:
     risk_max_tokens: int = field(
         default=0,
         metadata={
+            "range": AT_LEAST_0,
             "help": "score at most this many target tokens (candidates x longest candidate) at "
             "once, with the gradient of as many sentences as fit in between: bounds memory, also "
             "where --batch-size is large for the sake of the generation (0: all at once, less "
-            "after memory ran out)"
+            "after memory ran out)",
         },
     )
     risk_bleu_tokenize: str = field(
@@ -150,96 +172,64 @@ class RiskSettings:
     risk_max_skipped: int = field(
         default=10,
         metadata={
+            "range": AT_LEAST_0,
             "help": "an update with a NaN or infinite gradient is skipped (counted as skipped); "
             "more than this many in a row stop training (0: stop at the first, as fairseq does; "
-            "with --fp16 and --amp the loss scale decides)"
+            "with --fp16 and --amp the loss scale decides)",
         },
     )
     risk_length_control: float = field(
         default=1.0,
         metadata={
+            "range": AT_LEAST_0,
             "help": "how firmly the expected length of the candidates is held where the MLE model "
             "has it: factor on the cost of length, which is at most what the reward pays for "
-            "length within n-best lists and is adapted at each update (0: off, as in the paper)"
+            "length within n-best lists and is adapted at each update (0: off, as in the paper)",
         },
     )
     risk_length_band: float = field(
         default=1.5,
         metadata={
+            "range": Range(lambda x: x == 0 or x > 1, "0 or a number above 1"),
             "help": "stop when two validations in a row have a lower cost than the first one, but "
             "also a lower BLEU and either a length ratio more than this factor above the larger, "
             "or below the smaller, of 1 and the first one's, or more than twice its repeated "
-            "bigrams: the reward is being gamed (0: never)"
+            "bigrams: the reward is being gamed (0: never)",
         },
     )
 
 
-Range = tuple[Callable[[Any], bool], str]
-AT_LEAST_0: Range = (lambda x: x >= 0, "0 or more")
-ABOVE_0: Range = (lambda x: x > 0, "a number above 0")
-RANGES: dict[str, Range] = {
-    "simile_alpha": (lambda x: x >= 0, "a number from 0"),
-    "mle_weight": (lambda x: 0 <= x <= 1, "a number from 0 to 1"),
-    "label_smoothing": (lambda x: 0 <= x < 1, "a number from 0 to below 1"),
-    "risk_candidates": (lambda x: x >= 1, "at least 1"),
-    "risk_diverse_strength": AT_LEAST_0,
-    "risk_sampling_topk": (lambda x: x == -1 or x >= 1, "-1 (all) or at least 1"),
-    "risk_sampling_topp": (lambda x: x == -1 or 0 < x <= 1, "-1 (all) or a mass above 0, up to 1"),
-    "risk_temperature": ABOVE_0,
-    "risk_lenpen": (lambda x: True, ""),
-    "risk_max_len_a": AT_LEAST_0,
-    "risk_alpha": ABOVE_0,
-    "risk_cost_scale": ABOVE_0,
-    "risk_max_tokens": AT_LEAST_0,
-    "risk_max_skipped": AT_LEAST_0,
-    "risk_length_control": AT_LEAST_0,
-    "risk_length_band": (lambda x: x == 0 or x > 1, "0 or a number above 1"),
-}
+def check_settings(settings: Any) -> None:
+    """Check an object with the attributes of RiskSettings, each by itself and together.
 
-
-def flag(name: str) -> str:
-    """risk_alpha -> --risk-alpha."""
-    return f"--{name.replace('_', '-')}"
-
-
-def problem(settings: Any) -> str:
-    """What cannot work in a configuration, naming the flag, its value and the range; "" if all can.
-
-    Args:
-        settings: an object with the attributes of ``RANGES``, and of the search.
+    Raises:
+        InputError: naming the flag, its value and what is expected.
     """
-    for name, value in vars(settings).items():
-        if name in RANGES:
-            valid, expected = RANGES[name]
-            if isinstance(value, float) and not math.isfinite(value):
-                return f"{flag(name)}: got {value}, expected a finite number"
-            if not valid(value):
-                return f"{flag(name)}: got {value}, expected {expected}"
+    check_fields(settings, RiskSettings)
     members = settings.risk_candidates + settings.risk_include_reference
     if members == 1 and settings.mle_weight < 1:
-        return (
+        raise InputError(
             f"--risk-candidates: got 1 with --mle-weight {settings.mle_weight}; expected at least "
             "2, for one candidate alone has Q = 1 and no gradient, or --mle-weight 1"
         )
-    return _problem_of_search(settings)
+    _check_search(settings)
 
 
-def _problem_of_search(settings: Any) -> str:
+def _check_search(settings: Any) -> None:
     groups, sampling = settings.risk_diverse_groups, settings.risk_search == "sampling"
     if groups < 1 or settings.risk_candidates % groups or (groups > 1 and sampling):
-        return (
+        raise InputError(
             f"--risk-diverse-groups: got {groups}, expected a divisor of --risk-candidates "
             f"{settings.risk_candidates}, with --risk-search beam"
         )
     topk, topp = settings.risk_sampling_topk, settings.risk_sampling_topp
     if (topk, topp) != (-1, -1.0) and not sampling:
-        return (
+        raise InputError(
             "--risk-sampling-topk, --risk-sampling-topp: given with --risk-search beam; expected "
             "--risk-search sampling"
         )
     if topk > 0 and topp > 0:
-        return (
+        raise InputError(
             f"--risk-sampling-topk: got {topk} together with --risk-sampling-topp {topp}; expected "
             "one of them"
         )
-    return ""

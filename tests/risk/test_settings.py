@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from simile_plugin.risk import RiskSettings, flag
+from simile_plugin.files import flag_name
+from simile_plugin.risk import RiskSettings
 
 ROOT = Path(__file__).parents[2]
-DEFAULTS = {flag(field.name): field.default for field in fields(RiskSettings)}
+DEFAULTS = {flag_name(field.name): field.default for field in fields(RiskSettings)}
 
 
 def table(page: str) -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""argparse's flags of the fields of a dataclass, and the dataclass of what argparse read."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from simile_plugin.files import flag_name, problem_of
+
+T = TypeVar("T")
+METAVARS = {int: "N", float: "X", str: "TEXT"}
+
+
+def add_flags(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup,
+    settings: type,
+    other_names: Mapping[str, str] | None = None,
+) -> None:
+    """Declare a flag for each field of a dataclass; see `simile_plugin.files.option`.
+
+    other_names: of fields, a second flag for each.
+    """
+    kinds = get_type_hints(settings)
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for field in dataclasses.fields(settings):
+        title = field.metadata.get("group")
+        if title and title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        names = list(field.metadata.get("names", [flag_name(field.name)]))
+        names += [other_names[field.name]] if other_names and field.name in other_names else []
+        (groups[title] if title else parser).add_argument(
+            *names, **_keywords(field, kinds[field.name], names)
+        )
+
+
+def read_flags(args: argparse.Namespace, settings: type[T]) -> T:
+    """Return the dataclass of the flags that `add_flags` declared."""
+    fields = dataclasses.fields(settings)  # type: ignore[arg-type]
+    values = {field.name: getattr(args, field.name) for field in fields}
+    for field in fields:  # argparse makes lists
+        if "tuple[" in str(field.type) and values[field.name] is not None:
+            values[field.name] = tuple(values[field.name])
+    return settings(**values)
+
+
+def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dict[str, Any]:
+    """Return what argparse's add_argument takes for a field of this type."""
+    known = field.metadata
+    required = field.default is field.default_factory is dataclasses.MISSING
+    default = field.default_factory() if callable(field.default_factory) else field.default
+    words: dict[str, Any] = {"default": None if required else default}
+    shown = words["default"] not in (None, "", False, []) and "(default" not in known["help"]
+    words["help"] = re.sub(r"%(?!\()", "%%", known["help"]) + " (default %(default)s)" * shown
+    if names[0].startswith("-"):
+        words |= {"dest": field.name, "required": required}
+    optional = isinstance(kind, types.UnionType) or type(None) in get_args(kind)
+    if optional:
+        kind = next(part for part in get_args(kind) if part is not types.NoneType)
+    if kind is bool:
+        return words | {"action": argparse.BooleanOptionalAction if optional else "store_true"}
+    several = get_origin(kind) in (list, tuple)
+    if several and get_origin(kind) is list and names[0].startswith("-"):
+        words["action"] = "extend" if "nargs" in known else "append"
+    elif several:
+        words["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else "+"
+    value = get_args(kind)[0] if several else kind
+    words["type"] = _converter(field, value)
+    if "choices" not in known:
+        words["metavar"] = METAVARS[value]
+    return words | {name: known[name] for name in ("metavar", "nargs", "choices") if name in known}
+
+
+def _converter(field: dataclasses.Field[Any], kind: type) -> Callable[[str], Any]:
+    """Return a function of a flag's text: its value, checked against the field's range."""
+
+    def convert(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = text  # which problem_of refuses
+        if problem := problem_of(field, value):
+            raise argparse.ArgumentTypeError(problem)
+        return value
+
+    return convert
