@@ -19,7 +19,13 @@ from torch import Tensor
 from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learner import rank_and_world
-from simile_plugin.files import InputError, atomic_folder, atomic_write, locked_folder
+from simile_plugin.files import (
+    InputError,
+    atomic_folder,
+    atomic_write,
+    locked_folder,
+    restore_folder,
+)
 
 RUN, LOG = "run.json", "log.jsonl"
 # What a run leaves there: a log also where it was given up; hidden ones are half written.
@@ -95,6 +101,7 @@ class RunFolder:
         saved = self.path / RUN
         if self.path.is_dir():
             self.lock.enter_context(locked_folder(self.path))
+            restore_folder(self.path / STATE)
         if restart or not saved.is_file():
             self._begin(identity)
             return

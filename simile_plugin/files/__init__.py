@@ -8,8 +8,7 @@ from simile_plugin.files.atomic import (
     atomic_write,
     check_replaceable,
     locked_folder,
-    refuse_overwriting_input,
-    refuse_unasked_overwrite,
+    restore_folder,
 )
 from simile_plugin.files.columns import Row, finite_number, read_rows
 from simile_plugin.files.errors import InputError, as_script
@@ -31,7 +30,11 @@ from simile_plugin.files.lines import (
     refuse_twice,
     split_lines,
 )
-from simile_plugin.files.outputs import check_outputs
+from simile_plugin.files.outputs import (
+    check_outputs,
+    refuse_overwriting_input,
+    refuse_unasked_overwrite,
+)
 from simile_plugin.files.progress import Progress
 
 __all__ = [
@@ -61,5 +64,6 @@ __all__ = [
     "refuse_overwriting_input",
     "refuse_twice",
     "refuse_unasked_overwrite",
+    "restore_folder",
     "split_lines",
 ]

@@ -20,7 +20,7 @@ class Row:
     where: str
 
     def expect(self, least: int, most: float = math.inf, what: str = "") -> None:
-        """Raise InputError unless there are from `least` to `most` columns; what they are."""
+        """Raise InputError unless there are from `least` to `most` columns; what: they are."""
         if not least <= len(self.cells) <= most:
             wanted = f"{least}" if most == least else f"at least {least}"
             raise InputError(
@@ -29,20 +29,16 @@ class Row:
             )
 
     def find(self, names: Sequence[str]) -> list[int]:
-        """Columns (from 0) of a header that have one of these names, in the order of the names.
-
-        Case, and spaces at either end, do not count.
-        """
+        """Return the columns (from 0) of a header with these names, whatever their case."""
         header = [cell.strip().lower() for cell in self.cells]
         return [header.index(name) for name in map(str.lower, names) if name in header]
 
     def number(
         self, column: int, what: str = "", low: float = -math.inf, high: float = math.inf
     ) -> float:
-        """The finite number in a column (from 0); what it is, for the error.
+        """Return the number in a column (from 0); what: it is, for the error.
 
-        Raises:
-            InputError: if there is no such column, or no number from `low` to `high` in it.
+        Raises InputError if there is no such column, or no finite number from `low` to `high`.
         """
         self.expect(column + 1)
         value = finite_number(self.cells[column])
@@ -56,7 +52,7 @@ class Row:
 
 
 def finite_number(text: str) -> float | None:
-    """The number that a text is; None for NaN, an infinite one, or anything else."""
+    """Return the number that a text is; None for NaN, an infinite one, or anything else."""
     try:
         value = float(text)
     except ValueError:
@@ -82,8 +78,7 @@ def read_rows(
         quoted: cells may be in double quotes, as spreadsheets write them; spaces around go. Lines
             may all end by CR alone, as Excel for Mac writes them.
 
-    Raises:
-        InputError: if the file is empty or unreadable (see `read_lines`).
+    Raises InputError if the file is empty or unreadable (see `read_lines`).
     """
     lines = read_lines(path, flag)
     if not lines:
@@ -92,17 +87,16 @@ def read_rows(
         lines = lines[0].split("\r")
     delimiter = next((mark for mark in delimiters if mark in lines[0]), delimiters[0])
 
+    cells = [(n, line.split(delimiter, splits)) for n, line in enumerate(lines, 1)]
     if quoted:
-        found = _table(lines, delimiter) or [
+        cells = _table(lines, delimiter) or [
             (n, _quoted(line, delimiter)) for n, line in enumerate(lines, 1)
         ]
-    else:
-        found = [(n, line.split(delimiter, splits)) for n, line in enumerate(lines, 1)]
-    return [Row(cells, f"{flag}: {path}:{n}") for n, cells in found]
+    return [Row(row, f"{flag}: {path}:{n}") for n, row in cells]
 
 
 def _quoted(line: str, delimiter: str) -> list[str]:
-    """The cells of a line; none if one has more than 131,072 characters."""
+    """Split a line into cells; none if one has more than csv's 131,072 characters."""
     try:
         return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
     except csv.Error:
@@ -110,18 +104,18 @@ def _quoted(line: str, delimiter: str) -> list[str]:
 
 
 def _table(lines: Sequence[str], delimiter: str) -> list[tuple[int, list[str]]]:
-    """Rows with the lines that they begin in, where a quoted cell may go on in the next line.
+    """Return rows with the lines that they begin in; a quoted cell may go on in the next line.
 
     Nothing, if that cannot be meant: a quotation mark that stands for itself, as where cells are
     written without quotes, would open a cell that ends anywhere.
     """
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
-    found, first = [], 1
+    rows, first = [], 1
     try:
         for row in reader:
-            found.append((first, [cell.strip() for cell in row]))
+            rows.append((first, [cell.strip() for cell in row]))
             first = reader.line_num + 1
     except csv.Error:
         return []
-    widest = max(len(cells) for _, cells in found)
-    return found if widest == len(found[0][1]) else []
+    widest = max(len(cells) for _, cells in rows)
+    return rows if widest == len(rows[0][1]) else []

@@ -18,13 +18,13 @@ def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
 
     Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
     it and a byte order mark at the beginning are dropped. what: the flag, for the error.
-    Raises InputError, one line, naming the flag and file:line, for anything unreadable.
+    Raises InputError of one line, naming the flag and file:line, for anything unreadable.
     """
     return split_lines(read_bytes(path, what), path, what)
 
 
 def split_lines(data: bytes, path: str | os.PathLike[str], what: str) -> list[str]:
-    """The lines of a file that :func:`read_bytes` gave; raises as `read_lines` does."""
+    """Split the bytes of a file into lines; raises as `read_lines` does."""
     _check_text(data, _name(path), what)
     lines = data.decode("utf-8-sig").split("\n")
     if lines[-1] == "":
@@ -60,10 +60,10 @@ def refuse_twice(paths: Iterable[str | os.PathLike[str]], flag: str) -> None:
     """Raise InputError if two paths are one file or folder, whatever names they go by."""
     seen = set()
     for path in paths:
-        found = os.path.realpath(path)
-        if found in seen:
+        real = os.path.realpath(path)
+        if real in seen:
             raise InputError(f"{flag}: {path} is given twice; it would count twice")
-        seen.add(found)
+        seen.add(real)
 
 
 def _name(path: str | os.PathLike[str]) -> str:
@@ -71,7 +71,7 @@ def _name(path: str | os.PathLike[str]) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
-    """A plain file, a .gz unpacked, or "-" for standard input; raises as `read_lines` does."""
+    """Read a plain file, a .gz unpacked, or "-" for standard input; raises as `read_lines`."""
     name = _name(path)
     if str(path) == "-" and sys.stdin is None:
         raise InputError(
@@ -92,25 +92,16 @@ def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
 
 def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
+    advice = "mend the line, or convert the file: iconv -f ISO-8859-1 -t UTF-8"
     try:
         data.decode("utf-8")
-        bad, found, encoding = data.find(b"\0"), "a zero byte", ""
+        bad, problem = data.find(b"\0"), "a zero byte"
         if data.count(b"\0") > len(data) / 8:  # English in UTF-16 has one in two
-            found, encoding = "a zero byte, as in UTF-16", "UTF-16"
+            advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     except UnicodeDecodeError as error:
-        bad, found = error.start, f"byte 0x{data[error.start]:02x}"
-        marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        # Where most letters are UTF-8, a conversion would spoil them all for the sake of one.
-        text = data.decode("utf-8", "ignore")
-        letters = len(text) - len(text.encode("ascii", "ignore"))
-        whole = letters > data.decode("utf-8", "replace").count("\ufffd")
-        # Quotes and dashes in Windows-1252, in ISO-8859-1 control characters that nobody sees.
-        windows = any(0x80 <= byte <= 0x9F for byte in data)
-        of_bytes = "WINDOWS-1252" if windows else "ISO-8859-1"
-        encoding = "UTF-16" if marked else "" if whole else of_bytes
+        bad, problem = error.start, f"byte 0x{data[error.start]:02x}"
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
-        advice = "mend or remove the line; other text in the file is UTF-8"
-        if encoding:
-            advice = f"convert it, for example: iconv -f {encoding} -t UTF-8"
-        raise InputError(f"{what}: {name}:{line}: not UTF-8 text: {found}; {advice}")
+        raise InputError(f"{what}: {name}:{line}: not UTF-8 text: {problem}; {advice}")
