@@ -54,7 +54,7 @@ setup(
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
-        "morphs": ["morfessor"],  # recipes/evaluation/morphs.py
+        "morphs": ["morfessor"],  # recipes/papers/sjoblom-2018-paraphrase-detection/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4

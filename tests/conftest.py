@@ -30,10 +30,10 @@ hypothesis.settings.load_profile("fixed")
 # leaves it out; `recipes/test.sh all` and CI run it. What else belongs here: --durations=30.
 SLOW = (
     "tests/cli/test_doctor.py::test_everything_works_here",
-    "tests/cli/test_evaluations.py::test_detection_with_a_test_file_and_by_folds",
     "tests/cli/test_report_html.py::test_a_folder_becomes_a_page",
     "tests/cli/test_train_encoder.py::test_killed_again_and_again",
     "tests/cli/test_train_encoder.py::test_killed_and_started_again",
+    "tests/contrib/",
     "tests/encoder_training/test_adam.py::test_a_row_that_nobody_reads_for_long",
     "tests/encoder_training/test_adam.py::test_every_step_is_that_of_dense_adam",
     "tests/encoder_training/test_workers.py",

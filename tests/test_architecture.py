@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "significance"),
-        *("torch", "numpy", "scipy", "sacrebleu", "sklearn"),
+        *("torch", "numpy", "scipy", "sacrebleu"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
@@ -41,11 +41,14 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
-    "bgt": {"files", "risk", "encoder", "fairseq_hooks", "torch", "fairseq"},
     # peft only if asked for
     "hugging_face": {
         *("files", "risk", "encoder", "reward"),
         *("torch", "transformers", "safetensors", "peft"),
+    },
+    "contrib": {
+        *("files", "significance", "risk", "encoder", "reward", "evaluation", "fairseq_hooks"),
+        *("torch", "numpy", "scipy", "sacrebleu", "sklearn", "fairseq"),
     },
 }
 ROOMS = {*ALLOWED, "cli"}
@@ -138,13 +141,14 @@ def test_from_outside_a_room_only_its_face_is_imported() -> None:
             name
             for name in names
             if room_of(name) in ROOMS and name in modules and name.count(".") > 1
+            if not re.fullmatch(rf"{PACKAGE}\.contrib\.\w+", name)  # each is a face
             if room_of(name) != room_of(module)
         )
         for module, names in IMPORTS.items()
     }
     assert {module: names for module, names in behind.items() if names} == {
         "user_dir": [
-            f"{PACKAGE}.bgt.registration",
+            f"{PACKAGE}.contrib.bgt.registration",
             f"{PACKAGE}.fairseq_training.architectures",
             f"{PACKAGE}.fairseq_training.criterion",
         ]
@@ -153,15 +157,19 @@ def test_from_outside_a_room_only_its_face_is_imported() -> None:
 
 def test_fairseq_is_known_in_its_three_rooms() -> None:
     knowing = importers_of("fairseq", "fairseq_cli") - {"recipes"}
-    assert knowing == {"fairseq_training", "fairseq_hooks", "bgt"}
+    assert knowing == {"fairseq_training", "fairseq_hooks", "contrib"}
 
 
 def test_commands_know_nothing_of_fairseq_training() -> None:
-    assert "cli" not in importers_of("fairseq_training", "fairseq_hooks", "bgt")
+    assert "cli" not in importers_of("fairseq_training", "fairseq_hooks")
 
 
-def test_risk_training_knows_nothing_of_the_bgt() -> None:
-    assert importers_of("bgt") == {"bgt", "user_dir", "recipes"}
+def test_nothing_in_the_rings_imports_contrib() -> None:
+    importers = {
+        module for module, names in IMPORTS.items() if any(room_of(n) == "contrib" for n in names)
+    }
+    free = (f"{PACKAGE}.contrib", f"{PACKAGE}.cli.contrib", "user_dir", "recipes")
+    assert {module for module in importers if not module.startswith(free)} == set()
 
 
 def test_nothing_imports_the_commands() -> None:
@@ -181,7 +189,8 @@ def test_every_package_that_is_imported_is_declared() -> None:
     }
     assert {"torch", "fairseq-fixed", "sacremoses"} <= declared
     tops = {name.split(".")[0] for names in IMPORTS.values() for name in names}
-    outside = tops - {PACKAGE, "user_dir", "recipes", *sys.stdlib_module_names}
+    papers = {path.stem for path in (ROOT / "recipes" / "papers").glob("*/*.py")}  # by their names
+    outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
     other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}

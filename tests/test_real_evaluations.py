@@ -13,11 +13,11 @@ import pytest
 import sentencepiece
 import torch
 
+from simile_plugin.contrib.bitext import embed_all, nearest, retrieval_accuracy
+from simile_plugin.contrib.detection import evaluate_detection, read_detection
+from simile_plugin.contrib.hard_sts import ALL, evaluate_hard
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.evaluation.bitext import embed_all, nearest, retrieval_accuracy
-from simile_plugin.evaluation.detection import evaluate_detection, read_detection
-from simile_plugin.evaluation.hard_sts import ALL, evaluate_hard
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
 from simile_plugin.files.lines import read_lines
 

@@ -199,8 +199,8 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
         ("multi30k/run.sh", {"JOBS": "0"}),
         ("multi30k/nbest.sh", {"RISK_UPDATES": "1e3"}),
         ("mbr/run.sh", {"UPDATES": "-1"}),
-        ("bgt/run.sh", {"UPDATES": "0"}),
-        ("scpn/run.sh", {"UPDATES": "0"}),
+        ("papers/wieting-2020-bilingual-generative-transformer/run.sh", {"UPDATES": "0"}),
+        ("papers/iyyer-2018-syntactically-controlled-paraphrases/run.sh", {"UPDATES": "0"}),
     ],
 )
 def test_no_training_is_without_end(tmp_path: Path, path: str, setting: dict[str, str]) -> None:
@@ -319,7 +319,7 @@ def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
     notes += recipe.run(**few, BASE="base")
     recipe.path = "hf/run.sh"
     notes += recipe.run(**few, WORK="hf")
-    recipe.path = "bgt/run.sh"
+    recipe.path = "papers/wieting-2020-bilingual-generative-transformer/run.sh"
     bitext = str(tmp_path / "data/tatoeba-de-en/train")
     own = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "WORK": "bgt"}
     notes += recipe.run("de", "en", bitext, **few | own)
@@ -359,7 +359,7 @@ def test_other_flags_are_not_taken_for_a_step_that_is_done(tmp_path: Path) -> No
 
 
 def test_controlled_paraphrases(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "scpn/run.sh")
+    recipe = Recipe(tmp_path, "papers/iyyer-2018-syntactically-controlled-paraphrases/run.sh")
     files = {name: str(tmp_path / name) for name in ("PAIRS", "TREES")}
     for path in files.values():
         Path(path).write_text("a\tb\n")
@@ -373,7 +373,7 @@ def test_controlled_paraphrases(tmp_path: Path) -> None:
 
 
 def test_a_generative_model_is_saved_within_an_epoch(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "bgt/run.sh")
+    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
     bitext = str(tmp_path / "data/tatoeba-de-en/train")
     few = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "SEEDS": "1"}
     notes = recipe.run("de", "en", bitext, **few)
@@ -382,7 +382,7 @@ def test_a_generative_model_is_saved_within_an_epoch(tmp_path: Path) -> None:
 
 
 def test_english_similarity_is_asked_of_encoders_that_have_read_english(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "bgt/run.sh")
+    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
     bitext = str(tmp_path / "data/tatoeba-de-en/train")
     recipe.data("tatoeba-de-en/train.fr.gz")
     for year in (2012, 2013, 2014, 2017):
@@ -607,7 +607,7 @@ def test_the_best_folds_of_back_translations(tmp_path: Path) -> None:
 
 
 def test_every_sts_file_is_excluded_from_the_bitext_of_a_bgt(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "bgt/run.sh")
+    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
     inputs = [tmp_path / name for name in ("a/STS.input.x.txt", "b/STS2016.input.y.txt")]
     for path in inputs:
         path.parent.mkdir()
@@ -620,7 +620,7 @@ def test_every_sts_file_is_excluded_from_the_bitext_of_a_bgt(tmp_path: Path) -> 
 
 
 def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "bgt/run.sh")
+    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
     few = {
         **{"SEEDS": "1", "SYSTEMS": "sp mgt variational", "STS": ""},
         "TEST": str(tmp_path / "data/newstest/de-en/newstest2014"),

@@ -29,10 +29,6 @@ ORDER = (
     "eval-encoder",
     "fit-reward",
     "probe",
-    "detect",
-    "mine-bitext",
-    "find",
-    "neighbours",
     "convert-encoder",
     "fairseq-train",
     "finetune-hf",
@@ -41,7 +37,9 @@ ORDER = (
     "score",
     "report",
     "human-eval",
+    "contrib",
 )
+MOVED = ("detect", "find", "mine-bitext", "neighbours")  # to contrib
 
 FAIRSEQ_TRAIN = """\
 fairseq-train DATA-BIN --user-dir user_dir --criterion simile_risk \\
@@ -157,6 +155,8 @@ def describe(commands: Sequence[str]) -> str:
 def _explain_unknown(command: str, commands: Sequence[str]) -> str:
     if not command:
         return "no command given; simile --help lists them"
+    if command in MOVED:
+        return f"{command} is now: simile contrib {command}"
     near = difflib.get_close_matches(command, commands, n=1)
     guess = f"; did you mean {near[0]}?" if near else ""
     return f"unknown command {command!r}{guess} (simile --help lists them)"

@@ -13,11 +13,9 @@ from simile_plugin.files import InputError, check_standard_input, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
-    from simile_plugin.evaluation import EncodingSpeed, HardQuality, StsBin
+    from simile_plugin.evaluation import EncodingSpeed
     from simile_plugin.report import QualityResult
     from simile_plugin.reward import LearnedReward
-
-    Bins = Mapping[str, list[StsBin]]
 
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
@@ -34,14 +32,7 @@ score are read too. Printed: Pearson for each set, the
 unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the folder;
 Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
 within each set). The second sentence is the reference; sym. is the mean of both directions.
---hard adds the pairs of all these sets that words decide worst: those with a negation on one side;
-Hard STS, of the 20% that share most words (by symmetric word error rate) those of gold 0 to 1, of
-the 20% that share fewest those of gold 4 to 5; more such subsets, and two easy ones.
---by length adds Pearson of SIM in bins of all these pairs by the words of the longer sentence
-(tokeniser 13a, punctuation counted); --by unknown by how many tokens of a pair, and which share of
-them, the encoder does not know: words that a word encoder's vocabulary lacks, unknown pieces or
-n-grams of the others. Bins are those of Wieting's thesis, tables 7, 20 and 21; those of shares are
-ours. Pairs are resampled within each bin.
+Hard pairs, and pairs in bins: simile contrib hard-sts.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
@@ -61,7 +52,6 @@ examples:
   simile eval-encoder ENCODER --judgements wmt15.*-en.tsv --json
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
   simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
-  simile eval-encoder ENCODER --sts sts/201[2-6] --hard --by length unknown
   simile eval-encoder ENCODER --learned REWARD --judgements my.tsv
   simile eval-encoder ENCODER --speed sentences.txt
 """
@@ -83,18 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DIR",
         help="STS folders, one for each year, or files",
-    )
-    parser.add_argument(
-        "--hard", action="store_true", help="also the hard pairs and those with a negation"
-    )
-    parser.add_argument(
-        "--by",
-        action="extend",
-        nargs="+",
-        choices=("length", "unknown"),
-        default=[],
-        metavar="WHAT",
-        help="also the pairs in bins: by length, by unknown tokens",
     )
     parser.add_argument(
         "--judgements",
@@ -142,14 +120,14 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import evaluate_bins, evaluate_hard, read_judgements, read_sts
+    from simile_plugin.evaluation import read_judgements, read_sts
     from simile_plugin.files import read_lines
     from simile_plugin.report import UNSPACED, analyse_quality
     from simile_plugin.reward import check_tokenizer
 
     _check(args)
     check_tokenizer(args.tokenize, "--tokenize")
-    named = _named_encoders(args.encoder)
+    named = named_encoders(args.encoder)
     folders = {folder: read_sts(folder) for folder in args.sts or []}
     judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
     device = usable_device(args.device)
@@ -165,28 +143,18 @@ def run(args: argparse.Namespace) -> int:
     found = analyse_quality(encoders, folders, judged, *settings)
     if args.json and found.unspaced:  # the tables say so themselves
         print(f"simile eval-encoder: warning: {UNSPACED}", file=sys.stderr)
-    hard = evaluate_hard(encoders, sets, args.simile_alpha) if args.hard else None
-    bins = evaluate_bins(encoders, sets, args.by, args.resamples, args.seed) if args.by else {}
     speed = _speeds(encoders, lines) if args.speed else {}
     if args.json:
-        print(json.dumps(_as_json(found, hard, bins, speed), indent=2))
+        print(json.dumps(_as_json(found, speed), indent=2))
     else:
-        _print(found, hard, bins, speed)
+        _print(found, speed)
     return 0
 
 
-def _as_json(
-    found: QualityResult, hard: HardQuality | None, bins: Bins, speed: Mapping[str, EncodingSpeed]
-) -> dict[str, Any]:
+def _as_json(found: QualityResult, speed: Mapping[str, EncodingSpeed]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from simile_plugin.significance import without_nan
-
     report = found.as_json()
-    if hard is not None:
-        report["hard"] = without_nan(asdict(hard))
-    if bins:
-        report["bins"] = without_nan({by: [asdict(one) for one in own] for by, own in bins.items()})
     if speed:
         report["speed"] = {
             name: {**asdict(part), "per_second": part.per_second} for name, part in speed.items()
@@ -194,10 +162,7 @@ def _as_json(
     return report
 
 
-def _print(
-    found: QualityResult, hard: HardQuality | None, bins: Bins, speed: Mapping[str, EncodingSpeed]
-) -> None:
-    from simile_plugin.evaluation import format_bins, format_hard
+def _print(found: QualityResult, speed: Mapping[str, EncodingSpeed]) -> None:
     from simile_plugin.report import format_quality
 
     for name, fingerprint in found.encoders.items():
@@ -205,10 +170,6 @@ def _print(
         print(f"encoder {named}{fingerprint}")
     if found.sts is not None or found.judgements is not None:
         print(format_quality(found), end="")
-    if hard is not None:
-        print(f"\n{format_hard(hard)}")
-    if bins:
-        print(f"\n{format_bins(bins)}")
     for name, part in speed.items():
         print(
             f"{name}: {part.per_second:,.0f} sentences a second ({part.sentences:,} in batches of "
@@ -253,7 +214,7 @@ def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str
     return found
 
 
-def _named_encoders(specs: list[str]) -> dict[str, str]:
+def named_encoders(specs: list[str]) -> dict[str, str]:
     """Folders by the names given to them, else by their own."""
     from simile_plugin.report import short_names
 
@@ -277,10 +238,6 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(
             "nothing to evaluate on; give --sts DIR..., --judgements FILE... or --speed FILE"
         )
-    if args.hard and not args.sts:
-        raise InputError("--hard: there is no --sts DIR it could take pairs from")
-    if args.by and not args.sts:
-        raise InputError("--by: there is no --sts DIR whose pairs it could sort into bins")
     if args.learned and not args.judgements:
         raise InputError("--learned: there is no --judgements FILE it could be judged by")
     if args.judgement_columns and not args.judgements:

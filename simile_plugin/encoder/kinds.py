@@ -18,7 +18,7 @@ KINDS: dict[str, str | None] = {
     "gran": None,
     "transformer": "sp",
 }
-TRANSFORMER = "transformer"  # made by simile_plugin.bgt, not by simile train-encoder
+TRANSFORMER = "transformer"  # made by simile_plugin.contrib.bgt, not by simile train-encoder
 RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
 UNMIXED = (*RECURRENT, TRANSFORMER)  # they read tokens in turn, a mixture adds bags
 SEQUENCE_TOKENS = ("sp", "word", "trigram")

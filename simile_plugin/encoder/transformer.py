@@ -1,4 +1,4 @@
-"""A Transformer's mean state as sentence vector: what `simile_plugin.bgt` exports."""
+"""A Transformer's mean state as sentence vector: what `simile_plugin.contrib.bgt` exports."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ class TrainingConfig:
             raise InputError(f"--{error}") from error
         if self.kind == TRANSFORMER:
             raise InputError(
-                f"--kind: got {TRANSFORMER}, which is exported from a BGT (recipes/bgt), not "
-                "trained here; expected another kind"
+                f"--kind: got {TRANSFORMER}, which is exported from a BGT "
+                "(recipes/papers/wieting-2020*), not trained here; expected another kind"
             )
         if self.mix != "add" and MIX not in self.kind:
             raise InputError(

@@ -1,36 +1,5 @@
-"""How good is an encoder or a reward: STS, judged translations, detection, bitext mining."""
+"""How good is an encoder or a reward: STS, judged translations, and how it is gamed."""
 
-from simile_plugin.evaluation.bitext import (
-    Corpus,
-    Embed,
-    Neighbours,
-    embed_all,
-    evaluate_mining,
-    nearest,
-    propose,
-    read_corpus,
-    read_gold,
-    retrieval_accuracy,
-    tune_threshold,
-)
-from simile_plugin.evaluation.detection import (
-    Detected,
-    DetectionSet,
-    PerceptronConfig,
-    evaluate_detection,
-    group_folds,
-    read_detection,
-    shared_sentence_groups,
-)
-from simile_plugin.evaluation.finding.measures import (
-    Finding,
-    by_query_length,
-    evaluate_finding,
-    tune_missing,
-)
-from simile_plugin.evaluation.finding.questions import Question, Span, read_squad, squad
-from simile_plugin.evaluation.finding.search import find_spans, make_search
-from simile_plugin.evaluation.hard_sts import HardQuality, evaluate_hard, format_hard
 from simile_plugin.evaluation.judgements import (
     Judgements,
     Quality,
@@ -38,16 +7,6 @@ from simile_plugin.evaluation.judgements import (
     read_judgements,
 )
 from simile_plugin.evaluation.meteor import METEOR_SIGNATURE, Meteor, missing_meteor
-from simile_plugin.evaluation.neighbours import (
-    Neighbour,
-    Pool,
-    nearest_texts,
-    shown_token,
-    text_key,
-    text_pool,
-    token_pool,
-    word_pool,
-)
 from simile_plugin.evaluation.probe import (
     Change,
     Probed,
@@ -59,11 +18,22 @@ from simile_plugin.evaluation.probe import (
     reward_scores,
 )
 from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
-from simile_plugin.evaluation.sentence_metrics import SYMMETRIC
+from simile_plugin.evaluation.sentence_metrics import SYMMETRIC, without_rounding
 from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
-from simile_plugin.evaluation.sts import StsScores, StsSet, evaluate_sts, read_sts, similarities
-from simile_plugin.evaluation.sts_bins import StsBin, evaluate_bins, format_bins
-from simile_plugin.evaluation.sts_quality import StsFolder, StsQuality, evaluate_sts_metrics
+from simile_plugin.evaluation.sts import (
+    StsScores,
+    StsSet,
+    correlate_sts,
+    evaluate_sts,
+    read_sts,
+    similarities,
+)
+from simile_plugin.evaluation.sts_quality import (
+    StsFolder,
+    StsQuality,
+    correlate_metrics,
+    evaluate_sts_metrics,
+)
 from simile_plugin.significance import KINDS, Estimate
 
 __all__ = [
@@ -72,75 +42,36 @@ __all__ = [
     "SPEED_SENTENCES",
     "SYMMETRIC",
     "Change",
-    "Corpus",
-    "Detected",
-    "DetectionSet",
-    "Embed",
     "EncodingSpeed",
     "Estimate",
-    "Finding",
     "Fit",
-    "HardQuality",
     "Judgements",
     "Meteor",
-    "Neighbour",
-    "Neighbours",
-    "PerceptronConfig",
-    "Pool",
     "Probed",
     "Quality",
-    "Question",
     "Scores",
-    "Span",
-    "StsBin",
     "StsFolder",
     "StsQuality",
     "StsScores",
     "StsSet",
     "Texts",
-    "by_query_length",
     "check_fit",
-    "embed_all",
-    "evaluate_bins",
-    "evaluate_detection",
-    "evaluate_finding",
-    "evaluate_hard",
+    "correlate_metrics",
+    "correlate_sts",
     "evaluate_judgements",
-    "evaluate_mining",
     "evaluate_sts",
     "evaluate_sts_metrics",
-    "find_spans",
     "fit_reward",
-    "format_bins",
     "format_fit",
-    "format_hard",
-    "group_folds",
-    "make_search",
     "measure_speed",
     "meteor_lists",
     "missing_meteor",
-    "nearest",
-    "nearest_texts",
     "probe_reward",
     "probe_steps",
-    "propose",
-    "read_corpus",
-    "read_detection",
-    "read_gold",
     "read_judgements",
-    "read_squad",
     "read_sts",
-    "retrieval_accuracy",
     "reward_scores",
-    "shared_sentence_groups",
-    "shown_token",
     "similarities",
-    "squad",
     "steps",
-    "text_key",
-    "text_pool",
-    "token_pool",
-    "tune_missing",
-    "tune_threshold",
-    "word_pool",
+    "without_rounding",
 ]

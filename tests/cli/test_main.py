@@ -59,7 +59,18 @@ def test_the_map_puts_training_between_encoder_and_scores(monkeypatch: pytest.Mo
 def test_commands_are_the_modules_that_exist() -> None:
     folder = Path(cli.__file__).parent
     names = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
-    assert set(cli.find_commands()) == names
+    assert set(cli.find_commands()) == names | {"contrib"}  # a folder of more of them
+    assert "contrib" == cli.find_commands()[-1]
+
+
+@pytest.mark.parametrize("command", cli.MOVED)
+def test_a_command_that_has_moved(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "x"]) == 2
+    error = capsys.readouterr().err
+    assert error == f"simile: error: {command} is now: simile contrib {command}\n"
+    with pytest.raises(SystemExit):
+        cli.main(["contrib", command, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: simile contrib {command} ")
 
 
 @pytest.mark.parametrize("command", cli.find_commands())
@@ -158,9 +169,9 @@ def test_status_of_a_command_is_passed_on() -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_help_is_utf_8_whatever_the_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
-    for command, word in (("detect", "Sj\u00f6blom"), ("report", "\u2021")):
+    for command, word in (("contrib detect", "Sj\u00f6blom"), ("report", "\u2021")):
         done = subprocess.run(
-            [sys.executable, "-m", "simile_plugin", command, "--help"], capture_output=True
+            [sys.executable, "-m", "simile_plugin", *command.split(), "--help"], capture_output=True
         )
         assert (done.returncode, done.stderr) == (0, b"")
         assert word in done.stdout.decode("utf-8")

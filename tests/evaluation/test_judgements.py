@@ -11,7 +11,7 @@ import sacrebleu
 import torch
 
 from simile_plugin.cli import main
-from simile_plugin.cli.eval_encoder import _named_encoders
+from simile_plugin.cli.eval_encoder import named_encoders
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import WordTokenizer
@@ -205,7 +205,7 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
 def test_an_encoder_folder_with_an_equals_sign(tmp_path: Path) -> None:
     folder = tmp_path / "lr=0.1"
     folder.mkdir()
-    assert _named_encoders([str(folder), "b=x=y"]) == {"lr=0.1": str(folder), "b": "x=y"}
+    assert named_encoders([str(folder), "b=x=y"]) == {"lr=0.1": str(folder), "b": "x=y"}
 
 
 @pytest.mark.parametrize(

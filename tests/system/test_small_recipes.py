@@ -94,7 +94,7 @@ def test_multi30k_and_what_starts_from_its_model(run: Run, tmp_path: Path) -> No
 
     raw = base / "raw"
     run(
-        "backtranslation/run.sh",
+        "papers/wieting-2018-paranmt-50m/run.sh",
         *(base / "mle/checkpoint_best.pt", base / "bin", base / "bpe/nmt.model"),
         *(raw / "test.de", raw / "test.en", "-s", "de", "-t", "en", "--max-len-b", "12"),
         WORK=tmp_path / "back", PART="10", BEAM="2", ENCODER="",

@@ -1,0 +1,355 @@
+"""The model that the task comes with: an extractive question-answering head (extra [hf]).
+
+    python qa.py train bert-base-cased --squad train.json --setup 2 --output qa
+    python qa.py predict qa --squad test.json --setup 2 --output found.json
+
+As in the paper's sections 3 and 4: query and document are one input; a document that is too long is
+cut into slices that overlap by 128 tokens, the query never; a span's score is the sum of its first
+token's and its last token's logits. A slice that does not hold the answer has the tokenizer's
+[CLS] for span. In setup 2 the score of "it is missing" is the least that a slice gives it. The
+defaults are the paper's. The same training again goes on where it was stopped; another one into its
+folder is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simile_plugin.contrib.finding import Question, Span, evaluate_finding, read_squad, squad
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    as_script,
+    atomic_write,
+    check_outputs,
+    flag_name,
+    read_bytes,
+)
+
+BATCH_SIZE = {1: 32, 2: 16}  # of a setup
+LEARNING_RATE = {1: 3e-5, 2: 2e-5}
+TRAINING = "training.json"  # of a trained folder: what decides its model, but for the epochs
+MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "checkpoint-*")  # any: a model's folder
+DONE = "done"  # in it, when the training has ended: how far it went
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A query and a part of a document, as one input.
+
+    Attributes:
+        inputs: what the model reads: a list of numbers of each name.
+        places: of each token of the document where it begins and ends there; of others None.
+        cls: which token stands for "missing".
+    """
+
+    inputs: dict[str, list[int]]
+    places: list[tuple[int, int] | None]
+    cls: int
+
+
+def slices(tokenizer: Any, question: Question, longest: int, overlap: int) -> list[Slice]:
+    """The inputs that a question is cut into.
+
+    Raises:
+        InputError: for a query that leaves no room for a slice.
+    """
+    size = len(tokenizer(question.query, add_special_tokens=False)["input_ids"])
+    room = longest - tokenizer.num_special_tokens_to_add(pair=True) - overlap
+    if size >= room:
+        raise InputError(
+            f"question {question.id}: the query has {size} tokens; expected less than {room}, so "
+            f"that slices of {longest} tokens can overlap by {overlap} (--longest, --overlap)"
+        )
+    found = tokenizer(
+        question.query,
+        question.document,
+        truncation="only_second",
+        max_length=longest,
+        stride=overlap,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    result = []
+    for row, ids in enumerate(found["input_ids"]):
+        inputs = {name: found[name][row] for name in tokenizer.model_input_names if name in found}
+        sides = found.sequence_ids(row)
+        places = [
+            place if side == 1 else None
+            for place, side in zip(found["offset_mapping"][row], sides, strict=True)
+        ]
+        cls = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
+        result.append(Slice(inputs, places, cls))
+    return result
+
+
+def target(question: Question, piece: Slice) -> tuple[int, int]:
+    """First and last token of the answer, or twice that of "missing" where it is not all there."""
+    if not question.answers:
+        return piece.cls, piece.cls
+    assert question.start is not None
+    text = question.answers[0]  # white space at its edges is no token's
+    start = question.start + len(text) - len(text.lstrip())
+    end = question.start + len(text.rstrip())
+    inside = [
+        token
+        for token, place in enumerate(piece.places)
+        if place and place[0] < end and place[1] > start
+    ]
+    there = [place for place in piece.places if place]
+    if not inside or there[0][0] > start or there[-1][1] < end:
+        return piece.cls, piece.cls
+    return inside[0], inside[-1]
+
+
+def best_span(piece: Slice, first: torch.Tensor, last: torch.Tensor) -> Span:
+    """The span of a slice with the highest sum of logits, exact, in one pass; -inf of no token.
+
+    Args:
+        first, last: (T) logits of each token to be the span's first or last one.
+    """
+    inside = torch.tensor([place is not None for place in piece.places])
+    if not inside.any():
+        return Span(0, 0, float("-inf"))
+    before, start = first.masked_fill(~inside, float("-inf")).cummax(0)
+    sums = before + last.masked_fill(~inside, float("-inf"))
+    end = int(sums.argmax())
+    left, right = piece.places[int(start[end])], piece.places[end]
+    assert left and right
+    return Span(left[0], right[1], float(sums[end]))
+
+
+def merge(
+    pieces: Sequence[Slice], logits: Sequence[tuple[torch.Tensor, torch.Tensor]], setup: int
+) -> Span:
+    """The best span of all slices; in setup 2 its score is what it has more than "missing"."""
+    best = max(
+        (best_span(piece, *pair) for piece, pair in zip(pieces, logits, strict=True)),
+        key=lambda span: span.score,
+    )
+    if setup == 1:
+        return best
+    missing = min(
+        float(first[piece.cls] + last[piece.cls])
+        for piece, (first, last) in zip(pieces, logits, strict=True)
+    )
+    return Span(best.start, best.end, best.score - missing)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Fine-tune a model; the folder then has model and tokenizer."""
+    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+
+    questions = read_questions(args)
+    args.batch_size = args.batch_size or BATCH_SIZE[args.setup]
+    args.learning_rate = args.learning_rate or LEARNING_RATE[args.setup]
+    training = training_of(args)
+    checkpoint = begun(Path(args.output), training, args.epochs)
+    tokenizer, model = load(args)
+    examples = []
+    for question in questions:
+        for piece in slices(tokenizer, question, args.longest, args.overlap):
+            first, last = target(question, piece)
+            examples.append(piece.inputs | {"start_positions": first, "end_positions": last})
+    if not (Path(args.output) / TRAINING).is_file():
+        Path(args.output).mkdir(exist_ok=True)
+        write_training(args.output, training)
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(
+            args.output,
+            per_device_train_batch_size=args.batch_size,
+            learning_rate=args.learning_rate,
+            num_train_epochs=args.epochs,
+            save_total_limit=1,
+            seed=args.seed,
+            report_to="none",
+        ),
+        processing_class=tokenizer,
+        data_collator=DataCollatorWithPadding(tokenizer),
+        train_dataset=examples,
+    )
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model(args.output)
+    done = {"global_step": trainer.state.global_step, "epoch": trainer.state.epoch}
+    write_training(args.output, training | {DONE: done})
+
+
+def write_training(folder: str, content: dict[str, Any]) -> None:
+    """Note what a folder was, or is being, trained with."""
+    with atomic_write(Path(folder) / TRAINING) as stream:
+        json.dump(content, stream, indent=1)
+
+
+def training_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides the model that comes out, but for the epochs; the flags by their names."""
+    named = ("model", "setup", "longest", "overlap", "batch_size", "learning_rate", "seed")
+    content = hashlib.sha256(read_bytes(args.squad, "--squad")).hexdigest()
+    return {"squad": f"sha256 {content}"} | {name: getattr(args, name) for name in named}
+
+
+def begun(folder: Path, training: dict[str, Any], epochs: float) -> str | None:
+    """The checkpoint that a training goes on from; None if there is none.
+
+    Raises:
+        InputError: where another training was begun, naming the flag, or went on for longer.
+    """
+    from simile_plugin.hugging_face import last_checkpoint
+
+    if not (folder / TRAINING).is_file():
+        held = [path.name for pattern in MODEL_FILES for path in folder.glob(pattern)]
+        if held:
+            raise InputError(
+                f"--output: {folder} has {held[0]} and no {TRAINING} that says of what training; "
+                "name another folder"
+            )
+        return None
+    last = last_checkpoint(folder)
+    theirs = json.loads((folder / TRAINING).read_bytes())
+    for name, value in training.items():
+        if theirs.get(name) != value:
+            named = "MODEL" if name == "model" else flag_name(name)
+            raise InputError(
+                f"--output: the training in {folder} was begun with {named} {theirs.get(name)}, "
+                f"got {value}; give the same, or name another folder"
+            )
+    states = [theirs[DONE]] if DONE in theirs else []
+    if last is not None:
+        states.append(json.loads((Path(last) / "trainer_state.json").read_bytes()))
+    for state in states:
+        # An epoch that is asked for in part ends with a whole update.
+        an_epoch = round(state["global_step"] / state["epoch"])
+        if state["global_step"] > math.ceil(epochs * an_epoch):
+            raise InputError(
+                f"--epochs: got {epochs:g}, but the training in {folder} is at {state['epoch']:g}; "
+                "give as many or more, or name another folder"
+            )
+    return last
+
+
+def predict(args: argparse.Namespace) -> None:
+    """Find the span of each question, write it in SQuAD's layout, print how good they are."""
+    questions = read_questions(args)
+    tokenizer, model = load(args)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device).eval()
+    found = []
+    with Progress(len(questions), " questions") as bar, torch.inference_mode():
+        for question in questions:
+            pieces = slices(tokenizer, question, args.longest, args.overlap)
+            logits = []
+            for piece in pieces:
+                own = model(
+                    **{k: torch.tensor([v], device=device) for k, v in piece.inputs.items()}
+                )
+                logits.append((own.start_logits[0].float().cpu(), own.end_logits[0].float().cpu()))
+            found.append(merge(pieces, logits, args.setup))
+            bar.update()
+    threshold = float("-inf") if args.setup == 1 else 0.0
+    with atomic_write(args.output) as stream:
+        json.dump(squad(questions, found, threshold), stream, indent=1)
+    if all(question.answers is not None for question in questions):
+        own = evaluate_finding(questions, found, threshold)
+        print(
+            f"{own.questions:,} questions, {own.missing:,} missing: exact {own.exact:.1f}, "
+            f"F1 {own.f1:.1f}, said missing {own.said_missing:.1f} %"
+        )
+
+
+def read_questions(args: argparse.Namespace) -> list[Question]:
+    """The file's questions; in training, and in setup 1, it has to know what it is about."""
+    questions = read_squad(args.squad, "--squad")
+    for question in questions:
+        if args.step == "train" and question.answers is None:
+            raise InputError(
+                f"--squad: {args.squad}: question {question.id} has no answers and no is_impossible"
+            )
+        if args.setup == 1 and question.answers == ():
+            raise InputError(
+                f"--squad: {args.squad}: question {question.id} is not in its document; "
+                "expected --setup 2"
+            )
+    return questions
+
+
+def load(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The tokenizer, which has to say where in a text its tokens are, and the model.
+
+    Raises:
+        InputError: where there is none, or --longest is more than it can read.
+    """
+    from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, set_seed
+
+    config, tokenizer = (loaded(kind, args.model) for kind in (AutoConfig, AutoTokenizer))
+    most = getattr(config, "max_position_embeddings", None)
+    if most is not None and args.longest > most:
+        raise InputError(f"--longest: got {args.longest}, expected at most the model's {most}")
+    if not tokenizer.is_fast:
+        raise InputError(f"MODEL: {args.model} has no fast tokenizer, which knows tokens' places")
+    set_seed(args.seed)  # a head that the model lacks is drawn
+    return tokenizer, loaded(AutoModelForQuestionAnswering, args.model)
+
+
+def loaded(kind: Any, model: str) -> Any:
+    """What transformers makes of a folder or name; InputError with its first sentence."""
+    try:
+        return kind.from_pretrained(model)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split()).partition(". ")[0][:300]
+        raise InputError(f"MODEL: {model} cannot be loaded: {reason}") from error
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Raise InputError for a number that a flag cannot mean."""
+    for name, least in (("longest", 1), ("overlap", 0), ("batch_size", 1)):
+        if (value := getattr(args, name)) is not None and value < least:
+            raise InputError(f"{flag_name(name)}: got {value}, expected at least {least}")
+    for name in ("learning_rate", "epochs"):
+        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
+            raise InputError(f"{flag_name(name)}: got {value:g}, expected a number above 0")
+    if not 0 <= args.seed < 2**32:
+        raise InputError(f"--seed: got {args.seed}, expected 0 to {2**32 - 1}")
+
+
+@as_script
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exit status 2 and one line for bad input."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("step", choices=("train", "predict"))
+    add("model", metavar="MODEL", help="folder, or name on the hub")
+    add("--squad", required=True, metavar="FILE", help="questions in SQuAD's layout")
+    add("--output", required=True, metavar="PATH", help="train: folder; predict: JSON")
+    add("--setup", type=int, choices=(1, 2), default=2, help="2: answers may be missing (default)")
+    add("--longest", type=int, default=512, help="tokens of an input (default 512)")
+    add("--overlap", type=int, default=128, help="tokens that slices share (default 128)")
+    add("--batch-size", type=int, help="slices an update (default 32 in setup 1, 16 in setup 2)")
+    add("--learning-rate", type=float, help="default 3e-5 in setup 1, 2e-5 in setup 2")
+    add("--epochs", type=float, default=2, help="default 2")
+    add("--seed", type=int, default=1)
+    args = parser.parse_args(arguments)
+    check_numbers(args)
+    inputs = [args.model, args.squad]
+    check_outputs({"--output": args.output}, inputs, folders=args.step == "train")
+    try:
+        import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error}; pip install -e '.[hf]' in the clone") from error
+    (train if args.step == "train" else predict)(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

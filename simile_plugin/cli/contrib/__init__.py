@@ -1,0 +1,31 @@
+"""`simile contrib COMMAND`: the papers' other systems, which may change or go."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+HELP = "the papers' other systems: find, mine-bitext, detect, neighbours, hard-sts"
+
+COMMANDS = ("detect", "mine-bitext", "find", "neighbours", "hard-sts")
+
+DESCRIPTION = """\
+Systems of the papers beside the reward and the training. They are tested, but not promised: flags
+and formats may change, and a command may go, with any version.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of each command of `simile contrib`."""
+    parser.description = DESCRIPTION
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    for name in COMMANDS:
+        module = import_module(f"{__name__}.{name.replace('-', '_')}")
+        command = commands.add_parser(name, help=module.HELP, allow_abbrev=False)
+        command.set_defaults(run=module.run)
+        module.add_arguments(command)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; its exit status."""
+    return int(args.run(args))

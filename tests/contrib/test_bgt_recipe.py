@@ -1,0 +1,204 @@
+"""The BGT's recipe: its pieces and its table by hand, and what its shell refuses."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+from simile_plugin.encoder import WEIGHTS, Preprocessing, Segmenter
+from tests.conftest import SENTENCES
+from tests.contrib.papers import BGT, PAPERS, script
+
+export, pieces, table = (script(BGT, name) for name in ("export", "pieces", "table"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["pieces.py", *map(str, words)])
+    return pieces.main()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Some pairs, split."""
+    lines = [f"{one}\t{one.upper()}!\n" for one in SENTENCES]
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    train, held_out = tmp_path / "train.tsv", tmp_path / "valid.tsv"
+    words = ("--pairs", 5, "--valid", 2, "--train", train, "--held-out", held_out)
+    assert run(monkeypatch, "split", tmp_path / "pairs.tsv", *words) == 0
+    return train, held_out
+
+
+def test_pairs_are_sampled_and_held_out(files: tuple[Path, Path]) -> None:
+    train, valid = (path.read_text().splitlines() for path in files)
+    assert (len(train), len(valid)) == (5, 2)
+    assert len({*train, *valid}) == 7
+    assert all(other == one.upper() + "!" for one, other in (row.split("\t") for row in train))
+
+
+@pytest.mark.parametrize("control", [True, False])
+def test_pieces_are_those_of_the_encoder(
+    files: tuple[Path, Path], tmp_path: Path, control: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = io.BytesIO()
+    settings: dict[str, Any] = {"vocab_size": 90, "hard_vocab_limit": False, "minloglevel": 2}
+    if not control:
+        settings |= {"bos_id": -1, "eos_id": -1}  # as simile binarize-pairs
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES), model_writer=trained, **settings
+    )
+    (tmp_path / "m").write_bytes(trained.getvalue())
+    words = ("--train", files[0], "--held-out", files[1], "--sentencepiece", tmp_path / "m")
+    out = tmp_path / "out"
+    assert run(monkeypatch, "segment", *words, "-s", "xx", "-t", "yy", "--output", out) == 0
+    segmenter = Segmenter(trained.getvalue(), Preprocessing())
+    names = segmenter.model.pieces
+    first, second = files[0].read_text().splitlines()[0].split("\t")
+    for language, sentence in (("xx", first), ("yy", second)):
+        line = (out / f"train.{language}").read_text().splitlines()[0]
+        assert line.split(" ") == [names[i] for i in segmenter.encode([sentence])[0]]
+    known = [line.split()[0] for line in (out / "dict.txt").read_text().splitlines()]
+    assert known == names[3 if control else 1 :]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("dict.txt", "train.xx", "train.yy", "valid.xx", "valid.yy")
+    ]
+
+
+def test_too_few_pairs_and_a_bad_line(
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    spm_proto: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words: tuple[object, ...] = (
+        "--pairs",
+        5,
+        "--train",
+        tmp_path / "a",
+        "--held-out",
+        tmp_path / "b",
+    )
+    assert run(monkeypatch, "split", files[0], "--valid", 5, *words) == 2
+    assert "train.tsv has 5 pairs, expected more than --valid 5" in capsys.readouterr().err
+    files[1].write_text("no tab\n")
+    assert run(monkeypatch, "split", files[1], *words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pieces.py: error: ") and "valid.tsv:1" in error
+    assert not (tmp_path / "a").exists()
+    assert run(monkeypatch, "split", files[0], "--valid", 0, *words) == 2
+    assert "--valid: got 0, expected a number above 0" in capsys.readouterr().err
+    (tmp_path / "m").write_bytes(spm_proto)
+    words = ("--train", files[0], "--held-out", files[1], "--sentencepiece", tmp_path / "m")
+    out = ("-s", "xx", "-t", "yy", "--output", tmp_path / "out")
+    assert run(monkeypatch, "segment", *words, *out) == 2
+    assert f"--held-out: {files[1]}:1: got 1 tab-separated" in capsys.readouterr().err
+
+
+def test_no_input_is_overwritten(
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.en").write_text("a\tb\n")
+    before = {path: path.read_text() for path in Path().iterdir()}
+    split = ("split", "pairs.tsv", "--pairs", 1, "--valid", 1)
+    segment = ("segment", "--train", "train.en", "--sentencepiece", "m", "--output", ".")
+    for words, message in (
+        ((*split, "--train", "./pairs.tsv", "--held-out", "v"), "--train: ./pairs.tsv is an input"),
+        ((*split, "--train", "t", "--held-out", "pairs.tsv"), "--held-out: pairs.tsv is an input"),
+        ((*split, "--train", "t", "--held-out", "./t"), "--held-out: ./t is what --train writes"),
+        ((*segment, "--held-out", "v", "-s", "en", "-t", "de"), "--output: train.en is an input"),
+        (
+            (*segment, "--held-out", "v", "-s", "de", "-t", "de"),
+            "--target-lang: got 'de', which is",
+        ),
+    ):
+        assert run(monkeypatch, *words) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"pieces.py: error: {message}") and error.count("\n") == 1
+    assert {path: path.read_text() for path in Path().iterdir()} == before
+
+
+def test_an_encoder_is_replaced_when_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = Path("encoder", WEIGHTS)
+    weights.parent.mkdir()
+    weights.write_text("theirs")
+
+    def refused(*flags: str, output: str = "encoder", model: str = "no.model") -> str:
+        words = ["last.pt", "--data", "bin", "--sentencepiece", model, "--output", output]
+        monkeypatch.setattr(sys, "argv", ["export.py", *words, *flags])
+        assert export.main() == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and weights.read_text() == "theirs"
+        return error.removeprefix("export.py: error: ")
+
+    assert refused() == (
+        "--output: encoder holds an encoder; name another folder or add --overwrite\n"
+    )
+    read = "--sentencepiece: no.model: cannot be read: No such file or directory\n"
+    assert refused("--overwrite") == refused(output="new") == read
+    error = refused("--overwrite", model="encoder/sentencepiece.model")
+    assert error.startswith("--output: encoder would be replaced with all in it, encoder/sent")
+
+
+def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, score in (("bgt.1", 60.0), ("bgt.2", 62.0), ("sp.1", 70.0)):
+        (tmp_path / f"{name}.mine.json").write_text(json.dumps({"mean": score / 2}))
+        hard = {
+            "negation": {"SIM": score},
+            "Hard STS: lowest": {"SIM": None},
+            "easy: x": {"SIM": 1},
+        }
+        sts = {"sts": [{"folder": "a/STS2012-en-test", "mean_pearson": score}]}
+        (tmp_path / f"{name}.hard.json").write_text(json.dumps({"hard": {"pearson": hard}}))
+        (tmp_path / f"{name}.sts.json").write_text(json.dumps(sts))
+    assert table.main(str(tmp_path), ["bgt.1", "bgt.2", "sp.1"]) == 0
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in capsys.readouterr().out.splitlines()
+    ]
+    assert rows[0] == ["", "seeds", "STS2012-en", "negation", "lowest", "retrieval"]
+    spread = "61.0 (60.0 to 62.0)"
+    assert rows[2:] == [
+        ["bgt", "2", spread, spread, "", "30.5 (30.0 to 31.0)"],
+        ["sp", "1", "70.0", "70.0", "", "35.0"],
+    ]
+    assert table.main(str(tmp_path), ["sp.2"]) == 2
+    assert "sp.2.mine.json: not there; expected SYSTEM.SEED" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "message"),
+    [
+        ((), {"SYSTEMS": "bgt lstm"}, "SYSTEMS: got 'lstm', expected some of sp, bgt, mgt"),
+        ((), {"STS": "nowhere"}, "STS: no such folder: nowhere"),
+        (("en", "de"), {}, "expected SRC TGT PREFIX..., or nothing (see --help)"),
+        (("en", "xx", "train"), {}, "PREFIX: neither train.xx nor train.xx.gz is there"),
+    ],
+)
+def test_what_the_recipe_refuses(
+    arguments: tuple[str, ...], settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for name in ("train.en", "train.de", "test.en", "test.de"):
+        (tmp_path / name).write_text("a\n")
+    variables = {"PATH": os.environ["PATH"], "TEST": "test", "STS": "", **settings}
+    done = subprocess.run(
+        ["bash", PAPERS / BGT / "run.sh", *(arguments or ("en", "de", "train"))],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"run.sh: error: {message}")

@@ -1,0 +1,254 @@
+"""Neighbours against sorting, margins against the formula's loops, F1 by hand."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.contrib.bitext import (
+    Candidates,
+    Corpus,
+    Neighbours,
+    embed_all,
+    evaluate_mining,
+    margin_scores,
+    nearest,
+    propose,
+    read_corpus,
+    read_gold,
+    retrieval_accuracy,
+    tune_threshold,
+)
+
+
+def unit(rows: int, dim: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return F.normalize(torch.randn(rows, dim, generator=generator), dim=1)
+
+
+def candidates(*triples: tuple[int, int, float]) -> Candidates:
+    source, target, scores = zip(*triples, strict=True)
+    return Candidates(np.array(source), np.array(target), np.array(scores, dtype=float))
+
+
+# --- neighbours ---
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 23), st.integers(1, 23), st.integers(1, 6), st.integers(1, 9))
+def test_neighbours_are_those_of_sorting_everything(n: int, m: int, k: int, block: int) -> None:
+    x, y = unit(n, 5, n), unit(m, 5, 100 + m)
+    forward, backward = nearest(x, y, k, block)
+    sims = x @ y.T
+    for found, table in ((forward, sims), (backward, sims.T)):
+        assert found.sims.shape == (table.shape[0], min(k, table.shape[1]))
+        for i, row in enumerate(table.tolist()):
+            order = sorted(range(len(row)), key=lambda j: -row[j])[:k]
+            assert found.rows[i].tolist() == order
+            assert found.sims[i].tolist() == pytest.approx([row[j] for j in order], abs=1e-6)
+
+
+def test_equal_vectors_are_all_neighbours_once() -> None:
+    x = F.normalize(torch.ones(3, 4), dim=1)
+    forward, backward = nearest(x, x.repeat(3, 1), k=4, block=2)
+    for found, others in ((forward, 9), (backward, 3)):
+        assert found.sims.flatten().tolist() == pytest.approx([1.0] * found.sims.numel())
+        for row in found.rows.tolist():
+            assert len(set(row)) == len(row) == min(4, others)
+            assert all(0 <= j < others for j in row)
+
+
+def test_progress_counts_every_similarity() -> None:
+    seen: list[int] = []
+    nearest(unit(7, 3, 1), unit(5, 3, 2), k=2, block=3, progress=seen.append)
+    assert sum(seen) == 7 * 5
+
+
+def test_vectors_are_of_length_one_or_zero() -> None:
+    found = embed_all(lambda texts: torch.tensor([[3.0, 4.0], [0.0, 0.0]])[: len(texts)], "ab")
+    assert found.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0]]
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        embed_all(lambda texts: torch.full((len(texts), 2), math.nan), ["a"])
+
+
+# --- margins ---
+
+
+def test_margins_by_hand() -> None:
+    a, b = np.array([0.8, -0.2, 0.5]), np.array([0.4, 0.5, 0.0])
+    assert margin_scores(a, b, "absolute").tolist() == [0.8, -0.2, 0.5]
+    assert margin_scores(a, b, "distance").tolist() == pytest.approx([0.4, -0.7, 0.5])
+    # 0.8 / 0.4, -0.2 / 0.5, and nothing where the neighbourhood is 0
+    assert margin_scores(a, b, "ratio").tolist() == pytest.approx([2.0, -0.4, 0.0])
+
+
+def slow_score(x: torch.Tensor, y: torch.Tensor, i: int, j: int, k: int, margin: str) -> float:
+    """Equations 1 and 2 of Artetxe and Schwenk 2019, literally."""
+    cos = x @ y.T
+    of_x = sorted(cos[i].tolist(), reverse=True)[:k]
+    of_y = sorted(cos[:, j].tolist(), reverse=True)[:k]
+    b = sum(c / (2 * len(of_x)) for c in of_x) + sum(c / (2 * len(of_y)) for c in of_y)
+    a = float(cos[i, j])
+    return {"absolute": a, "distance": a - b, "ratio": a / b if b > 0 else 0.0}[margin]
+
+
+@pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])
+@pytest.mark.parametrize("strategy", ["forward", "backward", "intersection", "max"])
+def test_proposals_against_slow_loops(margin: str, strategy: str) -> None:
+    x, y, k = unit(9, 4, 1), unit(7, 4, 2), 3
+    cos = x @ y.T
+
+    def best_of(i: int, of_x: bool) -> tuple[int, float]:
+        row = (cos[i] if of_x else cos[:, i]).tolist()
+        near = sorted(range(len(row)), key=lambda j: -row[j])[:k]
+        scored = [slow_score(x, y, *((i, j) if of_x else (j, i)), k, margin) for j in near]
+        top = max(range(len(near)), key=lambda t: scored[t])
+        return near[top], scored[top]
+
+    forward = {(i, best_of(i, True)[0]): best_of(i, True)[1] for i in range(9)}
+    backward = {(best_of(j, False)[0], j): best_of(j, False)[1] for j in range(7)}
+    if strategy == "max":
+        expected: dict[tuple[int, int], float] = {}
+        both = forward | backward
+        for i, j in sorted(both, key=lambda pair: -both[pair]):
+            if all(i != used[0] and j != used[1] for used in expected):
+                expected[i, j] = both[i, j]
+    else:
+        expected = {
+            "forward": forward,
+            "backward": backward,
+            "intersection": {pair: s for pair, s in forward.items() if pair in backward},
+        }[strategy]
+    found = propose(*nearest(x, y, k, block=4), margin, strategy)
+    pairs = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs))
+    assert dict(zip(pairs, found.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-6)
+    assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
+
+
+def test_a_hub_loses_by_margin_what_it_wins_by_cosine() -> None:
+    # Target 2 is near to everything; sources 0 and 1 each have a translation, a little further off.
+    x = F.normalize(torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), dim=1)
+    y = F.normalize(torch.tensor([[1.0, -0.7, 0.6], [-0.7, 1.0, 0.6], [0.5, 0.5, 1.2]]), dim=1)
+    neighbours = nearest(x, y, k=2)
+    # Cosines 0.83 with the translation and 0.86 with the hub; but the translation's neighbours are
+    # at 0.83 and -0.05, the hub's at 0.86 and 0.86.
+    assert propose(*neighbours, "absolute", "forward").target.tolist() == [2, 2]
+    assert sorted(propose(*neighbours, "ratio", "forward").target.tolist()) == [0, 1]
+
+
+# --- evaluation ---
+
+
+def test_precision_recall_and_f1_by_hand() -> None:
+    pairs = candidates((0, 0, 1.9), (1, 1, 1.7), (2, 5, 1.6), (3, 3, 1.2), (4, 6, 1.1))
+    gold = {(0, 0), (1, 1), (3, 3), (7, 7)}
+    found = evaluate_mining(pairs, gold, 1.5)  # three mined, two of them right, four to find
+    assert (found.mined, found.correct, found.gold) == (3, 2, 4)
+    assert found.precision == pytest.approx(100 * 2 / 3)
+    assert found.recall == pytest.approx(100 * 2 / 4)
+    # 2 P R / (P + R) = 2 * (2/3) * (1/2) / (2/3 + 1/2) = 4/7
+    assert found.f1 == pytest.approx(100 * 4 / 7)
+    nothing = evaluate_mining(pairs, gold, 2.0)
+    assert math.isnan(nothing.precision)
+    assert (nothing.recall, nothing.f1) == (0, 0)
+
+
+def test_the_threshold_with_the_best_f1() -> None:
+    pairs = candidates((0, 0, 1.9), (1, 1, 1.7), (2, 5, 1.6), (3, 3, 1.2), (4, 6, 1.1))
+    # F1 after 1..5 pairs: 2/5, 4/6, 4/7, 6/8, 6/9: the fourth is best
+    assert tune_threshold(pairs, {(0, 0), (1, 1), (3, 3), (7, 7)}) == pytest.approx(1.15)
+    # all are right: the last score itself
+    assert tune_threshold(candidates((0, 0, 1.9), (1, 1, 1.7)), {(0, 0), (1, 1)}) == 1.7
+
+
+def test_pairs_of_equal_score_stay_together() -> None:
+    # F1 after 1, 2, 3 pairs: 2/2, 2/3, 2/4; but the first two scores are equal.
+    pairs = candidates((0, 0, 1.5), (1, 2, 1.5), (2, 1, 1.0))
+    assert tune_threshold(pairs, {(0, 0)}) == pytest.approx(1.25)
+    assert evaluate_mining(pairs, {(0, 0)}, 1.25).mined == 2
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=12))
+def test_no_threshold_is_better(rows: list[tuple[int, bool]]) -> None:
+    rows = sorted(rows, reverse=True)
+    pairs = candidates(*((i, i, score / 2) for i, (score, _) in enumerate(rows)))
+    gold = {(i, i) for i, (_, right) in enumerate(rows) if right} | {(99, 99)}
+    if len(gold) == 1:
+        with pytest.raises(ValueError, match="no threshold can be tuned"):
+            tune_threshold(pairs, gold)
+        return
+    best = evaluate_mining(pairs, gold, tune_threshold(pairs, gold)).f1
+    every = [evaluate_mining(pairs, gold, score / 2 - 0.25).f1 for score in range(8)]
+    assert best == pytest.approx(max(every))
+
+
+def test_retrieval_by_hand() -> None:
+    forward = Neighbours(torch.ones(4, 1), torch.tensor([[0], [2], [2], [1]]))
+    backward = Neighbours(torch.ones(4, 1), torch.tensor([[0], [1], [3], [0]]))
+    # Source 3 finds line 1, which is a copy of line 3; of the targets only 0 and 1 are found.
+    found = retrieval_accuracy(["a", "b", "c", "d"], ["A", "B", "C", "B"], forward, backward)
+    assert (found.forward, found.backward, found.mean) == (75, 50, 62.5)
+
+
+def test_what_the_encoder_does_not_know_finds_no_translation() -> None:
+    # Of a zero vector all cosines are 0, so that whichever comes first would be its nearest.
+    source, target = torch.tensor([[0.0], [0.0], [1.0]]), torch.tensor([[-1.0], [-1.0], [1.0]])
+    found = retrieval_accuracy(["?", "?", "c"], ["A", "B", "C"], *nearest(source, target, k=1))
+    assert (found.forward, found.backward) == (100 / 3, 100 / 3)
+
+
+# --- files ---
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_identical_sentences_are_one(tmp_path: Path) -> None:
+    source = read_corpus(write(tmp_path / "s", "s1\tRegen\ns2\tSchnee\ns3\tRegen\n"), "--source")
+    target = read_corpus(write(tmp_path / "t", "t1\train\nt2\tsnow\n"), "--target")
+    assert (source.ids, source.sentences, len(source)) == (["s1", "s2"], ["Regen", "Schnee"], 2)
+    gold = read_gold(write(tmp_path / "g", "s3\tt1\ns2\tt2\n"), "--gold", source, target)
+    assert gold == {(0, 0), (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--source: .*text is empty, expected lines of id TAB sentence"),
+        (
+            "a\tx\nno tab\n",
+            "text:2: got 1 tab-separated columns, expected an id, a TAB and a sentence",
+        ),
+        ("a\tx\n\ty\n", "text:2: an empty id; remove the line"),
+        ("a\tx\nb\t \n", "text:2: b has an empty sentence"),
+        ("a\tx\nb\ty\na\tz\n", "text:3: the id a is here for the second time"),
+    ],
+)
+def test_bad_texts(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_corpus(write(tmp_path / "text", text), "--source")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "gold is empty"),
+        ("s1\n", "gold:1: got 1 tab-separated columns, expected source id TAB target id"),
+        ("s1\tt1\nt1\ts1\n", "gold:2: the source text has no id 't1'; the columns look exchanged"),
+        ("s1\tt9\n", "gold:1: the target text has no id 't9'$"),
+        ("s1\tt1\ns1\tt1\n", "gold:2: s1 and t1 are a pair on line 1 too"),
+    ],
+)
+def test_bad_gold(tmp_path: Path, text: str, message: str) -> None:
+    source, target = Corpus(["s1"], ["x"], {"s1": 0}), Corpus(["t1"], ["y"], {"t1": 0})
+    with pytest.raises(ValueError, match=message):
+        read_gold(write(tmp_path / "gold", text), "--gold", source, target)

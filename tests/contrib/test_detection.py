@@ -1,0 +1,232 @@
+"""Labelled pairs, folds without leaks, classifiers on problems with a known answer."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.contrib.detection import (
+    DetectionSet,
+    PerceptronConfig,
+    area_under_curve,
+    best_threshold,
+    evaluate_detection,
+    fit_perceptron,
+    group_folds,
+    read_detection,
+    shared_sentence_groups,
+)
+
+# --- files ---
+
+
+def read(tmp_path: Path, text: str, **options: float) -> DetectionSet:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(text, encoding="utf-8")
+    return read_detection(path, "--train", **options)
+
+
+def test_opusparcus_layout(tmp_path: Path) -> None:
+    lines = ["fi-D1\tja niin\tniin kai\t4.0", "fi-D2\ta .\tb .\t2.5", "fi-D3\tc .\td .\t1.5"]
+    found = read(tmp_path, "\n".join([*lines, "fi-D4\te .\tf .\t3.0"]) + "\n")
+    assert found.left == ["ja niin", "c .", "e ."]
+    assert found.labels.tolist() == [True, False, True]
+    assert (found.dropped, len(found)) == (1, 3)
+    kept = read(tmp_path, "\n".join(lines) + "\n", negative_to=2.5)
+    assert kept.labels.tolist() == [True, False, False]
+
+
+def test_a_header_names_the_columns(tmp_path: Path) -> None:
+    found = read(tmp_path, "label\ttext1\ttext2\n4<i\tx\ty\n4>s\tu\tv\n2\tp\tq\n")
+    assert found.left == ["x", "u", "p"]
+    assert found.right == ["y", "v", "q"]
+    assert found.labels.tolist() == [True, True, False]
+
+
+def test_classes_instead_of_grades(tmp_path: Path) -> None:
+    for text in ("1\tx\ty\t0\n2\tu\tv\t1\n", "x\ty\t0\nu\tv\t1\n"):
+        found = read(tmp_path, text)
+        assert found.labels.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "pairs.tsv is empty, expected lines of text1, text2, grade"),
+        ("a\tb\n", "pairs.tsv:1: got 2 tab-separated columns, expected text1, text2, grade"),
+        (
+            "a\tb\t1\nc\td\n",
+            "pairs.tsv:2: got 2 tab-separated columns, expected 3 as in the first line",
+        ),
+        ("a\tb\t1\nc\td\tnan\n", "pairs.tsv:2: got grade 'nan', expected 0 or 1, or a number"),
+        ("a\tb\t1\nc\td\tinf\n", "pairs.tsv:2: got grade 'inf'"),
+        ("a\tb\t4\nc\td\t5\n", "pairs.tsv:2: got grade 5, expected 1 to 4"),
+        ("a\tb\t4\nc\td\t0\n", "pairs.tsv:2: got grade 0, expected 1 to 4"),
+        ("i\ta\tb\t1\nj\tc\t \t0\n", "pairs.tsv:2: an empty sentence"),
+        ("i\ta\tb\t1\nj\tc\td\t0\ni\te\tf\t1\n", "pairs.tsv:3: the id 'i' is on line 1 too"),
+        ("a\tb\t3\nc\td\t4\n", "every one of its 2 pairs is a paraphrase, expected pairs of both"),
+        ("a\tb\t0\nc\td\t0\n", "every one of its 2 pairs is no paraphrase"),
+        ("a\tb\t2.5\nc\td\t2.5\n", "every one of its 0 pairs is no paraphrase"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, text)
+
+
+# --- folds ---
+
+
+def test_pairs_that_share_a_sentence_are_one_group() -> None:
+    left, right = ["a", "c", "b", "e", "g"], ["b", "d", "c", "f", "e"]
+    # a-b, b-c, c-d hang together, e-f and g-e too.
+    assert shared_sentence_groups(left, right).tolist() == [0, 0, 0, 1, 1]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=12, max_size=60),
+    st.integers(2, 4),
+)
+def test_folds_share_no_sentence(pairs: list[tuple[int, int]], folds: int) -> None:
+    left, right = [f"s{a}" for a, _ in pairs], [f"s{b}" for _, b in pairs]
+    groups = shared_sentence_groups(left, right)
+    if groups.max() + 1 < folds:
+        with pytest.raises(ValueError, match="--folds"):
+            group_folds(groups, folds, 1)
+        return
+    found = group_folds(groups, folds, 1)
+    assert set(found.tolist()) == set(range(folds))
+    of_sentence: dict[str, set[int]] = {}
+    for one, other, fold in zip(left, right, found.tolist(), strict=True):
+        of_sentence.setdefault(one, set()).add(fold)
+        of_sentence.setdefault(other, set()).add(fold)
+    assert all(len(where) == 1 for where in of_sentence.values())
+
+
+def test_folds_are_equally_large_and_seeded() -> None:
+    groups = np.arange(100)
+    first, again, other = (group_folds(groups, 5, seed) for seed in (1, 1, 2))
+    assert np.bincount(first).tolist() == [20] * 5
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+# --- classifiers ---
+
+
+def test_auc_by_hand() -> None:
+    labels = np.array([True, False, True, False])
+    # pairs (paraphrase, other): 0.9 > 0.2, 0.9 > 0.5, 0.5 > 0.2, 0.5 = 0.5: 3.5 of 4
+    assert area_under_curve(np.array([0.9, 0.2, 0.5, 0.5]), labels) == pytest.approx(3.5 / 4)
+    assert area_under_curve(np.zeros(4), labels) == 0.5
+
+
+def test_threshold_by_hand() -> None:
+    labels = np.array([True, True, False, True, False])
+    scores = np.array([0.9, 0.8, 0.7, 0.6, 0.1])
+    # right with t in the gaps from above: 2, 3, 4, 3, 4, 3 of 5; of the two fours the higher t
+    assert best_threshold(scores, labels) == pytest.approx(0.75)
+    # With the labels exchanged: 3, 2, 1, 2, 1, 2 of 5, so nothing is a paraphrase.
+    assert best_threshold(scores, ~labels) == math.inf
+    assert best_threshold(scores, np.ones(5, dtype=bool)) == -math.inf
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
+def test_no_threshold_classifies_better(rows: list[tuple[int, bool]]) -> None:
+    scores = np.array([score / 4 for score, _ in rows])
+    labels = np.array([label for _, label in rows])
+    best = ((scores >= best_threshold(scores, labels)) == labels).sum()
+    cuts = [-1.0, *sorted(set(scores + 0.125)), 9.0]
+    assert best == max(((scores >= cut) == labels).sum() for cut in cuts)
+
+
+def test_the_perceptron_learns_what_is_not_linear() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(600, 2)
+    labels = ((x[:, 0] * x[:, 1]) > 0).numpy()  # exclusive or
+    predict = fit_perceptron(x[:400] * 50 + 7, labels[:400], PerceptronConfig(epochs=60), 1)
+    assert (predict(x[400:] * 50 + 7) == labels[400:]).mean() > 0.9
+
+
+def test_a_constant_feature_and_the_random_state_are_left_alone() -> None:
+    features = torch.tensor([[1.0, 3.0], [2.0, 3.0], [3.0, 3.0], [4.0, 3.0]])
+    before = torch.get_rng_state()
+    config = PerceptronConfig(hidden=4, epochs=2)
+    labels = np.array([True, True, False, False])
+    first = fit_perceptron(features, labels, config, 5)(features)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first.tolist() == fit_perceptron(features, labels, config, 5)(features).tolist()
+
+
+# --- the evaluation ---
+
+
+def embed(sentences: Sequence[str]) -> torch.Tensor:
+    """Sentences are angles in degrees."""
+    angles = torch.tensor([math.radians(float(s.split()[0])) for s in sentences])
+    return torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+def angle_set(count: int, seed: int, name: str = "x") -> DetectionSet:
+    """A pair is a paraphrase if its two angles are near; a third of the pairs are."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 3 == 0
+    first = rng.uniform(0, 360, count)
+    apart = np.where(labels, rng.uniform(0, 20, count), rng.uniform(40, 90, count))
+    left = [f"{a:.4f} {name}{i}" for i, a in enumerate(first)]
+    right = [f"{a:.4f} {name}{i}" for i, a in enumerate(first + apart)]
+    return DetectionSet(name, left, right, labels, 0)
+
+
+def test_trained_on_one_set_and_tested_on_another() -> None:
+    found = evaluate_detection(embed, angle_set(600, 1), angle_set(300, 2, "y"), resamples=200)
+    assert found.protocol == "trained on x, tested on y"
+    assert (found.pairs, found.train_pairs) == (300, 600)
+    assert (found.threshold, found.auc) == (100, 100)  # 20 degrees against 40
+    assert found.perceptron_mean == pytest.approx(np.mean(found.perceptron))
+    assert found.perceptron_mean > found.majority
+    low, high = found.perceptron_interval
+    assert low < found.perceptron_mean < high
+    assert found.threshold_interval == (100, 100)
+    assert found.all_paraphrases == pytest.approx(100 / 3)
+    assert found.majority == pytest.approx(200 / 3)
+
+
+def test_cross_validation_tests_every_pair_once() -> None:
+    trainings: list[int] = []
+    pairs = angle_set(90, 3)
+    found = evaluate_detection(
+        embed, pairs, folds=3, seeds=(1, 2), resamples=50, progress=trainings.append
+    )
+    assert found.pairs == 90
+    assert found.train_pairs == 60
+    assert sum(trainings) == 6
+    assert found.threshold == 100
+    assert "3-fold cross-validation on x" in found.protocol
+    again = evaluate_detection(embed, pairs, folds=3, seeds=(1, 2), resamples=50)
+    assert again == found
+
+
+def test_labels_by_chance_stay_near_chance() -> None:
+    pairs = angle_set(400, 4)
+    labels = np.random.default_rng(9).permutation(pairs.labels)
+    shuffled = DetectionSet("x", pairs.left, pairs.right, labels, 0)
+    found = evaluate_detection(embed, shuffled, resamples=50, seeds=(1,))
+    assert 40 < found.auc < 60
+    assert found.perceptron_mean < found.majority + 3
+
+
+def test_an_encoder_that_gives_nan_is_refused() -> None:
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        evaluate_detection(lambda s: torch.full((len(s), 2), math.nan), angle_set(30, 1))
+
+
+def test_an_encoder_of_another_script_is_refused() -> None:
+    with pytest.raises(ValueError, match="knows no piece of any sentence"):
+        evaluate_detection(lambda s: torch.zeros(len(s), 2), angle_set(30, 1))

@@ -1,0 +1,394 @@
+"""Finding's recipe: qa.py's slices, their merging by hand, a tiny model that learns; plant.py."""
+
+import json
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
+from simile_plugin.contrib.finding import Question, read_squad
+from simile_plugin.files import InputError
+from tests.contrib.papers import FIND, script
+
+WORDS = [f"w{i}" for i in range(20)] + ["alpha", "omega"]
+
+
+qa, plant = script(FIND, "qa"), script(FIND, "plant")
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of one layer with random weights; a token is a word."""
+    from transformers import BertConfig, BertForQuestionAnswering, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    vocabulary = {
+        word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    }
+    BertTokenizerFast(vocab=vocabulary).save_pretrained(folder)
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    BertForQuestionAnswering(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(model_folder: Path):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model_folder)
+
+
+def numbered(first: int, last: int) -> str:
+    return " ".join(f"w{i}" for i in range(first, last))
+
+
+def test_documents_are_cut_into_slices_that_overlap_and_queries_are_not(tokenizer) -> None:
+    question = Question("1", "alpha omega", numbered(0, 20))
+    # [CLS] alpha omega [SEP] ... [SEP]: nine words of the document, of which three come again
+    found = qa.slices(tokenizer, question, longest=14, overlap=3)
+    texts = [
+        [question.document[slice(*place)] for place in piece.places if place] for piece in found
+    ]
+    assert texts == [numbered(a, b).split() for a, b in ((0, 9), (6, 15), (12, 20))]
+    query = tokenizer("alpha omega")["input_ids"]
+    assert all(piece.inputs["input_ids"][:4] == query for piece in found)
+    assert {piece.cls for piece in found} == {0}
+    # the answer "w7 w8 w9" is in the second slice alone
+    asked = Question("1", question.query, question.document, ("w7 w8 w9",), 21)
+    assert question.document[21:29] == "w7 w8 w9"
+    assert [qa.target(asked, piece) for piece in found] == [(0, 0), (5, 7), (0, 0)]
+    assert [qa.target(Question("1", "a", "b", ()), piece) for piece in found] == [(0, 0)] * 3
+
+
+@pytest.mark.parametrize("answer", ["w3 w4 ", "w3 w4", " w3 w4 "])
+def test_white_space_at_an_answers_edges_is_no_tokens(tokenizer, answer: str) -> None:
+    document = "w1 w2 w3 w4 "
+    asked = Question("1", "alpha", document, (answer,), document.index(answer))
+    (piece,) = qa.slices(tokenizer, asked, longest=14, overlap=3)
+    # [CLS] alpha [SEP] w1 w2 w3 w4 [SEP]
+    assert qa.target(asked, piece) == (5, 6)
+
+
+def test_queries_that_leave_no_room_are_refused(tokenizer) -> None:
+    question = Question("q7", numbered(0, 9), numbered(0, 20))
+    with pytest.raises(InputError, match="question q7: the query has 9 tokens; expected less than"):
+        qa.slices(tokenizer, question, longest=14, overlap=3)
+
+
+def test_the_best_span_is_the_best_of_all_pairs(tokenizer) -> None:
+    torch.manual_seed(1)
+    question = Question("1", "alpha", numbered(0, 20))
+    piece, *_ = qa.slices(tokenizer, question, longest=40, overlap=3)
+    for _ in range(20):
+        first, last = torch.randn(2, len(piece.places))
+        scores = {
+            (i, j): float(first[i] + last[j])
+            for i, left in enumerate(piece.places)
+            for j, right in enumerate(piece.places)
+            if left and right and i <= j
+        }
+        i, j = max(scores, key=lambda pair: scores[pair])
+        span = qa.best_span(piece, first, last)
+        assert (span.start, span.end) == (piece.places[i][0], piece.places[j][1])
+        assert span.score == pytest.approx(scores[i, j])
+
+
+def test_null_scores_are_merged_by_the_least_certain_slice(tokenizer) -> None:
+    question = Question("1", "alpha omega", numbered(0, 20))
+    pieces = qa.slices(tokenizer, question, longest=14, overlap=3)
+    logits: list[tuple[torch.Tensor, torch.Tensor]] = []
+    # what each slice gives to "missing", and to its second word as a span
+    for missing, span in ((9.0, 1.0), (2.0, 5.0), (8.0, 3.0)):
+        first = torch.full((len(pieces[len(logits)].places),), -9.0)
+        last = first.clone()
+        first[0], last[0] = missing / 2, missing / 2
+        first[5], last[5] = span / 2, span / 2
+        logits.append((first, last))
+    # the second slice's span has 5; of "missing" the least is 2
+    found = qa.merge(pieces, logits, setup=2)
+    assert question.document[found.start : found.end] == "w7"
+    assert found.score == pytest.approx(5 - 2)
+    assert qa.merge(pieces, logits, setup=1).score == pytest.approx(5)
+    # the most certain slice would have said "missing": 5 - 9 < 0
+
+
+def write_questions(path: Path, count: int, seed: int, present: bool = False) -> None:
+    """The answer runs from alpha to omega, if they are there; most documents are several slices."""
+    rng = random.Random(seed)
+    paragraphs = []
+    for number in range(count):
+        words = rng.choices(WORDS[:20], k=rng.randint(20, 60))
+        answers = []
+        if present or number % 3:
+            place = rng.randrange(len(words))
+            middle = rng.choices(WORDS[:20], k=rng.randint(0, 3))
+            words[place:place] = ["alpha", *middle, "omega"]
+            start = len(" ".join([*words[:place], ""]))
+            answers = [{"text": " ".join(["alpha", *middle, "omega"]), "answer_start": start}]
+        asked: dict[str, object] = {"id": str(number), "question": rng.choice(WORDS[:20])}
+        asked |= {"answers": answers, "is_impossible": not answers}
+        paragraphs.append({"context": " ".join(words), "qas": [asked]})
+    path.write_text(json.dumps({"version": "v2.0", "data": [{"paragraphs": paragraphs}]}))
+
+
+@pytest.mark.parametrize("setup", [1, 2])
+def test_a_model_learns_to_find(
+    setup: int, model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "train.json", 120, seed=1, present=setup == 1)
+    write_questions(tmp_path / "test.json", 60, seed=2, present=setup == 1)
+    shape = ["--setup", str(setup), "--longest", "40", "--overlap", "8"]
+    rate = ["--batch-size", "16", "--learning-rate", "0.01"]
+    train = ["train", str(model_folder), "--squad", str(tmp_path / "train.json"), *shape, *rate]
+    train += ["--output", str(tmp_path / "qa")]
+    assert qa.main([*train, "--epochs", "1"]) == 0
+    (last,) = (tmp_path / "qa").glob("checkpoint-*")
+    last.with_name(f"checkpoint-{int(last.name[11:]) + 1}").mkdir()  # as after a kill
+    assert qa.main([*train, "--epochs", "6"]) == 0  # goes on
+    state = json.loads(next((tmp_path / "qa").glob("checkpoint-*/trainer_state.json")).read_text())
+    assert state["epoch"] == 6
+    capsys.readouterr()
+    test = ["predict", str(tmp_path / "qa"), "--squad", str(tmp_path / "test.json"), *shape]
+    assert qa.main([*test, "--output", str(tmp_path / "found.json")]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith(f"60 questions, {20 if setup == 2 else 0} missing: exact ")
+    assert float(line.split("exact ")[1].split(",")[0]) > 90
+    found = read_squad(tmp_path / "found.json", "found")
+    known = read_squad(tmp_path / "test.json", "test")
+    right = sum(a.answers == b.answers for a, b in zip(found, known, strict=True))
+    assert right / 60 == pytest.approx(float(line.split("exact ")[1].split(",")[0]) / 100, abs=0.01)
+
+
+def test_only_the_same_training_goes_on(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        write_questions(tmp_path / name, 6, seed)
+    output, other = tmp_path / "qa", tmp_path / "bert"
+    other.symlink_to(model_folder)
+
+    def train(*changed: str, squad: str = "a", model: Path = model_folder) -> str:
+        flags = "--longest 40 --overlap 8 --batch-size 4 --epochs 1".split()
+        files = [str(model), "--squad", str(tmp_path / squad), "--output", str(output)]
+        status = qa.main(["train", *files, *flags, *changed])
+        error = capsys.readouterr().err
+        assert status == 2 * error.startswith("qa.py: error: ")
+        return error
+
+    train()
+    trained = (output / "model.safetensors").read_bytes()
+    begun = f"qa.py: error: --output: the training in {output} was begun with "
+    for error, flag in (
+        (train(squad="b"), "--squad sha256 "),
+        (train(model=other), f"MODEL {model_folder}, got {other}; give the same, or name"),
+        (train("--seed", "2"), "--seed 1, got 2; give the same, or name another folder"),
+        (train("--overlap", "7"), "--overlap 8, got 7"),
+        (train("--batch-size", "2"), "--batch-size 4, got 2"),
+        (train("--learning-rate", "0.5"), "--learning-rate 2e-05, got 0.5"),
+    ):
+        assert error.startswith(begun + flag) and error.count("\n") == 1
+    assert (output / "model.safetensors").read_bytes() == trained
+    train("--epochs", "2")
+    longer = (output / "model.safetensors").read_bytes()
+    assert longer != trained
+    fewer = f"--epochs: got 1, but the training in {output} is at 2; give as many or more"
+    assert fewer in train()
+    for path in output.glob("checkpoint-*"):
+        shutil.rmtree(path)
+    assert fewer in train()
+    assert train("--seed", "2").startswith(begun + "--seed 1, got 2")
+    (output / "training.json").unlink()
+    unknown = f"--output: {output} has config.json and no training.json that says of what training"
+    assert unknown in train("--epochs", "2")
+    assert (output / "model.safetensors").read_bytes() == longer
+
+
+def test_a_folder_of_another_model_is_not_trained_in(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    shape = ["--squad", str(tmp_path / "q.json"), "--longest", "40", "--overlap", "8"]
+    output = tmp_path / "qa"
+    for name in ("config.json", "model.safetensors", "pytorch_model.bin", "checkpoint-9"):
+        output.mkdir()
+        (output / name).write_text("theirs")
+        assert qa.main(["train", str(model_folder), *shape, "--output", str(output)]) == 2
+        assert f"--output: {output} has {name} and no training.json" in capsys.readouterr().err
+        assert [path.read_text() for path in output.iterdir()] == ["theirs"]
+        shutil.rmtree(output)
+
+
+def test_half_an_epoch_again(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of three updates an epoch half an epoch is two, which the state calls 0.67.
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    flags = "--longest 40 --overlap 8 --batch-size 1 --epochs".split()
+    questions = json.loads((tmp_path / "q.json").read_text())
+    for paragraph in questions["data"][0]["paragraphs"]:
+        paragraph["context"], paragraph["qas"][0]["answers"] = numbered(0, 9), []
+        paragraph["qas"][0]["is_impossible"] = True
+    (tmp_path / "q.json").write_text(json.dumps(questions))
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "qa")]
+    for epochs, status in (("0.5", 0), ("0.5", 0), ("0.3", 2)):
+        assert qa.main(["train", str(model_folder), *files, *flags, epochs]) == status
+    assert "--epochs: got 0.3, but the training in " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--batch-size", "-1"], "--batch-size: got -1, expected at least 1"),
+        (["--overlap", "-5"], "--overlap: got -5, expected at least 0"),
+        (["--longest", "0"], "--longest: got 0, expected at least 1"),
+        (["--longest", "41"], "--longest: got 41, expected at most the model's 40"),
+        (["--epochs", "-1"], "--epochs: got -1, expected a number above 0"),
+        (["--learning-rate", "nan"], "--learning-rate: got nan, expected a number above 0"),
+        (["--seed", "-1"], "--seed: got -1, expected 0 to 4294967295"),
+    ],
+)
+def test_numbers_that_cannot_be_meant(
+    flags: list[str],
+    message: str,
+    model_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    for step in ("train", "predict"):
+        assert qa.main([step, str(model_folder), *files, *flags]) == 2
+        assert capsys.readouterr().err == f"qa.py: error: {message}\n"
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("config", [None, "{}", '{"model_type": "none of them"}', "{"])
+def test_folders_that_are_no_model(
+    config: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    (tmp_path / "model").mkdir()
+    if config is not None:
+        (tmp_path / "model" / "config.json").write_text(config)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    assert qa.main(["train", str(tmp_path / "model"), *files]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"qa.py: error: MODEL: {tmp_path}/model cannot be loaded: ")
+    assert error.count("\n") == 1
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    for name in [*sys.modules]:
+        if name.split(".")[0] == "transformers" or name.startswith("simile_plugin.hugging_face"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    assert qa.main(["train", "model", *files]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("; pip install -e '.[hf]' in the clone\n") and error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
+def test_bad_input_is_one_line(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_questions(tmp_path / "q.json", 3, seed=1)
+    flags = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
+    assert qa.main(["train", str(model_folder), *flags, "--setup", "1"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("qa.py: error: --squad: ") and error.count("\n") == 1
+    assert "question 0 is not in its document; expected --setup 2" in error
+    content = {"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1", "question": "q"}]}]}]}
+    (tmp_path / "q.json").write_text(json.dumps(content))
+    assert qa.main(["train", str(model_folder), *flags]) == 2
+    assert "question 1 has no answers and no is_impossible" in capsys.readouterr().err
+    predict = ["predict", str(model_folder), *flags[:2], "--output"]
+    for output, message in (
+        (tmp_path / "no" / "o", f"--output: no folder for {tmp_path}/no/o; make it first"),
+        (tmp_path, f"--output: {tmp_path} is a folder, expected a file; name one"),
+        (tmp_path / "q.json", "is an input of this command"),
+        (model_folder.parent, "--output"),
+    ):
+        assert qa.main([*predict, str(output)]) == 2
+        assert message in capsys.readouterr().err
+    nowhere = ["predict", str(tmp_path / "nowhere"), *flags]
+    assert qa.main(nowhere) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+VERSES = ["id\tBBE\tWEB"]
+VERSES += [f"Book{b} 1:{v}\tsaid {b} {v}\ttold {b} {v}" for b in (1, 2) for v in (1, 2, 3)]
+
+
+def test_planted_verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "verses").write_text("\n".join(VERSES))
+    words = ["chapters", str(tmp_path / "verses"), "--present", "--output", str(tmp_path / "q")]
+    monkeypatch.setattr(sys, "argv", ["plant.py", *words])
+    assert plant.main() == 0
+    for name, book in (("dev", 1), ("test", 2)):
+        asked = read_squad(tmp_path / f"q.{name}.json", "--squad")
+        assert [(q.query, q.answers) for q in asked] == [
+            (f"said {book} {v}", (f"told {book} {v}",)) for v in (1, 2, 3)
+        ]
+
+
+def test_what_the_document_says_once_more_is_not_asked_about() -> None:
+    verses = [("one", "he said"), ("two", "she paid"), ("three", "he said so"), ("four", "amen")]
+    for present in (True, False):
+        for seed in range(20):
+            rng = random.Random(seed)
+            asked = [q for _, q in plant.chapter_questions({"Book 1": verses}, present, rng)]
+            assert [q.query for q in asked] == ["two", "three", "four"]
+            for question in asked:
+                answer = dict(verses)[question.query]
+                assert question.document.count(answer) == len(question.answers or ())
+    # Two of 21 lines have the same rewrite: in setup 2 it stays where it is taken out.
+    rows = [[f"text {i}", "amen" if i < 2 else f"rewrite {i} of it"] for i in range(21)]
+    for present in (True, False):
+        numbers = [n for n, _ in plant.rewrite_questions(rows, present, random.Random(1))]
+        assert numbers[-19:] == [*range(2, 21)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "message"),
+    [
+        ("chapters", [], "FILE: {p} is empty, expected texts in several versions"),
+        ("chapters", ["id\tKJV"], "--query: no version 'BBE' in FILE: {p}:1; expected one of KJV"),
+        ("chapters", [*VERSES, "Book2 1:4\tsaid"], "FILE: {p}:8: got 2 tab-separated columns, exp"),
+        ("rewrites", [], "FILE: {p} is empty, expected texts in several versions"),
+        ("rewrites", ["a\tb", "c\t.\t", "d"], "FILE: {p} has 1 lines with rewrites, expected more"),
+    ],
+)
+def test_texts_that_nothing_can_be_planted_from(
+    kind: str,
+    lines: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "texts"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    words = [kind, str(path), "--output", str(tmp_path / "q")]
+    monkeypatch.setattr(sys, "argv", ["plant.py", *words])
+    assert plant.main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith("plant.py: error: " + message.format(p=path))
+    assert error.count("\n") == 1 and list(tmp_path.iterdir()) == [path]

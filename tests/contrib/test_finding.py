@@ -1,0 +1,534 @@
+"""Finding a paraphrase in a document: spans against a slow loop, measures by hand, the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simile_plugin.cli import main
+from simile_plugin.contrib.finding import (
+    Question,
+    Span,
+    by_query_length,
+    evaluate_finding,
+    find_spans,
+    make_search,
+    read_squad,
+    squad,
+    tune_missing,
+)
+from simile_plugin.contrib.finding.measures import plain_words, quality, token_f1
+from simile_plugin.contrib.finding.questions import NOWHERE
+from simile_plugin.contrib.finding.search import (
+    _block,
+    _keep_best,
+    _separate,
+    _windows,
+    sentences,
+    spans,
+    words,
+)
+from simile_plugin.encoder import Encoder, Preprocessing, cosine
+from simile_plugin.encoder.tokens import WordTokenizer
+from simile_plugin.significance import Floats
+
+DOCUMENT = "The gate was shut. Two boys skip stones over the pond, and a dog barks.\nHe paid."
+QUERY = "a dog is barking"
+
+
+def slow_spans(encoder: Encoder, query: str, document: str, longest: int) -> Span:
+    """The encoder's cosine with the text of each span, span by span; shortest, then first."""
+    places, (asked,) = words(document), encoder.embed_text([query])
+    best = NOWHERE
+    for width in range(1, min(longest, len(places)) + 1):
+        for i in range(len(places) - width + 1):
+            start, end = places[i][0], places[i + width - 1][1]
+            (vector,) = encoder.embed_text([document[start:end]])
+            score = float(cosine(asked.double(), vector.double()))
+            if asked.any() and vector.any() and score > best.score + 1e-6:
+                best = Span(start, end, score)
+    return best
+
+
+@pytest.mark.parametrize("query", [QUERY, "the pond", "qqq zzz", "he paid .", DOCUMENT])
+def test_the_best_span_is_that_of_all_spans_one_by_one(encoder: Encoder, query: str) -> None:
+    (found,) = spans(encoder, [query], DOCUMENT, 6)
+    expected = slow_spans(encoder, query, DOCUMENT, 6)
+    assert DOCUMENT[found.start : found.end] == DOCUMENT[expected.start : expected.end]
+    assert found.score == pytest.approx(expected.score, abs=1e-6)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["gate", "dog", "pond", "qqq", "two", ",", "."]), max_size=12))
+def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) -> None:
+    document = " ".join(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simile_plugin.contrib.finding.search.STARTS", 3)
+        patch.setattr("simile_plugin.contrib.finding.search.QUERIES", 1)
+        one = spans(encoder, ["a dog", "the gate"], document, 4)
+    for query, span in zip(["a dog", "the gate"], one, strict=True):
+        expected = slow_spans(encoder, query, document, 4)
+        assert span.score == pytest.approx(expected.score, abs=1e-6)
+        assert (span.start, span.end) == (expected.start, expected.end)
+
+
+MARKS = "the po\u00adnd froze, the №5 ferry left Ω. Two boys paid"
+
+
+@pytest.mark.parametrize("document", ["the Ω ferry, Ω Ω", MARKS, "Ω", "Ω Ω the"])
+@pytest.mark.parametrize("kind", ["sp", "word"])
+def test_scores_are_the_encoders_cosines_of_the_text_found(
+    encoder: Encoder, kind: str, document: str
+) -> None:
+    """Ω is unknown, its ▁ is known beside a known word alone; a soft hyphen joins, № becomes No."""
+    if kind == "word":
+        tokenizer = WordTokenizer(["the", "po\u00adnd", "no5", "ferry", "two"], Preprocessing())
+        torch.manual_seed(1)
+        encoder = Encoder(torch.randn(6, 8), tokenizer)
+    for query in ("the Ω ferry", "the Ω", "the pond", document):
+        (found,) = spans(encoder, [query], document, 4)
+        if found != NOWHERE:
+            left, right = encoder.embed_text([query, found.text(document)]).double()
+            assert found.score == pytest.approx(float(cosine(left, right)), abs=1e-6)
+        if len(words(document)) <= 4:
+            assert found.score == pytest.approx(slow_spans(encoder, query, document, 4).score)
+    (found,) = spans(encoder, [document], document, 20)
+    assert found.score == pytest.approx(-math.inf if document == "Ω" else 1)
+
+
+@pytest.mark.parametrize("mark", ["\u2103", "\u33a1", "\u2116", "\u200b"])
+def test_signs_that_are_read_as_letters_join_their_neighbours_alone(mark: str) -> None:
+    """The encoder reads ℃ as °C and № as No: of text without spaces only that is one word."""
+    tokenizer = WordTokenizer(["今天老师买了苹果", "昨天学生看见汽车", "。"], Preprocessing())
+    torch.manual_seed(1)
+    encoder = Encoder(torch.randn(len(tokenizer), 8), tokenizer)
+    document = f"今天老师买了苹果。昨天学生看见汽车。房间25{mark}以上好。"
+    assert len(words(document)) - len(_separate(encoder, document)[0]) <= 2
+    assert _separate(encoder, document)[1] is not None
+    for query in ("昨天学生看见汽车", "今天老师买了苹果"):
+        (found,) = spans(encoder, [query], document)
+        assert found.text(document) == query and found.score == 1
+
+
+def test_scores_do_not_depend_on_the_size_of_the_vectors(encoder: Encoder) -> None:
+    tokenizer = encoder.segmenter
+    weight = encoder.weight.detach()
+    (expected,) = spans(encoder, [QUERY], DOCUMENT)
+    for factor in (1e-6, 1e4):
+        (found,) = spans(Encoder(weight * factor, tokenizer), [QUERY], DOCUMENT)
+        assert found.text(DOCUMENT) == expected.text(DOCUMENT)
+        assert found.score == pytest.approx(expected.score, abs=1e-6)
+
+
+def test_words_that_are_read_with_their_marks_are_looked_for_in_windows() -> None:
+    """Without --split-punctuation "pond" and "," are no two words of "pond,"."""
+    raw = WordTokenizer(["over", "the", "pond,", "pond", "and"], Preprocessing(False, True, False))
+    torch.manual_seed(1)
+    encoder = Encoder(torch.randn(6, 8), raw)
+    document = "skipped over the pond, and left"
+    for query in ("over the pond, and", "over the pond"):
+        (found,) = spans(encoder, [query], document, 6)
+        assert found.text(document) == query
+        assert found.score == pytest.approx(1)
+
+
+@pytest.mark.parametrize("count", [1, 9, 13, 22, 39, 45])
+def test_windows_reach_the_end_and_are_of_the_longest_width(count: int) -> None:
+    document = " ".join(f"w{i}" for i in range(count))
+    places = words(document)
+    found = [*_windows(places, min(40, count))]
+    widths = [document[i:j].count(" ") + 1 for i, j in found]
+    assert widths == sorted(widths) and len({*found}) == len(found)
+    assert {widths[0], widths[-1]} == {1, min(40, count)}
+    for width in {*widths}:
+        some = [place for place, own in zip(found, widths, strict=True) if own == width]
+        assert (some[0][0], some[-1][1]) == (0, len(document))
+    assert [*_windows([], 0)] == []
+
+
+def test_longer_spans_are_scored_for_fewer_queries_at_once(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def block(unit: Floats, *others: Any) -> Floats:
+        asked.append(len(unit))
+        return _block(unit, *others)
+
+    monkeypatch.setattr("simile_plugin.contrib.finding.search._block", block)
+    monkeypatch.setattr("simile_plugin.contrib.finding.search.QUERIES", 4)
+    document = " ".join(["the", "dog"] * 80)
+    for longest, parts in ((40, [4, 1]), (160, [1] * 5)):
+        asked.clear()
+        found = spans(encoder, ["the dog"] * 5, document, longest)
+        assert asked == parts and {span.text(document) for span in found} == {"the dog"}
+
+
+def test_words_of_a_document_have_their_vectors_a_block_at_a_time(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = " ".join(["gate", "two", "pond"] * 40) + " the dog"
+    (expected,) = spans(encoder, ["the dog"], document, 4)
+    sizes, forward = [], Encoder.forward
+
+    def noted(self: Encoder, ids: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(starts))
+        return forward(self, ids, starts)
+
+    monkeypatch.setattr(Encoder, "forward", noted)
+    monkeypatch.setattr("simile_plugin.contrib.finding.search.STARTS", 8)
+    (found,) = spans(encoder, ["the dog"], document, 4)
+    assert max(sizes) == 8 + 4 - 1 and len(sizes) >= 122 / 8
+    assert found.text(document) == expected.text(document) == "the dog"
+    assert found.score == pytest.approx(expected.score, abs=1e-12)
+
+
+def test_windows_are_embedded_a_few_at_a_time(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reader(torch.nn.Module):
+        def embed_text(self, texts: list[str]) -> torch.Tensor:
+            assert len(texts) <= 5
+            return encoder.embed_text(texts)
+
+    queries, document = [QUERY, "the pond", "qqq", "he paid"], f"{DOCUMENT} {DOCUMENT}"
+    whole = make_search("sentence", encoder, [])(queries, document)
+    expected = [slow_spans(encoder, query, document, 5) for query in queries]
+    monkeypatch.setattr("simile_plugin.contrib.finding.search.WINDOWS", 5)
+    monkeypatch.setattr("simile_plugin.contrib.finding.search.QUERIES", 3)
+    found = make_search("span", Reader(), [], 5)(queries, document)  # type: ignore[arg-type]
+    for one, other in zip(found, expected, strict=True):
+        assert (one.start, one.end) == (other.start, other.end)
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+    assert make_search("sentence", Reader(), [])(queries, document) == whole  # type: ignore[arg-type]
+
+
+def test_what_is_not_known_is_nowhere(encoder: Encoder) -> None:
+    for method in ("span", "sentence", "tfidf"):
+        search = make_search(method, encoder, [DOCUMENT, "Ω. Ψ Ψ"])
+        (unknown, known) = search(["Ξ", "the pond"], DOCUMENT)
+        assert unknown == NOWHERE != known
+    for method in ("span", "sentence"):
+        assert make_search(method, encoder, [])(["the pond"], "Ω. Ψ Ψ") == [NOWHERE]
+
+
+def test_words_and_sentences_are_places_in_the_text() -> None:
+    text = 'She said "don\'t go." Then  he left\n\nalone'
+    assert [text[i:j] for i, j in words(text)] == [
+        *("She", "said", '"', "don't", "go", ".", '"', "Then", "he", "left", "alone")
+    ]
+    assert [text[i:j] for i, j in sentences(text)] == [
+        'She said "don\'t go."',
+        "Then  he left",
+        "alone",
+    ]
+    assert sentences("  ") == []
+    text = "他付了钱！？「走吧。」鹭在等。Yes. 3.5 left"
+    assert [text[i:j] for i, j in sentences(text)] == [
+        *("他付了钱！？", "「走吧。」", "鹭在等。", "Yes.", "3.5 left")
+    ]
+    text = "वह गया। क्यों? هل ذهب؟ وہ گیا۔ نعم."
+    assert [text[i:j] for i, j in sentences(text)] == [
+        *("वह गया।", "क्यों?", "هل ذهب؟", "وہ گیا۔", "نعم.")
+    ]
+
+
+def test_accents_and_vowel_signs_belong_to_their_word() -> None:
+    text = "हिन्दी की किताब, e\u0301te\u0301."  # decomposed accents
+    assert [text[i:j] for i, j in words(text)] == [
+        *("हिन्दी", "की", "किताब", ",", "e\u0301te\u0301", "."),
+    ]
+    text = "می\u200cروم، क्\u200dया"
+    assert [text[i:j] for i, j in words(text)] == ["می\u200cروم", "،", "क्\u200dया"]
+    composed, decomposed = "l'été, çà-là", "l'e\u0301te\u0301, c\u0327a\u0300-la\u0300"
+    for text in (composed, decomposed):
+        assert [len(text[i:j]) > 1 for i, j in words(text)] == [True, False, True]
+    assert [*map(len, plain_words("\u2764\ufe0fcats 1\ufe0f\u20e3"))] == [4, 3]
+    assert plain_words("कि") != plain_words("की")
+    assert plain_words("Call __init__ _now_.") == ["call", "__init__", "_now_"]
+
+
+def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
+    question = Question("1", "two boys skipped stones", DOCUMENT)
+    for method in ("sentence", "tfidf"):
+        (found,) = find_spans([question], make_search(method, encoder, [DOCUMENT]))
+        text = DOCUMENT[found.start : found.end]
+        assert text == "Two boys skip stones over the pond, and a dog barks."
+    empty = Question("2", "boys", " ")
+    for method in ("span", "sentence", "tfidf"):
+        for known in (DOCUMENT, " "):
+            assert find_spans([empty], make_search(method, encoder, [known])) == [NOWHERE]
+
+
+def test_tf_idf_compares_a_few_queries_at_once(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, sizes = ["the pond", "a gate", "he paid", "", "two dogs"], []
+    search = make_search("tfidf", encoder, [DOCUMENT])
+    expected = search(queries, DOCUMENT)
+
+    def noted(best: list[Span], first: int, scores: Floats, places: list[tuple[int, int]]) -> None:
+        sizes.append(len(scores))
+        _keep_best(best, first, scores, places)
+
+    monkeypatch.setattr("simile_plugin.contrib.finding.search._keep_best", noted)
+    monkeypatch.setattr("simile_plugin.contrib.finding.search.QUERIES", 2)
+    assert search(queries, DOCUMENT) == expected
+    assert sizes == [2, 2, 1] and expected[3] == NOWHERE
+
+
+def test_other_encoders_read_windows(encoder: Encoder) -> None:
+    class Reader(torch.nn.Module):
+        """Any encoder whose vector is no average that is known of."""
+
+        def embed_text(self, texts: list[str]) -> torch.Tensor:
+            return encoder.embed_text(texts)
+
+    search = make_search("span", Reader(), [DOCUMENT], longest=3)  # type: ignore[arg-type]
+    (found,) = search(["a dog barks"], DOCUMENT)
+    assert DOCUMENT[found.start : found.end] == "a dog barks"
+    assert found.score == pytest.approx(1.0)
+
+
+def test_f1_is_over_words_without_marks_and_case() -> None:
+    def f1(prediction: str, answer: str) -> float:
+        return token_f1(plain_words(prediction), plain_words(answer))
+
+    assert f1("The dog barks.", "a Dog barks") == pytest.approx(2 / 3)
+    assert f1("dog dog", "dog") == pytest.approx(2 / 3)
+    # Four letters of the six that are found, and all four of the answer.
+    assert f1("昨天他付了钱。", "他付了钱") == pytest.approx(2 * 4 / (6 + 4))
+    assert f1("dog", "") == f1("", "dog") == f1("cat", "dog") == 0
+
+
+def test_marks_alone_are_compared_as_they_stand() -> None:
+    asked = Question("1", "?", "so good 👍", ("👍",))
+    assert quality(asked, "") == quality(asked, "so") == (0, 0)
+    assert quality(asked, "👍") == quality(asked, " 👍") == (1, 1)
+    assert quality(Question("1", "?", "a .", ()), ".") == (0, 0)
+    assert quality(Question("1", "?", "a .", ()), "") == (1, 1)
+    assert quality(Question("1", "?", "a .", ("a",)), ".") == (0, 0)
+
+
+def test_measures_by_hand() -> None:
+    document = "One two three. Four five."
+    asked = [
+        Question("a", "one two", document, ("two three",)),  # found: One two three.
+        Question("b", "four five six", document, ("four, five",)),  # found, marks aside
+        Question("c", "x " * 12, document, ()),  # missing, and scored low
+        Question("d", "seven", document, ()),  # missing, but found
+    ]
+    found = [Span(0, 14, 0.9), Span(15, 25, 0.8), Span(0, 3, 0.1), Span(0, 3, 0.7)]
+    result = evaluate_finding(asked, found, threshold=0.5)
+    assert (result.questions, result.missing) == (4, 2)
+    assert result.exact == pytest.approx(50)  # b and c
+    assert result.f1 == pytest.approx(100 * (0.8 + 1 + 1 + 0) / 4)
+    assert result.said_missing == 25
+    # The best sentence of a is "One two three.", and what is missing can be said to be.
+    assert result.oracle == pytest.approx((75, 100 * (0.8 + 3) / 4))
+    assert by_query_length(asked) == {"1-5": [0, 1, 3], "11-15": [2]}
+
+
+def test_the_threshold_has_the_highest_f1_of_all() -> None:
+    rng = np.random.default_rng(1)
+    document = "alpha beta. gamma."
+    asked, found = [], []
+    for number in range(40):
+        there = number % 3 > 0
+        asked.append(Question(str(number), "q", document, ("alpha beta.",) if there else ()))
+        place = (0, 11) if rng.random() < 0.7 else (12, 18)
+        found.append(Span(*place, float(rng.integers(8)) / 8 + 0.3 * there))
+    tuned = tune_missing(asked, found)
+    best = evaluate_finding(asked, found, tuned).f1
+    values = sorted({span.score for span in found})
+    grid = [-math.inf, *values, math.inf]
+    assert best == pytest.approx(max(evaluate_finding(asked, found, t).f1 for t in grid))
+    missing = [Question("x", "q", document, ())]
+    assert evaluate_finding(missing, [Span(0, 5, 0.5)], tune_missing(missing, found[:1])).f1 == 100
+
+
+# --- files and the command ---
+
+
+def questions_file(folder: Path) -> Path:
+    """Two questions of a document, of which one is missing."""
+    text = "a dog barks"
+    content = {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": DOCUMENT,
+                        "qas": [
+                            {
+                                "id": "1",
+                                "question": QUERY,
+                                "answers": [{"text": text, "answer_start": DOCUMENT.index(text)}],
+                            },
+                            {"id": "2", "question": "qqq", "answers": [], "is_impossible": True},
+                        ],
+                    }
+                ]
+            }
+        ]
+    }
+    path = folder / "questions.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_squad_is_read_and_written(tmp_path: Path) -> None:
+    asked = read_squad(questions_file(tmp_path), "--squad")
+    assert [question.answers for question in asked] == [("a dog barks",), ()]
+    start = DOCUMENT.index("Two boys")
+    written = squad(asked, [Span(start, start + 8, 0.5), Span(0, 3, 0.1)], 0.2)
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(written))
+    assert [question.answers for question in read_squad(again, "--squad")] == [("Two boys",), ()]
+
+
+def test_nowhere_is_missing_and_written_as_json(tmp_path: Path) -> None:
+    asked = [Question("1", "a dog", ""), Question("2", "a dog", DOCUMENT, ())]
+    written = squad(asked, [NOWHERE, NOWHERE], -math.inf)
+    path = tmp_path / "written.json"
+    path.write_text(json.dumps(written, allow_nan=False))
+    assert [question.answers for question in read_squad(path, "--squad")] == [(), ()]
+    result = evaluate_finding(asked[1:], [NOWHERE])
+    assert (result.exact, result.said_missing) == (100, 100)
+    assert tune_missing(asked[1:], [NOWHERE]) == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: "{", "not valid JSON"),
+        (lambda c: "[1]", "not in SQuAD's layout"),
+        (lambda c: '{"data": []}', "no question; expected data"),
+        (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
+        (lambda c: re.sub('start": [0-9]+', 'start": -21', c), "not stand at character -21 of"),
+        (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
+        (lambda c: c.replace('"qqq"', '" "'), "expected an id and a text"),
+        (lambda c: c.replace('"qqq"', '"\\ud83d"'), "half a surrogate pair"),
+        (lambda c: c.replace('"2"', '"\\ud83d"'), "half a surrogate pair"),
+        (lambda c: re.sub('start": [0-9]+', 'start": 1e999', c), "expected text and answer_start"),
+    ],
+)
+def test_other_layouts_are_refused(tmp_path: Path, change: object, message: str) -> None:
+    path = questions_file(tmp_path)
+    content = path.read_text()
+    if "dog barks" in message or message.startswith("does not"):
+        content = content.replace('"text": "a dog barks"', '"text": "a cat"')
+        path.write_text(content)
+    else:
+        path.write_text(change(content))  # type: ignore[operator]
+    with pytest.raises(ValueError, match=message):
+        read_squad(path, "--squad")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, encoder_folder: Path) -> Path:
+    (tmp_path / "encoder").symlink_to(encoder_folder)
+    questions_file(tmp_path)
+    (tmp_path / "queries.txt").write_text(f"{QUERY}\nqqq\n")
+    (tmp_path / "one.txt").write_text(DOCUMENT)
+    (tmp_path / "two.txt").write_text("They closed a gate.\n")
+    return tmp_path
+
+
+def run(folder: Path, *flags: object) -> int:
+    names = {"queries.txt", "one.txt", "two.txt", "questions.json", "encoder", "found.json"}
+    return main(
+        ["contrib", "find", *(str(folder / flag) if flag in names else str(flag) for flag in flags)]
+    )
+
+
+def test_queries_are_looked_for_in_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("encoder", "--queries", "queries.txt", "--documents", "one.txt", "two.txt")
+    assert run(folder, *flags, "--threshold", 0.3) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == QUERY and "one.txt:" in lines[1] and "dog" in lines[1]
+    assert lines[-2:] == ["qqq", "  no known token"]
+    assert run(folder, *flags, "--threshold", 0.3, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert [(one["query"], one["missing"]) for one in found] == [
+        (QUERY, False),
+        (QUERY, found[1]["missing"]),
+        ("qqq", True),
+        ("qqq", True),
+    ]
+    best = found[0]
+    assert best["document"].endswith("one.txt")
+    assert DOCUMENT[best["start"] :].startswith(best["text"]) and "dog" in best["text"]
+    assert lines[1] == f"  {best['score']:.3f}\t{best['document']}:{best['start']}\t{best['text']}"
+
+
+def test_copies_of_a_document_and_queries_that_repeat(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "copy.txt").write_text(DOCUMENT)
+    (folder / "queries.txt").write_text(f"\n{QUERY}\n{QUERY}\n")
+    files = ("one.txt", folder / "copy.txt")
+    flags = ("encoder", "--queries", "queries.txt", "--documents", *files)
+    assert run(folder, *flags, "--output", "found.json") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [QUERY, QUERY]
+    assert [("one.txt:" in line, "copy.txt:" in line) for line in lines] == 2 * [
+        *((False, False), (True, False), (False, True)),
+    ]
+    names = [str(folder / "one.txt"), str(folder / "copy.txt")]
+    written = json.loads((folder / "found.json").read_text())["data"]
+    assert [one["title"] for one in written] == names
+    asked = read_squad(folder / "found.json", "--squad")
+    assert [question.id for question in asked] == [f"{n}:{x}" for x in names for n in (2, 3)]
+
+
+def test_questions_are_measured_and_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("encoder", "--squad", "questions.json", "--tune", "questions.json")
+    assert run(folder, *flags, "--method", "span", "tfidf", "--output", "found.json") == 0
+    out = capsys.readouterr().out
+    assert "1 queries are not in their document" in out and "oracle" in out
+    found = read_squad(folder / "found.json", "--squad")
+    assert found[1].answers == () and "dog" in (found[0].answers or ("",))[0]
+    assert run(folder, *flags, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["methods"]["span"]["all"]["questions"] == 2
+    assert run(folder, "encoder", "--squad", "questions.json", "--json") == 0
+    out = capsys.readouterr().out
+    assert '"threshold": null' in out and "Infinity" not in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "--queries: expected --queries FILE with --documents FILE"),
+        (("--queries", "queries.txt"), "--queries: expected --queries FILE with --documents"),
+        (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
+        (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
+        (("--squad", "one.txt"), "not valid JSON"),
+        (("--queries", "-", "--documents", "one.txt", "-"), "only one of them can be - (standard"),
+        (("--squad", "-", "--tune", "-"), "--squad and --tune: only one of them can be - (stand"),
+        (("--squad", "questions.json", "--output", "no/where.json"), "--output: no folder for no/"),
+        (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
+        (("--squad", "questions.json", "--output", "/tmp"), "--output: /tmp is a folder, expected"),
+        (("--queries", "queries.txt", "--documents", "one.txt", "one.txt"), "is given twice"),
+    ],
+)
+def test_what_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: tuple[object, ...], message: str
+) -> None:
+    assert run(folder, "encoder", *flags) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
