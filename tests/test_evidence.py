@@ -312,7 +312,7 @@ def test_the_studys_flags_are_flags_of_the_criterion() -> None:
     rows = [line.split("\t") for line in (RECIPE / "study.tsv").read_text().splitlines()][1:]
     assert len({row[0] for row in rows}) == len(rows)
     known = {flag_name(name) for name in RiskSettings.__dataclass_fields__} | {
-        *("--risk-credit", "--lr", "--max-update", "--total-num-update")
+        *("--lr", "--max-update", "--total-num-update")
     }
     for _, flags in rows:
         assert {word for word in flags.split() if word.startswith("--")} <= known

@@ -32,7 +32,8 @@ import torch
 import simile_plugin
 from simile_plugin.fairseq_hooks import watch
 from simile_plugin.fairseq_hooks.patching import train_modules
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import InputError, atomic_write, flag_name
+from simile_plugin.risk import REMOVED
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwarg
         InputError: for a file that is cut short or damaged, naming it and what to do.
     """
     try:
-        return original(path, *args, **kwargs)
+        return without_removed_flags(original(path, *args, **kwargs), path)
     except (KeyError, AttributeError, TypeError, IndexError) as error:
         if last_file(error).endswith("checkpoint_utils.py"):  # it was read: a list, a tensor, ...
             raise InputError(f"{path}: no checkpoint of fairseq's; {WANTED}") from error
@@ -139,6 +140,20 @@ def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwarg
         if refused or other:
             raise
         raise InputError(describe_damage(path, error)) from error
+
+
+def without_removed_flags(state: dict[str, Any], path: str) -> dict[str, Any]:
+    """Leave flags that are gone out of a checkpoint's: fairseq-validate would refuse them."""
+    from fairseq.dataclass.utils import open_dict
+
+    criterion: Any = (state.get("cfg") or {}).get("criterion")
+    if getattr(criterion, "_name", None) != watch.CRITERION:
+        return state
+    with open_dict(criterion):
+        for name, usual in REMOVED.items():
+            if criterion.pop(name, usual) != usual:
+                logger.warning(f"{path} was trained with {flag_name(name)}, which is gone: ignored")
+    return state
 
 
 def last_file(error: BaseException) -> str:
@@ -248,10 +263,10 @@ def load_with_record(
         return extra_state
     check_version(record, filename)
     before = record["objective"]
-    changed = {flag for flag in objective.keys() & before.keys() if objective[flag] != before[flag]}
-    for flag in sorted(changed):
+    changed = {name for name in objective.keys() & before.keys() if objective[name] != before[name]}
+    for name in sorted(changed):
         logger.warning(
-            f"{flag}: the run in {filename} had {before[flag]}, it goes on with {objective[flag]}"
+            f"{name}: the run in {filename} had {before[name]}, it goes on with {objective[name]}"
         )
     _rescale_place(extra_state, record, trainer.data_parallel_world_size)
     if "length_control" in record:  # version 0.1.0 had none

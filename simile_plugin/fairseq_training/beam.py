@@ -1,4 +1,4 @@
-"""Beam search, diverse beam search and sampling with the results of fairseq's SequenceGenerator,
+"""Beam search and sampling with the results of fairseq's SequenceGenerator,
 for a batch of long n-best lists.
 
 What it leaves out: hypotheses are back pointers until the end, so that neither token rows nor
@@ -91,10 +91,7 @@ def beam_search(
     Args:
         model: an encoder-decoder whose decoder steps look at the last token and their state only.
         sample: fairseq's batch.
-        cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam. In diverse
-            search a token costs ``risk_diverse_strength`` nats that earlier groups chose at the
-            same step, once more for each earlier step at which the two groups agreed (Vijayakumar
-            et al. 2016, in fairseq's cumulative variant).
+        cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
         dictionary: target dictionary.
         start: first decoder input.
         end: what ends a hypothesis. Default: eos.
@@ -142,8 +139,6 @@ class _Search:
         ends = torch.full((self.batch, self.size + 1), -1, device=self.device)
         none = torch.full(ends.shape, -torch.inf, device=self.device)
         count = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
-        groups = cfg.risk_diverse_groups
-        self.agreed = torch.zeros(self.batch, groups, groups, device=self.device)
         self.found = _Found(ends, ends.clone(), none, count)
         self.look: _Copy | None = None
 
@@ -154,7 +149,7 @@ class _Search:
         ignored = torch.zeros(self.batch, self.size, dtype=torch.bool, device=self.device)
         for step in range(self.max_len + 1):
             logits = self._logits(last, step)
-            best, tokens, beams = self._candidates(logits, scores, rows, step)
+            best, tokens, beams = self._candidates(logits, scores, step)
             ended = tokens.eq(self.eos) & best.ne(-torch.inf)
             ended[:, : self.size] &= ~ignored
             top = ended[:, : self.size]
@@ -186,11 +181,11 @@ class _Search:
         return logits if self.cfg.risk_temperature == 1 else logits / self.cfg.risk_temperature
 
     def _candidates(
-        self, logits: Tensor, scores: Tensor, rows: Tensor, step: int
+        self, logits: Tensor, scores: Tensor, step: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Continuations of each sentence: scores, tokens and beams, best first.
 
-        A search gives 2N of them, diverse search and sampling N.
+        A search gives 2N of them, sampling N.
         """
         if step == 0:  # all beams of a sentence are one
             scores = scores[:, :1]
@@ -204,37 +199,7 @@ class _Search:
             logits[:, self.eos] = -torch.inf
         if self.cfg.risk_search == "sampling":
             return self._drawn(logits - sums, scores)
-        if self.cfg.risk_diverse_groups > 1:
-            return self._diverse(logits, sums, scores, rows)
         return best_continuations(logits, sums, scores, 2 * self.size)
-
-    def _diverse(
-        self, logits: Tensor, sums: Tensor, scores: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Search in each group of beams, after those before it, away from what they chose."""
-        sentences, groups = len(scores), self.cfg.risk_diverse_groups
-        logits, sums = (values.view(*scores.shape, -1) for values in (logits, sums))
-        found: list[tuple[Tensor, Tensor, Tensor]] = []
-        for group in range(groups):
-            mine = slice(group, None, groups) if scores.size(1) > 1 else slice(None)
-            part = torch.clone(logits[:, mine], memory_format=torch.contiguous_format)
-            if group:
-                taken = torch.stack([tokens for _, tokens, _ in found], dim=-1)
-                cost = self.cfg.risk_diverse_strength * (1 + self.agreed[rows, group, :group])
-                cost = cost.unsqueeze(1).expand(taken.shape).reshape(sentences, 1, -1)
-                shape = (-1, part.size(1), -1)
-                places = taken.view(sentences, 1, -1).expand(shape)
-                part.scatter_add_(2, places, -cost.expand(shape))
-            best, tokens, beams = best_continuations(
-                part.flatten(0, 1),
-                sums[:, mine].flatten(0, 1),
-                scores[:, mine],
-                self.size // groups,
-            )
-            found.append((best, tokens, beams * groups + group))
-        best, tokens, beams = (torch.stack(values, dim=2) for values in zip(*found, strict=True))
-        self.agreed[rows] += tokens.unsqueeze(2).eq(tokens.unsqueeze(3)).sum(1)
-        return best.flatten(1), tokens.flatten(1), beams.flatten(1)
 
     def _drawn(self, lprobs: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One draw for each beam; the score is that of the untruncated distribution."""

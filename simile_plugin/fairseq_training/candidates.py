@@ -123,7 +123,6 @@ class CandidateGenerator:
     def _hypotheses(self, model: Any, sample: dict[str, Any], start: int, end: int) -> Hypotheses:
         if known(model.decoder).steps:
             return beam_search(model, sample, self.cfg, self.dictionary, start, end)
-        # Without the ids, which fairseq's diverse search would take for rows of the batch.
         batch = {"net_input": sample["net_input"]}
         lists = self._generator_for(model, end).generate([], batch, bos_token=start)
         size = self.cfg.risk_candidates
@@ -151,9 +150,6 @@ class CandidateGenerator:
         cfg, dictionary = self.cfg, self.dictionary
         if cfg.risk_search == "sampling":
             return _Sampling(dictionary, cfg.risk_sampling_topk, cfg.risk_sampling_topp)
-        if cfg.risk_diverse_groups > 1:
-            groups, strength = cfg.risk_diverse_groups, cfg.risk_diverse_strength
-            return search.DiverseBeamSearch(dictionary, groups, strength)
         return search.BeamSearch(dictionary)
 
 

@@ -56,15 +56,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
             "sacremoses)"
         },
     )
-    risk_credit: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
-        default="sentence",
-        metadata={
-            "help": "sentence: every token of a candidate has its cost (the paper); token: words "
-            "that raise its cosine with the reference cost less than those that lower it, by the "
-            "cosine's derivative (rewards simile, sim and mixes with them): an experiment, which "
-            "lost on Multi30k"
-        },
-    )
     risk_dump: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
@@ -85,16 +76,6 @@ def read_config(given: Any) -> SimileRiskConfig:
     values = {name: str(v) if isinstance(v, Enum) else v for name, v in values.items()}
     cfg = SimileRiskConfig(**values)
     check_settings(cfg)
-    if cfg.risk_credit == "token" and (cfg.risk_compat == BEYOND_BLEU or cfg.risk_detok != "none"):
-        raise InputError(
-            "--risk-credit token: given with --risk-compat or --risk-detok; expected neither"
-        )
-    # Its cost scale is 100; a token's credit has no bound in its list's standard deviations.
-    if cfg.risk_standardised and (cfg.risk_compat == BEYOND_BLEU or cfg.risk_credit == "token"):
-        raise InputError(
-            f"--risk-standardised: given with --risk-compat {BEYOND_BLEU} or --risk-credit token; "
-            "expected neither"
-        )
     check_tokenizer(cfg.risk_bleu_tokenize, "--risk-bleu-tokenize")
     if cfg.risk_compat == BEYOND_BLEU:
         _warn_of_compat(cfg)

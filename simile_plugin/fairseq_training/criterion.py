@@ -11,7 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.encoder import split_words, to_device
+from simile_plugin.encoder import split_words
 from simile_plugin.fairseq_training.candidates import CandidateGenerator, part_of
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
@@ -30,15 +30,13 @@ from simile_plugin.fairseq_training.target_text import (
     moses_detokenizer,
     moses_mark,
 )
-from simile_plugin.files import InputError, flag_name
+from simile_plugin.files import flag_name
 from simile_plugin.reward import (
     FirstLook,
     ListScores,
     Reward,
-    check_words_add_up,
     load_reward_encoder,
     signature,
-    word_credit,
 )
 from simile_plugin.risk import (
     Portion,
@@ -65,14 +63,12 @@ class Judgement:
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on.
         lengths: (B, 1 + N), see risk.relative_length.
-        credit: (B, 1 + N, T) of --risk-credit token, or None.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
     lengths: Tensor
-    credit: Tensor | None = None
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -104,22 +100,17 @@ class SimileRiskCriterion(FairseqCriterion):
             cfg.risk_alpha,
             normalize=self.compat or cfg.risk_score == "mean",
             beyond_bleu=self.compat,
-            standardised=cfg.risk_standardised,
         )
         self.generator = CandidateGenerator(task.target_dictionary, cfg)
         self.target_text = text_of(cfg, task, "target", cfg.risk_post_process)
         self.source_text = text_of(cfg, task, "source")
         self._encoder = _Holder(load_reward_encoder(cfg.simile_encoder, self.reward))
-        if cfg.risk_credit == "token":
-            check_credit(self.reward, self._encoder.module)
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = Stopwatch()
         self.portions = Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if self.compat else cfg.risk_length_control)
         self.max_skipped, self.length_band = cfg.risk_max_skipped, cfg.risk_length_band
-        self.look_at_text = FirstLook(
-            cfg.risk_bleu_tokenize, logger.warning, word_credit=cfg.risk_credit == "token"
-        )
+        self.look_at_text = FirstLook(cfg.risk_bleu_tokenize, logger.warning)
         self._describe()
 
     def _describe(self) -> None:
@@ -176,8 +167,7 @@ class SimileRiskCriterion(FairseqCriterion):
             # A GPU is at work on the first portion's scores; the batch is judged meanwhile.
             judged = judge_once()
             reward, lengths = judged.reward[portion.rows], judged.lengths[portion.rows]
-            credit = None if judged.credit is None else judged.credit[portion.rows]
-            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows], credit)
+            return self.loss(part_set, *scores, reward, lengths, divisors[portion.rows])
 
         loss, found = self.portions(
             model,
@@ -216,26 +206,7 @@ class SimileRiskCriterion(FairseqCriterion):
             self.look_at_text(hyps, scores)
             words = scores.bleu_stats
             lengths = risk.relative_length(words[..., 0], words[:, 0, 1])
-            credit = self.token_credit(tokens.tolist(), risk_set, scores)
-            return Judgement(hyps, scores, reward, lengths, credit)
-
-    def token_credit(
-        self, rows: list[list[list[int]]], risk_set: RiskSet, scores: ListScores
-    ) -> Tensor | None:
-        """Each token's share in the reward of its row, see reward.word_credit: (B, 1 + N, T).
-
-        A token has the credit of its word; what belongs to none, as eos, has 0.
-        """
-        if self.cfg.risk_credit != "token":
-            return None
-        encoder = self._encoder.to(risk_set.tokens.device)
-        found = [[self.target_text.words(row, risk_set.tags) for row in list_] for list_ in rows]
-        credit = word_credit([[words for words, _ in list_] for list_ in found], encoder)
-        credit = nn.functional.pad(credit, (0, 1))  # a last word of no credit, for place -1
-        places = torch.tensor([[places for _, places in list_] for list_ in found])
-        places = to_device(places % credit.size(-1), credit.device)
-        weight = self.reward.similarity_weight(scores, self.cfg.simile_alpha)
-        return weight.to(credit).unsqueeze(-1) * credit.gather(-1, places)
+            return Judgement(hyps, scores, reward, lengths)
 
     def loss(
         self,
@@ -245,18 +216,15 @@ class SimileRiskCriterion(FairseqCriterion):
         reward: Tensor,
         lengths: Tensor,
         divisors: Tensor,
-        credit: Tensor | None = None,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it; see risk.Objective.loss.
 
         Args:
-            lengths, credit: see Judgement.
+            lengths: see Judgement.
         """
         # Validation's loss is that of the reward alone, whatever length costs by then.
         length_cost = lengths * (self.length_control.multiplier if self.training else 0.0)
-        objective = self.objective_of_lists
-        objective = objective if self.training else objective.of_validation()
-        return objective.loss(
+        return self.objective_of_lists.loss(
             token_lprobs=token_lprobs,
             mean_lprobs=mean_lprobs,
             token_mask=risk_set.tokens.ne(self.padding_idx),
@@ -265,7 +233,6 @@ class SimileRiskCriterion(FairseqCriterion):
             length_cost=length_cost,
             divisors=divisors,
             vocabulary=len(self.target_text.symbols),
-            credit=credit,
         )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
@@ -322,20 +289,6 @@ class _Holder:
 
     def to(self, device: torch.device) -> Any:
         return self.module.to(device) if self.module is not None else None
-
-
-def check_credit(reward: Reward, encoder: Any) -> None:
-    """Refuse --risk-credit token where no part of the reward is a sum over words.
-
-    Raises:
-        InputError: naming the flag.
-    """
-    if not reward.weights.keys() & {"simile", "sim"}:
-        raise InputError(
-            f"--risk-credit token: got --reward {reward.spec}; expected simile, sim, or a mix with "
-            "one of them"
-        )
-    check_words_add_up(encoder)
 
 
 def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:

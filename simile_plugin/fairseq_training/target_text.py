@@ -158,26 +158,6 @@ class TargetText:
             sentences.append(self.detokenize(sentence) if self.detokenize else sentence)
         return sentences
 
-    def words(
-        self, row: Sequence[int], tags: frozenset[int] = frozenset()
-    ) -> tuple[list[str], list[int]]:
-        """The words of a row of ids, and each id's word: its place, or -1 for one without."""
-        silent, words, places = self.silent | tags, list[str](), list[int]()
-        ended = True
-        for index in row:
-            if index in silent:
-                places.append(-1)
-                continue
-            token = UNKNOWN_HYP if index == self.unk else self.symbols[index]
-            if self.post_process == "sentencepiece":
-                ended = index == self.unk or token.startswith(SPACE_MARK)
-            if ended or not words:
-                words.append("")
-            words[-1] += token.replace(SPACE_MARK, "").removesuffix(CONTINUATION)
-            places.append(len(words) - 1)
-            ended = self.post_process == "none" or not token.endswith(CONTINUATION)
-        return words, places
-
     def lists(
         self, rows: Sequence[Sequence[Sequence[int]]], tags: frozenset[int] = frozenset()
     ) -> list[list[str]]:

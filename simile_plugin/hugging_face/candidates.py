@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     EncoderNoRepeatNGramLogitsProcessor,
     GenerationConfig,
@@ -27,44 +27,6 @@ NOT_OURS = (
     *("num_beam_groups", "diversity_penalty", "penalty_alpha", "prompt_lookup_num_tokens"),
     *("force_words_ids", "constraints", "stop_strings", "max_new_tokens", "max_time"),
 )
-
-
-class _OtherTokens(LogitsProcessor):
-    """Makes tokens dearer that earlier groups took at this step (Vijayakumar et al. 2018, eq. 6).
-
-    A group looks at earlier groups only, so that whole searches, one after the other, make the
-    same lists as groups that go forward together.
-
-    Args:
-        strength: what a token costs that one beam of an earlier group took, in nats.
-        sources: B; ``beams``: of a group.
-    """
-
-    def __init__(self, strength: float, sources: int, beams: int) -> None:
-        self.strength, self.sources, self.beams = strength, sources, beams
-        self.taken: list[list[Tensor]] = []  # by step, one (B, beams) of each earlier group
-        self.own: list[Tensor] = []
-
-    def next_group(self, lists: Tensor) -> None:
-        """What the last group took counts from now on, also the ends of its lists (B, beams, T)."""
-        if lists.size(-1) > len(self.own):
-            self.own.append(lists[..., len(self.own)])
-        for step, tokens in enumerate(self.own):
-            if step == len(self.taken):
-                self.taken.append([])
-            self.taken[step].append(tokens)
-        self.own = []
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        step = input_ids.size(1) - 1  # what is chosen now; the decoder start is no choice
-        if step:
-            self.own.append(input_ids[:, -1].view(self.sources, self.beams))
-        if step >= len(self.taken):
-            return scores
-        counts = scores.new_zeros(self.sources, scores.size(-1))
-        for tokens in self.taken[step]:
-            counts.scatter_add_(1, tokens, torch.ones_like(tokens, dtype=scores.dtype))
-        return scores - self.strength * counts.repeat_interleave(self.beams, dim=0)
 
 
 @contextmanager
@@ -98,11 +60,10 @@ def generation_config(
             "expected at least 1; raise them"
         )
     sampling = settings.risk_search == "sampling"
-    beams = settings.risk_candidates // settings.risk_diverse_groups
     return GenerationConfig(
         do_sample=sampling,
-        num_beams=1 if sampling else beams,
-        num_return_sequences=beams,
+        num_beams=1 if sampling else settings.risk_candidates,
+        num_return_sequences=settings.risk_candidates,
         top_k=max(0, settings.risk_sampling_topk) if sampling else None,
         top_p=settings.risk_sampling_topp if sampling and settings.risk_sampling_topp > 0 else 1.0,
         temperature=settings.risk_temperature if sampling else 1.0,
@@ -125,7 +86,6 @@ def generate(
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
     longest = int(inputs["attention_mask"].sum(-1).max())  # whatever a batch is padded to
     config = generation_config(settings, special, longest, positions(model, "decoder"))
-    sources = len(inputs["input_ids"])
     processors = LogitsProcessorList()
     # What `generate` would lose beside our configuration, or for want of the sources' tokens.
     own = model.generation_config
@@ -135,29 +95,16 @@ def generate(
         processors.append(EncoderNoRepeatNGramLogitsProcessor(size, inputs["input_ids"]))
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
         processors.append(_Temperature(settings.risk_temperature))
-    groups = settings.risk_diverse_groups
-    other = _OtherTokens(settings.risk_diverse_strength, sources, config.num_beams)
-    if groups > 1:
-        processors.append(other)
     dtype = GENERATION_DTYPES[settings.risk_generation_dtype]
-    found = []
     with torch.no_grad(), our_search(model), evaluation_mode(model), weights_as(model, dtype):
-        states = model.get_encoder()(**inputs, return_dict=True)
-        for _ in range(groups):
-            lists = model.generate(
-                encoder_outputs=type(states)(**states),  # which it repeats in place
-                attention_mask=inputs["attention_mask"],
-                generation_config=config,
-                logits_processor=processors,
-            )
-            lists = lists[:, 1:].view(sources, config.num_return_sequences, -1)
-            found.append(padded_after(lists, special.end))
-            other.next_group(lists)
-    longest = max(lists.size(-1) for lists in found)
-    return torch.cat(
-        [nn.functional.pad(lists, (0, longest - lists.size(-1)), value=PADDING) for lists in found],
-        dim=1,
-    )
+        rows = model.generate(
+            encoder_outputs=model.get_encoder()(**inputs, return_dict=True),
+            attention_mask=inputs["attention_mask"],
+            generation_config=config,
+            logits_processor=processors,
+        )
+    lists = rows[:, 1:].view(len(inputs["input_ids"]), settings.risk_candidates, -1)
+    return padded_after(lists, special.end)
 
 
 class _Temperature(LogitsProcessor):

@@ -65,8 +65,9 @@ class RiskState(TrainerCallback, ExportableState):
             self.length_control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
             self.watch.check_goes_on(self.band, InputError)
-            for flag, before in saved["attributes"]["objective"].items():
-                if (now := self.objective.get(flag)) != before:
+            begun = saved["attributes"]["objective"]
+            for flag, now in self.objective.items():
+                if (before := begun.get(flag, now)) != now:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
             rates = getattr(kwargs.get("lr_scheduler"), "base_lrs", [args.learning_rate])
             if rates[0] != args.learning_rate:

@@ -129,7 +129,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             args.risk_cost_scale,
             args.risk_alpha,
             normalize=args.risk_score == "mean",
-            standardised=args.risk_standardised,
         )
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
@@ -153,7 +152,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.clock = risk.Stopwatch()
         # Validation's loss is that of the reward alone, whatever length costs by then.
         multiplier = self.risk_state.length_control.multiplier if model.training else 0.0
-        objective = self.objective if model.training else self.objective.of_validation()
         if ignored := sorted(self.ignored & inputs.keys()):
             raise InputError(
                 f"{ignored[0]}: candidates and loss do not depend on it, as they do on input_ids "
@@ -174,7 +172,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             part_set, mask = risk_set.part(portion.rows), counted[portion.rows]
             lprobs, means = self.scorer(part, part_set, portion.max_tokens)
             _, _, reward, words = judge_once()
-            return objective.loss(
+            return self.objective.loss(
                 token_lprobs=torch.where(mask, lprobs, 0.0),
                 mean_lprobs=torch.where(mask[:, 0], means, 0.0),
                 token_mask=mask,

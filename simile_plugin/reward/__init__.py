@@ -45,7 +45,6 @@ from simile_plugin.reward.chrf import (
     corpus_chrf,
     list_chrf_statistics,
 )
-from simile_plugin.reward.credit import check_words_add_up, word_credit
 from simile_plugin.reward.features import (
     FAULTS,
     Lexicon,
@@ -103,7 +102,6 @@ __all__ = [
     "bleu_signature",
     "bleu_statistics",
     "check_tokenizer",
-    "check_words_add_up",
     "chrf_signature",
     "chrf_statistics",
     "corpus_bleu",
@@ -125,6 +123,5 @@ __all__ = [
     "sentence_bleu_signature",
     "signature",
     "tokenised_as",
-    "word_credit",
     "words_of",
 ]

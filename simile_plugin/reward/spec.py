@@ -244,12 +244,6 @@ class Reward:
         values = self.from_function(lists, refs, sources(), members[:, first:])
         return to_device(nn.functional.pad(values, (first, 0)), device), scores
 
-    def similarity_weight(self, scores: ListScores, alpha: float) -> Tensor:
-        """What a unit of SIM is worth to the reward, at the lengths as they are: (B, N)."""
-        assert scores.length_penalty is not None
-        of_simile = self.weights.get("simile", 0.0) * scores.length_penalty**alpha
-        return of_simile + self.weights.get("sim", 0.0)
-
     def from_function(
         self, hyps: list[list[str]], refs: list[str], srcs: list[str], mask: Tensor
     ) -> Tensor:

@@ -29,34 +29,27 @@ class FirstLook:
     Args:
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
         tell: is called with each doubt.
-        word_credit: whether tokens have the credit of their words.
     """
 
-    def __init__(
-        self, tokenize: str, tell: Callable[[str], object], word_credit: bool = False
-    ) -> None:
+    def __init__(self, tokenize: str, tell: Callable[[str], object]) -> None:
         self.tokenize, self.tell, self.looked = tokenize, tell, False
-        self.word_credit = word_credit
 
     def __call__(self, hyps: Sequence[Sequence[str]], scores: ListScores) -> None:
         """hyps: lists of a batch, each with the reference in front; scores: theirs."""
         if not self.looked:
             self.looked = True
             refs = [row[0] for row in hyps]
-            for doubt in doubts(refs, scores, self.tokenize, self.word_credit):
+            for doubt in doubts(refs, scores, self.tokenize):
                 self.tell(doubt)
 
 
-def doubts(
-    refs: Sequence[str], scores: ListScores, tokenize: str, word_credit: bool = False
-) -> Iterator[str]:
+def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
     """Say which text --simile-encoder or BLEU's words are not made for.
 
     Args:
         refs: references of a batch, one at least.
         scores: of its lists.
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
-        word_credit: see :class:`FirstLook`.
     """
     if scores.unknown_share > UNKNOWN_LIMIT:
         yield (
@@ -69,12 +62,6 @@ def doubts(
             f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces "
             f"({refs[0][:40]!r}), so that BLEU, length_ratio and --risk-length-control take whole "
             f"sentences for words; give {GIVE_A_TOKENISER}"
-        )
-    if word_credit and is_unspaced(refs, "none"):
-        yield (
-            f"--risk-credit token: the references have next to no spaces ({refs[0][:40]!r}), so "
-            "that a sentence is one word, all of its tokens have its credit, and nothing is gained "
-            "over --risk-credit sentence"
         )
     words = [word for ref in refs if len(ref.split()) > 1 for word in ref.split()]
     unspaced = [parts for parts in map(split_parts, words) if not parts[1]]

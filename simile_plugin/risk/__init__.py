@@ -11,7 +11,6 @@ from simile_plugin.risk.distribution import (
     entropy,
     expected_cost,
     masked_std,
-    standardised,
 )
 from simile_plugin.risk.gaming import GamingWatch
 from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
@@ -34,7 +33,7 @@ from simile_plugin.risk.prefix_trees import (
     prefix_tree,
     trees_of_rows,
 )
-from simile_plugin.risk.settings import RiskSettings, check_settings
+from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
 from simile_plugin.risk.sums import (
     PHASES,
     SENTENCE_MEANS,
@@ -47,6 +46,7 @@ from simile_plugin.risk.sums import (
 __all__ = [
     "LENGTH_SUMS",
     "PHASES",
+    "REMOVED",
     "SENTENCE_MEANS",
     "TREE_MASK",
     "TREE_SHARE",
@@ -81,7 +81,6 @@ __all__ = [
     "relative_length",
     "repeats",
     "replaced",
-    "standardised",
     "sums_over_sentences",
     "teacher_forcing_input",
     "token_lprobs",

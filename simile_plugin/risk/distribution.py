@@ -9,9 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# The least standard deviation that a list's costs are divided by: below it, rounding would decide.
-LEAST_STD = 0.01
-
 
 def candidate_scores(token_lprobs: Tensor, token_mask: Tensor, normalize: bool) -> Tensor:
     """Model score of each candidate: sum_t log p(u_t | u_<t, x), or its mean over tokens.
@@ -81,20 +78,3 @@ def masked_std(values: Tensor, mask: Tensor) -> Tensor:
     mean = torch.where(mask, values, 0.0).sum(-1) / count
     deviations = torch.where(mask, values - mean.unsqueeze(-1), 0.0)
     return ((deviations**2).sum(-1) / count).sqrt()
-
-
-def standardised(cost: Tensor, mask: Tensor) -> Tensor:
-    """(cost - mean) / max(std, 0.01) over each list's members, as in GRPO (Shao et al. 2024).
-
-    The expected cost has the gradient of the plain one over the standard deviation, for the mean
-    falls out: sum_u Q(u) = 1.
-
-    Args:
-        cost: (B, N), finite everywhere; ``mask``: (B, N) bool, members of the risk set.
-
-    Returns:
-        (B, N), 0 outside the risk set.
-    """
-    mean = torch.where(mask, cost, 0.0).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(1)
-    deviation = masked_std(cost, mask).clamp(min=LEAST_STD).unsqueeze(-1)
-    return torch.where(mask, (cost - mean) / deviation, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -11,7 +11,6 @@ from simile_plugin.risk.distribution import (
     candidate_distribution,
     candidate_scores,
     expected_cost,
-    standardised,
 )
 from simile_plugin.risk.guards import cost_without_members, finite_rows
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
@@ -29,7 +28,6 @@ class Objective:
         sharpness: a of Q(u|x) = p(u|x)^a / sum_u' p(u'|x)^a.
         normalize: log p(u|x) is divided by the tokens of u.
         beyond_bleu: Q of the code released with the paper.
-        standardised: costs in standard deviations of their list, see :func:`standardised`.
     """
 
     mle_weight: float
@@ -38,14 +36,6 @@ class Objective:
     sharpness: float = 1.0
     normalize: bool = False
     beyond_bleu: bool = False
-    standardised: bool = False
-
-    def of_validation(self) -> Objective:
-        """The same with costs as they are.
-
-        Counted from its own list's mean, a cost does not say whether the whole list is better.
-        """
-        return replace(self, standardised=False)
 
     def distribution(self, token_lprobs: Tensor, token_mask: Tensor, members: Tensor) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it.
@@ -58,28 +48,6 @@ class Objective:
             return beyond_bleu_distribution(scores, members)
         return candidate_distribution(scores, members, self.sharpness)
 
-    def credited(
-        self, token_lprobs: Tensor, token_mask: Tensor, distribution: Tensor, credit: Tensor
-    ) -> Tensor:
-        """What credit by token adds to the risk's gradient, as a term of value 0: (B,).
-
-        By sentence, the gradient of the expected cost is, with s(u) = sum_t log p(u_t | u_<t, x),
-
-            sum_u Q(u) (cost(u) - risk) a sum_t grad log p(u_t | u_<t, x):
-
-        all tokens of a candidate have one cost. With cost(u) - credit(u, t) in its place, each has
-        its own; where credit is 0, the two agree. Returned is what has the gradient of their
-        difference,
-
-            sum_u Q(u) a sum_t credit(u, t) grad log p(u_t | u_<t, x).
-
-        Args:
-            credit: (B, 1 + N, T), in the unit of the reward.
-        """
-        weighted = candidate_scores(token_lprobs * credit, token_mask, self.normalize)
-        term = self.sharpness * (distribution.detach() * weighted).sum(-1)
-        return term - term.detach()
-
     def loss(
         self,
         *,
@@ -91,7 +59,6 @@ class Objective:
         length_cost: Tensor,
         divisors: Tensor,
         vocabulary: int,
-        credit: Tensor | None = None,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it.
 
@@ -103,20 +70,13 @@ class Objective:
             reward, length_cost: (B, 1 + N).
             divisors: (B,) what the reference's smoothed loss is divided by: its tokens.
             vocabulary: V.
-            credit: (B, 1 + N, T) more reward of each token than of its candidate, or None.
         """
         rows = finite_rows(token_lprobs, mean_lprobs, reward.to(token_lprobs), members)
         q = self.distribution(rows.token_lprobs, token_mask, rows.members)
         expected = expected_cost(q, 1.0 - rows.reward) + cost_without_members(rows.members)
         reference = rows.token_lprobs[:, 0], rows.mean_lprobs
         token_loss, nll = label_smoothed_nll(*reference, self.label_smoothing, vocabulary)
-        cost = 1.0 - rows.reward + length_cost.to(q)
-        if self.standardised:
-            risk = expected_cost(q, standardised(cost, rows.members))
-        else:
-            risk = expected + expected_cost(q, length_cost.to(q))
-        if credit is not None:
-            risk = risk - self.credited(rows.token_lprobs, token_mask, q, credit.to(q))
+        risk = expected + expected_cost(q, length_cost.to(q))
         gamma = self.mle_weight
         loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * risk
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}

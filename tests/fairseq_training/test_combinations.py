@@ -21,8 +21,7 @@ FLAGS = {
     "risk_max_len_b": st.sampled_from([1, 4, 12]),
     "risk_compat": st.sampled_from(["none", "beyond-bleu"]),
 }
-# Candidates, and groups of a diverse search.
-SIZES = st.sampled_from([(1, 1), (2, 1), (3, 3), (4, 1), (4, 2), (6, 3)])
+SIZES = st.sampled_from([1, 2, 3, 4, 6])
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5)
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm", "bart_base"]
 
@@ -44,8 +43,8 @@ def test_parts_are_the_whole(
     sample = make_sample(task, seed, tuple(lengths))
     if tagged:
         sample = with_tag(sample, 9)
-    flags = {**flags, "risk_candidates": size[0], "risk_diverse_groups": size[1]}
-    if size[0] == 1:  # has no risk of its own
+    flags = {**flags, "risk_candidates": size}
+    if size == 1:  # has no risk of its own
         flags["mle_weight"] = 1.0
     found = []
     for bound in (0, max_tokens):

@@ -12,18 +12,19 @@ import torch
 from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
+from omegaconf import OmegaConf
 
 from simile_plugin.fairseq_hooks import watch
+from simile_plugin.fairseq_hooks.checkpoints import without_removed_flags
 from simile_plugin.fairseq_training import metrics as training_metrics
 from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
-from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned, word_credit
+from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
-from simile_plugin.risk.distribution import LEAST_STD
 from simile_plugin.risk.length_control import SHARE, LengthControl
 from tests.conftest import SENTENCES
 from tests.fairseq_models import make_model, make_sample, make_task, rows_of, with_tag
@@ -117,26 +118,6 @@ def test_sentences_without_spaces_are_warned_of_once(
 
 
 @pytest.mark.parametrize(
-    ("reference", "credit", "warned"),
-    [
-        ("他走了，因为天气不好。", "token", True),
-        ("他走了，因为天气不好。", "sentence", False),
-        ("he left because of the weather", "token", False),
-    ],
-)
-def test_credit_by_token_is_warned_of_where_a_sentence_is_one_word(
-    make_criterion, task, monkeypatch, caplog, reference, credit, warned
-):
-    criterion = make_criterion(reward="simile", risk_credit=credit, risk_bleu_tokenize="char")
-    monkeypatch.setattr(
-        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
-    )
-    for _ in range(2):
-        forward(criterion, make_sample(task))
-    assert caplog.text.count("--risk-credit token: the references have next to no") == warned
-
-
-@pytest.mark.parametrize(
     ("reference", "warned"),
     [
         ("天气 不好 ， 他 就 走 了 。", True),
@@ -189,71 +170,6 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
         valid = criterion(model, sample)[0]
         criterion.length_control.strength = 0.0
         assert torch.equal(criterion(model, sample)[0], valid)
-
-
-def test_costs_in_standard_deviations_of_their_list(make_criterion, task):
-    sample = make_sample(task)
-    flags = {"mle_weight": 0.4, "label_smoothing": 0.0, "risk_cost_scale": 1.0}
-    criterion = make_criterion(**flags, risk_standardised=True)
-    model, loss, _, log = forward(criterion, sample)
-    risk_set = criterion.generator(model, sample)
-    lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    q = criterion.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask)
-    cost = 1 - criterion.judge(sample["net_input"]["src_tokens"], risk_set).reward[:, 1:]
-    expected = 0.0
-    for b in range(3):
-        spread = max(float(cost[b].std(correction=0)), LEAST_STD)
-        expected += 0.6 * float((q[b, 1:] * (cost[b] - cost[b].mean())).sum()) / spread
-        length = int(sample["target"][b].ne(PAD).sum())
-        expected += 0.4 * -float(lprobs[b, 0, :length].sum()) / length
-    assert risk_set.mask[:, 1:].all() and loss.item() == pytest.approx(expected, rel=1e-4)
-    plain = make_criterion(**flags)
-    assert log["cost"].item() == pytest.approx(plain(model, sample)[2]["cost"].item())  # as it is
-    # and so in validation's loss, which chooses a checkpoint
-    assert loss.item() != pytest.approx(plain(model, sample)[0].item())
-    assert criterion.eval()(model, sample)[0].item() == plain.eval()(model, sample)[0].item()
-    for other in ({"risk_compat": "beyond-bleu"}, {"risk_credit": "token", "reward": "simile"}):
-        with pytest.raises(InputError, match="--risk-standardised: given with"):
-            make_criterion(**other, risk_standardised=True)
-
-
-def test_credit_by_token(make_criterion, task, encoder):
-    sample = make_sample(task)
-    flags = {"mle_weight": 0.0, "risk_cost_scale": 1.0, "risk_alpha": 0.5}
-    flags |= {"reward": "simile:0.6,bleu:0.4", "simile_alpha": 0.5}
-    plain, own = make_criterion(**flags), make_criterion(**flags, risk_credit="token")
-    found = []
-    for criterion in (plain, own):
-        model, loss, _, _ = forward(criterion, sample)
-        loss.backward()
-        found.append((loss.item(), [p.grad.clone() for p in model.parameters()]))
-        model.zero_grad()
-    assert found[0][0] == found[1][0]  # it moves the gradient, not the value
-    risk_set = own.generator(model, sample)
-    judged = own.judge(sample["net_input"]["src_tokens"], risk_set)
-    lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    q = own.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask).detach()
-    weight = (0.6 * judged.scores.length_penalty**0.5).tolist()
-    more = torch.zeros(())
-    for b in range(3):
-        for n in range(1, 5):
-            words, places = own.target_text.words(risk_set.tokens[b, n].tolist())
-            credit = word_credit([[judged.hyps[b][0].split(), words]], encoder)[0, 1].tolist()
-            for t, place in enumerate(places):
-                if place >= 0:
-                    more = more + q[b, n] * 0.5 * weight[b][n] * credit[place] * lprobs[b, n, t]
-    gradients = torch.autograd.grad(more, list(model.parameters()), allow_unused=True)
-    assert sum(float(g.abs().sum()) for g in gradients if g is not None) > 0
-    for by_sentence, by_token, change in zip(found[0][1], found[1][1], gradients, strict=True):
-        expected = by_sentence if change is None else by_sentence - change
-        torch.testing.assert_close(by_token, expected, atol=1e-6, rtol=1e-4)
-
-
-def test_credit_by_token_needs_a_similarity(make_criterion):
-    with pytest.raises(InputError, match="--risk-credit token: got --reward bleu; expected simile"):
-        make_criterion(reward="bleu", risk_credit="token")
-    with pytest.raises(InputError, match="--risk-credit token: given with --risk-compat"):
-        make_criterion(risk_compat="beyond-bleu", risk_credit="token")
 
 
 def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):
@@ -469,8 +385,6 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
             {"risk_max_tokens": -1},
             "--risk-max-tokens: got -1, expected a whole number",
         ),
-        ({"risk_diverse_groups": 3}, "--risk-diverse-groups: got 3, expected a divisor of"),
-        ({"risk_diverse_groups": 2, "risk_search": "sampling"}, "with --risk-search beam"),
         ({"risk_sampling_topk": 5}, "expected --risk-search sampling"),
         (
             {"risk_search": "sampling", "risk_sampling_topk": 5, "risk_sampling_topp": 0.9},
@@ -487,10 +401,6 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
             "--risk-sampling-topk: got 0, expec",
         ),
         ({"risk_search": "sampling", "risk_sampling_topk": 99}, "topk: got 99; expected at most"),
-        (
-            {"risk_diverse_strength": -1.0},
-            "--risk-diverse-strength: got -1.0, expected a number",
-        ),
         ({"risk_max_len_a": -1.0}, "--risk-max-len-a: got -1.0, expected a number of at least 0"),
         ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0, expected a number above 0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
@@ -689,3 +599,13 @@ def test_the_tag_of_a_source_is_no_text(make_criterion, task):
     ]
     task.langs = ["xx", "en", "de"]
     assert make_criterion().source_text.strings(sources) == [untagged, untagged]
+
+
+def test_checkpoints_with_flags_that_are_gone_are_read(caplog):
+    saved = {"_name": "simile_risk", "reward": "bleu", "risk_credit": "token"}
+    saved |= {"risk_diverse_groups": 1, "risk_standardised": False}
+    state = {"cfg": OmegaConf.create({"criterion": saved})}
+    OmegaConf.set_struct(state["cfg"], True)
+    found = without_removed_flags(state, "last.pt")["cfg"]["criterion"]
+    assert set(found) == {"_name", "reward"}
+    assert caplog.messages == ["last.pt was trained with --risk-credit, which is gone: ignored"]

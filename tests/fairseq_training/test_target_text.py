@@ -163,21 +163,6 @@ def test_an_unknown_token_is_a_word_of_punctuation():
         assert text.strings([[4, 3, 4]], reference=True) == ["a \u2421 a"]
 
 
-@pytest.mark.parametrize(
-    ("symbols", "row", "words", "places"),
-    [
-        # ids from 4; 3 is unknown, 1 padding, 2 eos
-        (["\u2581two", "\u2581her", "ons", "."], [4, 5, 6, 7, 2, 1],
-         ["two", "herons."], [0, 1, 1, 1, -1, -1]),
-        (["ons", "\u2581two"], [4, 3, 5, 2], ["ons", "\u241a", "two"], [0, 1, 2, -1]),
-        (["her@@", "ons", "wait"], [4, 5, 6, 2], ["herons", "wait"], [0, 0, 1, -1]),
-    ],
-)  # fmt: skip
-def test_words_of_tokens(symbols, row, words, places):
-    assert TargetText(dictionary(*symbols)).words(row) == (words, places)
-    assert TargetText(dictionary(*symbols)).words([2, 1]) == ([], [-1, -1])
-
-
 def test_moses_without_sacremoses_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ValueError, match="sacremoses is not installed; install it"):

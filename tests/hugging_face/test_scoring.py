@@ -118,7 +118,7 @@ def test_a_decoder_that_looks_ahead_is_refused():
         best_way(model, special)
 
 
-@pytest.mark.parametrize("flags", [{}, {"risk_search": "sampling"}, {"risk_diverse_groups": 2}])
+@pytest.mark.parametrize("flags", [{}, {"risk_search": "sampling"}])
 def test_candidates_end_once_and_have_no_special_token_as_text(made, flags):
     model, tokenizer, special = made
     risk_set = risk_set_of(model, batch_of(tokenizer), RiskSettings(**SHORT, **flags), special)
@@ -168,8 +168,8 @@ def test_what_generate_is_asked_for():
     def asked(**flags):
         return generation_config(RiskSettings(risk_candidates=6, **flags), special, 5)
 
-    beam = asked(risk_diverse_groups=3, risk_lenpen=0.3, risk_temperature=0.7)
-    assert (beam.do_sample, beam.num_beams, beam.num_return_sequences) == (False, 2, 2)
+    beam = asked(risk_lenpen=0.3, risk_temperature=0.7)
+    assert (beam.do_sample, beam.num_beams, beam.num_return_sequences) == (False, 6, 6)
     assert (beam.length_penalty, beam.early_stopping) == (0.3, True)
     assert beam.max_length == 1 + int(1.5 * 5 + 10)  # with the decoder start
     drawn = asked(risk_search="sampling", risk_sampling_topk=4, risk_temperature=0.7)
@@ -177,18 +177,6 @@ def test_what_generate_is_asked_for():
     assert (drawn.top_k, drawn.top_p, drawn.temperature) == (4, 1.0, 0.7)
     mass = asked(risk_search="sampling", risk_sampling_topp=0.9)
     assert (mass.top_k, mass.top_p, mass.temperature) == (0, 0.9, 1.0)
-
-
-def test_diverse_groups_avoid_what_earlier_ones_took(made):
-    model, tokenizer, special = made
-    inputs = {k: v for k, v in batch_of(tokenizer).items() if k != "labels"}
-    firsts = []
-    for strength in (0.0, 50.0):
-        settings = RiskSettings(**SHORT, risk_diverse_groups=4, risk_diverse_strength=strength)
-        found = generate(model, inputs, settings, special)
-        place = 0 if special.tag is None else 1
-        firsts.append([len(set(row[:, place].tolist())) for row in found])
-    assert firsts == [[1] * 4, [4] * 4]  # of 4 greedy groups each takes another first token
 
 
 def test_what_a_model_never_writes_is_no_candidate(made):

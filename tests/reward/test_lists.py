@@ -229,20 +229,6 @@ def test_mix_is_the_weighted_sum(encoder):
         Reward("sim").from_scores(without)
 
 
-def test_what_a_unit_of_sim_is_worth():
-    # d (0.5 LP^alpha SIM + 0.2 SIM + 0.3 BLEU) / d SIM, of LP 1 and 0.25 at alpha 1/2
-    nothing = torch.zeros(1, 2)
-    scores = ListScores(nothing, nothing, length_penalty=torch.tensor([[1.0, 0.25]]))
-    for spec, expected in (
-        ("simile:0.5,sim:0.2,bleu:0.3", [0.5 + 0.2, 0.25 + 0.2]),
-        ("simile", [1.0, 0.5]),
-        ("sim", [1.0, 1.0]),
-        ("half", [0.5, 0.25]),
-    ):
-        weight = Reward(spec).similarity_weight(scores, 0.5)
-        assert (weight + nothing)[0].tolist() == pytest.approx(expected), spec
-
-
 def test_chrf_alone_and_in_mixes(encoder):
     hyps, refs = [["a red house", "the hill"]], ["a red house stands"]
     chrf, chrfpp = Reward("chrf"), Reward("chrf++:0.5,chrf:0.5")

@@ -171,32 +171,3 @@ def test_leading_dimensions_are_kept():
 def test_one_member_does_not_deviate():
     mask = torch.tensor([[False, True, False]])
     assert risk.masked_std(torch.tensor([[9.0, 3.0, 1.0]]), mask).tolist() == [0.0]
-
-
-def test_standardised_costs_by_hand():
-    # 0.2, 0.4, 0.6: mean 0.4, variance (0.04 + 0 + 0.04) / 3, standard deviation 0.163
-    cost = torch.tensor([[0.2, 0.4, 0.6, 9.0], [0.5, 0.502, 9.0, 9.0], [0.3, 9.0, 9.0, 9.0]])
-    mask = cost < 9
-    found = risk.standardised(cost, mask)
-    assert found[0].tolist() == pytest.approx([-(1.5**0.5), 0, 1.5**0.5, 0], abs=1e-6)
-    # 0.001 below the mean, over 0.01 at least
-    assert found[1].tolist() == pytest.approx([-0.1, 0.1, 0, 0], abs=1e-5)
-    assert found[2].tolist() == [0, 0, 0, 0]
-    assert risk.standardised(cost, torch.zeros_like(mask)).tolist() == [[0] * 4] * 3
-
-
-def test_standardised_gradient_is_the_plain_one_over_the_standard_deviation():
-    generator = torch.Generator().manual_seed(1)
-    scores = torch.randn(3, 5, generator=generator, dtype=torch.float64).requires_grad_()
-    cost = torch.rand(3, 5, generator=generator, dtype=torch.float64)
-    mask = torch.tensor([[True] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3])
-
-    def gradient(of: torch.Tensor) -> torch.Tensor:
-        q = risk.candidate_distribution(scores, mask)
-        return torch.autograd.grad(risk.expected_cost(q, of).sum(), scores)[0]
-
-    spread = torch.stack(
-        [row[kept].std(correction=0) for row, kept in zip(cost, mask, strict=True)]
-    )
-    expected = gradient(cost) / spread.unsqueeze(-1)
-    torch.testing.assert_close(gradient(risk.standardised(cost, mask)), expected)
