@@ -12,19 +12,16 @@ from simile_plugin.risk.distribution import (
     expected_cost,
     masked_std,
 )
-from simile_plugin.risk.gaming import GamingWatch
-from simile_plugin.risk.guards import FiniteRows, cost_without_members, finite_rows, repeats
+from simile_plugin.risk.gradient_portions import Portion, Portions
 from simile_plugin.risk.length_control import (
     LENGTH_SUMS,
     LengthControl,
     length_slope,
     relative_length,
 )
-from simile_plugin.risk.lists import RiskSet, layout, plan_parts, teacher_forcing_input
 from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
-from simile_plugin.risk.modules import evaluation_mode, replaced, unwrap, weights_as
+from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members, finite_rows, repeats
 from simile_plugin.risk.objective import Objective
-from simile_plugin.risk.portions import Portion, Portions
 from simile_plugin.risk.prefix_trees import (
     TREE_MASK,
     TREE_SHARE,
@@ -33,8 +30,11 @@ from simile_plugin.risk.prefix_trees import (
     prefix_tree,
     trees_of_rows,
 )
+from simile_plugin.risk.reward_gaming import GamingWatch
+from simile_plugin.risk.risk_set import RiskSet, layout, plan_parts, teacher_forcing_input
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
-from simile_plugin.risk.sums import (
+from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap, weights_as
+from simile_plugin.risk.update_log import (
     PHASES,
     SENTENCE_MEANS,
     Scored,

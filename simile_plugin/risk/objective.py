@@ -12,9 +12,9 @@ from simile_plugin.risk.distribution import (
     candidate_scores,
     expected_cost,
 )
-from simile_plugin.risk.guards import cost_without_members, finite_rows
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
-from simile_plugin.risk.sums import Scored
+from simile_plugin.risk.nonfinite import cost_without_members, finite_rows
+from simile_plugin.risk.update_log import Scored
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
     watch = seen((0.5, 1.0), (0.4, 1.6))
     assert caplog.record_tuples == [
         (
-            "simile_plugin.risk.gaming",
+            "simile_plugin.risk.reward_gaming",
             logging.WARNING,
             "cost fell from 0.5000 to 0.4000, but the length ratio went from 1.000 to 1.600, and "
             "BLEU fell from 30.00 to 20.00; training stops if the next validation finds the same",

@@ -8,7 +8,7 @@ import torch
 from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.candidates import build_risk_set
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.risk import guards
+from simile_plugin.risk import nonfinite
 from tests.fairseq_models import make_model, make_sample, rows_of
 from tests.fairseq_training.test_criterion import reduced
 
@@ -65,7 +65,7 @@ def test_finite_rows_by_hand():
     means = torch.tensor([[-3.0, -3.0], [-3.0, -3.0]])
     reward = torch.tensor([[NAN, 0.5, 0.25], [0.0, INF, 0.75]])
     members = torch.tensor([[False, True, True], [False, True, True]])
-    rows = guards.finite_rows(lprobs, means, reward, members)
+    rows = nonfinite.finite_rows(lprobs, means, reward, members)
     assert rows.members.tolist() == [[False, False, True], [False, False, True]]
     assert rows.references.tolist() == [True, False]
     assert rows.dropped.tolist() == [1, 1 + 1]  # a score; a reward and a reference
@@ -78,11 +78,11 @@ def test_finite_rows_by_hand():
 def test_what_is_finite_passes_unchanged():
     lprobs, means, reward = torch.randn(2, 3, 4), torch.randn(2, 4), torch.randn(2, 3)
     members = torch.tensor([[True, False, True]] * 2)
-    rows = guards.finite_rows(lprobs, means, reward, members)
+    rows = nonfinite.finite_rows(lprobs, means, reward, members)
     assert torch.equal(rows.token_lprobs, lprobs) and torch.equal(rows.mean_lprobs, means)
     assert torch.equal(rows.reward, reward) and torch.equal(rows.members, members)
     assert rows.dropped.tolist() == [0, 0]
-    assert guards.cost_without_members(members).tolist() == [0.0, 0.0]
+    assert nonfinite.cost_without_members(members).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -6,7 +6,7 @@ import torch
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.risk import log_probabilities, portions
-from simile_plugin.risk.portions import Portion, Portions, plan_portions
+from simile_plugin.risk.gradient_portions import Portion, Portions, plan_portions
 from tests.fairseq_models import make_model, make_sample, make_task
 
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]

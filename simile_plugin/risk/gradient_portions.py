@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from simile_plugin.risk.modules import replaced, unwrap
+from simile_plugin.risk.temporary_changes import replaced, unwrap
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.risk.guards import repeats
+from simile_plugin.risk.nonfinite import repeats
 
 # What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
 PART_TOKENS = 256

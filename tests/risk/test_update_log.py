@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from simile_plugin.reward import ListScores
-from simile_plugin.risk.sums import Scored, repetition, sums_over_sentences
+from simile_plugin.risk.update_log import Scored, repetition, sums_over_sentences
 
 
 def test_repetition_by_hand() -> None:

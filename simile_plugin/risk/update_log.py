@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
-from simile_plugin.risk.guards import FiniteRows, cost_without_members
 from simile_plugin.risk.length_control import length_slope, relative_length
+from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members
 
 SENTENCE_MEANS = (
     "cost",
