@@ -15,7 +15,6 @@ from simile_plugin.fairseq_training.scoring import (
 )
 from simile_plugin.risk import (
     RiskSet,
-    lists,
     log_probabilities,
     plan_parts,
     replaced,
@@ -85,7 +84,7 @@ def gradients(model, values):
 @pytest.mark.parametrize(("arch", "flags"), MODELS, ids=NAMES)
 def test_equals_the_naive_path(arch, flags, max_tokens, monkeypatch):
     monkeypatch.setattr(log_probabilities, "SLICE_LOGITS", 14 * 4)  # four positions a slice
-    monkeypatch.setattr(lists, "PART_TOKENS", 4)
+    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
     task = make_task()
     # no left padding of sources here: an lstm or fconv row alone has none to see
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
@@ -227,7 +226,7 @@ def test_nothing_of_size_k_x_v_is_kept_if_it_is_large(monkeypatch):
 
 
 def test_plan_by_hand(monkeypatch):
-    monkeypatch.setattr(lists, "PART_TOKENS", 3)
+    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 3)
     # one part: 4 x 5 + 3 = 23 tokens; cut after 4: 2 x 5 + 2 x 3 + 2 x 3 = 22; cut after 3:
     # 3 x 5 + 1 + 2 x 3 = 22; every other cut costs more; of equals the shorter first part is taken
     assert plan_parts([3, 5, 0, 4, 1], 0) == [[1, 3], [0, 4]]
@@ -313,7 +312,7 @@ def test_replaced_brings_back_what_was_there():
 @pytest.mark.parametrize("shared", [True, False])
 def test_layers_are_drawn_once_for_all_rows(shared, max_tokens, monkeypatch):
     # --decoder-layerdrop draws layers whenever somebody iterates over them
-    monkeypatch.setattr(lists, "PART_TOKENS", 4)
+    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
     monkeypatch.setattr(scoring._TreeDecoder, "pays", lambda *_: shared)
     task = make_task()
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))

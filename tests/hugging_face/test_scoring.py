@@ -8,7 +8,7 @@ from simile_plugin.hugging_face.candidates import generate, generation_config, r
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_tokens
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
-from simile_plugin.risk import RiskSettings, lists
+from simile_plugin.risk import RiskSettings
 from tests.hugging_face_models import LAYERS, MAKERS, TARGETS, batch_of, fsmt, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
@@ -45,7 +45,7 @@ def test_the_least_work_is_found(made):
 
 @pytest.mark.parametrize(("way", "max_tokens"), [(TREES, 0), (ROWS, 0), (ROWS, 30), (LOGITS, 0)])
 def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens, monkeypatch):
-    monkeypatch.setattr(lists, "PART_TOKENS", 4)
+    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
     model, tokenizer, special = made
     if way == TREES and model.config.model_type == "t5gemma":
         way = ROWS
