@@ -7,12 +7,55 @@ import dataclasses
 import re
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from simile_plugin.files import flag_name, problem_of
+from simile_plugin.files import FILE, SEED, Range, flag_name, option, problem_of
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder import RewardEncoder
 
 T = TypeVar("T")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
+# A 95% interval leaves out one of 40; all resamples are held in memory.
+RESAMPLES = Range.within(40, 100_000)
+
+
+@dataclass
+class EncoderFlags:
+    """Flags of commands that score by an encoder or BLEU."""
+
+    encoder: str | None = option(
+        "reward encoder (made by simile train-encoder)", None, metavar="DIR", range=FILE
+    )
+    simile_alpha: float = option(
+        "exponent of SIMILE's length penalty (default and paper: 0.25)",
+        0.25,
+        metavar="A",
+        range=Range.at_least(0),
+    )
+    tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
+    device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
+
+    def load(self) -> RewardEncoder | None:
+        """Load the encoder, if one is given.
+
+        Raises:
+            InputError: for a tokeniser, device or encoder that cannot be used.
+        """
+        from simile_plugin.encoder import load_encoder, usable_device
+        from simile_plugin.reward import check_tokenizer
+
+        check_tokenizer(self.tokenize, "--tokenize")
+        return load_encoder(self.encoder, usable_device(self.device)) if self.encoder else None
+
+
+@dataclass
+class BootstrapFlags:
+    """Flags of commands that draw and resample."""
+
+    seed: int = option("of what is drawn, and the bootstrap", 12345, range=SEED)
+    resamples: int = option("bootstrap resamples of the intervals", 1000, range=RESAMPLES)
 
 
 def add_flags(

@@ -1,19 +1,18 @@
-"""What commands over lists of candidates share: flags, the utility, a line for each sentence."""
+"""What commands over lists of candidates share: flags, reading, a line for each sentence."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.cli._types import ALPHA, add_device, file_name, whole_number
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import FILE, InputError, Range, atomic_write, option
 
 if TYPE_CHECKING:
-    from simile_plugin.nbest import NbestList, Utility
+    from simile_plugin.nbest import NbestList
     from simile_plugin.reward import Reward
 
 LISTS = """\
@@ -41,77 +40,56 @@ Lists from CTranslate2:
 """
 
 
-def add_list_flags(parser: argparse.ArgumentParser, src: str) -> None:
-    """Declare LISTS, --candidates, --src, --output and --json."""
-    parser.add_argument("lists", type=file_name, metavar="LISTS", help="lists of candidates")
-    text = "only the first N candidates of each list (default: all)"
-    parser.add_argument("--candidates", type=whole_number(1), metavar="N", help=text)
-    parser.add_argument("--src", type=file_name, metavar="FILE", help=src)
-    text = "write the chosen candidates there, one a line (default: standard output)"
-    parser.add_argument("--output", type=file_name, metavar="FILE", help=text)
-    text = "JSON lines instead of text: what was chosen, its place in the list, its value"
-    parser.add_argument("--json", action="store_true", help=text)
+@dataclass
+class ListFlags:
+    """Flags of commands over lists of candidates."""
 
-
-def add_reward_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare what a reward needs: --encoder, --simile-alpha, --tokenize, --device."""
-    text = "reward encoder (made by simile train-encoder)"
-    parser.add_argument("--encoder", type=file_name, metavar="DIR", help=text)
-    text = "exponent of SIMILE's length penalty (default and paper: 0.25)"
-    parser.add_argument("--simile-alpha", type=ALPHA, metavar="A", help=text)
-    text = "sacreBLEU tokeniser of BLEU (default: 13a)"
-    parser.add_argument("--tokenize", default="13a", metavar="TOK", help=text)
-    add_device(parser, default=None)
-
-
-def make_utility(args: argparse.Namespace, reward: Reward) -> Utility:
-    """A reward with the encoder that it needs.
-
-    Raises:
-        InputError: for a tokeniser, device or encoder that cannot be used.
-    """
-    from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.nbest import Utility
-    from simile_plugin.reward import SIMILE_ALPHA, check_tokenizer
-
-    check_tokenizer(args.tokenize, "--tokenize")
-    encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
-    alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
-    return Utility(reward, encoder, alpha, args.tokenize)
+    lists: str = option("lists of candidates", metavar="LISTS", names=["lists"], range=FILE)
+    candidates: int | None = option(
+        "only the first N candidates of each list (default: all)", None, range=Range.at_least(1)
+    )
+    src: str | None = option(
+        "sources, where LISTS has none: for cosines, pairs and functions of your own",
+        None,
+        metavar="FILE",
+        range=FILE,
+    )
+    output: str | None = option(
+        "write the chosen candidates there, one a line (default: standard output)",
+        None,
+        metavar="FILE",
+        range=FILE,
+    )
+    json: bool = option(
+        "JSON lines instead of text: what was chosen, its place in the list, its value", False
+    )
 
 
 def read_candidates(
     path: str, flag: str, src: str | None, cut: int | None, src_flag: str = "--src"
-) -> tuple[list[NbestList], int | None]:
-    """The lists with their sources, each cut to `cut` candidates; how many lines `src` has."""
+) -> tuple[list[NbestList], int]:
+    """Read lists with their sources, each cut to `cut` candidates.
+
+    Returns:
+        The lists, and how many lines their text has: as `src`, or as the last id says.
+
+    Raises:
+        InputError: also for ids that are no lines of a text.
+    """
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import read_lists, with_sources
 
     lists = read_lists(path, flag)
-    if src == "-":
-        raise InputError(f"{src_flag}: got - (standard input), which is for LISTS; name a file")
-    sources: int | None = None
+    lines = lists[-1].sentence + 1
     if src:
-        lines = read_lines(src, src_flag)  # once: it may be a pipe
-        lists, sources = with_sources(lists, lines, f"{flag}: {path}"), len(lines)
-    return [found.cut(cut) for found in lists] if cut else lists, sources
-
-
-def count_lines(lists: Sequence[NbestList], sources: int | None, path: str) -> int:
-    """Lines of the output: as many as sources, or as the last id says; before the work.
-
-    Raises:
-        InputError: for ids that are no lines of a text.
-    """
-    if sources is not None:
-        return sources
-    last = lists[-1].sentence
-    if last > 10 * len(lists) + 1000:
+        sources = read_lines(src, src_flag)
+        lists, lines = with_sources(lists, sources, f"{flag}: {path}"), len(sources)
+    elif lines > 10 * len(lists) + 1000:
         raise InputError(
-            f"LISTS: {path}: got id {last} among {len(lists)} lists; expected lines of the "
-            "source from 0: number the lists anew, or give --src FILE"
+            f"{flag}: {path}: got id {lines - 1} among {len(lists)} lists; expected lines of the "
+            f"source from 0: number the lists anew, or give {src_flag} FILE"
         )
-    return last + 1
+    return [one.cut(cut) for one in lists] if cut else lists, lines
 
 
 def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], tokenize: str) -> None:
@@ -130,7 +108,7 @@ def warn_of_missing_sources(
     command: str, flag: str, reward: Reward, lists: Sequence[NbestList]
 ) -> None:
     """Say so where a function of the user's own would get empty sources."""
-    lacking = sum(found.src is None for found in lists)
+    lacking = sum(one.src is None for one in lists)
     if reward.function is not None and lacking:
         print(
             f"simile {command}: warning: {reward.spec} gets an empty source for {lacking} of "
@@ -140,36 +118,33 @@ def warn_of_missing_sources(
 
 
 def write_choices(
-    args: argparse.Namespace,
+    options: ListFlags,
     lists: Sequence[NbestList],
     number: int,
     choices: Sequence[int | None],
     values: Sequence[dict[str, Any]],
 ) -> str:
-    """Write what was chosen; returns what to say of sentences without candidates, or "".
+    """Write what was chosen; return what to say of sentences without candidates, or "".
 
-    number: of lines, see `count_lines`; values: beside id, hyp and place in a JSON line.
+    number: of lines; values: beside id, hyp and place in a JSON line.
     """
+    from simile_plugin.significance import without_nan
+
     lines = [""] * number
     records = []
-    for found, place, more in zip(lists, choices, values, strict=True):
+    for one, place, more in zip(lists, choices, values, strict=True):
         if place is not None:
-            lines[found.sentence] = one_line(found.hyps[place])
-            records.append({"id": found.sentence, "hyp": found.hyps[place], "place": place, **more})
-    with nullcontext(sys.stdout) if args.output is None else atomic_write(args.output) as stream:
-        for line in map(_dumps, records) if args.json else lines:
+            lines[one.sentence] = one_line(one.hyps[place])
+            records.append({"id": one.sentence, "hyp": one.hyps[place], "place": place, **more})
+    written = [json.dumps(without_nan(record), ensure_ascii=False) for record in records]
+    with atomic_write(options.output) if options.output else nullcontext(sys.stdout) as stream:
+        for line in written if options.json else lines:
             stream.write(line + "\n")
     empty = len(lines) - len(records)
-    line = "no line" if args.json else "an empty line"
+    line = "no line" if options.json else "an empty line"
     return f"{empty:,} sentences without candidates have {line}" if empty else ""
 
 
 def one_line(text: str) -> str:
     """The text without the marks that end lines and columns."""
     return text.replace("\r", " ").replace("\n", " ").replace("\t", " ")
-
-
-def _dumps(record: dict[str, Any]) -> str:
-    from simile_plugin.significance import without_nan
-
-    return json.dumps(without_nan(record), ensure_ascii=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
+from simile_plugin.cli._flags import BootstrapFlags, add_flags, read_flags
 from simile_plugin.cli._lists import warn_of_whole_sentences
-from simile_plugin.cli._types import SEED, add_device, add_resamples, file_name
+from simile_plugin.files import FILE, option
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
 
@@ -40,60 +42,35 @@ examples:
 """
 
 
+@dataclass
+class Options(BootstrapFlags):
+    """Flags of `simile fit-reward`."""
+
+    judgements: list[str] = option(
+        "judged segments, one TSV a language pair", nargs="+", metavar="FILE", range=FILE
+    )
+    judgement_columns: tuple[str, str, str] | None = option(
+        "names in the header, or numbers from 1", None, metavar=("HYP", "REF", "SCORE")
+    )
+    encoder: str = option(
+        "reward encoder (made by simile train-encoder); the reward works with no other",
+        metavar="DIR",
+        range=FILE,
+    )
+    text: list[str] = option(
+        "plain text, one sentence a line", nargs="+", metavar="FILE", range=FILE
+    )
+    output: str = option("folder of the reward", metavar="DIR", range=FILE)
+    overwrite: bool = option("replace the reward that is in --output", False)
+    tokenize: str = option("sacreBLEU tokeniser of the BLEU beside it", "13a", metavar="TOK")
+    json: bool = option("print one JSON object", False)
+    device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "--judgements",
-        required=True,
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="judged segments, one TSV a language pair",
-    )
-    parser.add_argument(
-        "--judgement-columns",
-        nargs=3,
-        metavar=("HYP", "REF", "SCORE"),
-        help="names in the header, or numbers from 1",
-    )
-    parser.add_argument(
-        "--encoder",
-        required=True,
-        type=file_name,
-        metavar="DIR",
-        help="reward encoder (made by simile train-encoder); the reward works with no other",
-    )
-    parser.add_argument(
-        "--text",
-        required=True,
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="plain text, one sentence a line",
-    )
-    parser.add_argument(
-        "--output", required=True, type=file_name, metavar="DIR", help="folder of the reward"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the reward that is in --output"
-    )
-    parser.add_argument(
-        "--seed",
-        type=SEED,
-        default=12345,
-        metavar="N",
-        help="of the harm, the folds and the bootstrap (default %(default)s)",
-    )
-    parser.add_argument(
-        "--tokenize",
-        default="13a",
-        metavar="TOK",
-        help="sacreBLEU tokeniser of the BLEU beside it (default: 13a)",
-    )
-    add_resamples(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_device(parser)
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -121,26 +98,27 @@ def run(args: argparse.Namespace) -> int:
     )
     from simile_plugin.reward import REWARD, check_tokenizer, save_learned
 
-    check_tokenizer(args.tokenize, "--tokenize")
-    named = [(path, "--judgements") for path in args.judgements]
-    check_standard_input([*named, *((path, "--text") for path in args.text)])
-    inputs = [args.encoder, *args.judgements, *args.text]
-    check_outputs({"--output": args.output}, inputs, folders=True)
-    refuse_unasked_overwrite(args.output, REWARD, "a reward", args.overwrite)
-    files = [read_judgements(path, args.judgement_columns) for path in args.judgements]
-    texts = [(path, read_lines(path, "--text")) for path in args.text]
+    options = read_flags(args, Options)
+    check_tokenizer(options.tokenize, "--tokenize")
+    named = [(path, "--judgements") for path in options.judgements]
+    check_standard_input([*named, *((path, "--text") for path in options.text)])
+    inputs = [options.encoder, *options.judgements, *options.text]
+    check_outputs({"--output": options.output}, inputs, folders=True)
+    refuse_unasked_overwrite(options.output, REWARD, "a reward", options.overwrite)
+    files = [read_judgements(path, options.judgement_columns) for path in options.judgements]
+    texts = [(path, read_lines(path, "--text")) for path in options.text]
     check_fit(files, texts)
     refs = [ref for judged in files for ref in judged.refs]
-    warn_of_whole_sentences("fit-reward", "the references", refs, args.tokenize)
-    encoder = load_encoder(args.encoder, usable_device(args.device))
+    warn_of_whole_sentences("fit-reward", "the references", refs, options.tokenize)
+    encoder = load_encoder(options.encoder, usable_device(options.device))
     missing = missing_meteor()
     with (
         nullcontext() if missing else Meteor() as meteor,
         Progress(steps(files), " steps", "fitting") as bar,
     ):
-        settings = args.resamples, args.seed, meteor, bar.update, args.tokenize
+        settings = options.resamples, options.seed, meteor, bar.update, options.tokenize
         fit = fit_reward(files, texts, encoder, *settings)
-    save_learned(args.output, fit.reward)
+    save_learned(options.output, fit.reward)
     notes = [missing] if missing else []
     if not fit.reward.lexicon.negations:
         notes.append(
@@ -151,9 +129,9 @@ def run(args: argparse.Namespace) -> int:
         notes.append(f"{fit.overlap} judged references are a line of --text: their words are known")
     for note in notes:
         print(f"simile fit-reward: note: {note}", file=sys.stderr)
-    if args.json:
+    if options.json:
         content = {"signature": fit.reward.signature, "weights": fit.reward.weights}
         print(json.dumps({**content, **fit.reward.facts, "notes": notes}, indent=2))
     else:
-        print(f"{format_fit(fit)}\n{args.output}: {fit.reward.signature}")
+        print(f"{format_fit(fit)}\n{options.output}: {fit.reward.signature}")
     return 0

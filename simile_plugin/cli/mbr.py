@@ -6,21 +6,20 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
 from simile_plugin.cli._lists import (
     LISTS,
-    add_list_flags,
-    add_reward_flags,
-    count_lines,
-    make_utility,
+    ListFlags,
     one_line,
     read_candidates,
     warn_of_missing_sources,
     warn_of_whole_sentences,
     write_choices,
 )
-from simile_plugin.cli._types import file_name, refuse_without_encoder
+from simile_plugin.files import FILE, option
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -57,77 +56,90 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags, ListFlags):
     """Flags of `simile mbr`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    text = "the sources, for --write-pairs and for a function of your own, where LISTS has none"
-    add_list_flags(parser, text)
-    text = (
+
+    utility: str = option(
         "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, "
-        "another mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward"
+        "another mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward",
+        "half",
+        metavar="SPEC",
     )
-    parser.add_argument("--utility", default="half", metavar="SPEC", help=text)
-    add_reward_flags(parser)
-    text = "a second file of lists, of the same sentences: the pseudo-references (default: LISTS)"
-    parser.add_argument("--pseudo-refs", type=file_name, metavar="FILE", help=text)
-    text = (
+    pseudo_refs: str | None = option(
+        "a second file of lists, of the same sentences: the pseudo-references (default: LISTS)",
+        None,
+        metavar="FILE",
+        range=FILE,
+    )
+    weights: str = option(
         "of pseudo-references: uniform (default; right for samples), or model: exp of the "
-        "log-probability that fairseq prints (P- lines), else of the score; right for n-best lists"
+        "log-probability that fairseq prints (P- lines), else of the score; right for n-best lists",
+        "uniform",
+        choices=("uniform", "model"),
     )
-    parser.add_argument("--weights", choices=("uniform", "model"), default="uniform", help=text)
-    text = (
+    write_pairs: str | None = option(
         "also write STEM.jsonl, a line a source with prompt, chosen, rejected, score_chosen and "
         "score_rejected (best and worst by utility; lists without a difference are left out), and "
-        "STEM.tsv, source TAB best"
+        "STEM.tsv, source TAB best",
+        None,
+        metavar="STEM",
+        range=FILE,
     )
-    parser.add_argument("--write-pairs", type=file_name, metavar="STEM", help=text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress, check_outputs, check_standard_input
-    from simile_plugin.nbest import choose, expected_utilities, read_lists, sources
+    from simile_plugin.nbest import Utility, choose, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 
-    refuse_without_encoder(args, "simile_alpha", "device")
-    targets = {"--output": args.output}
-    if args.write_pairs:
-        targets |= {f"--write-pairs ({e})": args.write_pairs + e for e in (".jsonl", ".tsv")}
-    check_outputs(targets, [args.lists, args.src, args.pseudo_refs])
-    check_standard_input([(args.lists, "LISTS"), (args.pseudo_refs, "--pseudo-refs")])
-    lists, sentences = read_candidates(args.lists, "LISTS", args.src, args.candidates)
-    number = count_lines(lists, sentences, args.lists)
-    if args.write_pairs:
-        sources(lists, f"--write-pairs: {args.lists}")
-    pseudo = read_lists(args.pseudo_refs, "--pseudo-refs") if args.pseudo_refs else None
-    utility = make_utility(args, Reward(args.utility, "--utility"))
-    if "bleu" in utility.reward.weights:
-        firsts = [found.hyps[found.first] for found in lists if found.hyps]
-        warn_of_whole_sentences("mbr", "the candidates", firsts, utility.tokenize)
-    warn_of_missing_sources("mbr", "--src", utility.reward, lists)
+    options = read_flags(args, Options)
+    targets = {"--output": options.output}
+    if options.write_pairs:
+        targets |= {f"--write-pairs ({e})": options.write_pairs + e for e in (".jsonl", ".tsv")}
+    files = {"LISTS": options.lists, "--src": options.src, "--pseudo-refs": options.pseudo_refs}
+    check_outputs(targets, files.values())
+    check_standard_input((path, flag) for flag, path in files.items())
+    lists, number = read_candidates(options.lists, "LISTS", options.src, options.candidates)
+    if options.write_pairs:
+        sources(lists, f"--write-pairs: {options.lists}")
+    pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None
+    reward = Reward(options.utility, "--utility")
+    utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
+    if "bleu" in reward.weights:
+        firsts = [one.hyps[one.first] for one in lists if one.hyps]
+        warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
+    warn_of_missing_sources("mbr", "--src", reward, lists)
     with Progress(len(lists), "list") as bar:
-        found = expected_utilities(lists, utility, pseudo, args.weights, bar.update)
-    choices = [choose(*pair) for pair in zip(lists, found, strict=True)]
+        utilities = expected_utilities(lists, utility, pseudo, options.weights, bar.update)
+    choices = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
     numbers = [
         {"utility": float(values[place]), "utility_of_first": float(values[one.first])}
         if place is not None
         else {}
-        for one, values, place in zip(lists, found, choices, strict=True)
+        for one, values, place in zip(lists, utilities, choices, strict=True)
     ]
-    empty = write_choices(args, lists, number, choices, numbers)
+    empty = write_choices(options, lists, number, choices, numbers)
     _tell(lists, choices, empty)
     if pseudo is not None:
         _tell_unknown(lists, pseudo)
-    if args.write_pairs:
-        _write_pairs(args.write_pairs, lists, found, choices)
+    if options.write_pairs:
+        _write_pairs(options.write_pairs, lists, utilities, choices)
     return 0
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:
-    candidates = sum(len(found.hyps) for found in lists)
+    candidates = sum(len(one.hyps) for one in lists)
     changed = sum(
-        place is not None and found.hyps[place] != found.hyps[found.first]
-        for found, place in zip(lists, choices, strict=True)
+        place is not None and one.hyps[place] != one.hyps[one.first]
+        for one, place in zip(lists, choices, strict=True)
     )
     text = f"{len(lists):,} lists, {candidates:,} candidates; {changed:,} choices are not the"
     print(f"simile mbr: {text} model's{empty and f'; {empty}'}", file=sys.stderr)
@@ -135,8 +147,8 @@ def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str)
 
 def _tell_unknown(lists: Sequence[NbestList], pseudo: Sequence[NbestList]) -> None:
     """Count the lists whose id has no pseudo-references: nothing is chosen there."""
-    known = {found.sentence for found in pseudo if found.hyps}
-    unknown = sum(found.sentence not in known for found in lists if found.hyps)
+    known = {one.sentence for one in pseudo if one.hyps}
+    unknown = sum(one.sentence not in known for one in lists if one.hyps)
     if unknown:
         text = f"{unknown:,} lists have no pseudo-references (none of their id in --pseudo-refs)"
         print(f"simile mbr: {text}: the model's choice stands", file=sys.stderr)
@@ -156,18 +168,18 @@ def _write_pairs(
 
     written = 0
     with atomic_write(f"{stem}.jsonl") as pairs, atomic_write(f"{stem}.tsv") as table:
-        for found, values, best in zip(lists, utilities, choices, strict=True):
-            if best is None or found.src is None:
+        for one, values, best in zip(lists, utilities, choices, strict=True):
+            if best is None or one.src is None:
                 continue
-            table.write(f"{one_line(found.src)}\t{one_line(found.hyps[best])}\n")
+            table.write(f"{one_line(one.src)}\t{one_line(one.hyps[best])}\n")
             # A function of one's own has no number for some: they are no worst, and no JSON.
             worst = int(np.where(np.isfinite(values), values, np.inf).argmin())
             if not np.isfinite(values[best]) or values[best] - values[worst] <= TIE:
                 continue
             record = {
-                "prompt": found.src,
-                "chosen": found.hyps[best],
-                "rejected": found.hyps[worst],
+                "prompt": one.src,
+                "chosen": one.hyps[best],
+                "rejected": one.hyps[worst],
                 "score_chosen": float(values[best]),
                 "score_rejected": float(values[worst]),
             }

@@ -5,21 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
 from simile_plugin.cli._lists import (
     LISTS,
-    add_list_flags,
-    add_reward_flags,
-    count_lines,
-    make_utility,
+    ListFlags,
     read_candidates,
     warn_of_missing_sources,
     warn_of_whole_sentences,
     write_choices,
 )
-from simile_plugin.cli._types import file_name, real_number, refuse_without_encoder
-from simile_plugin.files import InputError, check_outputs, check_standard_input
+from simile_plugin.files import (
+    FILE,
+    InputError,
+    check_outputs,
+    check_standard_input,
+    flag_name,
+    option,
+)
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -50,96 +55,107 @@ module:function as --reward is your own code, and is run
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags, ListFlags):
     """Flags of `simile rerank`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add_list_flags(parser, "the sources, where LISTS has none")
-    text = "what to choose by; score and cosine together make a weighted sum"
-    by = ("reward", "cosine", "score")
-    parser.add_argument("--by", nargs="+", required=True, choices=by, metavar="NAME", help=text)
-    text = "references, where LISTS has none"
-    parser.add_argument("--ref", type=file_name, metavar="FILE", help=text)
-    text = "of --by reward and of --tune: bleu (default), simile, chrf, ..., as in training"
-    parser.add_argument("--reward", default="bleu", metavar="SPEC", help=text)
-    add_reward_flags(parser)
-    text = "encoder of both languages, for --by cosine"
-    parser.add_argument("--source-encoder", type=file_name, metavar="DIR", help=text)
-    text = "of the features of --by, in their order"
-    parser.add_argument("--weights", nargs="+", type=real_number(), metavar="W", help=text)
-    text = (
-        "tune the weights on these lists: of all mixtures in steps of 5 %% (of the features in "
-        "units of their spread within lists) the one whose choices have the highest mean --reward"
+
+    by: list[str] = option(
+        "what to choose by; score and cosine together make a weighted sum",
+        nargs="+",
+        choices=("reward", "cosine", "score"),
+        metavar="NAME",
     )
-    parser.add_argument("--tune", type=file_name, metavar="LISTS", help=text)
-    for name, what in (("src", "sources"), ("ref", "references")):
-        text = f"{what} of --tune, where its lists have none"
-        parser.add_argument(f"--tune-{name}", type=file_name, metavar="FILE", help=text)
+    ref: str | None = option("references, where LISTS has none", None, metavar="FILE", range=FILE)
+    reward: str = option(
+        "of --by reward and of --tune: bleu (default), simile, chrf, ..., as in training",
+        "bleu",
+        metavar="SPEC",
+    )
+    source_encoder: str | None = option(
+        "encoder of both languages, for --by cosine", None, metavar="DIR", range=FILE
+    )
+    weights: list[float] = option("of the features of --by, in their order", [], nargs="+")
+    tune: str | None = option(
+        "tune the weights on these lists: of all mixtures in steps of 5 % (of the features in "
+        "units of their spread within lists) the one whose choices have the highest mean --reward",
+        None,
+        metavar="LISTS",
+        range=FILE,
+    )
+    tune_src: str | None = option(
+        "sources of --tune, where its lists have none", None, metavar="FILE", range=FILE
+    )
+    tune_ref: str | None = option(
+        "references of --tune, where its lists have none", None, metavar="FILE", range=FILE
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.nbest import choose_all, tune_weights, weighted
+    from simile_plugin.nbest import Utility, choose_all, tune_weights, weighted
     from simile_plugin.reward import Reward
 
-    _check(args)
-    lists, sentences = _read(args.lists, "LISTS", args.src, args.ref, args.candidates)
-    number = count_lines(lists, sentences, args.lists)
-    utility = make_utility(args, Reward(args.reward))
+    options = read_flags(args, Options)
+    _check(options)
+    lists, number = _read(options.lists, "LISTS", options.src, options.ref, options.candidates)
+    reward = Reward(options.reward)
+    utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
     source_encoder = None
-    if "cosine" in args.by:
-        source_encoder = load_encoder(args.source_encoder, usable_device(args.device))
-    weights: Sequence[float] = args.weights or [1.0] * len(args.by)
-    if args.tune:
-        own = args.tune_src, args.tune_ref, args.candidates
-        dev, _ = _read(args.tune, "--tune", *own, prefix="--tune-")
-        where = f"--tune: {args.tune}", "--tune-"
-        features = _features(args, dev, *where, utility, source_encoder)
+    if options.source_encoder:
+        source_encoder = load_encoder(options.source_encoder, usable_device(options.device))
+    weights: Sequence[float] = options.weights or [1.0] * len(options.by)
+    if options.tune:
+        own = options.tune_src, options.tune_ref, options.candidates
+        dev, _ = _read(options.tune, "--tune", *own, prefix="--tune-")
+        where = f"--tune: {options.tune}", "--tune-"
+        features = _features(options, dev, *where, utility, source_encoder)
         weights = tune_weights(dev, features, _rewards(dev, *where, utility))
-        shown = ", ".join(f"{n} {w:.6g}" for n, w in zip(args.by, weights, strict=True))
-        print(f"weights tuned on {args.tune}: {shown}", file=sys.stderr)
-        _tell(args.tune, dev, choose_all(dev, weighted(features, weights)), utility)
-    features = _features(args, lists, f"LISTS: {args.lists}", "--", utility, source_encoder)
+        shown = ", ".join(f"{n} {w:.6g}" for n, w in zip(options.by, weights, strict=True))
+        print(f"weights tuned on {options.tune}: {shown}", file=sys.stderr)
+        _tell(options.tune, dev, choose_all(dev, weighted(features, weights)), utility)
+    features = _features(options, lists, f"LISTS: {options.lists}", "--", utility, source_encoder)
     values = weighted(features, weights)
     choices = choose_all(lists, values)
     if all(one.ref is not None for one in lists):
-        _tell(args.lists, lists, choices, utility)
+        _tell(options.lists, lists, choices, utility)
     numbers = [
         {"value": float(row[place])} if place is not None else {}
         for row, place in zip(values, choices, strict=True)
     ]
-    if empty := write_choices(args, lists, number, choices, numbers):
+    if empty := write_choices(options, lists, number, choices, numbers):
         print(f"simile rerank: {empty}", file=sys.stderr)
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Raise InputError for flags that cannot be meant."""
-    of_encoders = () if args.source_encoder else ("device",)
-    refuse_without_encoder(args, "simile_alpha", *of_encoders)
-    read = ((args.lists, "LISTS"), (args.ref, "--ref"))
-    check_standard_input([*read, (args.tune, "--tune"), (args.tune_ref, "--tune-ref")])
-    files = [args.lists, args.src, args.ref, args.tune, args.tune_src, args.tune_ref]
-    check_outputs({"--output": args.output}, files)
-    got = " ".join(args.by)
-    if len(set(args.by)) < len(args.by) or ("reward" in args.by and len(args.by) > 1):
+def _check(options: Options) -> None:
+    """Raise InputError for flags that cannot be meant together."""
+    by, got = options.by, " ".join(options.by)
+    files: dict[str, str | None] = {"LISTS": options.lists}
+    for name in ("src", "ref", "tune", "tune_src", "tune_ref"):
+        files[flag_name(name)] = getattr(options, name)
+    check_standard_input((path, flag) for flag, path in files.items())
+    check_outputs({"--output": options.output}, files.values())
+    if len(set(by)) < len(by) or ("reward" in by and len(by) > 1):
         raise InputError(f"--by: got {got}; expected reward alone, or score, cosine or both")
-    if ("cosine" in args.by) != (args.source_encoder is not None):
+    if ("cosine" in by) != (options.source_encoder is not None):
         raise InputError("--by: cosine and --source-encoder DIR need each other")
-    if args.tune and (args.weights or len(args.by) < 2):
+    if options.tune and (options.weights or len(by) < 2):
         raise InputError("--tune: finds the weights of --by score cosine; give no --weights")
-    if len(args.by) > 1 and not (args.tune or args.weights):
-        raise InputError(f"--by: {got}: give their --weights, or --tune LISTS")
-    if args.weights and len(args.weights) != len(args.by):
-        raise InputError(f"--weights: got {len(args.weights)} for --by {got}")
-    if (args.tune_src or args.tune_ref) and not args.tune:
-        raise InputError("--tune-src, --tune-ref: there is no --tune LISTS they could be for")
+    if len(by) > 1 and not options.tune and len(options.weights) != len(by):
+        raise InputError(f"--by: {got}: give as many --weights, or --tune LISTS")
 
 
 def _read(
     path: str, flag: str, src: str | None, ref: str | None, cut: int | None, prefix: str = "--"
-) -> tuple[list[NbestList], int | None]:
-    """:func:`read_candidates`, with references."""
+) -> tuple[list[NbestList], int]:
+    """Read lists by :func:`read_candidates`, with references."""
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import with_references
 
@@ -150,7 +166,7 @@ def _read(
 
 
 def _features(
-    args: argparse.Namespace,
+    options: Options,
     lists: Sequence[NbestList],
     where: str,
     prefix: str,
@@ -165,7 +181,7 @@ def _features(
     from simile_plugin.nbest import cosine_feature, score_feature, sources
 
     found = []
-    for name in args.by:
+    for name in options.by:
         if name == "score":
             found.append(score_feature(lists, where))
         elif name == "reward":

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import ALPHA, add_device, file_name, refuse_without_encoder
-from simile_plugin.files import InputError
+from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
+from simile_plugin.cli._lists import warn_of_whole_sentences
+from simile_plugin.files import FILE, InputError, option
 
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
@@ -33,97 +35,73 @@ examples:
 """
 
 
+@dataclass
+class Options(EncoderFlags):
+    """Flags of `simile score`."""
+
+    ref: str = option("references", metavar="FILE", names=["-r", "--ref"])
+    hyp: list[str] = option(
+        "hypotheses, one file a system", metavar="FILE", nargs="+", names=["-i", "--hyp"]
+    )
+    learned: str | None = option(
+        "learned reward (made by simile fit-reward); --encoder is the one of its fit",
+        None,
+        metavar="DIR",
+        range=FILE,
+    )
+    sentence_level: bool = option(
+        "one line a sentence (TSV, or JSON)", False, names=["-sl", "--sentence-level"]
+    )
+    json: bool = option("print JSON", False)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = EPILOG
-    parser.add_argument("-r", "--ref", required=True, metavar="FILE", help="references")
-    parser.add_argument(
-        "-i",
-        "--hyp",
-        required=True,
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="hypotheses, one file a system",
-    )
-    parser.add_argument(
-        "--encoder",
-        type=file_name,
-        metavar="DIR",
-        help="reward encoder (made by simile train-encoder), for SIM and SIMILE",
-    )
-    parser.add_argument(
-        "--learned",
-        type=file_name,
-        metavar="DIR",
-        help="learned reward (made by simile fit-reward); --encoder is the one of its fit",
-    )
-    parser.add_argument(
-        "--simile-alpha",
-        type=ALPHA,
-        metavar="A",
-        help="exponent of the length penalty (default and paper: 0.25)",
-    )
-    parser.add_argument(
-        "--tokenize", default="13a", metavar="TOK", help="sacreBLEU tokeniser (default: 13a)"
-    )
-    parser.add_argument(
-        "-sl", "--sentence-level", action="store_true", help="one line a sentence (TSV, or JSON)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_device(parser, default=None)
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
-    from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress, read_parallel
     from simile_plugin.reward import (
-        GIVE_A_TOKENISER,
-        SIMILE_ALPHA,
         TOKENISED,
         bleu_signature,
-        check_tokenizer,
         chrf_signature,
-        is_unspaced,
         load_learned,
         score_outputs,
         signature,
         tokenised_as,
     )
 
-    refuse_without_encoder(args, "simile_alpha", "device", "learned")
-    check_tokenizer(args.tokenize, "--tokenize")
-    alpha = SIMILE_ALPHA if args.simile_alpha is None else args.simile_alpha
-    refs, *outputs = read_parallel([(args.ref, "--ref"), *((path, "--hyp") for path in args.hyp)])
+    options = read_flags(args, Options)
+    if options.learned and not options.encoder:
+        raise InputError("--learned: needs --encoder DIR, the encoder of its fit")
+    paths = [(options.ref, "--ref"), *((path, "--hyp") for path in options.hyp)]
+    refs, *outputs = read_parallel(paths)
     if not refs:
-        raise InputError(f"--ref: {args.ref} is empty; expected one sentence a line")
-    encoder = load_encoder(args.encoder, usable_device(args.device)) if args.encoder else None
-    learned = load_learned(args.learned, "--learned") if args.learned is not None else None
+        raise InputError(f"--ref: {options.ref} is empty; expected one sentence a line")
+    encoder, alpha, tokenize = options.load(), options.simile_alpha, options.tokenize
+    learned = load_learned(options.learned, "--learned") if options.learned else None
     with Progress(len(refs), "sent") as bar:
         scores = score_outputs(
-            outputs, refs, encoder, alpha, args.tokenize, bar.update, chrf_words=0, learned=learned
+            outputs, refs, encoder, alpha, tokenize, bar.update, chrf_words=0, learned=learned
         )
     warn_of_unknown(scores)
-    if is_unspaced(refs, args.tokenize):
-        print(
-            f"simile score: warning: {args.ref} has next to no spaces, so that BLEU takes whole "
-            f"sentences for words; give --tokenize {GIVE_A_TOKENISER}",
-            file=sys.stderr,
-        )
-    for path, lines in zip([args.ref, *args.hyp], [refs, *outputs], strict=True):
+    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
+    for (path, _), lines in zip(paths, [refs, *outputs], strict=True):
         if mark := tokenised_as(lines):
             print(f"simile score: warning: {TOKENISED.format(path, mark)}", file=sys.stderr)
-    signatures = {"BLEU": bleu_signature(args.tokenize), "chrF": chrf_signature()}
-    signatures["length_ratio"] = f"tokens, tok:{args.tokenize}"
+    signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
+    signatures["length_ratio"] = f"tokens, tok:{tokenize}"
     if encoder is not None:
         signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
     if learned is not None:
         signatures["LEARNED"] = learned.signature
-    if args.sentence_level:
-        print_sentences(args, scores)
+    if options.sentence_level:
+        print_sentences(options, scores)
     else:
-        print_corpus(args, scores, signatures)
+        print_corpus(options, scores, signatures)
     return 0
 
 
@@ -164,22 +142,22 @@ def corpus(scores: ListScores, system: int) -> dict[str, float]:
     return found
 
 
-def print_sentences(args: argparse.Namespace, scores: ListScores) -> None:
+def print_sentences(options: Options, scores: ListScores) -> None:
     """A table of one row a sentence and system."""
-    tables = [columns(scores, system) for system in range(len(args.hyp))]
-    if args.json:
-        print(json.dumps(dict(zip(args.hyp, tables, strict=True)), indent=1))
+    tables = [columns(scores, system) for system in range(len(options.hyp))]
+    if options.json:
+        print(json.dumps(dict(zip(options.hyp, tables, strict=True)), indent=1))
         return
     print("\t".join(["file", "line", *tables[0]]))
-    for path, table in zip(args.hyp, tables, strict=True):
+    for path, table in zip(options.hyp, tables, strict=True):
         for line, values in enumerate(zip(*table.values(), strict=True), start=1):
             print("\t".join([path, str(line), *(f"{value:.4f}" for value in values)]))
 
 
-def print_corpus(args: argparse.Namespace, scores: ListScores, signatures: dict[str, str]) -> None:
+def print_corpus(options: Options, scores: ListScores, signatures: dict[str, str]) -> None:
     """Corpus scores with their signatures."""
-    found = {path: corpus(scores, system) for system, path in enumerate(args.hyp)}
-    if args.json:
+    found = {path: corpus(scores, system) for system, path in enumerate(options.hyp)}
+    if options.json:
         entries = [
             {"file": path, "name": name, "score": score, "signature": signatures[name]}
             for path, values in found.items()

@@ -98,7 +98,7 @@ def test_an_encoder_of_another_fit(capsys, tmp_path, files, fit, encoder_folder)
     run(capsys, *fit())
     path = tmp_path / "reward" / "reward.json"
     score = ["score", "-r", tmp_path / "text", "-i", tmp_path / "text", "--learned", path.parent]
-    assert "--learned: there is no --encoder DIR" in fails(capsys, *score)
+    assert "--learned: needs --encoder DIR" in fails(capsys, *score)
     path.write_text(path.read_text().replace('"encoder": "', '"encoder": "f'))
     error = fails(capsys, *score, "--encoder", encoder_folder)
     assert "--learned: " in error and "changed after the fit" in error

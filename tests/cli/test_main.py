@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,68 +11,52 @@ import pytest
 from simile_plugin import __version__, cli
 from simile_plugin.files import InputError
 
+COMMANDS = [name for name in (*cli.COMMANDS, *cli.LESS_USED) if name != "fairseq-train"]
+
 
 def simile(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "simile_plugin", *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def command_that(action: object) -> types.ModuleType:
-    """A subcommand module whose run() raises, or returns, `action`."""
-    module = types.ModuleType("fake")
-    run = work_that(action)
-    module.__dict__.update(HELP="a fake", add_arguments=lambda parser: None, run=lambda args: run())
-    return module
+def run_that(action: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The status of a subcommand whose run() raises, or returns, `action`."""
 
-
-def work_that(action: object) -> Callable[[], int]:
-    """What raises, or returns, `action`."""
-
-    def work() -> int:
+    def run(args: object) -> object:
         if isinstance(action, BaseException):
             raise action
-        assert isinstance(action, int)
         return action
 
-    return work
+    module = types.SimpleNamespace(HELP="a fake", add_arguments=lambda parser: None, run=run)
+    monkeypatch.setattr(cli, "load_command", lambda name: module)
+    return cli.main(["score"])
 
 
-def test_help_lists_every_command_in_order() -> None:
+def test_help_is_a_map_of_14_commands_in_order() -> None:
     done = simile("--help")
     assert done.returncode == 0
-    positions = [done.stdout.index(f"\n  {name} ") for name in cli.find_commands()]
-    assert positions == sorted(positions)
+    positions = [done.stdout.index(f"\n  {name} ") for name in (*cli.COMMANDS, *cli.LESS_USED)]
+    assert positions == sorted(positions) and len(cli.COMMANDS) <= 14
     assert "--user-dir user_dir --criterion simile_risk" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_the_map_puts_training_between_encoder_and_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "load_command", lambda name: command_that(0))
-    text = cli.describe(["doctor", "train-encoder", "eval-encoder", "score", "report"])
-    steps = ["doctor", "train-encoder", "eval-encoder", "fairseq-train DATA-BIN", "score", "report"]
-    positions = [text.index(f"\n  {step}") for step in steps]
-    assert positions == sorted(positions)
-    assert "filter-pairs" not in text
-
-
 def test_commands_are_the_modules_that_exist() -> None:
     folder = Path(cli.__file__).parent
-    names = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
-    assert set(cli.find_commands()) == names | {"contrib"}  # a folder of more of them
-    assert "contrib" == cli.find_commands()[-1]
+    names = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*")}
+    assert sorted(COMMANDS) == sorted(names)
 
 
 @pytest.mark.parametrize("command", cli.MOVED)
 def test_a_command_that_has_moved(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([command, "x"]) == 2
-    error = capsys.readouterr().err
-    assert error == f"simile: error: {command} is now: simile contrib {command}\n"
+    assert capsys.readouterr().err.endswith(f"error: is now: simile contrib {command}\n")
     with pytest.raises(SystemExit):
         cli.main(["contrib", command, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: simile contrib {command} ")
 
 
-@pytest.mark.parametrize("command", cli.find_commands())
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
@@ -96,10 +79,10 @@ def test_light_commands_do_not_wait_for_torch(arguments: list[str]) -> None:
 
 def test_no_command_waits_for_torch_to_read_its_flags() -> None:
     # finetune-hf has the flags of RiskSettings, whose room is pure tensors.
-    code = """if True:
+    code = f"""if True:
         import argparse, sys
         from simile_plugin import cli
-        for name in cli.find_commands():
+        for name in {COMMANDS!r}:
             if name != "finetune-hf":
                 cli.load_command(name).add_arguments(argparse.ArgumentParser())
                 assert "torch" not in sys.modules, name
@@ -108,81 +91,59 @@ def test_no_command_waits_for_torch_to_read_its_flags() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_version() -> None:
+def test_version_and_unknown_command() -> None:
     assert simile("--version").stdout == f"simile {__version__}\n"
-
-
-def test_unknown_command_gets_a_guess() -> None:
     done = simile("docter")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "simile: error: unknown command 'docter'; did you mean doctor? (simile --help lists them)\n"
-    )
+    assert done.stderr.endswith("error: unknown command 'docter'; simile --help lists them\n")
     assert "no command given" in simile().stderr
 
 
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (InputError("--ref: two\n  lines"), "simile score: error: --ref: two lines"),
-        (
-            FileNotFoundError(2, "No such file or directory", "x.txt"),
-            "simile score: error: x.txt: No such file or directory",
-        ),
-        (OSError("no space"), "simile score: error: no space"),
-        (
-            ModuleNotFoundError("No module named 'six'", name="six"),
-            "simile score: error: the Python package 'six' is missing; "
-            "simile doctor says what to do",
-        ),
+        (InputError("--ref: two\n  lines"), "--ref: two lines"),
+        (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt: No such file or dir"),
+        (OSError("no space"), "no space"),
+        (ModuleNotFoundError("No module", name="six"), "the Python package 'six' is missing; si"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    error: BaseException,
+    error: Exception,
     line: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("SIMILE_TRACEBACK", raising=False)
-    assert cli._run("score", work_that(error)) == 2
-    assert capsys.readouterr().err == line + "\n"
-
-
-def test_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_that(error, monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"simile score: error: {line}") and said.count("\n") == 1
     monkeypatch.setenv("SIMILE_TRACEBACK", "1")
-    with pytest.raises(InputError, match="flag"):
-        cli._run("score", work_that(InputError("flag")))
+    with pytest.raises(type(error)):
+        run_that(error, monkeypatch)
 
 
-def test_mistakes_of_our_own_keep_their_traceback() -> None:
+def test_mistakes_of_our_own_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = ModuleNotFoundError("gone", name="simile_plugin.gone")
     for error in (KeyError("x"), ValueError("numpy's own"), missing):
         with pytest.raises(type(error)):
-            cli._run("score", work_that(error))
+            run_that(error, monkeypatch)
 
 
-def test_status_of_a_command_is_passed_on() -> None:
-    assert [cli._run("x", work_that(code)) for code in (0, 1)] == [0, 1]
-    assert cli._run("x", work_that(KeyboardInterrupt())) == 130
+def test_status_of_a_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [run_that(code, monkeypatch) for code in (0, 1, KeyboardInterrupt())] == [0, 1, 130]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_help_is_utf_8_whatever_the_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", encoding)
-    for command, word in (("contrib detect", "Sj\u00f6blom"), ("report", "\u2021")):
-        done = subprocess.run(
-            [sys.executable, "-m", "simile_plugin", *command.split(), "--help"], capture_output=True
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert word in done.stdout.decode("utf-8")
+def test_help_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    command = [sys.executable, "-m", "simile_plugin", "report", "--help"]
+    done = subprocess.run(command, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "\u2021" in done.stdout.decode("utf-8")
 
 
-@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]], ids=str)
-def test_help_into_a_closed_pipe_is_no_error(
-    arguments: list[str], buffered: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)
+@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"]], ids=str)
+def test_help_into_a_closed_pipe_is_no_error(arguments: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -194,38 +155,6 @@ def test_help_into_a_closed_pipe_is_no_error(
     assert done.returncode in (0, 141)  # argparse itself passes over what it cannot write
 
 
-def test_a_closed_pipe_is_no_error() -> None:
-    code = """if True:
-        import sys
-        from simile_plugin import cli
-        def work():
-            for number in range(100000):
-                print(number)
-            return 0
-        sys.exit(cli._run("x", work))
-    """
-    script = f"{sys.executable} -c '{code}' | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("0\n141\n", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "out", "error"),
-    [
-        ("user-dir >&-", 0, "", ""),
-        ("user-dir 2>&-", 0, "user_dir\n", ""),
-        ("user-dir --no-such-flag 2>&-", 2, "", ""),
-        ("user-dir --no-such-flag >&-", 2, "", "explains the flags\n"),
-    ],
-)
-def test_closed_standard_output_or_error(arguments: str, status: int, out: str, error: str) -> None:
-    script = f"{sys.executable} -m simile_plugin {arguments}"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
-    assert done.returncode == status
-    assert done.stdout.endswith(out) and bool(done.stdout) == bool(out)
-    assert done.stderr.endswith(error) and bool(done.stderr) == bool(error)
-
-
 def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--js"]) == 2
     error = capsys.readouterr().err
@@ -233,14 +162,8 @@ def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert error.count("\n") == 1
 
 
-def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one line\n")
-    code = "import sys; from simile_plugin.cli import main; sys.exit(main())"
+def test_a_full_disk_behind_standard_output() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", code, "score", "-r", "a.txt", "-i", "a.txt"],
-            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 2
-    said = "simile score: error: standard output cannot be written: No space left on device\n"
-    assert done.stderr.endswith(said) and done.stderr.count("rror") == 1
+        command = [sys.executable, "-m", "simile_plugin", "user-dir"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode != 0 and "No space left on device" in done.stderr
