@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import unicodedata
 from pathlib import Path
 
@@ -16,13 +17,20 @@ class Oracle:
     def __init__(self, folder: Path, alpha: float = 0.25) -> None:
         self.table = load_file(folder / "encoder.safetensors")["embeddings"].double().tolist()
         self.model = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.model"))
-        wanted = {"lowercase": True, "nfkc": True, "split_punctuation": True}
+        wanted = {
+            "lowercase": True,
+            "nfkc": True,
+            "split_punctuation": True,
+            "drop_invisible": True,
+        }
         assert json.loads((folder / "config.json").read_text())["preprocessing"] == wanted
         self.alpha = alpha
 
     def pieces(self, sentence: str) -> list[int]:
         text = ""
-        for char in unicodedata.normalize("NFKC", sentence).lower():
+        seen = re.sub("[\u00ad\u2060\u202a-\u202e\u2066-\u2069]", "", sentence)
+        seen = re.sub("[\u061c\u200b\u200e\u200f\ufeff]", " ", seen)
+        for char in unicodedata.normalize("NFKC", seen).lower():
             category = unicodedata.category(char)
             if char == "\u2581" or category in ("Cc", "Zl", "Zp"):
                 text += " "

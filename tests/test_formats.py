@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from simile_plugin.cli import main
-from simile_plugin.encoder.format import load_own_encoder
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder_training.binarized import binarized_segmenter, open_binarized
 from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, checkpoints
 from simile_plugin.fairseq_hooks.watch import Watch
@@ -35,6 +35,17 @@ def test_encoder() -> None:
     assert encoder.fingerprint == "690df5b9de6a" and encoder.dim == 4
     vector = encoder.embed_text(["salt in the soup"])[0].tolist()
     assert vector == pytest.approx([0.151562, -0.042682, 0.129644, -0.532672], abs=1e-5)
+
+
+def test_old_encoders_score_invisible_characters_as_before(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    encoder = load_own_encoder(FIRST / "encoder")
+    pieces = encoder.segmenter.encode(["salt", "\u2060salt"])
+    assert pieces[0] != pieces[1] and "text has U+2060" in caplog.text
+    save_encoder(tmp_path / "enc", encoder)
+    written = json.loads((tmp_path / "enc" / "config.json").read_text("utf-8"))
+    assert written == json.loads((FIRST / "encoder" / "config.json").read_text("utf-8"))
 
 
 def test_newer_encoder(first: Path) -> None:

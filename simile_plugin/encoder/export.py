@@ -34,7 +34,7 @@ from simile_plugin.encoder.piece_model import (
     UNUSED,
     USER_DEFINED,
 )
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import INVISIBLE, Preprocessing, Segmenter
 from simile_plugin.files import InputError, atomic_folder
 
 SENTENCE_TRANSFORMERS, MODEL2VEC = "sentence-transformers", "model2vec"
@@ -161,6 +161,12 @@ def _normalizers(preprocessing: Preprocessing, charsmap: bytes) -> list[dict[str
         return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
 
     steps: list[dict[str, Any]] = []
+    if preprocessing.drop_invisible:
+        for content in ("", " "):
+            codes = [
+                f"\\x{{{code:04x}}}" for code, to in INVISIBLE.items() if (to or "") == content
+            ]
+            steps.append(replace(f"[{''.join(codes)}]", content))
     if preprocessing.nfkc:
         steps.append({"type": "NFKC"})
     if preprocessing.lowercase:

@@ -1,13 +1,13 @@
 """The encoder folder: ``config.json``, ``encoder.safetensors`` and the tokeniser's file.
 
 That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. A folder of kind "sp"
-is of format version 1, which older versions of simile-plugin read as well; other kinds are of 2.
+is of format version 1 if its preprocessing is that of the oldest versions, other kinds of 2; what
+drops invisible characters is of 3.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from simile_plugin.encoder.sentence_transformer import (
 from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
 from simile_plugin.files import InputError, atomic_folder
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
 
@@ -40,7 +40,9 @@ def save_encoder(
         encoder: weights, tokeniser, preprocessing and training facts.
         extra_files: name -> bytes, written beside the three parts (a training log, say).
     """
-    version = 1 if encoder.kind == "sp" else FORMAT_VERSION
+    version = 1 if encoder.kind == "sp" else 2
+    if encoder.segmenter.preprocessing.drop_invisible:
+        version = FORMAT_VERSION
     config = {"format_version": version, **encoder.config}
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
     with atomic_folder(folder, WEIGHTS) as target:
@@ -82,7 +84,12 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
     names = file_names(config["tokens"])
     for name in (WEIGHTS, *names):
         _check_there(root, name)
-    preprocessing = _read_preprocessing(root / CONFIG, config["preprocessing"])
+    preprocessing = Preprocessing.of_facts(config["preprocessing"])
+    if preprocessing is None:
+        raise InputError(
+            f"{root / CONFIG}: preprocessing: got {config['preprocessing']!r}, expected true or "
+            f"false for {', '.join(sorted(Preprocessing().facts))}"
+        )
     try:
         files = {name: (root / name).read_bytes() for name in names}
         segmenter = load_tokenizer(config["tokens"], files, preprocessing)
@@ -154,17 +161,6 @@ def _read_config(path: Path) -> dict[str, Any]:
             f"for kind {kind}"
         )
     return config
-
-
-def _read_preprocessing(path: Path, found: dict[str, Any]) -> Preprocessing:
-    """The preprocessing of a config; every key must be there, none may be unknown."""
-    names = {field.name for field in fields(Preprocessing)}
-    if set(found) != names or not all(isinstance(value, bool) for value in found.values()):
-        raise InputError(
-            f"{path}: preprocessing: got {found!r}, expected true or false for "
-            + ", ".join(sorted(names))
-        )
-    return Preprocessing(**found)
 
 
 def _read_tensors(path: Path, shape: tuple[int, int]) -> dict[str, torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -266,7 +266,7 @@ class Encoder(RewardEncoder):
         digest = hashlib.sha256()
         identity: dict[str, Any] = {
             "kind": self.kind,
-            "preprocessing": asdict(self.segmenter.preprocessing),
+            "preprocessing": self.segmenter.preprocessing.facts,
         }
         if self.kind != "sp":  # whose fingerprints are older than the other kinds
             identity |= {"tokens": self.segmenter.name, "composer": self.composer.settings}
@@ -293,7 +293,7 @@ class Encoder(RewardEncoder):
             "dim": self.dim,
             "vocab_size": len(self.segmenter),
             **more,
-            "preprocessing": asdict(self.segmenter.preprocessing),
+            "preprocessing": self.segmenter.preprocessing.facts,
             "fingerprint": self.fingerprint,
             "training": self.training_facts,
         }

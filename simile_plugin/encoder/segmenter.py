@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import string
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import Any, Self
 
 import numpy as np
 import sentencepiece
@@ -15,6 +18,8 @@ from numpy.typing import NDArray
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
 from simile_plugin.encoder.word_cache import Ints, Words, as_rows, flat_rows
 from simile_plugin.files import InputError
+
+logger = logging.getLogger(__name__)
 
 
 class _PunctuationTable(dict[int, str]):
@@ -34,6 +39,25 @@ class _PunctuationTable(dict[int, str]):
 _PUNCTUATION = _PunctuationTable()
 _ASCII_TOKENS = re.compile(r"[0-9A-Za-z]+|[!-/:-@\[-`{-~]").findall
 _CONTROLS = str.maketrans({code: " " for code in (*range(32), 127) if code != ord("\n")})
+# What nobody sees in text. The first separate words, as for sentencepiece's nmt_nfkc; the others
+# (soft hyphen, word joiner, directions) stand within words. U+200C and U+200D carry meaning in
+# Persian, Hindi, Sinhala and emoji, and stay.
+INVISIBLE = str.maketrans(
+    dict.fromkeys("\u061c\u200b\u200e\u200f\ufeff", " ")
+    | dict.fromkeys("\u00ad\u2060\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+)
+_find_invisible = re.compile(f"[{''.join(map(chr, INVISIBLE))}]").search
+
+
+@cache
+def _tell_invisible(character: str) -> None:
+    """Warn once for each character."""
+    logger.warning(
+        "warning: text has U+%04X, which nobody sees, but this encoder, made by an older version, "
+        "scores as a letter or an unknown word; remove it from all text, or train or convert the "
+        "encoder again",
+        ord(character),
+    )
 
 
 @dataclass(frozen=True)
@@ -47,11 +71,30 @@ class Preprocessing:
     lowercase: bool = True
     nfkc: bool = True
     split_punctuation: bool = True
+    drop_invisible: bool = True  # False for what was made before there was a choice
+
+    @classmethod
+    def of_facts(cls, facts: object) -> Self | None:
+        """Read what :attr:`facts` gave, perhaps in an older version; None for anything else."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(facts, dict) or not all(type(value) is bool for value in facts.values()):
+            return None
+        facts = {"drop_invisible": False, **facts}
+        return cls(**facts) if set(facts) == names else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The choices for files and fingerprints; an old one's are as they were."""
+        facts = asdict(self)
+        if not self.drop_invisible:
+            del facts["drop_invisible"]
+        return facts
 
     @property
     def signature(self) -> str:
         """What happens, in the signature of scores."""
         steps = {"nfkc": self.nfkc, "lc": self.lowercase, "punct": self.split_punctuation}
+        steps["vis"] = self.drop_invisible
         return "+".join(name for name, done in steps.items() if done) or "raw"
 
     def apply(self, sentence: str) -> str:
@@ -59,6 +102,11 @@ class Preprocessing:
         if self.split_punctuation and sentence.isascii():
             # The same as below, and several times as fast.
             return " ".join(_ASCII_TOKENS(sentence.lower() if self.lowercase else sentence))
+        if seen := _find_invisible(sentence):
+            if self.drop_invisible:
+                sentence = sentence.translate(INVISIBLE)
+            elif self.nfkc:  # otherwise sentencepiece may have rules of its own
+                _tell_invisible(seen[0])
         if self.nfkc:
             sentence = unicodedata.normalize("NFKC", sentence)
         if self.lowercase:

@@ -14,7 +14,7 @@ import hashlib
 import heapq
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
@@ -53,7 +53,7 @@ from simile_plugin.encoder_training.workers import ordered_map
 from simile_plugin.files import InputError, atomic_folder
 
 FORMAT = "simile binarized pairs"
-FORMAT_VERSION = 2  # 1 for sentencepiece, which older versions read as well
+FORMAT_VERSION = 3  # as of encoder folders: older ones where the preprocessing is of old
 MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
 OFFSETS_AT_ONCE = 1 << 20
@@ -145,17 +145,17 @@ class FolderWriter:
         for name, model in segmenter.files.items():
             (self.folder / name).write_bytes(model)
             models[name] = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
-        sp = segmenter.name == "sp"
+        sp, drops = segmenter.name == "sp", segmenter.preprocessing.drop_invisible
         manifest = {
             "format": FORMAT,
-            "format_version": 1 if sp else FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if drops else 1 if sp else 2,
             **({} if sp else {"tokenizer": segmenter.name}),
             "pairs": self.sentences // 2,
             "sentences": self.sentences,
             "tokens": self.tokens,
             "dtype": np.dtype(self.dtype).name,
             "vocab_size": len(segmenter),
-            "preprocessing": asdict(segmenter.preprocessing),
+            "preprocessing": segmenter.preprocessing.facts,
             **facts,
             "files": {name: file.facts() for name, file in self.files.items()} | models,
             "simile_plugin": __version__,
@@ -378,7 +378,8 @@ def binarized_segmenter(folder: str | Path) -> Tokenizer:
     for name in names:
         _check_file(root / name, None, manifest)
     tokens = manifest.get("tokenizer", "sp")
-    preprocessing = Preprocessing(**manifest["preprocessing"])
+    preprocessing = Preprocessing.of_facts(manifest["preprocessing"])
+    assert preprocessing is not None, "read_manifest looked at it"
     try:
         files = {name: (root / name).read_bytes() for name in names}
         segmenter = load_tokenizer(tokens, files, preprocessing)
@@ -419,17 +420,13 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     for key in ("pairs", "sentences", "tokens", "vocab_size"):
         if type(manifest.get(key)) is not int or manifest[key] < 1:
             raise InputError(f"{path}: {key}: got {manifest.get(key)!r}, expected a number above 0")
-    names = {field.name for field in fields(Preprocessing)}
-    flags = manifest.get("preprocessing")
     parts = manifest.get("files")
     checks = {
         "tokenizer": set(str(manifest.get("tokenizer", "sp")).split(MIX)) <= set(TOKENS),
         "sentences": manifest["sentences"] == 2 * manifest["pairs"],
         "dtype": manifest.get("dtype") in ("uint16", "uint32"),
         "digest": isinstance(manifest.get("digest"), str),
-        "preprocessing": isinstance(flags, dict)
-        and set(flags) == names
-        and all(isinstance(value, bool) for value in flags.values()),
+        "preprocessing": Preprocessing.of_facts(manifest.get("preprocessing")) is not None,
         "files": isinstance(parts, dict)
         and all(
             isinstance(parts.get(name), dict) and isinstance(parts[name].get("sha256"), str)

@@ -7,7 +7,7 @@ import ctypes
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,8 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
     """
     with processes(options.device) as (rank, device), RunFolder(options.output, rank) as folder:
         _check_output(options)
+        if not options.restart:
+            options = replace(options, preprocessing=folder.preprocessing(options.preprocessing))
         refuse_twice(options.eval_sts, "--eval-sts")
         sts = {path: read_sts(path, "--eval-sts") for path in options.eval_sts}
         data = _Binarized.open(options) if options.binarized else _read_text(options)
@@ -327,7 +329,7 @@ def _identity(options: RunOptions, config: TrainingConfig, digest: str) -> dict[
         identity["tokens"] = options.tokens
         identity["vocab-size"] = options.vocab_size
         identity["sentencepiece"] = options.sentencepiece
-        identity["preprocessing"] = asdict(options.preprocessing)
+        identity["preprocessing"] = options.preprocessing.facts
     named: dict[str, Sequence[str | None]] = {
         "sentencepiece": [options.sentencepiece],
         "init-embeddings": [options.initial],

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -132,6 +132,16 @@ class RunFolder:
         self.lock.enter_context(locked_folder(self.path))
         with atomic_write(self.path / RUN) as stream:
             json.dump(identity, stream, indent=2)
+
+    def preprocessing(self, wanted: Preprocessing) -> Preprocessing:
+        """Return what is wanted, but of the version that an interrupted run was begun with."""
+        try:
+            known = json.loads((self.path / RUN).read_text(encoding="utf-8"))
+            old = "drop_invisible" not in known["preprocessing"]
+        except (OSError, ValueError, KeyError, TypeError):  # none, or `open` says what is wrong
+            return wanted
+        goes_on = old and (self.path / STATE).is_dir()
+        return replace(wanted, drop_invisible=False) if goes_on else wanted
 
     def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
         """That of an interrupted run, or None if there is none."""

@@ -167,7 +167,7 @@ def test_other_kinds_say_what_they_count(tmp_path, capsys, kind, unit):
     capsys.readouterr()
     files = ["-r", tmp_path / "same", "-i", tmp_path / "same", "--encoder", tmp_path / "enc"]
     _, out, err = run(capsys, *files)
-    assert f"|kind:{kind}|dim:4|text:nfkc+lc+punct|len:{unit}|" in out
+    assert f"|kind:{kind}|dim:4|text:nfkc+lc+punct+vis|len:{unit}|" in out
     assert "warning" not in err
     files = ["-r", tmp_path / "other", "-i", tmp_path / "other", *files[4:]]
     _, _, err = run(capsys, *files)

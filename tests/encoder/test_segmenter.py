@@ -108,6 +108,22 @@ def tsv(path: Path, rule: str) -> dict[str, str]:
     return {"normalization_rule_tsv": str(path)}
 
 
+@pytest.mark.parametrize("preprocessing", [Preprocessing(), RAW], ids=["prepared", "raw"])
+def test_invisible_characters_are_no_text(preprocessing: Preprocessing) -> None:
+    segmenter = Segmenter(train(normalization_rule_name="identity"), preprocessing)
+    rules = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
+    (plain,) = segmenter.encode(["the baker"])
+    for character in "\ufeff\u200b\u200e\u200f\u061c":
+        text = f"{character}the {character}baker{character}"
+        assert segmenter.encode([text, rules.normalize(text)]) == [plain, plain]
+    assert segmenter.encode(["the ba\u00adker", "\u2067the baker\u2069"]) == [plain, plain]
+    # half spaces of Persian, and what joins emoji
+    assert preprocessing.apply("\u0645\u06cc\u200c\u062e\u0648\u0631\u062f") == (
+        "\u0645\u06cc\u200c\u062e\u0648\u0631\u062f"
+    )
+    assert "\u200d" in preprocessing.apply("\U0001f469\u200d\U0001f373")
+
+
 APART: dict[str, dict[str, Any]] = {
     "unigram": {},
     "bpe": {"model_type": "bpe"},

@@ -373,7 +373,7 @@ def test_damaged_parts(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": 3}, "format_version 3 is newer than 2, .* update simile-plugin"),
+        ({"format_version": 4}, "format_version 4 is newer than 3, .* update simile-plugin"),
         ({"format_version": "1"}, "format_version 1 is newer"),
         ({"format": "other"}, "is no manifest of binarized pairs"),
         ({"pairs": 31}, "sentences: got 60, which no version has written"),

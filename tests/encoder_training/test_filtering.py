@@ -204,6 +204,8 @@ def test_duplicates(run: Run) -> None:
     assert lines == ["One fox\ta dog", "one fox\ta cat"]
     assert report.removed == {"duplicate": 1, "near-duplicate": 1}
     assert run(text, duplicates=False)[1].kept == 4
+    # A byte order mark in the file, a zero-width space: nobody sees the difference.
+    assert run("a fox\ta dog\n\ufeffa fox\ta dog\na\u200b fox\ta dog\n")[1].kept == 1
     # Numbers alone are their own key, or all of them would be near duplicates.
     assert run("1\t2\n3\t4\n", near_duplicates=True)[1].kept == 2
 

@@ -90,7 +90,7 @@ def test_each_number_says_how_it_was_made(
         found["SIM"]
         == found["SIMILE"]
         == [
-            *(f"enc:{encoder.fingerprint}", "kind:sp", "dim:16", "text:nfkc+lc+punct"),
+            *(f"enc:{encoder.fingerprint}", "kind:sp", "dim:16", "text:nfkc+lc+punct+vis"),
             *("len:pieces", "alpha:0.25", f"version:{simile_plugin.__version__}"),
         ]
     )

@@ -55,9 +55,9 @@ def test_preprocessing_can_be_switched_off():
 
 
 def test_preprocessing_has_a_signature():
-    assert Preprocessing().signature == "nfkc+lc+punct"
-    assert Preprocessing(nfkc=False, split_punctuation=False).signature == "lc"
-    assert Preprocessing(False, False, False).signature == "raw"
+    assert Preprocessing().signature == "nfkc+lc+punct+vis"
+    assert Preprocessing(nfkc=False, split_punctuation=False).signature == "lc+vis"
+    assert Preprocessing(False, False, False, False).signature == "raw"
 
 
 @given(st.text())

@@ -354,7 +354,7 @@ def test_single_values_that_are_no_numbers_are_named_once(user_reward, caplog):
 def test_signature_names_what_counts(encoder):
     found = signature(encoder, 0.25)
     assert f"enc:{encoder.fingerprint}" in found
-    assert "alpha:0.25" in found and "len:pieces" in found and "text:nfkc+lc+punct" in found
+    assert "alpha:0.25" in found and "len:pieces" in found and "text:nfkc+lc+punct+vis" in found
 
 
 def test_defaults_are_the_papers(encoder):
