@@ -16,7 +16,7 @@ assert VERSION, f"{INIT} holds the version"
 setup(
     name="simile-plugin",
     version=VERSION.group(1),
-    description="Minimum risk training with the semantic reward SIMILE, as a fairseq plugin",
+    description="Minimum risk training with the semantic reward SIMILE: fairseq, transformers",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
@@ -34,22 +34,22 @@ setup(
         )
     ],
     install_requires=[
-        "fairseq-fixed==0.12.3.1",  # imported as fairseq
         "torch>=2.6",
         "numpy",
         "scipy>=1.14",  # correlations over an axis
-        "scikit-learn",  # tf-idf; fairseq brings it along
         "sentencepiece",
         "sacrebleu",
         "safetensors",
-        "matplotlib",
         "tqdm",
-        "compare-mt",
-        "jinja2",  # the pages of simile report and human-eval; torch needs it too
-        "six",  # compare-mt imports it and does not declare it
-        "textblob",  # parts of speech where spaCy has no model
     ],
     extras_require={
+        # fairseq-train; imported as fairseq, built from source with torch, numpy and cython there
+        "fairseq": ["fairseq-fixed==0.12.3.1"],
+        "hf": ["transformers>=5.23,<6", "accelerate", "peft"],  # simile finetune-hf
+        # simile report, human-eval and --svg; compare-mt imports six and does not declare it;
+        # textblob: parts of speech where spaCy has no model
+        "report": ["matplotlib", "compare-mt", "jinja2", "six", "textblob"],
+        "contrib": ["scikit-learn"],  # simile find and detect
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
@@ -58,8 +58,10 @@ setup(
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
-        "hf": ["transformers>=5.23,<6", "accelerate", "peft"],  # simile finetune-hf
-        "report": ["tensorboard", "spacy"],  # simile report: TensorBoard files, parts of speech
+        "logs": [
+            "tensorboard"
+        ],  # simile report reads its files, train-encoder --tensorboard writes
+        "tagger": ["spacy"],  # simile report: parts of speech
         "coverage": ["coverage"],  # recipes/reliability/coverage.sh
         "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
         "test": [

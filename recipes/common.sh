@@ -136,7 +136,7 @@ _is_installed() { # EXTRA KEY
 }
 
 _install() { # EXTRA KEY
-    local constraints=$ROOT/constraints.txt packages=$ROOT
+    local constraints=$ROOT/constraints.txt packages="${ROOT}[fairseq,report,contrib${1:+,$1}]"
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
     _make_venv
     if [ "${SIMILE_TORCH:-}" = keep ]; then
@@ -155,7 +155,6 @@ _install() { # EXTRA KEY
             -c "$constraints" fairseq-fixed)
     fi
     say "Installing fairseq, simile-plugin and what they need"
-    [ -z "$1" ] || packages="${ROOT}[$1]"
     set -- "$1" "$2" "$VENV"/wheels/fairseq_fixed-*.whl
     [ -e "$3" ] || set -- "$1" "$2"
     _pip_install --no-build-isolation -c "$constraints" "${@:3}" -e "$packages"

@@ -139,17 +139,52 @@ def test_the_changelog_has_this_version() -> None:
     assert f"\n## {simile_plugin.__version__}\n" in text
 
 
-def test_extras_are_installed_without_a_copy_of_the_clone(declared: dict[str, Any]) -> None:
-    """Without -e a copy takes the place of the recipes' editable install: changes go unseen."""
+def test_extras_that_are_named_exist(declared: dict[str, Any]) -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "recipes").rglob("*")]
+    pages += PACKAGE.rglob("*.py")
     files = (path for path in pages if path.suffix in {".md", ".py", ".sh", ""} and path.is_file())
     said = [
-        found
+        extras
         for path in files
         if not {"work", "__pycache__"} & {*path.relative_to(ROOT).parts}
-        for found in re.findall(r"pip install (-e )?'?(\S*)\[([\w,-]+)\]", path.read_text("utf-8"))
+        for extras in re.findall(r"pip install [^\n]*?\[([\w,-]+)\]", path.read_text("utf-8"))
     ]
     assert len(said) >= 7
-    for editable, place, extras in said:
-        assert (editable, place) == ("-e ", ".")
-        assert set(extras.split(",")) <= set(declared["extras_require"])
+    assert {extra for extras in said for extra in extras.split(",")} <= {
+        *declared["extras_require"]
+    }
+
+
+def test_the_command_names_the_extra_of_a_missing_package(declared: dict[str, Any]) -> None:
+    for extra, modules in cli.EXTRAS.items():
+        packages = {re.split("[>=<]", name)[0] for name in declared["extras_require"][extra]}
+        for module in modules - {"fairseq_cli", "hydra", "omegaconf", "tokenizers"}:
+            named = {"sklearn": "scikit-learn", "fairseq": "fairseq-fixed"}.get(module, module)
+            assert named.replace("_", "-") in packages
+
+
+def test_a_scorer_meets_no_extra(tmp_path: Path, encoder_folder: Path) -> None:
+    """Without what the extras bring: the map, scores; one line where an extra is needed."""
+    code = f"""if True:
+        import sys
+        for name in {sorted(set.union(*cli.EXTRAS.values()) - {"jinja2"})!r}:
+            sys.modules[name] = None
+        from simile_plugin.cli import main
+        try:
+            main(["--help"])
+        except SystemExit:
+            pass
+        encoder = ["--encoder", {str(encoder_folder)!r}]
+        assert main(["score", "-r", "ref", "-i", "hyp", *encoder]) == 0
+        tuned = ["--train", "ref", "hyp", "--output", "o", *encoder]
+        assert main(["finetune-hf", "model", *tuned]) == 2
+    """
+    for name in ("ref", "hyp"):
+        (tmp_path / name).write_text("the museum opens its garden\n")
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "simile finetune-hf: error: needs transformers: pip install 'simile-plugin[hf]'"
+    )

@@ -25,6 +25,14 @@ COMMANDS = (
 LESS_USED = ("user-dir", "binarize-pairs", "convert-encoder")
 MOVED = ("detect", "find", "mine-bitext", "neighbours")  # to contrib
 
+# What setup.py's extras bring, by the names that are imported.
+EXTRAS = {
+    "fairseq": {"fairseq", "fairseq_cli", "hydra", "omegaconf"},
+    "hf": {"transformers", "accelerate", "peft", "tokenizers"},
+    "report": {"matplotlib", "compare_mt", "jinja2", "six", "textblob"},
+    "contrib": {"sklearn"},
+}
+
 FAIRSEQ_TRAIN = """\
   fairseq-train DATA-BIN --user-dir user_dir --criterion simile_risk \\
       --simile-encoder ENCODER --finetune-from-model MLE.pt ...
@@ -97,6 +105,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _message(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").split(".")[0]
+        for extra, brought in EXTRAS.items():
+            if package in brought:
+                return f"needs {package}: pip install 'simile-plugin[{extra}]'"
         return f"the Python package {error.name!r} is missing; simile doctor says what to do"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"

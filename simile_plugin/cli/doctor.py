@@ -1,4 +1,4 @@
-"""`simile doctor`: is everything here that training needs, does it work, and if not, what to do."""
+"""`simile doctor`: is everything here, does it work, and if not, what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from typing import Any
 
 from simile_plugin import __version__
 
-HELP = "checks the installation (Python, compiler, torch, GPU, fairseq, ...), names the fixes"
+HELP = "checks the installation (Python, torch, GPU, fairseq, ...), names the fixes"
 
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = shlex.quote(sys.executable)
@@ -32,13 +31,11 @@ MINIMUM_PYTHON = (3, 11)
 MINIMUM_TORCH = (2, 6)
 PROBE_SECONDS = 600
 GIB = 1024**3
-# Less than this, and the checkpoints of a small Transformer do not fit beside the data.
-LITTLE_DISK = 2 * GIB
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line of the report: status is "ok", "warn" or "FAIL"; fix is a command, if any helps."""
+    """One line: status is "ok", "warn", "none" (an extra that is not installed) or "FAIL"."""
 
     name: str
     status: str
@@ -67,12 +64,12 @@ def run(args: argparse.Namespace) -> int:
     elif failed:
         print(f"{failed} of {len(checks)} checks failed; apply the first fix and run this again")
     else:
-        print("everything that training needs is here")
+        print("what is installed works")
     return 1 if failed else 0
 
 
 def examine() -> Iterator[Check]:
-    """All checks in order, each in a process of its own: a broken package breaks only its line."""
+    """Yield all checks in order, each of its own process: a broken package breaks only its line."""
     first = check_python()
     yield first
     if first.status == "FAIL":
@@ -83,7 +80,7 @@ def examine() -> Iterator[Check]:
 
 
 def check_python() -> Check:
-    """Python >= 3.11."""
+    """Check that Python is 3.11 or newer."""
     found = f"{sys.version.split()[0]} ({sys.executable})"
     if tuple(sys.version_info[:2]) >= MINIMUM_PYTHON:
         return Check("python", "ok", found)
@@ -91,32 +88,8 @@ def check_python() -> Check:
     return Check("python", "FAIL", f"{found}; 3.11 or newer is needed", fix)
 
 
-def check_compiler() -> Check:
-    """C++ compiler and Python's C headers: needed to build fairseq, not after that."""
-    compiler = shlex.split(os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "c++")
-    # A fairseq that is there needs no compiler any more.
-    status = "warn" if importlib.util.find_spec("fairseq") else "FAIL"
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    source = "#include <vector>\n"
-    try:
-        command = [*compiler, "-x", "c++", "-fsyntax-only", "-"]
-        tried = subprocess.run(command, input=source, capture_output=True, text=True)
-        version = subprocess.run([*compiler, "--version"], capture_output=True, text=True).stdout
-        error = "" if tried.returncode == 0 else (tried.stderr.strip() or "does not compile")
-    except OSError as problem:
-        error = problem.strerror or str(problem)
-    if error:
-        line = error.splitlines()[-1]
-        found = f"{compiler[0]}: {line} (fairseq is built from source)"
-        return Check("compiler", status, found, "apt-get install g++ (or set CC and CXX)")
-    if not header.exists():
-        fix = f"apt-get install python{sysconfig.get_python_version()}-dev"
-        return Check("compiler", status, f"{header} is missing (fairseq is built with it)", fix)
-    return Check("compiler", "ok", (version.splitlines() or [compiler[0]])[0])
-
-
 def check_torch() -> Check:
-    """torch is recent enough and computes."""
+    """Check that torch is recent enough and computes."""
     torch: Any = importlib.import_module("torch")
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
     found = f"{torch.__version__} ({build} build)"
@@ -130,7 +103,7 @@ def check_torch() -> Check:
 
 
 def check_cuda() -> Check:
-    """GPUs that torch can compute on, with their memory in GiB."""
+    """Check that torch computes on each GPU, and show its memory in GiB."""
     torch: Any = importlib.import_module("torch")
     if not torch.version.cuda:
         if shutil.which("nvidia-smi"):
@@ -139,8 +112,7 @@ def check_cuda() -> Check:
         return Check("cuda", "ok", "no GPU; everything runs on the CPU")
     if not torch.cuda.is_available():
         found = f"torch is a CUDA {torch.version.cuda} build, but finds no GPU it can use"
-        fix = "nvidia-smi (is there a GPU, is its driver recent enough?); without a GPU all is well"
-        return Check("cuda", "warn", found, fix)
+        return Check("cuda", "warn", found, "nvidia-smi (is its driver recent enough?)")
     devices, busy = [], False
     for index in range(torch.cuda.device_count()):
         # Fails here, and not in training, when torch has no code for this GPU.
@@ -149,50 +121,46 @@ def check_cuda() -> Check:
         busy = busy or free < total / 2
         name = torch.cuda.get_device_name(index)
         devices.append(f"{index}: {name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free")
-    found = (
-        "; ".join(devices) + " (free: left now to a new process; an update takes several times "
-        "4 bytes x sentences x candidates x target tokens x vocabulary: if it does not fit, "
-        "halve --batch-size or --max-tokens and double --update-freq)"
-    )
-    if busy:
-        return Check("cuda", "warn", found, "nvidia-smi (which processes hold the memory?)")
-    return Check("cuda", "ok", found)
+    fix = "nvidia-smi (which processes hold the memory?)" if busy else ""
+    return Check("cuda", "warn" if busy else "ok", "; ".join(devices), fix)
 
 
 def check_fairseq() -> Check:
-    """fairseq imports as a whole, and is the version whose internals the plugin uses."""
+    """Check fairseq: the version, its compiled batching with this numpy, a checkpoint of its own.
+
+    The plugin uses internals of this version.
+    """
+    version, other = _version("fairseq-fixed"), _version("fairseq")
+    if not version and not other:
+        found = "not installed; fairseq-train needs it, and to build it a C++ compiler"
+        return Check("fairseq", "none", found, _pip_fairseq())
     importlib.import_module("fairseq_cli.train")
-    version = _version("fairseq-fixed")
     wanted = FAIRSEQ.split("==")[1]
     if version != wanted:
         found = f"fairseq-fixed {version or 'is not installed'}; {wanted} is needed"
         return Check("fairseq", "FAIL", found, _pip_fairseq())
-    if other := _version("fairseq"):
+    if other:
         found = f"fairseq {other} and {FAIRSEQ} are both installed, one over the other"
         fix = f"{PYTHON} -m pip uninstall fairseq && {_pip_fairseq()}"
         return Check("fairseq", "FAIL", found, fix)
-    return Check("fairseq", "ok", f"{FAIRSEQ}, imports")
-
-
-def check_extension() -> Check:
-    """fairseq's compiled batching code fits this numpy."""
     numpy: Any = importlib.import_module("numpy")
     fast: Any = importlib.import_module("fairseq.data.data_utils_fast")
     sizes = numpy.array([3, 1, 2], dtype=numpy.int64)
     batches = fast.batch_by_size_vec(numpy.arange(3), sizes, 0, 2, 1)
     if [batch.tolist() for batch in batches] != [[0, 1], [2]]:
-        return Check("extension", "FAIL", f"wrong batches: {batches}", _pip_fairseq())
-    return Check("extension", "ok", f"{Path(fast.__file__).name} loads and batches")
+        return Check("fairseq", "FAIL", f"wrong batches: {batches}", _pip_fairseq())
+    _read_a_checkpoint()
+    return Check("fairseq", "ok", f"{FAIRSEQ}, imports, batches and reads checkpoints")
 
 
-def check_checkpoints() -> Check:
-    """A checkpoint as fairseq writes it, with an argparse.Namespace, can be read back."""
+def _read_a_checkpoint() -> None:
+    """Write a checkpoint as fairseq does, with an argparse.Namespace, and read it back."""
     torch: Any = importlib.import_module("torch")
-    hooks: Any = importlib.import_module("simile_plugin.fairseq_hooks")
-    hooks.allow_fairseq_checkpoints()
+    importlib.import_module("simile_plugin.fairseq_hooks").allow_fairseq_checkpoints()
     utils: Any = importlib.import_module("fairseq.checkpoint_utils")
+    settings = argparse.Namespace(arch="transformer", task="translation", lr=[0.5])
     state = {
-        "args": argparse.Namespace(arch="transformer", task="translation", lr=[0.5]),
+        "args": settings,
         "model": {"weight": torch.tensor([1.0, -2.0])},
         "optimizer_history": [{"optimizer_name": "Adam", "lr_scheduler_state": {}}],
         "extra_state": {"train_iterator": {"epoch": 1}},
@@ -201,13 +169,12 @@ def check_checkpoints() -> Check:
         path = os.path.join(folder, "checkpoint.pt")
         torch.save(state, path)
         loaded = utils.load_checkpoint_to_cpu(path)
-    if loaded["args"].arch != "transformer" or loaded["model"]["weight"].tolist() != [1.0, -2.0]:
-        raise RuntimeError("what was read differs from what was written")
-    return Check("checkpoints", "ok", "fairseq's format is written and read")
+    if loaded["model"]["weight"].tolist() != [1.0, -2.0]:
+        raise RuntimeError("the checkpoint that was read differs from the one that was written")
 
 
 def check_row_kernel() -> Check:
-    """The compiled part of encoder training; without it training takes longer, and is as exact."""
+    """Check the compiled part of encoder training; without it training takes longer."""
     kernel = importlib.import_module("simile_plugin.encoder_training.row_kernel")
     if kernel.load_kernel() is None:
         fix = "apt-get install gcc, then install simile-plugin again"
@@ -215,55 +182,40 @@ def check_row_kernel() -> Check:
     return Check("row kernel", "ok", "compiled")
 
 
-def check_threads() -> Check:
-    """OMP_NUM_THREADS, as against the cores this process may use."""
-    cores = len(os.sched_getaffinity(0))
-    wanted = os.environ.get("OMP_NUM_THREADS")
-    if wanted is None:
-        return Check("threads", "ok", f"OMP_NUM_THREADS is not set; torch uses all {cores} cores")
-    found = f"OMP_NUM_THREADS={wanted}, {cores} cores"
-    if not wanted.isdecimal() or not 1 <= int(wanted) <= cores:
-        fix = f"export OMP_NUM_THREADS={cores}"
-        return Check("threads", "warn", f"{found}; expected a number from 1 to {cores}", fix)
-    return Check("threads", "ok", found)
-
-
-def check_disk() -> Check:
-    """Free disk space in this folder, in GiB."""
-    free = shutil.disk_usage(".").free
-    found = f"{free / GIB:.1f} GiB free here (a checkpoint takes 12 bytes a parameter, with Adam's)"
-    if free < LITTLE_DISK:
-        fix = "fairseq-train --save-dir on another disk, with --no-epoch-checkpoints"
-        return Check("disk", "warn", found, fix)
-    return Check("disk", "ok", found)
-
-
 def check_package(name: str, module: str = "") -> Check:
-    """A package imports."""
+    """Check that a package imports."""
     importlib.import_module(module or name)
     return Check(name, "ok", _version(name) or "imports")
 
 
+def check_extra(extra: str, needs: str, packages: dict[str, str]) -> Check:
+    """Check that what an extra installs (distribution -> module) imports, if it is there."""
+    missing = [name for name in packages if not _version(name)]
+    if missing:
+        found = f"{', '.join(missing)} not installed; {needs} needs the extra"
+        return Check(extra, "none", found, _pip_extra(extra))
+    for module in packages.values():
+        importlib.import_module(module)
+    return Check(extra, "ok", ", ".join(f"{name} {_version(name)}" for name in packages))
+
+
+HF = {"transformers": "simile_plugin.hugging_face", "accelerate": "accelerate", "peft": "peft"}
+# compare-mt needs six and does not say so.
+REPORT = {"matplotlib": "matplotlib", "compare-mt": "compare_mt.compare_mt_main"}
+
 CHECKS: dict[str, Callable[[], Check]] = {
-    "compiler": check_compiler,
     "torch": check_torch,
     "cuda": check_cuda,
     "numpy": partial(check_package, "numpy"),
-    "fairseq": check_fairseq,
-    "extension": check_extension,
-    "checkpoints": check_checkpoints,
+    "scipy": partial(check_package, "scipy", "scipy.stats"),
     "sentencepiece": partial(check_package, "sentencepiece"),
     "sacrebleu": partial(check_package, "sacrebleu"),
     "safetensors": partial(check_package, "safetensors", "safetensors.torch"),
-    # It needs six and does not say so.
-    "compare-mt": partial(check_package, "compare-mt", "compare_mt.compare_mt_main"),
     "row kernel": check_row_kernel,
-    "threads": check_threads,
-    "disk": check_disk,
+    "fairseq": check_fairseq,
+    "hf": partial(check_extra, "hf", "simile finetune-hf", HF),
+    "report": partial(check_extra, "report", "simile report", REPORT),
 }
-
-# The distribution to repair where it is not called like the check.
-OWNERS = {"cuda": "torch", "fairseq": FAIRSEQ, "extension": FAIRSEQ, "checkpoints": FAIRSEQ}
 
 
 def probe(name: str) -> None:
@@ -297,17 +249,16 @@ def _in_own_process(name: str) -> Check:
 
 
 def _fix(name: str, error: BaseException | None = None) -> str:
-    """The command that repairs what made check `name` fail, with `error` if it is known."""
-    owner = OWNERS.get(name, name)
-    if not isinstance(error, ModuleNotFoundError) or not error.name:
-        return _pip_fairseq() if owner == FAIRSEQ else _pip_again(owner)
-    missing = error.name.split(".")[0]
-    if missing in ("fairseq", "fairseq_cli"):
-        return _pip_fairseq()
-    if missing in ("torch", "numpy", "sentencepiece", "six"):
+    """Return the command that repairs what made a check fail, with `error` if it is known."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing in ("torch", "numpy", "sentencepiece"):
         return _pip(missing)
-    # An import name may not be a distribution's; pip knows what the owner needs.
-    return _pip(f"--no-build-isolation {owner}")
+    if name in ("hf", "report"):
+        return _pip_extra(name)
+    if name == "fairseq":
+        return _pip_fairseq()
+    package = "torch" if name == "cuda" else name
+    return _pip(package) if missing else _pip_again(package)
 
 
 def _version(distribution: str) -> str:
@@ -327,7 +278,14 @@ def _pip_again(package: str) -> str:
     return _pip(f"--force-reinstall --no-deps {package}")
 
 
+def _pip_extra(extra: str) -> str:
+    cloned = (REPOSITORY / "setup.py").exists()
+    place = f"{REPOSITORY}[{extra}]" if cloned else f"simile-plugin[{extra}]"
+    built = "--no-build-isolation " * (extra == "fairseq")
+    return _pip(f"{built}{'-e ' * cloned}{shlex.quote(place)}")
+
+
 def _pip_fairseq() -> str:
-    """Build fairseq against the torch and numpy that are here, in two steps."""
+    """Return how fairseq is built against the torch and numpy that are here, in two steps."""
     build = _pip(f"--no-build-isolation --no-cache-dir --force-reinstall --no-deps {FAIRSEQ}")
-    return f"{_pip('torch numpy cython setuptools wheel')} && {build}"
+    return f"{_pip('torch numpy cython setuptools wheel')} && {build} && {_pip_extra('fairseq')}"

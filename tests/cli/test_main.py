@@ -105,7 +105,8 @@ def test_version_and_unknown_command() -> None:
         (InputError("--ref: two\n  lines"), "--ref: two lines"),
         (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt: No such file or dir"),
         (OSError("no space"), "no space"),
-        (ModuleNotFoundError("No module", name="six"), "the Python package 'six' is missing; si"),
+        (ModuleNotFoundError("No module", name="tqdm"), "the Python package 'tqdm' is missing; s"),
+        (ModuleNotFoundError("No module", name="six"), "needs six: pip install 'simile-plugin[rep"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
