@@ -5,7 +5,7 @@ import torch
 
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
-from simile_plugin.risk import log_probabilities, portions
+from simile_plugin.risk import gradient_portions, log_probabilities
 from simile_plugin.risk.gradient_portions import Portion, Portions, plan_portions
 from tests.fairseq_models import make_model, make_sample, make_task
 
@@ -84,7 +84,7 @@ def test_plan_by_hand():
 
 def test_one_sentence_that_does_not_fit_is_remembered_too(monkeypatch):
     said = []
-    monkeypatch.setattr(portions.logger, "warning", said.append)
+    monkeypatch.setattr(gradient_portions.logger, "warning", said.append)
     owner = Portions(0)
     assert owner.shrunk(Portion(slice(0, 1), 0), [100]) == [Portion(slice(0, 1), 50)]
     assert owner.max_tokens == 50 and "(--risk-max-tokens 50 does so from the start)" in said[0]
@@ -116,7 +116,7 @@ def test_the_published_objective_divides_by_the_whole_batch(update):
 def test_out_of_memory_goes_on_in_smaller_portions(update, arch, limits, later, monkeypatch):
     expected = update(arch)
     said = []
-    monkeypatch.setattr(portions.logger, "warning", said.append)
+    monkeypatch.setattr(gradient_portions.logger, "warning", said.append)
     monkeypatch.setattr(portions, "in_half_range", lambda _: later)
     failures = small_memory(monkeypatch, **limits)
     found = update(arch, scale=128.0)
@@ -181,7 +181,7 @@ def test_activation_checkpoints_of_fairseq(encoder_folder):
     for checkpointed in (False, True):
         criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
         model = make_model("transformer_tiny", task, checkpoint_activations=checkpointed)
-        assert portions.gradients_can_be_taken(model, model) is not checkpointed
+        assert gradient_portions.gradients_can_be_taken(model, model) is not checkpointed
         criterion(model.train(), make_sample(task, 0, LENGTHS))[0].backward()
         grads.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert torch.allclose(*grads, atol=1e-5)
@@ -195,5 +195,5 @@ def test_model_is_left_as_it_was_after_an_error(update, monkeypatch):
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError, match="boom"):
-        portions.inside(wrapped, make_sample(make_task())["net_input"], fail)
+        gradient_portions.inside(wrapped, make_sample(make_task())["net_input"], fail)
     assert "forward" not in vars(model)
