@@ -98,10 +98,10 @@ def test_one_sentence_that_does_not_fit_is_remembered_too(monkeypatch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_portions_have_the_gradient_of_the_whole(update, arch, max_tokens, later, monkeypatch):
     expected = update(arch)
-    monkeypatch.setattr(portions, "gradients_can_be_taken", lambda *_: False)
+    monkeypatch.setattr(gradient_portions, "gradients_can_be_taken", lambda *_: False)
     check_same(expected, update(arch))  # the trainer's own backward pass
     monkeypatch.undo()
-    monkeypatch.setattr(portions, "in_half_range", lambda _: later)
+    monkeypatch.setattr(gradient_portions, "in_half_range", lambda _: later)
     check_same(update(arch, risk_max_tokens=max_tokens, scale=128.0), expected)
 
 
@@ -117,7 +117,7 @@ def test_out_of_memory_goes_on_in_smaller_portions(update, arch, limits, later, 
     expected = update(arch)
     said = []
     monkeypatch.setattr(gradient_portions.logger, "warning", said.append)
-    monkeypatch.setattr(portions, "in_half_range", lambda _: later)
+    monkeypatch.setattr(gradient_portions, "in_half_range", lambda _: later)
     failures = small_memory(monkeypatch, **limits)
     found = update(arch, scale=128.0)
     check_same(found, expected)
