@@ -15,8 +15,9 @@ from simile_plugin.files import InputError, finite_number, read_bytes, split_lin
 DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
 Read = Callable[[str, str], bytes]
 COSTS = ("cost_bleu", "cost_simile")
-TEXT_LINE = re.compile(r"([ST])-(\d{1,18})\t(.*)", re.DOTALL)
-CANDIDATE_LINE = re.compile(r"D-(\d{1,18})\t(\S+)\t(.*)", re.DOTALL)
+# Editors and scripts strip the ends of lines: then an empty text has lost the TAB before it.
+TEXT_LINE = re.compile(r"([ST])-(\d{1,18})()(\t.*)?", re.DOTALL)
+CANDIDATE_LINE = re.compile(r"([DH])-(\d{1,18})\t(\S+)(\t.*)?", re.DOTALL)
 TOKENS_LINE = re.compile(r"P-(\d{1,18})\t(.*)")
 NUMBERED_LINE = re.compile(r"(\d{1,18})(\t| \|\|\| )")
 FORMATS = (
@@ -84,7 +85,7 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
         return _dumped(lines, ended, path, flag)
     if match := NUMBERED_LINE.match(first):
         return _listed(lines, ended, match[2], path, flag)
-    return _generated(lines, path, flag)
+    return _generated(lines, ended, path, flag)
 
 
 def _without_cut_letter(data: bytes, path: str, flag: str) -> bytes:
@@ -171,28 +172,39 @@ def _texts(found: list[tuple[int, str | None]], letter: str, flag: str, where: s
     return [text for _, text in found if text is not None]
 
 
-def _generated(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
+def generated_line(line: str, ended: bool = True) -> tuple[str, int, str, str] | None:
+    """Read a line of fairseq-generate: its letter S, T, H or D, its id, score and text.
+
+    ended: False for a line that the end of the file may have cut; it must have its last TAB.
+    """
+    match = TEXT_LINE.fullmatch(line) or CANDIDATE_LINE.fullmatch(line)
+    if match is None or not (ended or match[4]):
+        return None
+    return match[1], int(match[2]), match[3], (match[4] or "")[1:]
+
+
+def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[NbestList]:
     texts: dict[tuple[str, int], str] = {}
     hyps: dict[int, list[str]] = {}
     scores: dict[int, list[float]] = {}
     lprobs: dict[int, list[float]] = {}
     before: int | None = None  # sentence of a candidate whose P- line has not come yet
     for number, line in enumerate(lines, start=1):
-        if match := TEXT_LINE.fullmatch(line):
-            key = match[1], int(match[2])
-            if texts.setdefault(key, match[3]) != match[3]:
+        if parts := generated_line(line, ended or number < len(lines)):
+            letter, sentence, score, text = parts
+            if letter == "D":
+                before = sentence
+                hyps.setdefault(sentence, []).append(text)
+                value = _score(score, f"{flag}: {path}:{number}")
+                scores.setdefault(sentence, []).append(value)
+                lprobs.setdefault(sentence, []).append(math.nan)
+            elif letter != "H" and texts.setdefault((letter, sentence), text) != text:
                 raise InputError(
-                    f"{flag}: {path}:{number}: a second {match[1]}-{match[2]} with another text, "
+                    f"{flag}: {path}:{number}: a second {letter}-{sentence} with another text, "
                     "which would mix candidates of two sentences; expected an id for each line of "
                     "the test set: number the logs on before they become one file, or read them "
                     "one by one"
                 )
-        elif match := CANDIDATE_LINE.fullmatch(line):
-            before = int(match[1])
-            score = _score(match[2], f"{flag}: {path}:{number}")
-            hyps.setdefault(before, []).append(match[3])
-            scores.setdefault(before, []).append(score)
-            lprobs.setdefault(before, []).append(math.nan)
         elif (match := TOKENS_LINE.fullmatch(line)) and int(match[1]) == before:
             tokens = [finite_number(text) for text in match[2].split()]
             total = math.fsum(math.nan if token is None else token for token in tokens)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.nbest.readers import NbestList, read_lists, read_nbest_lists
+from simile_plugin.report.inputs.systems import read_sentences
 
 GENERATED = [
     "INFO:fairseq.tasks.translation:dictionary: 90 types",
@@ -45,6 +46,15 @@ def test_generated_lists_come_in_the_order_of_the_test_set(tmp_path: Path) -> No
         (0, "one", ("one", ""), (-0.5, -2.5)),
         (1, "two boats", ("two boats", "a boat"), (-0.25, -1.5)),
     ]
+
+
+def test_lines_whose_last_tab_was_stripped_are_read_alike(tmp_path: Path) -> None:
+    lines = [*GENERATED, "S-2", "T-2\tthree", "D-2\t-0.1\t", "P-2\t-0.1", "D-2\t-0.5\tthree", "T-3"]
+    lists = read(tmp_path, *lines, "D-3\t-0.1\tx", "end")
+    assert lists == read(tmp_path, *map(str.rstrip, lines), "D-3\t-0.1\tx", "end")
+    assert lists[2:] == [(2, "three", ("", "three"), (-0.1, -0.5)), (3, "", ("x",), (-0.1,))]
+    (tmp_path / "log").write_text("\n".join(map(str.rstrip, lines)) + "\n")
+    assert read_sentences(str(tmp_path / "log"), "--ref", "T") == ["one", "two boats", "three", ""]
 
 
 def test_a_log_cut_in_the_middle_keeps_whole_lines(tmp_path: Path) -> None:

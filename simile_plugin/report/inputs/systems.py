@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simile_plugin.files import InputError, read_lines, read_rows
+from simile_plugin.nbest import generated_line
 from simile_plugin.report.inputs.texts import Read
 
 PLAIN = "text"
 LINE_KINDS = (PLAIN, "D", "H", "T", "S")
-SCORED_KINDS = "DH"  # their lines carry the model's score before the sentence
-GENERATED_LINE = re.compile(r"([DHTS])-(\d{1,18})\t(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -126,12 +124,9 @@ def read_sentences(path: str, flag: str, kind: str = PLAIN, read: Read = read_li
 
 def _generated(lines: Sequence[str], path: str, flag: str, kind: str) -> list[str]:
     by_id: dict[int, str] = {}
-    for line in lines:
-        match = GENERATED_LINE.fullmatch(line)
-        if match is None or match[1] != kind:
-            continue
-        text = match[3].partition("\t")[2] if kind in SCORED_KINDS else match[3]
-        by_id.setdefault(int(match[2]), text)
+    for parts in map(generated_line, lines):
+        if parts and parts[0] == kind:
+            by_id.setdefault(parts[1], parts[3])
     if not by_id:
         raise InputError(
             f"{flag}: {path} has no {kind}- lines; expected the output of fairseq-generate "
