@@ -10,7 +10,7 @@ pairs at once; what is left, learned rewards and own functions, is scored pair b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ def expected_utilities(
     weights: str = "uniform",
     progress: Callable[[int], object] | None = None,
 ) -> list[Floats]:
-    """EU of every candidate of every list; equal strings have equal values.
+    """Return EU of every candidate of every list; equal strings have equal values.
 
     Args:
         lists: candidates; a list may be empty.
@@ -88,42 +88,43 @@ def expected_utilities(
     Raises:
         InputError: for weights of the model where lists have no scores.
     """
-    refs = {found.sentence: found for found in (lists if pseudo is None else pseudo)}
-    empty = NbestList(-1, None, ())
-    found: list[Floats] = []
-    for block in _blocks(lists, refs):
-        pairs = [(one, refs.get(one.sentence, empty)) for one in block]
-        weighted = [_weights(ref, weights) for _, ref in pairs]
-        texts = [text for one, ref in pairs for text in (*one.hyps, *ref.hyps)]
-        make = _sides(texts, utility)
-        for (one, _), by_text in zip(pairs, weighted, strict=True):
+    by_sentence = {one.sentence: one for one in (lists if pseudo is None else pseudo)}
+    refs = [by_sentence.get(one.sentence, NbestList(-1, None, ())) for one in lists]
+    sizes = [len(one.hyps) + len(ref.hyps) for one, ref in zip(lists, refs, strict=True)]
+    step = max(1, STRINGS_AT_ONCE // max(1, *sizes))
+    utilities: list[Floats] = []
+    for start in range(0, len(lists), step):
+        pairs = [*zip(lists[start : start + step], refs[start : start + step], strict=True)]
+        make = _sides([text for one, ref in pairs for text in (*one.hyps, *ref.hyps)], utility)
+        for one, ref in pairs:
+            by_text = model_weights(ref) if weights == "model" else _shares(ref)
             distinct = {hyp: place for place, hyp in enumerate(dict.fromkeys(one.hyps))}
             values = np.zeros(len(distinct))
             if distinct and by_text:
                 w = torch.tensor([*by_text.values()], dtype=torch.float32)
                 values = _of_list(make([*distinct]), make([*by_text]), w, utility, one.src or "")
-            found.append(values[[distinct[hyp] for hyp in one.hyps]])
+            utilities.append(values[[distinct[hyp] for hyp in one.hyps]])
         if progress is not None:
-            progress(len(block))
-    return found
+            progress(len(pairs))
+    return utilities
 
 
-def choose(found: NbestList, utilities: Floats) -> int | None:
-    """Place of the candidate with the highest expected utility, or None in an empty list.
+def choose(one: NbestList, utilities: Floats) -> int | None:
+    """Return the place of the highest expected utility, or None in an empty list.
 
     Of a tie the model's own order decides: the highest score, then the first; in a ranked list the
     first. What is NaN or infinite is never chosen where there is a number.
     """
-    if not found.hyps:
+    if not one.hyps:
         return None
     values = np.where(np.isfinite(utilities), utilities, -np.inf)
     tied = np.flatnonzero(values >= values.max() - TIE)
-    scores = () if found.ranked else found.scores
+    scores = () if one.ranked else one.scores
     return int(max(tied, key=lambda i: (scores[i] if scores else 0.0, -i)))
 
 
-def model_weights(found: NbestList) -> dict[str, float]:
-    """w(r) = exp(s(r)) / sum of exp(s): the model's own probabilities, renormalised over the list.
+def model_weights(refs: NbestList) -> dict[str, float]:
+    """Return w(r) = exp(s(r)) / sum of exp(s): the model's probabilities, renormalised.
 
     s is the log-probability where the file has it (fairseq's P- lines), else the score. A string
     that the list has twice counts once, with its higher score.
@@ -131,56 +132,39 @@ def model_weights(found: NbestList) -> dict[str, float]:
     Raises:
         InputError: if the list has no scores.
     """
-    scores = found.lprobs or found.scores
-    if len(scores) < len(found.hyps):
+    scores = refs.lprobs or refs.scores
+    if len(scores) < len(refs.hyps):
         raise InputError(
-            f"--weights: model: the list of sentence {found.sentence} has no scores; give lists "
+            f"--weights: model: the list of sentence {refs.sentence} has no scores; give lists "
             "with scores, or uniform weights"
         )
     best: dict[str, float] = {}
-    for hyp, score in zip(found.hyps, scores, strict=True):
+    for hyp, score in zip(refs.hyps, scores, strict=True):
         best[hyp] = max(score, best.get(hyp, -np.inf))
     exponents = np.array([*best.values()])
     shares = np.exp(exponents - exponents.max(initial=-np.inf))
     return dict(zip(best, (shares / shares.sum()).tolist(), strict=True))
 
 
-def _weights(found: NbestList, kind: str) -> dict[str, float]:
-    if kind == "model":
-        return model_weights(found)
+def _shares(refs: NbestList) -> dict[str, float]:
+    """Return 1 / N for each of N pseudo-references, added up where strings are equal."""
     counted: dict[str, float] = {}
-    for hyp in found.hyps:
-        counted[hyp] = counted.get(hyp, 0.0) + 1 / len(found.hyps)
+    for hyp in refs.hyps:
+        counted[hyp] = counted.get(hyp, 0.0) + 1 / len(refs.hyps)
     return counted
 
 
-def _blocks(
-    lists: Sequence[NbestList], refs: dict[int, NbestList]
-) -> Iterator[Sequence[NbestList]]:
-    """Lists after each other, with at most STRINGS_AT_ONCE strings if they are more than one."""
-    start = size = 0
-    for place, found in enumerate(lists):
-        own = len(found.hyps) + len(refs[found.sentence].hyps if found.sentence in refs else ())
-        if place > start and size + own > STRINGS_AT_ONCE:
-            yield lists[start:place]
-            start, size = place, 0
-        size += own
-    yield lists[start:]
-
-
 def _sides(texts: Sequence[str], utility: Utility) -> Callable[[list[str]], Side]:
-    """Encode each distinct text once, if the utility needs that; returns what makes a Side."""
+    """Encode each distinct text once, if the utility needs that; return what makes a Side."""
     if not utility.reward.needs_encoder:
         nothing = torch.zeros(0)
         return lambda some: Side(some, nothing, nothing)
     assert utility.encoder is not None
-    index: dict[str, int] = {}
-    for text in texts:
-        index.setdefault(text, len(index))
-    found = utility.encoder.embed_counted([*index])
-    norms = found.vectors.norm(dim=-1, keepdim=True)
-    unit = torch.where(norms > 0, found.vectors / norms.clamp(min=1e-30), 0.0).cpu()
-    lengths = found.lengths.cpu()
+    index = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    embedded = utility.encoder.embed_counted([*index])
+    norms = embedded.vectors.norm(dim=-1, keepdim=True)
+    unit = torch.where(norms > 0, embedded.vectors / norms.clamp(min=1e-30), 0.0).cpu()
+    lengths = embedded.lengths.cpu()
 
     def make(some: list[str]) -> Side:
         rows = torch.tensor([index[text] for text in some])
@@ -190,18 +174,17 @@ def _sides(texts: Sequence[str], utility: Utility) -> Callable[[list[str]], Side
 
 
 def _of_list(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str) -> Floats:
-    """EU of distinct candidates against distinct references: (H,)."""
-    reward = utility.reward
-    if reward.function is not None:
-        return _of_function(hyps, refs, weights, reward, src)
+    """Return EU of distinct candidates against distinct references: (H,)."""
+    if utility.reward.function is not None:
+        return _one_by_one(hyps, refs, weights, utility, src).double().numpy()
     total = torch.zeros(len(hyps.texts), dtype=torch.float64)
-    for name, share in reward.weights.items():
+    for name, share in utility.reward.weights.items():
         if name == "sim":
             part = expected_sim(hyps.vectors, refs.vectors, weights)
         elif name == "simile":
             part = expected_simile(hyps, refs, weights, utility.alpha)
         elif name == "learned":
-            part = _of_learned(hyps, refs, weights, utility)
+            part = _one_by_one(hyps, refs, weights, utility, src)
         else:
             part = _of_pairs(name, hyps.texts, refs.texts, weights, utility.tokenize)
         total += share * part
@@ -209,7 +192,7 @@ def _of_list(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str
 
 
 def expected_sim(hyps: Tensor, refs: Tensor, weights: Tensor) -> Tensor:
-    """sum over r of w(r) cos(h, r) = h . sum over r of w(r) r, for vectors of length 1 or 0.
+    """Return sum over r of w(r) cos(h, r) = h . sum over r of w(r) r, for vectors of length 1 or 0.
 
     Args:
         hyps: (H, D); refs: (R, D); weights: (R,).
@@ -221,7 +204,7 @@ def expected_sim(hyps: Tensor, refs: Tensor, weights: Tensor) -> Tensor:
 
 
 def expected_simile(hyps: Side, refs: Side, weights: Tensor, alpha: float) -> Tensor:
-    """sum over r of w(r) LP(r, h)^alpha cos(h, r) = h . sum over l of LP(l, |h|)^alpha m_l.
+    """Return sum over r of w(r) LP(r, h)^alpha cos(h, r) = h . sum over l of LP(l, |h|)^alpha m_l.
 
     m_l is the weighted sum of the references of length l.
 
@@ -239,7 +222,7 @@ def expected_simile(hyps: Side, refs: Side, weights: Tensor, alpha: float) -> Te
 def _of_pairs(
     name: str, hyps: list[str], refs: list[str], weights: Tensor, tokenize: str
 ) -> Tensor:
-    """BLEU, chrF or chrF++ of all pairs, REFS_AT_ONCE references at a time."""
+    """Return EU by BLEU, chrF or chrF++ of all pairs, REFS_AT_ONCE references at a time."""
     total = torch.zeros(len(hyps))
     for start in range(0, len(refs), REFS_AT_ONCE):
         some = refs[start : start + REFS_AT_ONCE]
@@ -251,29 +234,21 @@ def _of_pairs(
     return total
 
 
-def _of_learned(hyps: Side, refs: Side, weights: Tensor, utility: Utility) -> Tensor:
-    learned, encoder = utility.reward.learned, utility.encoder
-    assert learned is not None and encoder is not None
+def _one_by_one(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str) -> Tensor:
+    """Return EU under a learned reward or the user's function, PAIRS_AT_ONCE pairs at a time."""
+    learned, function = utility.reward.learned, utility.reward.function
     total = torch.zeros(len(hyps.texts))
-    for rows in _rows(hyps, refs):
-        sim = (refs.vectors[rows] @ hyps.vectors.T).clamp(-1, 1)
-        some = refs.texts[rows]
-        total += weights[rows] @ learned.scores([hyps.texts] * len(some), some, encoder, sim)
-    return total
-
-
-def _of_function(hyps: Side, refs: Side, weights: Tensor, reward: Reward, src: str) -> Floats:
-    total = torch.zeros(len(hyps.texts))
-    for rows in _rows(hyps, refs):
-        some = refs.texts[rows]
-        mask = torch.ones(len(some), len(hyps.texts), dtype=torch.bool)
-        lists = [list(hyps.texts) for _ in some]
-        total += weights[rows] @ reward.from_function(lists, some, [src] * len(some), mask)
-    return total.double().numpy()
-
-
-def _rows(hyps: Side, refs: Side) -> Iterator[slice]:
-    """References in blocks of PAIRS_AT_ONCE pairs with the candidates."""
     step = max(1, PAIRS_AT_ONCE // len(hyps.texts))
     for start in range(0, len(refs.texts), step):
-        yield slice(start, start + step)
+        rows = slice(start, start + step)
+        some = refs.texts[rows]
+        lists = [[*hyps.texts] for _ in some]
+        if function is not None:
+            mask = torch.ones(len(some), len(hyps.texts), dtype=torch.bool)
+            values = utility.reward.from_function(lists, some, [src] * len(some), mask)
+        else:
+            assert learned is not None and utility.encoder is not None
+            sim = (refs.vectors[rows] @ hyps.vectors.T).clamp(-1, 1)
+            values = learned.scores(lists, some, utility.encoder, sim)
+        total += weights[rows] @ values
+    return total

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simile_plugin.files import InputError, finite_number, read_bytes, split_lines
 
-DUMP_VERSION = 1  # newest format of --risk-dump that is read; lines without a number are of it
-Read = Callable[[str, str], bytes]
+DUMP_VERSION = 1  # format of --risk-dump
+Read = Callable[[str, str], bytes]  # of a file, by path and flag
 COSTS = ("cost_bleu", "cost_simile")
+TEXTS = ("ref", "src", "source")
 # Editors and scripts strip the ends of lines: then an empty text has lost the TAB before it.
 TEXT_LINE = re.compile(r"([ST])-(\d{1,18})()(\t.*)?", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"([DH])-(\d{1,18})\t(\S+)(\t.*)?", re.DOTALL)
@@ -53,13 +54,13 @@ class NbestList:
 
     @property
     def first(self) -> int:
-        """Place of the model's choice: the highest score, or the first candidate without scores."""
+        """Return the place of the model's choice: the highest score, without scores the first."""
         if self.ranked:
             return 0
         return max(range(len(self.scores)), key=self.scores.__getitem__, default=0)
 
     def cut(self, n: int) -> NbestList:
-        """The first `n` candidates."""
+        """Return the list of the first `n` candidates."""
         costs = {name: values[:n] for name, values in self.costs.items()}
         return replace(
             self, hyps=self.hyps[:n], scores=self.scores[:n], costs=costs, lprobs=self.lprobs[:n]
@@ -72,32 +73,19 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
     Of fairseq's output S-, T-, D- and P- lines are read (D- scores are base 2 and divided by a
     power of the length); JSON lines may have ref and src, as --risk-dump writes them; the ids of
     all formats are lines of the source from 0. Candidates of one id are one list, but a JSON line
-    is a whole list, and only of --risk-dump does a later one replace it. A line that the end of
-    the file cuts short is passed over, and standard error says so. read: reads a file.
+    is a whole list, and only of --risk-dump does a later one replace it.
 
     Raises:
         InputError: naming file and line of what cannot be read, or for a file without lists.
     """
-    data = _without_cut_letter(read(path, flag), path, flag)
-    lines, ended = split_lines(data, path, flag), data.endswith(b"\n")
+    data = read(path, flag)
+    lines = split_lines(data, path, flag)
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
-        return _dumped(lines, ended, path, flag)
+        return _dumped(lines, path, flag)
     if match := NUMBERED_LINE.match(first):
-        return _listed(lines, ended, match[2], path, flag)
-    return _generated(lines, ended, path, flag)
-
-
-def _without_cut_letter(data: bytes, path: str, flag: str) -> bytes:
-    """Without the last line where the file ends within a letter, as a killed writer leaves it."""
-    start = data.rfind(b"\n") + 1
-    try:
-        data[start:].decode()
-    except UnicodeDecodeError as error:
-        if error.end == len(data) - start and error.reason == "unexpected end of data":
-            _tell_cut(f"{flag}: {path}:{data.count(10) + 1}")
-            return data[:start]
-    return data
+        return _listed(lines, match[2].strip(" "), path, flag)
+    return _generated(lines, data.endswith(b"\n"), path, flag)
 
 
 def read_nbest_lists(
@@ -107,7 +95,7 @@ def read_nbest_lists(
     refs: Sequence[str] | None = None,
     ref_flag: str = "--ref",
 ) -> list[NbestList]:
-    """:func:`read_lists` for what compares candidates with references.
+    """Read lists by :func:`read_lists` for what compares candidates with references.
 
     Args:
         refs: a reference for each line of the source, for a file that has none.
@@ -117,59 +105,57 @@ def read_nbest_lists(
         InputError: also for lists without reference or with one candidate only.
     """
     lists = read_lists(path, flag, read)
-    if refs is not None and all(found.ref is None for found in lists):
+    if refs is not None and all(one.ref is None for one in lists):
         lists = with_references(lists, refs, f"{flag}: {path}")
     references(lists, f"{flag}: {path}", ref_flag)
-    if all(len(found.hyps) < 2 for found in lists):
+    if all(len(one.hyps) < 2 for one in lists):
         raise InputError(
             f"{flag}: {path} has one candidate a sentence; expected n-best lists: "
             "fairseq-generate --beam 8 --nbest 8"
         )
-    return [found for found in lists if found.hyps]
+    return [one for one in lists if one.hyps]
 
 
 def with_references(lists: Sequence[NbestList], refs: Sequence[str], where: str) -> list[NbestList]:
-    """The lists with the references of their lines.
+    """Return the lists with the references of their lines.
 
     Raises:
         InputError: beginning with `where`, if there is a list beyond the last reference.
     """
-    return [replace(found, ref=_line_of(found, refs, "references", where)) for found in lists]
+    return [replace(one, ref=_line_of(one, refs, "references", where)) for one in lists]
 
 
 def with_sources(lists: Sequence[NbestList], srcs: Sequence[str], where: str) -> list[NbestList]:
-    """The lists with the sources of their lines; raises as :func:`with_references`."""
-    return [replace(found, src=_line_of(found, srcs, "sources", where)) for found in lists]
+    """Return the lists with the sources of their lines; raises as :func:`with_references`."""
+    return [replace(one, src=_line_of(one, srcs, "sources", where)) for one in lists]
 
 
-def _line_of(found: NbestList, lines: Sequence[str], what: str, where: str) -> str:
-    if found.sentence >= len(lines):
+def _line_of(one: NbestList, lines: Sequence[str], what: str, where: str) -> str:
+    if one.sentence >= len(lines):
         raise InputError(
-            f"{where}: has a list of sentence {found.sentence}, but there are {len(lines)} {what}; "
+            f"{where}: has a list of sentence {one.sentence}, but there are {len(lines)} {what}; "
             "ids are lines of the same test set, from 0"
         )
-    return lines[found.sentence]
+    return lines[one.sentence]
 
 
 def references(lists: Sequence[NbestList], where: str, flag: str = "--ref") -> list[str]:
-    """The reference of each list; raises InputError, beginning with `where`, if one has none."""
-    return _texts([(found.sentence, found.ref) for found in lists], "T", flag, where)
+    """Return each list's reference; raises InputError, beginning with `where`, if one has none."""
+    return [_given(one.ref, one.sentence, "reference", "T", where, flag) for one in lists]
 
 
 def sources(lists: Sequence[NbestList], where: str, flag: str = "--src") -> list[str]:
-    """The source of each list; raises InputError, beginning with `where`, if one has none."""
-    return _texts([(found.sentence, found.src) for found in lists], "S", flag, where)
+    """Return each list's source; raises InputError, beginning with `where`, if one has none."""
+    return [_given(one.src, one.sentence, "source", "S", where, flag) for one in lists]
 
 
-def _texts(found: list[tuple[int, str | None]], letter: str, flag: str, where: str) -> list[str]:
-    lacking = next((sentence for sentence, text in found if text is None), None)
-    if lacking is not None:
-        kind = "reference" if letter == "T" else "source"
+def _given(text: str | None, sentence: int, kind: str, letter: str, where: str, flag: str) -> str:
+    if text is None:
         raise InputError(
-            f"{where} has candidates of sentence {lacking} but no {kind} (fairseq: no "
-            f"{letter}-{lacking}); give {flag and f'{flag} FILE, or '}lists with {kind}s"
+            f"{where} has candidates of sentence {sentence} but no {kind} (fairseq: no "
+            f"{letter}-{sentence}); give {flag and f'{flag} FILE, or '}lists with {kind}s"
         )
-    return [text for _, text in found if text is not None]
+    return text
 
 
 def generated_line(line: str, ended: bool = True) -> tuple[str, int, str, str] | None:
@@ -184,26 +170,24 @@ def generated_line(line: str, ended: bool = True) -> tuple[str, int, str, str] |
 
 
 def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[NbestList]:
+    """Read what fairseq-generate or fairseq-interactive printed."""
     texts: dict[tuple[str, int], str] = {}
-    hyps: dict[int, list[str]] = {}
-    scores: dict[int, list[float]] = {}
-    lprobs: dict[int, list[float]] = {}
+    hyps, scores, lprobs = (defaultdict[int, list[Any]](list) for _ in range(3))
     before: int | None = None  # sentence of a candidate whose P- line has not come yet
     for number, line in enumerate(lines, start=1):
+        where = f"{flag}: {path}:{number}"
         if parts := generated_line(line, ended or number < len(lines)):
             letter, sentence, score, text = parts
             if letter == "D":
                 before = sentence
-                hyps.setdefault(sentence, []).append(text)
-                value = _score(score, f"{flag}: {path}:{number}")
-                scores.setdefault(sentence, []).append(value)
-                lprobs.setdefault(sentence, []).append(math.nan)
+                hyps[sentence].append(text)
+                scores[sentence].append(_score(score, where))
+                lprobs[sentence].append(math.nan)
             elif letter != "H" and texts.setdefault((letter, sentence), text) != text:
                 raise InputError(
-                    f"{flag}: {path}:{number}: a second {letter}-{sentence} with another text, "
-                    "which would mix candidates of two sentences; expected an id for each line of "
-                    "the test set: number the logs on before they become one file, or read them "
-                    "one by one"
+                    f"{where}: a second {letter}-{sentence} with another text, which would mix "
+                    "candidates of two sentences; expected an id for each line of the test set: "
+                    "number the logs on before they become one file, or read them one by one"
                 )
         elif (match := TOKENS_LINE.fullmatch(line)) and int(match[1]) == before:
             tokens = [finite_number(text) for text in match[2].split()]
@@ -218,63 +202,36 @@ def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[
         NbestList(
             sentence,
             texts.get(("T", sentence)),
-            tuple(found),
+            tuple(hyps[sentence]),
             tuple(scores[sentence]),
             src=texts.get(("S", sentence)),
-            lprobs=_whole(lprobs[sentence]),
+            # none of them where one is missing
+            lprobs=tuple(lprobs[sentence]) if all(map(math.isfinite, lprobs[sentence])) else (),
         )
-        for sentence, found in sorted(hyps.items())
+        for sentence in sorted(hyps)
     ]
 
 
-def _whole(lprobs: list[float]) -> tuple[float, ...]:
-    """The log-probabilities, or none of them where one is missing."""
-    return tuple(lprobs) if all(map(math.isfinite, lprobs)) else ()
-
-
-def _listed(lines: Sequence[str], ended: bool, mark: str, path: str, flag: str) -> list[NbestList]:
-    """Lists with a candidate a line: Moses' id ||| text ||| features ||| score, or TSV."""
-    expected = "id TAB text, or id TAB text TAB score"
-    if mark != "\t":
-        mark, expected = "|||", "id ||| text ||| features ||| score"
+def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[NbestList]:
+    """Read a candidate a line: Moses' id ||| text ||| features ||| score, or TSV."""
+    hyps, scores = (defaultdict[int, list[Any]](list) for _ in range(2))
     columns = len(next(line for line in lines if line.strip()).split(mark))
+    expected = "id TAB text TAB score" if mark == "\t" else "id ||| text ||| features ||| score"
     fits = columns in (2, 3) if mark == "\t" else columns >= 4
-    found: dict[int, list[tuple[str, float]]] = {}
     for number, line in enumerate(lines, start=1):
-        parts = [part.strip() for part in line.split(mark)]
-        where = f"{flag}: {path}:{number}"
         if not line.strip():
             continue
-        if len(parts) < columns and number == len(lines) and not ended:
-            _tell_cut(where)
-            continue
+        where, parts = f"{flag}: {path}:{number}", [part.strip() for part in line.split(mark)]
         if not fits or len(parts) != columns or not re.fullmatch(r"\d{1,18}", parts[0]):
             raise InputError(f"{where}: got {line[:60]!r}; expected {expected}, as in all lines")
-        score = math.nan if columns == 2 else _score(_score_column(parts, mark), where)
-        found.setdefault(int(parts[0]), []).append((parts[1], score))
-    return [
-        NbestList(
-            sentence,
-            None,
-            tuple(hyp for hyp, _ in pairs),
-            () if columns == 2 else tuple(score for _, score in pairs),
-        )
-        for sentence, pairs in sorted(found.items())
-    ]
-
-
-def _score_column(parts: Sequence[str], mark: str) -> str:
-    """The score: third in TSV; fourth in Moses' lists, perhaps before alignments; last in Marian's.
-
-    Marian with --alignment or --word-scores has more columns between the text and the score.
-    """
-    if mark == "\t":
-        return parts[2]
-    return parts[3] if finite_number(parts[3]) is not None else parts[-1]
-
-
-def _tell_cut(where: str) -> None:
-    print(f"{where}: is cut short by the end of the file, and passed over", file=sys.stderr)
+        hyps[int(parts[0])].append(parts[1])
+        if columns == 3:
+            scores[int(parts[0])].append(_score(parts[2], where))
+        elif columns > 3:
+            # Moses may have alignments behind the score; Marian has it last, perhaps behind them
+            score = parts[3] if finite_number(parts[3]) is not None else parts[-1]
+            scores[int(parts[0])].append(_score(score, where))
+    return [NbestList(n, None, tuple(hyps[n]), tuple(scores[n])) for n in sorted(hyps)]
 
 
 def _score(text: str, where: str) -> float:
@@ -284,8 +241,9 @@ def _score(text: str, where: str) -> float:
     return value
 
 
-def _dumped(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[NbestList]:
-    found: dict[int, NbestList] = {}
+def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
+    """Read JSON lines."""
+    lists: dict[int, NbestList] = {}
     numbered = False  # whether a line had an id: then all have one
     for number, line in enumerate(lines, start=1):
         where = f"{flag}: {path}:{number}"
@@ -294,94 +252,62 @@ def _dumped(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[Nbe
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if number == len(lines) and not ended and not line.rstrip().endswith("}"):
-                _tell_cut(where)
-                break
-            reason = getattr(error, "msg", str(error))
-            raise InputError(f"{where}: not JSON: {reason}") from error
-        one = _from_json(content, None if numbered else len(found), where)
+            raise InputError(f"{where}: not JSON: {getattr(error, 'msg', error)}") from error
+        one = _from_json(content, None if numbered else len(lists), where)
         # A training that was killed and started again dumped sentences twice: the last counts.
-        if one.sentence in found and not one.ranked:
+        if one.sentence in lists and not one.ranked:
             raise InputError(
                 f"{where}: a second list of id {one.sentence}; expected all candidates of a source "
                 "in one line, and an id in every line or in none"
             )
-        found[one.sentence] = one
+        lists[one.sentence] = one
         numbered |= "id" in content
-    if not found:
-        raise InputError(f"{flag}: {path} holds no whole line; expected {FORMATS}")
-    return [found[sentence] for sentence in sorted(found)]
+    return [lists[sentence] for sentence in sorted(lists)]
 
 
 def _from_json(content: Any, line: int | None, where: str) -> NbestList:
-    """One JSON line; without an id it is the list of `line`."""
-    version = content.get("format_version", 1) if isinstance(content, dict) else 1
-    if type(version) is not int or version < 1:
-        got = repr(version)[:60]
-        raise InputError(f"{where}: got format_version {got}, expected 1 to {DUMP_VERSION}")
-    if version > DUMP_VERSION:
-        raise InputError(
-            f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
-            "version reads; update simile-plugin"
-        )
+    """Read one JSON line; without an id it is the list of `line`."""
     if not isinstance(content, dict) or "hyps" not in content:
         raise InputError(
             f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores, cost_bleu, "
             "cost_simile"
         )
-    hyps = _strings(content["hyps"], f"{where}: hyps")
-    texts = {
-        key: _strings([content[key]], f"{where}: {key}")[0]
-        for key in ("ref", "src", "source")
-        if key in content
-    }
-    columns = {
-        key: _numbers(content[key], f"{where}: {key}")
-        for key in ("scores", *COSTS)
-        if key in content
-    }
-    for key, numbers in columns.items():
-        if len(numbers) != len(hyps) or not all(map(math.isfinite, numbers)):
-            raise InputError(
-                f"{where}: {key} has {list(numbers)}; expected {len(hyps)} finite numbers, "
-                "one for each of hyps"
-            )
-    sentence = _sentence(content.get("id", line), where)
-    scores = columns.pop("scores", ())
-    src = texts.get("src", texts.get("source"))  # --risk-dump's name for it
-    dumped = "format_version" in content
-    return NbestList(sentence, texts.get("ref"), hyps, scores, columns, src, ranked=dumped)
-
-
-def _sentence(value: Any, where: str) -> int:
-    """An id: a whole number, also as 3.0 (what is made of a column with gaps) or "3"."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not re.fullmatch(r"\d{1,18}", str(value)):
+    if (version := content.get("format_version", 1)) != DUMP_VERSION:
         raise InputError(
-            f"{where}: got id {repr(value)[:60]}; expected a line of the source, from 0"
+            f"{where}: format_version {version} is not {DUMP_VERSION}, the one this version reads; "
+            "update simile-plugin"
         )
-    return int(value)
-
-
-def _strings(values: Any, where: str) -> tuple[str, ...]:
-    """Sentences; half a surrogate pair, which JSON can hold, is no text."""
-    if not isinstance(values, list):
-        raise InputError(f"{where}: got {str(values)[:80]!r}; expected a list of strings")
-    for value in values:
-        if not isinstance(value, str):
-            raise InputError(f"{where}: got {str(value)[:80]!r}; expected text in quotes")
+    # 3.0, as pandas writes a column with gaps, and "3" are whole numbers, too
+    sentence = str(content.get("id", line)).removesuffix(".0")
+    if not re.fullmatch(r"\d{1,18}", sentence):
+        raise InputError(f"{where}: got id {sentence[:60]}; expected a line of the source, from 0")
+    hyps = _texts(content["hyps"], f"{where}: hyps")
+    given = {key: _texts([content[key]], f"{where}: {key}")[0] for key in TEXTS if key in content}
+    numbers = {key: content[key] for key in ("scores", *COSTS) if key in content}
+    for key, values in numbers.items():
         try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{where}: got {value[:80]!r}; that is no text") from error
+            numbers[key] = tuple(map(float, values if isinstance(values, list) else ()))
+        except (TypeError, ValueError, OverflowError):
+            numbers[key] = ()
+        if len(numbers[key]) != len(hyps) or not all(map(math.isfinite, numbers[key])):
+            raise InputError(
+                f"{where}: {key}: got {str(values)[:80]}; expected {len(hyps)} finite numbers, one "
+                "for each of hyps"
+            )
+    return NbestList(
+        int(sentence),
+        given.get("ref"),
+        hyps,
+        numbers.pop("scores", ()),
+        numbers,
+        given.get("src", given.get("source")),  # --risk-dump's name for it
+        ranked="format_version" in content,
+    )
+
+
+def _texts(values: Any, where: str) -> tuple[str, ...]:
+    """Return sentences; half a surrogate pair, which JSON can hold, is no text."""
+    for value in values if isinstance(values, list) else [None]:
+        if not isinstance(value, str) or value.encode(errors="ignore").decode() != value:
+            raise InputError(f"{where}: got {str(values)[:80]!r}; expected texts in quotes")
     return tuple(values)
-
-
-def _numbers(values: Any, where: str) -> tuple[float, ...]:
-    try:
-        if not isinstance(values, list):
-            raise TypeError("no list")
-        return tuple(float(value) for value in values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}: got {str(values)[:80]!r}; expected numbers") from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ STEPS = 20  # weights are tried in steps of a twentieth of their sum
 
 
 def score_feature(lists: Sequence[NbestList], where: str) -> list[Floats]:
-    """The model's scores: (N,) for each list; raises InputError for a list without."""
+    """Return the model's scores: (N,) for each list; raises InputError for a list without."""
     lacking = next((found for found in lists if len(found.scores) < len(found.hyps)), None)
     if lacking is not None:
         raise InputError(f"{where}: the list of sentence {lacking.sentence} has no scores")
@@ -31,7 +30,7 @@ def cosine_feature(
     encoder: RewardEncoder,
     progress: Callable[[int], object] | None = None,
 ) -> list[Floats]:
-    """Cosine of source and candidate under an encoder of both languages; no reference is needed.
+    """Return the cosine of source and candidate under an encoder of both languages.
 
     Args:
         srcs: the source of each list.
@@ -54,37 +53,26 @@ def reward_feature(
     utility: Utility,
     progress: Callable[[int], object] | None = None,
 ) -> list[Floats]:
-    """The reward of each candidate against its reference, the one of training: (N,) a list."""
-    found: list[Floats] = []
-    for rows in _blocks(lists):
-        block = lists[rows]
+    """Return the reward of training of each candidate against its reference: (N,) a list."""
+    values: list[Floats] = []
+    step = max(1, STRINGS_AT_ONCE // max(1, *(len(one.hyps) for one in lists)))
+    for start in range(0, len(lists), step):
+        block = lists[start : start + step]
         width = max(1, *(len(one.hyps) for one in block))
         hyps = [[*one.hyps, *[""] * (width - len(one.hyps))] for one in block]
         mask = torch.tensor([[n < len(one.hyps) for n in range(width)] for one in block])
         srcs = [one.src or "" for one in block]
         settings = utility.encoder, utility.alpha, utility.tokenize
-        values = utility.reward.values(hyps, refs[rows], srcs, mask, *settings)
-        table = values.double().cpu().numpy()
-        found += [row[: len(one.hyps)] for row, one in zip(table, block, strict=True)]
+        found = utility.reward.values(hyps, refs[start : start + step], srcs, mask, *settings)
+        table = found.double().cpu().numpy()
+        values += [row[: len(one.hyps)] for row, one in zip(table, block, strict=True)]
         if progress is not None:
             progress(len(block))
-    return found
-
-
-def _blocks(lists: Sequence[NbestList]) -> Iterator[slice]:
-    """Lists after each other, padded to the longest at most STRINGS_AT_ONCE strings."""
-    start = width = 0
-    for place, one in enumerate(lists):
-        width = max(width, len(one.hyps))
-        if place > start and (place + 1 - start) * width > STRINGS_AT_ONCE:
-            yield slice(start, place)
-            start, width = place, len(one.hyps)
-    if lists:
-        yield slice(start, len(lists))
+    return values
 
 
 def weighted(features: Sequence[Sequence[Floats]], weights: Sequence[float]) -> list[Floats]:
-    """sum over k of w_k f_k of every candidate: (N,) for each list.
+    """Return sum over k of w_k f_k of every candidate: (N,) for each list.
 
     Args:
         features: K features of the same lists.
@@ -96,57 +84,47 @@ def weighted(features: Sequence[Sequence[Floats]], weights: Sequence[float]) -> 
 
 
 def choose_all(lists: Sequence[NbestList], values: Sequence[Floats]) -> list[int | None]:
-    """`choose` in each list: the highest value, of a tie the model's choice."""
+    """Return `choose` of each list: the highest value, of a tie the model's choice."""
     return [choose(one, row) for one, row in zip(lists, values, strict=True)]
 
 
 def tune_weights(
     lists: Sequence[NbestList], features: Sequence[Sequence[Floats]], rewards: Sequence[Floats]
 ) -> tuple[float, ...]:
-    """The weights whose choices have the highest mean reward.
+    """Return the weights of two features whose choices have the highest mean reward.
 
     A feature's unit is its mean standard deviation within lists; in these units the weights are
-    all fractions k / STEPS that add up to 1. Few and coarse, so that they cannot learn the set by
+    fractions k / STEPS that add up to 1. Few and coarse, so that they cannot learn the set by
     heart; of equal ones the first, which leans on the first feature.
 
     Args:
-        features: K features of the lists.
+        features: two features of the lists.
         rewards: of each candidate, against references; one that is not finite counts as 0.
 
     Returns:
-        K weights >= 0 of the features in their own units.
+        Two weights >= 0 of the features in their own units.
 
     Raises:
         InputError: if no list has candidates, or a feature is the same for all of every list.
     """
     if not any(one.hyps for one in lists):
         raise InputError("--tune: no list has a candidate; expected lists with candidates")
-    spreads = [np.mean([row.std() for row in feature if len(row)]) for feature in features]
-    if not min(spreads) > 0:
+    first, second = (np.mean([row.std() for row in f if len(row)]) for f in features)
+    if not min(first, second) > 0:
         raise InputError("--tune: a feature is the same for all candidates of each list")
     rewards = [np.where(np.isfinite(row), row, 0.0) for row in rewards]
-    best: float = -np.inf
-    best_weights: tuple[float, ...] = ()
-    for shares in _simplex(len(features)):
-        weights = tuple(share / spread for share, spread in zip(shares, spreads, strict=True))
-        chosen = choose_all(lists, weighted(features, weights))
-        value = mean_reward(rewards, chosen)
+    best, best_weights = -np.inf, (0.0, 0.0)
+    for k in range(STEPS + 1):
+        weights = float((STEPS - k) / STEPS / first), float(k / STEPS / second)
+        value = mean_reward(rewards, choose_all(lists, weighted(features, weights)))
         if value > best + 1e-9:
             best, best_weights = value, weights
     return best_weights
 
 
 def mean_reward(rewards: Sequence[Floats], chosen: Sequence[int | None]) -> float:
-    """Mean over lists of the chosen candidate's reward; a list without one has 0."""
+    """Return the mean over lists of the chosen candidate's reward; a list without one has 0."""
     values = [
         0.0 if place is None else row[place] for row, place in zip(rewards, chosen, strict=True)
     ]
     return float(np.mean(values))
-
-
-def _simplex(features: int) -> Iterator[tuple[float, ...]]:
-    """All K fractions of STEPS that add up to 1, those of the first feature falling."""
-    for bars in combinations(range(1, STEPS + features), features - 1):
-        edges = [0, *bars, STEPS + features]
-        parts = [(high - low - 1) / STEPS for low, high in pairwise(edges)]
-        yield tuple(reversed(parts))

@@ -120,7 +120,7 @@ def nbest(data: bytes) -> None:
 def dump(data: bytes) -> None:
     """The same, after a line of --risk-dump."""
     good = {"id": 1, "ref": "a", "hyps": ["a", "b"], "scores": [-1, -2]}
-    nbest(json.dumps(good).encode() + b"\n" + data + b"\n{")
+    nbest(json.dumps(good).encode() + b"\n" + data)
 
 
 def answers(data: bytes) -> None:

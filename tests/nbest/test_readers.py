@@ -66,7 +66,7 @@ def test_a_log_cut_in_the_middle_keeps_whole_lines(tmp_path: Path) -> None:
 def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
     first, other = dumped(3, format_version=1), dumped(2, format_version=1)
     again = dumped(3, format_version=1, hyps=["won", "one"])
-    assert read(tmp_path, first, other, again, dumped(4)[:-9]) == [
+    assert read(tmp_path, first, other, again, dumped(2, format_version=1)) == [
         (2, "one", ("one", "won"), (-1.0, -2.0)),
         (3, "one", ("won", "one"), (-1.0, -2.0)),
     ]
@@ -97,29 +97,24 @@ def test_sources_by_either_name(tmp_path: Path) -> None:
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
         ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
         ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
-        ([dumped(1)[:-9]], "holds no whole line; expected what fairseq-generate"),
         (
             ['{"id": 1}'],
             r"lists:1: has no hyps; expected hyps, and perhaps id, ref, .*cost_simile$",
         ),
         ([dumped(1), "[1]"], r"lists:2: has no hyps"),
-        ([dumped("one")], r"lists:1: got id 'one'; expected a line of the source, from 0$"),
+        ([dumped("one")], r"lists:1: got id one; expected a line of the source, from 0$"),
         ([dumped(1.5)], r"lists:1: got id 1.5; expected a line of the source, from 0"),
-        ([dumped("1.0")], r"lists:1: got id '1.0'; expected a line of the source"),
-        ([dumped("1e3")], r"lists:1: got id '1e3'; expected a line of the source"),
         ([dumped(True)], r"lists:1: got id True; expected a line of the source"),
-        ([dumped("9" * 19)], r"lists:1: got id '9+'; expected a line of the source"),
-        ([dumped(1, scores="12")], r"lists:1: scores: got '12'; expected numbers$"),
-        ([dumped(1, cost_bleu={"0": 1})], r"lists:1: cost_bleu: got .*; expected numbers$"),
+        ([dumped("9" * 19)], r"lists:1: got id 9+; expected a line of the source"),
+        ([dumped(1, scores="12")], r"lists:1: scores: got 12; expected 2 finite numbers"),
+        ([dumped(1, cost_bleu={"0": 1})], r"lists:1: cost_bleu: got .*; expected 2 finite"),
         ([dumped(1), dumped(1)], "lists:2: a second list of id 1; expected all candidates of"),
         ([dumped(1), '{"hyps": ["a"]}'], "lists:2: got id None; expected a line of the source"),
         (['{"hyps": ["a"]}', dumped(0)], "lists:2: a second list of id 0; .* or in none$"),
-        ([dumped(1, format_version=0.5)], "lists:1: got format_version 0.5, expected 1 to 1$"),
-        ([dumped(1, format_version=0)], "lists:1: got format_version 0, expected 1 to 1$"),
-        ([dumped(1, scores=None)], r"lists:1: scores: got 'None'; expected numbers$"),
-        ([dumped(1, hyps=["\ud83d", "b"])], r"lists:1: hyps: got '\\ud83d'; that is no text$"),
-        ([dumped(1, scores=[-1.0])], r"lists:1: scores has \[-1.0\]; expected 2 finite numbers"),
-        ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile has \[0.5, nan\]"),
+        ([dumped(1, format_version=2)], "lists:1: format_version 2 is not 1, .*update"),
+        ([dumped(1, hyps=["\ud83d", "b"])], r"lists:1: hyps: got .*; expected texts in quotes$"),
+        ([dumped(1, scores=[-1.0])], r"lists:1: scores: got \[-1.0\]; expected 2 finite numbers"),
+        ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile: got \[0.5, nan\]"),
     ],
 )
 def test_bad_files_are_refused(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -239,8 +234,8 @@ def test_references_of_another_file(tmp_path: Path) -> None:
         ([TSV[0], "x\tone\t1"], r"lists:2: got 'x\\tone\\t1'; expected id TAB text"),
         ([TSV[0], "1\tone", TSV[2]], "lists:2: got .* as in all lines"),
         (['{"id": -1, "hyps": ["one"]}'], "lists:1: got id -1; expected a line of the source"),
-        (['{"id": 0, "hyps": [["on", "e"]]}'], "lists:1: hyps: .* expected text in quotes"),
-        (['{"id": 0, "hyps": "one"}'], "lists:1: hyps: got 'one'; expected a list of strings"),
+        (['{"id": 0, "hyps": [["on", "e"]]}'], "lists:1: hyps: .* expected texts in quotes"),
+        (['{"id": 0, "hyps": "one"}'], "lists:1: hyps: got 'one'; expected texts in quotes"),
     ],
 )
 def test_bad_lines_of_other_systems(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -254,36 +249,3 @@ def test_ids_that_are_whole_numbers(tmp_path: Path) -> None:
     # pandas writes 3.0 where another row has no number
     found = read(tmp_path, dumped(3.0), dumped("4"), dumped(10**18 - 1))
     assert [sentence for sentence, *_ in found] == [3, 4, 10**18 - 1]
-
-
-@pytest.mark.parametrize("start", ["D-0\t-1\t", "0\t"])
-def test_a_file_that_was_cut_within_a_letter(
-    start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "lists"
-    text = f"{start}река широка\n{start}река узка".encode()
-    path.write_bytes(text[:-1])
-    (found,) = read_lists(str(path), "LISTS")
-    assert found.hyps == ("река широка",)
-    assert capsys.readouterr().err.startswith(f"LISTS: {path}:2: is cut short by the end of")
-    path.write_bytes(text[:-1] + b"\n")  # a wrong byte, and not the end
-    with pytest.raises(ValueError, match=r":2: not UTF-8 text: byte 0xd0"):
-        read_lists(str(path), "LISTS")
-
-
-@pytest.mark.parametrize("lines", [TSV, MARIAN, CTRANSLATE2])
-def test_the_end_of_a_file_that_was_cut(
-    lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "lists"
-    cut = "\n".join([*lines[:-1], lines[-1][:9]])
-    path.write_text(cut, encoding="utf-8")
-    kept = sum(len(one.hyps) for one in read_lists(str(path), "LISTS"))
-    assert kept == 2
-    where = f"LISTS: {path}:{len(lines)}: "
-    assert capsys.readouterr().err == (
-        f"{where}is cut short by the end of the file, and passed over\n"
-    )
-    path.write_text(f"{cut}\n", encoding="utf-8")  # a whole line that is wrong
-    with pytest.raises(ValueError, match=f"^{where}(got|not JSON)"):
-        read_lists(str(path), "LISTS")

@@ -85,14 +85,6 @@ def test_tuning_finds_what_no_feature_alone_does() -> None:
         tune_weights([NbestList(0, "r", ())], [[np.array([])]] * 2, [np.array([])])
 
 
-def test_weights_that_are_tried() -> None:
-    pairs = list(module._simplex(2))
-    assert (pairs[0], pairs[1], pairs[-1]) == ((1.0, 0.0), (0.95, 0.05), (0.0, 1.0))
-    triples = list(module._simplex(3))
-    assert len(set(triples)) == len(triples) == 21 * 22 // 2
-    assert all(sum(triple) == pytest.approx(1) for triple in triples)
-
-
 # --- the command ---
 
 
