@@ -80,7 +80,7 @@ def test_hard_pairs_are_hard_for_word_overlap(untrained: list[Encoder]) -> None:
 
 def test_paws_is_chance_for_an_average(untrained: list[Encoder]) -> None:
     pairs = read_detection(DATA / "detection" / "paws-wiki.dev.tsv.gz", "--train")
-    assert (len(pairs), int(pairs.labels.sum())) == (8000, 3539)
+    assert (len(pairs.left), int(pairs.labels.sum())) == (8000, 3539)
     found = evaluate_detection(untrained[0].embed_text, pairs, folds=2, seeds=(1,), resamples=100)
     assert 47 < found.auc < 53
     assert found.majority == pytest.approx(100 * 4461 / 8000)
@@ -91,7 +91,7 @@ def test_paws_is_chance_for_an_average(untrained: list[Encoder]) -> None:
 def test_finnish_grades_are_read(untrained: list[Encoder]) -> None:
     path = DATA / "detection" / "opusparcus-style-fi.dev.tsv.gz"
     pairs = read_detection(path, "--train")
-    assert (len(pairs), int(pairs.labels.sum()), pairs.dropped) == (4894, 1676, 0)
+    assert (len(pairs.left), int(pairs.labels.sum()), pairs.dropped) == (4894, 1676, 0)
 
 
 def test_retrieval_by_shared_pieces(untrained: list[Encoder]) -> None:

@@ -44,9 +44,6 @@ class Corpus:
     sentences: list[str]
     row: dict[str, int]
 
-    def __len__(self) -> int:
-        return len(self.sentences)
-
 
 def read_corpus(path: str | Path, flag: str) -> Corpus:
     """Read BUCC's layout, ``id TAB sentence`` a line.
@@ -61,13 +58,9 @@ def read_corpus(path: str | Path, flag: str) -> Corpus:
     for line in read_rows(path, flag, "lines of id TAB sentence", splits=1):
         line.expect(2, what="an id, a TAB and a sentence")
         name, sentence = line.cells
-        if not name or not sentence.strip():
-            empty = f"{name} has an empty sentence" if name else "an empty id"
-            raise InputError(f"{line.where}: {empty}; remove the line")
-        if name in row:
-            raise InputError(
-                f"{line.where}: the id {name} is here for the second time; make ids unique"
-            )
+        if not name or not sentence.strip() or name in row:
+            wrong = "has an empty id or sentence" if name not in row else "is here a second time"
+            raise InputError(f"{line.where}: {name!r} {wrong}; remove the line")
         if sentence not in first:
             first[sentence] = len(ids)
             ids.append(name)
@@ -79,25 +72,18 @@ def read_gold(path: str | Path, flag: str, source: Corpus, target: Corpus) -> se
     """Read ``source id TAB target id`` lines as pairs of rows of the two corpora.
 
     Raises:
-        InputError: naming file:line, for a line that is not two ids, a pair given twice, an id
-            that is in neither or only in the wrong corpus; and for an empty file.
+        InputError: naming file:line, for a line that is not two ids, or an id that the text lacks.
     """
-    pairs: dict[tuple[str, str], int] = {}
-    expected = "source id TAB target id"
-    for number, row in enumerate(read_rows(path, flag, f"lines of {expected}"), 1):
+    pairs = set()
+    for row in read_rows(path, flag, expected := "source id TAB target id"):
         row.expect(2, 2, expected)
-        left, right = row.cells
-        for name, corpus, other, side in (
-            (left, source, target, "source"),
-            (right, target, source, "target"),
+        for name, corpus, side in zip(
+            row.cells, (source, target), ("source", "target"), strict=True
         ):
             if name not in corpus.row:
-                hint = "; the columns look exchanged" if name in other.row else ""
-                raise InputError(f"{row.where}: the {side} text has no id {name!r}{hint}")
-        if pairs.setdefault((left, right), number) != number:
-            before = pairs[left, right]
-            raise InputError(f"{row.where}: {left} and {right} are a pair on line {before} too")
-    return {(source.row[left], target.row[right]) for left, right in pairs}
+                raise InputError(f"{row.where}: the {side} text has no id {name!r}")
+        pairs.add((source.row[row.cells[0]], target.row[row.cells[1]]))
+    return pairs
 
 
 def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None = None) -> Tensor:
@@ -137,10 +123,6 @@ class Neighbours:
     sims: Tensor
     rows: Tensor
 
-    def cpu(self) -> Neighbours:
-        """The same on the CPU."""
-        return Neighbours(self.sims.cpu(), self.rows.cpu())
-
 
 def nearest(
     x: Tensor,
@@ -173,7 +155,10 @@ def nearest(
             _merge(backward, j, sims, i, dim=0)
             if progress:
                 progress(sims.numel())
-    return forward.cpu(), backward.cpu()
+    first, second = (
+        Neighbours(found.sims.cpu(), found.rows.cpu()) for found in (forward, backward)
+    )
+    return first, second
 
 
 def _empty(n: int, k: int, device: torch.device | str) -> Neighbours:
@@ -240,35 +225,27 @@ def margin_scores(
     return np.where(positive, cosines / np.where(positive, neighbourhood, 1.0), 0.0)
 
 
-def propose(
-    forward: Neighbours, backward: Neighbours, margin: str = "ratio", strategy: str = "max"
-) -> Candidates:
-    """Pair each sentence with that of its k neighbours which has the best margin score.
+def propose(forward: Neighbours, backward: Neighbours, margin: str = "ratio") -> Candidates:
+    """Pair sentences with that of their k neighbours which has the best margin score.
 
-    Args:
-        strategy: ``forward`` every source sentence with its best target; ``backward`` every target
-            sentence with its best source; ``intersection`` pairs that are both; ``max`` both
-            sets, best first, each sentence used once.
+    Every source sentence with its best target and every target with its best source (the paper's
+    strategy "max"): best first, each sentence used once.
     """
     mean_x = forward.sims.double().mean(1).numpy()
     mean_y = backward.sims.double().mean(1).numpy()
-    there = _best(forward, mean_x, mean_y, margin)
-    back = _best(backward, mean_y, mean_x, margin)
-    n, m = len(mean_x), len(mean_y)
-    if strategy == "forward":
-        return _ordered(np.arange(n), *there)
-    if strategy == "backward":
-        return _ordered(back[0], np.arange(m), back[1])
-    if strategy == "intersection":
-        mutual = back[0][there[0]] == np.arange(n)
-        return _ordered(np.arange(n)[mutual], there[0][mutual], there[1][mutual])
-    both = _ordered(
-        np.concatenate([np.arange(n), back[0]]),
-        np.concatenate([there[0], np.arange(m)]),
-        np.concatenate([there[1], back[1]]),
-    )
-    kept = _each_once(both, n, m)
-    return Candidates(both.source[kept], both.target[kept], both.scores[kept])
+    targets, there = _best(forward, mean_x, mean_y, margin)
+    sources, back = _best(backward, mean_y, mean_x, margin)
+    source = np.concatenate([np.arange(len(mean_x)), sources])
+    target = np.concatenate([targets, np.arange(len(mean_y))])
+    scores = np.concatenate([there, back])
+    kept = []
+    used_x, used_y = bytearray(len(mean_x)), bytearray(len(mean_y))
+    for place in np.lexsort((target, source, -scores)):
+        i, j = source[place], target[place]
+        if not used_x[i] and not used_y[j]:
+            used_x[i] = used_y[j] = 1
+            kept.append(place)
+    return Candidates(source[kept], target[kept], scores[kept])
 
 
 def _best(
@@ -283,26 +260,6 @@ def _best(
     best = scores.argmax(1)
     each = np.arange(len(rows))
     return rows[each, best], scores[each, best]
-
-
-def _ordered(
-    source: NDArray[np.int64], target: NDArray[np.int64], scores: NDArray[np.float64]
-) -> Candidates:
-    order = np.lexsort((target, source, -scores))
-    return Candidates(source[order], target[order], scores[order])
-
-
-def _each_once(pairs: Candidates, n: int, m: int) -> NDArray[np.int64]:
-    """Positions of the pairs that remain if, best first, each sentence is used once."""
-    used_x, used_y = bytearray(n), bytearray(m)
-    kept = []
-    for position, (i, j) in enumerate(
-        zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
-    ):
-        if not used_x[i] and not used_y[j]:
-            used_x[i] = used_y[j] = 1
-            kept.append(position)
-    return np.array(kept, dtype=np.int64)
 
 
 # --- evaluation ---

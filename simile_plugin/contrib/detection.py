@@ -7,7 +7,6 @@ on their cosine stands beside it. Labels are grades, as in Opusparcus (1 bad to 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,18 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.encoder import cosine
-from simile_plugin.files import InputError, Row, read_rows
+from simile_plugin.files import InputError, read_rows
 from simile_plugin.significance import Floats
 
 Labels = NDArray[np.bool_]
 
-HEADERS = {
-    "left": ("text1", "sentence1", "s1", "input"),
-    "right": ("text2", "sentence2", "s2", "target"),
-    "grade": ("label", "grade", "score", "annot_score", "is_duplicate"),
-    "id": ("id",),
-}
-GRADE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[<>isn]*\s*")  # 3.5, or 4<i of TurkuNLP's corpus
+HIDDEN = 200  # units, the paper's; the rest is ours
+EPOCHS, BATCH, LEARNING_RATE, WEIGHT_DECAY = 10, 128, 1e-3, 1e-4
+PARAPHRASE, OTHER = 3.0, 2.0  # lowest grade of a paraphrase, highest one of a pair that is none
 
 
 # --- files ---
@@ -51,80 +46,51 @@ class DetectionSet:
     labels: Labels
     dropped: int
 
-    def __len__(self) -> int:
-        return len(self.left)
 
-
-def read_detection(
-    path: str | Path, flag: str, positive_from: float = 3.0, negative_to: float = 2.0
-) -> DetectionSet:
+def read_detection(path: str | Path, flag: str) -> DetectionSet:
     """Read labelled pairs: TAB-separated text1, text2, grade, or with an id before them.
 
-    That is Opusparcus' layout (id, text1, text2, mean grade of two people), PAWS' and others'; a
-    header may name the columns. If every grade is 0 or 1 they are classes; otherwise a grade of
-    at least ``positive_from`` is a paraphrase, one of at most ``negative_to`` is none, and what
-    lies between is left out (2.5 in Opusparcus: one person said 3 and the other 2).
+    That is Opusparcus' layout (id, text1, text2, mean grade of two people), and PAWS'; a header may
+    say that another column than the last is the label, as TurkuNLP's does. If every grade is 0 or 1
+    they are classes; otherwise a grade of 3 or more is a paraphrase, one of 2 or less is none, and
+    what lies between is left out (2.5 in Opusparcus: one person said 3 and the other 2).
 
     Raises:
-        InputError: naming file:line, for wrong numbers of columns, grades that are no finite
-            number, grades outside 1 to 4, empty sentences, repeated ids, or a file that has no
-            pair, or pairs of one class only.
+        InputError: naming file:line, for wrong numbers of columns, grades that are no number,
+            grades outside 1 to 4 or empty sentences; for a file without pairs of both classes.
     """
-    first, *rows = read_rows(path, flag, "lines of text1, text2, grade")
-    at, named = _columns(first)
-    rows = rows if named else [first, *rows]
-    pairs, seen, count = [], dict[str, int](), len(first.cells)
-    for number, row in enumerate(rows, 1 + named):
+    rows = read_rows(path, flag, "lines of text1, text2, grade")
+    rows[0].expect(3, 4, "text1, text2, grade, or an id before them")
+    count = len(rows[0].cells)
+    named = rows[0].find(("label", "grade", "score"))
+    at = named[0] if named else count - 1
+    one, other = [column for column in range(count) if column != at][-2:]
+    if named:
+        del rows[0]
+    left, right, grades = [], [], []
+    for row in rows:
         row.expect(count, count, f"{count} as in the first line")
-        pairs.append((row.cells[at["left"]], row.cells[at["right"]]))
-        if not all(text.strip() for text in pairs[-1]):
+        left.append(row.cells[one])
+        right.append(row.cells[other])
+        if not left[-1].strip() or not right[-1].strip():
             raise InputError(f"{row.where}: an empty sentence; remove the line")
-        name = row.cells[at["id"]] if "id" in at else row.where
-        if seen.setdefault(name, number) != number:
-            raise InputError(f"{row.where}: the id {name!r} is on line {seen[name]} too")
-    grades = np.array([_grade(row, at["grade"]) for row in rows])
-    graded = not np.isin(grades, (0, 1)).all()
-    if not graded:
-        positive_from, negative_to = 1.0, 0.0
+        row.cells[at] = row.cells[at].rstrip("<>isn ")  # 4<i of TurkuNLP's corpus
+        grades.append(row.number(at, "grade", 0, 4))
+    classes = set(grades) <= {0, 1}
     for row, grade in zip(rows, grades, strict=True):
-        if graded and not 1 <= grade <= 4:
+        if not classes and grade < 1:
             expected = "expected 1 to 4 (or 0 and 1 in the whole file)"
             raise InputError(f"{row.where}: got grade {grade:g}, {expected}")
-    kept = np.flatnonzero((grades >= positive_from) | (grades <= negative_to))
-    labels = grades[kept] >= positive_from
-    if not len(labels) or labels.all() or not labels.any():
-        what = "a paraphrase" if len(labels) and labels.all() else "no paraphrase"
+    lowest, highest = (1, 0) if classes else (PARAPHRASE, OTHER)
+    kept = [i for i, grade in enumerate(grades) if grade >= lowest or grade <= highest]
+    labels = np.array([grades[i] >= lowest for i in kept], dtype=bool)
+    if len(set(labels.tolist())) < 2:
         raise InputError(
-            f"{flag}: {path}: every one of its {len(labels)} pairs is {what}, expected pairs of "
-            f"both classes (grades from {positive_from:g} on against grades to {negative_to:g})"
+            f"{flag}: {path}: {labels.sum()} of its {len(labels)} pairs are paraphrases, expected "
+            f"pairs of both classes (grades from {lowest:g} on against grades to {highest:g})"
         )
-    left, right = ([pairs[i][side] for i in kept] for side in (0, 1))
+    left, right = [left[i] for i in kept], [right[i] for i in kept]
     return DetectionSet(str(path), left, right, labels, len(grades) - len(kept))
-
-
-def _columns(first: Row) -> tuple[dict[str, int], bool]:
-    """Columns of left, right, grade and, if there is one, id; whether the line names them."""
-    named = {role: first.find(names) for role, names in HEADERS.items()}
-    if all(len(named[role]) == 1 for role in ("left", "right", "grade")):
-        return {role: found[0] for role, found in named.items() if found}, True
-    first.expect(
-        *(3, 4),
-        "text1, text2, grade, or an id before them, or a header that names text1, text2 and label",
-    )
-    last = len(first.cells) - 1
-    return {"left": last - 2, "right": last - 1, "grade": last} | (
-        {"id": 0} if last == 3 else {}
-    ), False
-
-
-def _grade(row: Row, column: int) -> float:
-    match = GRADE.fullmatch(row.cells[column])
-    if not match:
-        raise InputError(
-            f"{row.where}: got grade {row.cells[column]!r}, expected 0 or 1, or a number from 1 to "
-            "4; a header must name text1, text2 and label"
-        )
-    return float(match[1])
 
 
 # --- folds ---
@@ -172,29 +138,8 @@ def group_folds(groups: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.
 # --- classifiers ---
 
 
-@dataclass(frozen=True)
-class PerceptronConfig:
-    """Of the perceptron.
-
-    The paper gives the hidden layer (200) and the concatenation; the rest is ours.
-
-    Attributes:
-        hidden: units of the hidden layer.
-        epochs: passes over the training pairs.
-        batch: pairs of a minibatch.
-        lr: of Adam.
-        weight_decay: of Adam.
-    """
-
-    hidden: int = 200
-    epochs: int = 10
-    batch: int = 128
-    lr: float = 1e-3
-    weight_decay: float = 1e-4
-
-
 def fit_perceptron(
-    features: Tensor, labels: Labels, config: PerceptronConfig, seed: int
+    features: Tensor, labels: Labels, seed: int, epochs: int = EPOCHS
 ) -> Callable[[Tensor], Labels]:
     """Train W2 relu(W1 z + b1) + b2 > 0 with the logistic loss; return it as a function.
 
@@ -210,15 +155,15 @@ def fit_perceptron(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = torch.nn.Sequential(
-            torch.nn.Linear(features.shape[1], config.hidden),
+            torch.nn.Linear(features.shape[1], HIDDEN),
             torch.nn.ReLU(),
-            torch.nn.Linear(config.hidden, 1),
+            torch.nn.Linear(HIDDEN, 1),
         )
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     inputs = (features - mean) * scale
     wanted = torch.from_numpy(labels).float()
-    for _ in range(config.epochs):
-        for rows in torch.randperm(len(inputs), generator=generator).split(config.batch):
+    for _ in range(epochs):
+        for rows in torch.randperm(len(inputs), generator=generator).split(BATCH):
             optimizer.zero_grad()
             logits = model(inputs[rows]).squeeze(1)
             F.binary_cross_entropy_with_logits(logits, wanted[rows]).backward()
@@ -247,13 +192,6 @@ def best_threshold(scores: Floats, labels: Labels) -> float:
     if best == len(ordered):
         return -math.inf
     return float((ordered[best - 1] + ordered[best]) / 2)
-
-
-def area_under_curve(scores: Floats, labels: Labels) -> float:
-    """AUC: how often a random paraphrase scores above a random other pair; ties count half."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(labels, scores))
 
 
 # --- the evaluation ---
@@ -302,7 +240,7 @@ def evaluate_detection(
     folds: int = 5,
     seeds: Sequence[int] = (1, 2, 3),
     resamples: int = 1000,
-    config: PerceptronConfig = PerceptronConfig(),
+    epochs: int = EPOCHS,
     progress: Callable[[int], object] | None = None,
 ) -> Detected:
     """Train on one set and test on another, or, without one, by cross-validation over folds.
@@ -316,19 +254,21 @@ def evaluate_detection(
     Raises:
         InputError: for vectors that are not finite or all zero, or too few groups for the folds.
     """
+    from sklearn.metrics import roc_auc_score  # ties count half
+
     vectors = _vectors(embed, train)
     if test is None:
         groups = shared_sentence_groups(train.left, train.right)
         parts = group_folds(groups, folds, seeds[0])
         splits = [(parts != fold, parts == fold) for fold in range(folds)]
-        tested, train_pairs = vectors, round(len(train) * (folds - 1) / folds)
+        tested, train_pairs = vectors, round(len(train.left) * (folds - 1) / folds)
         protocol = (
             f"{folds}-fold cross-validation on {train.name}, pairs that share a sentence in one "
             "fold"
         )
     else:
-        tested, train_pairs = _vectors(embed, test), len(train)
-        splits = [(np.ones(len(train), dtype=bool), np.ones(len(test), dtype=bool))]
+        tested, train_pairs = _vectors(embed, test), len(train.left)
+        splits = [(np.ones(len(train.left), dtype=bool), np.ones(len(test.left), dtype=bool))]
         protocol = f"trained on {train.name}, tested on {test.name}"
     right = np.zeros((len(seeds) + 1, len(tested.labels)))
     for known, asked in splits:
@@ -337,7 +277,7 @@ def evaluate_detection(
         cut = best_threshold(vectors.cosines[known], labels)
         right[-1, asked] = (tested.cosines[asked] >= cut) == wanted
         for row, seed in enumerate(seeds):
-            predict = fit_perceptron(features, labels, config, seed)
+            predict = fit_perceptron(features, labels, seed, epochs)
             right[row, asked] = predict(asking) == wanted
             if progress:
                 progress(1)
@@ -352,7 +292,7 @@ def evaluate_detection(
         perceptron_interval=_interval(mean, resamples, seeds[0]),
         threshold=100 * float(right[-1].mean()),
         threshold_interval=_interval(right[-1], resamples, seeds[0]),
-        auc=100 * area_under_curve(tested.cosines, tested.labels),
+        auc=100 * float(roc_auc_score(tested.labels, tested.cosines)),
         all_paraphrases=100 * positive,
         majority=100 * max(positive, 1 - positive),
         dropped=(test or train).dropped,

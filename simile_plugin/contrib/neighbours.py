@@ -31,14 +31,12 @@ class Pool:
         keys: (n) the same, as they are compared with a query: preprocessed; tokens as they are.
         places: (n) line of each in its file, from 1; of words and tokens their number.
         vectors: (n, D) unit vectors on the CPU.
-        unknown: texts left out, of which no token is known.
     """
 
     texts: list[str]
     keys: list[str]
     places: list[int]
     vectors: Tensor
-    unknown: int
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def nearest_texts(
 
 
 def text_key(encoder: RewardEncoder) -> Callable[[str], str]:
-    """What two texts have in common that an encoder cannot tell apart: their preprocessed form."""
+    """Return what gives the preprocessed form of a text: two that share it are copies."""
     return encoder.segmenter.preprocessing.apply if isinstance(encoder, Encoder) else str.strip
 
 
@@ -154,10 +152,7 @@ def token_pool(encoder: RewardEncoder) -> Pool:
         InputError: for an encoder of which the tokens are not known.
     """
     if not isinstance(encoder, Encoder):
-        raise InputError(
-            f"--tokens: an encoder of kind {encoder.kind} does not tell its tokens; expected one "
-            "of simile train-encoder"
-        )
+        raise InputError(f"--tokens: an encoder of kind {encoder.kind} does not tell its tokens")
     known = {row: text for row, text in enumerate(encoder.segmenter.texts) if text is not None}
     keys = list(known.values())
     vectors = F.normalize(encoder.weight.detach()[list(known)].cpu(), dim=1, eps=1e-30)
@@ -165,7 +160,7 @@ def token_pool(encoder: RewardEncoder) -> Pool:
 
 
 def shown_token(token: str) -> str:
-    """A token as it is shown: a space, and sentencepiece's mark for one, is _."""
+    """Return a token as it is shown: a space, and sentencepiece's mark for one, is _."""
     return token.replace(SPACE_MARK, SHOWN_SPACE).replace(" ", SHOWN_SPACE)
 
 
@@ -180,5 +175,4 @@ def _known(
         [keys[row] for row in rows],
         [places[row] for row in rows],
         vectors[rows],
-        len(texts) - len(rows),
     )

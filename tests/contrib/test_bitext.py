@@ -63,12 +63,6 @@ def test_equal_vectors_are_all_neighbours_once() -> None:
             assert all(0 <= j < others for j in row)
 
 
-def test_progress_counts_every_similarity() -> None:
-    seen: list[int] = []
-    nearest(unit(7, 3, 1), unit(5, 3, 2), k=2, block=3, progress=seen.append)
-    assert sum(seen) == 7 * 5
-
-
 def test_vectors_are_of_length_one_or_zero() -> None:
     found = embed_all(lambda texts: torch.tensor([[3.0, 4.0], [0.0, 0.0]])[: len(texts)], "ab")
     assert found.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0]]
@@ -98,35 +92,27 @@ def slow_score(x: torch.Tensor, y: torch.Tensor, i: int, j: int, k: int, margin:
 
 
 @pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])
-@pytest.mark.parametrize("strategy", ["forward", "backward", "intersection", "max"])
-def test_proposals_against_slow_loops(margin: str, strategy: str) -> None:
+def test_proposals_against_slow_loops(margin: str) -> None:
     x, y, k = unit(9, 4, 1), unit(7, 4, 2), 3
     cos = x @ y.T
-
-    def best_of(i: int, of_x: bool) -> tuple[int, float]:
-        row = (cos[i] if of_x else cos[:, i]).tolist()
-        near = sorted(range(len(row)), key=lambda j: -row[j])[:k]
-        scored = [slow_score(x, y, *((i, j) if of_x else (j, i)), k, margin) for j in near]
-        top = max(range(len(near)), key=lambda t: scored[t])
-        return near[top], scored[top]
-
-    forward = {(i, best_of(i, True)[0]): best_of(i, True)[1] for i in range(9)}
-    backward = {(best_of(j, False)[0], j): best_of(j, False)[1] for j in range(7)}
-    if strategy == "max":
-        expected: dict[tuple[int, int], float] = {}
-        both = forward | backward
-        for i, j in sorted(both, key=lambda pair: -both[pair]):
-            if all(i != used[0] and j != used[1] for used in expected):
-                expected[i, j] = both[i, j]
-    else:
-        expected = {
-            "forward": forward,
-            "backward": backward,
-            "intersection": {pair: s for pair, s in forward.items() if pair in backward},
-        }[strategy]
-    found = propose(*nearest(x, y, k, block=4), margin, strategy)
+    both: dict[tuple[int, int], float] = {}
+    for i in range(9):
+        for j in range(7):
+            near = j in cos[i].topk(k).indices or i in cos[:, j].topk(k).indices
+            best_of_x = max(
+                cos[i].topk(k).indices.tolist(), key=lambda j: slow_score(x, y, i, j, k, margin)
+            )
+            best_of_y = max(
+                cos[:, j].topk(k).indices.tolist(), key=lambda i: slow_score(x, y, i, j, k, margin)
+            )
+            if near and (best_of_x == j or best_of_y == i):
+                both[i, j] = slow_score(x, y, i, j, k, margin)
+    expected: dict[tuple[int, int], float] = {}
+    for i, j in sorted(both, key=lambda pair: -both[pair]):
+        if all(i != used[0] and j != used[1] for used in expected):
+            expected[i, j] = both[i, j]
+    found = propose(*nearest(x, y, k, block=4), margin)
     pairs = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
-    assert len(pairs) == len(set(pairs))
     assert dict(zip(pairs, found.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-6)
     assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
 
@@ -138,8 +124,9 @@ def test_a_hub_loses_by_margin_what_it_wins_by_cosine() -> None:
     neighbours = nearest(x, y, k=2)
     # Cosines 0.83 with the translation and 0.86 with the hub; but the translation's neighbours are
     # at 0.83 and -0.05, the hub's at 0.86 and 0.86.
-    assert propose(*neighbours, "absolute", "forward").target.tolist() == [2, 2]
-    assert sorted(propose(*neighbours, "ratio", "forward").target.tolist()) == [0, 1]
+    assert propose(*neighbours, "absolute").target[0] == 2
+    by_ratio = propose(*neighbours, "ratio")
+    assert dict(zip(by_ratio.source, by_ratio.target, strict=True)) == {0: 0, 1: 1}
 
 
 # --- evaluation ---
@@ -215,7 +202,7 @@ def write(path: Path, text: str) -> Path:
 def test_identical_sentences_are_one(tmp_path: Path) -> None:
     source = read_corpus(write(tmp_path / "s", "s1\tRegen\ns2\tSchnee\ns3\tRegen\n"), "--source")
     target = read_corpus(write(tmp_path / "t", "t1\train\nt2\tsnow\n"), "--target")
-    assert (source.ids, source.sentences, len(source)) == (["s1", "s2"], ["Regen", "Schnee"], 2)
+    assert (source.ids, source.sentences) == (["s1", "s2"], ["Regen", "Schnee"])
     gold = read_gold(write(tmp_path / "g", "s3\tt1\ns2\tt2\n"), "--gold", source, target)
     assert gold == {(0, 0), (1, 1)}
 
@@ -224,13 +211,9 @@ def test_identical_sentences_are_one(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "--source: .*text is empty, expected lines of id TAB sentence"),
-        (
-            "a\tx\nno tab\n",
-            "text:2: got 1 tab-separated columns, expected an id, a TAB and a sentence",
-        ),
-        ("a\tx\n\ty\n", "text:2: an empty id; remove the line"),
-        ("a\tx\nb\t \n", "text:2: b has an empty sentence"),
-        ("a\tx\nb\ty\na\tz\n", "text:3: the id a is here for the second time"),
+        ("a\tx\nno tab\n", "text:2: got 1 tab-separated columns, expected an id, a TAB and a sent"),
+        ("a\tx\nb\t \n", "text:2: 'b' has an empty id or sentence; remove the line"),
+        ("a\tx\nb\ty\na\tz\n", "text:3: 'a' is here a second time"),
     ],
 )
 def test_bad_texts(tmp_path: Path, text: str, message: str) -> None:
@@ -238,17 +221,11 @@ def test_bad_texts(tmp_path: Path, text: str, message: str) -> None:
         read_corpus(write(tmp_path / "text", text), "--source")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "gold is empty"),
-        ("s1\n", "gold:1: got 1 tab-separated columns, expected source id TAB target id"),
-        ("s1\tt1\nt1\ts1\n", "gold:2: the source text has no id 't1'; the columns look exchanged"),
-        ("s1\tt9\n", "gold:1: the target text has no id 't9'$"),
-        ("s1\tt1\ns1\tt1\n", "gold:2: s1 and t1 are a pair on line 1 too"),
-    ],
-)
-def test_bad_gold(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_gold(tmp_path: Path) -> None:
     source, target = Corpus(["s1"], ["x"], {"s1": 0}), Corpus(["t1"], ["y"], {"t1": 0})
-    with pytest.raises(ValueError, match=message):
-        read_gold(write(tmp_path / "gold", text), "--gold", source, target)
+    for text, message in (
+        ("s1\n", "gold:1: got 1 tab-separated columns, expected source id TAB target id"),
+        ("s1\tt9\n", "gold:1: the target text has no id 't9'$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_gold(write(tmp_path / "gold", text), "--gold", source, target)

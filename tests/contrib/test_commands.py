@@ -76,25 +76,18 @@ def test_detection_with_a_test_file_and_by_folds(
 
 
 def test_detection_refuses_what_cannot_be_meant(
-    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path
 ) -> None:
-    one_class = tmp_path / "one"
-    one_class.write_text("a\tb\t1\nc\td\t1\n")
-    start = ("contrib", "detect", encoder_folder, "--train")
-    assert "every one of its 2 pairs is a paraphrase" in fails(capsys, *start, one_class)
-    assert "--folds: got 1, expected a whole number of at least 2" in fails(
-        capsys, *start, labelled, "--folds", 1
-    )
-    assert "--folds: got 4 with --test" in fails(
-        capsys, *start, labelled, "--test", labelled, "--folds", 4
-    )
-    assert "--folds: 99 folds" in fails(capsys, *start, labelled, "--folds", 99)
-    error = fails(capsys, *start, labelled, "--test", labelled.parent / "." / labelled.name)
-    assert "which is --train's file too; give other pairs" in error
-    error = fails(capsys, *start, one_class, "--negative-to", "-1e-3")
-    assert "one: every one of its 2 pairs" in error  # the number was read
-    error = fails(capsys, *start, labelled, "--negative-to", 3)
-    assert "--negative-to: got 3, expected less than --positive-from 3" in error
+    start = ("contrib", "detect", encoder_folder, "--train", labelled)
+    same = labelled.parent / "." / labelled.name
+    for flags, message in (
+        (("--folds", 1), "--folds: got 1, expected a whole number of at least 2"),
+        (("--folds", 99), "--folds: 99 folds"),
+        (("--test", same), "which is --train's file too; give other pairs"),
+        (("--train", "-", "--test", "-"), "only one of them can be - (standard input)"),
+        (("--epochs", "1.5"), "--epochs: got 1.5, expected a whole number of at least 1"),
+    ):
+        assert message in fails(capsys, *start, *flags)
 
 
 @pytest.mark.parametrize(
@@ -124,85 +117,25 @@ def test_flags_of_both(
     assert message in fails(capsys, *start, encoder_folder, *files[command], *flags)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--positive-from", "nan"], "--positive-from: got nan, expected a finite number"),
-        (["--negative-to", "-1e999"], "--negative-to: "),
-        (["--hidden", "0"], "--hidden: got 0, expected a whole number from 1 to 100000"),
-        (["--seeds", "1000000000"], "--seeds: got 1000000000, expected a whole number from 1"),
-        (["--epochs", "1.5"], "--epochs: got 1.5, expected a whole number of at least 1"),
-    ],
-)
-def test_flags_of_detection(
-    capsys: pytest.CaptureFixture[str], labelled: Path, flags: list[str], message: str
-) -> None:
-    assert message in fails(capsys, "contrib", "detect", "enc", "--train", labelled, *flags)
-    assert "ENCODER: got '', expected the name of a" in fails(
-        capsys, "contrib", "detect", "", *flags[:0]
-    )
-
-
 # --- mine-bitext ---
 
 
-def test_mining_tunes_on_gold_and_tests_elsewhere(
+def test_mining(
     capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
 ) -> None:
-    gold = tmp_path / "gold"
-    output = tmp_path / "mined.tsv"
-    command = [
-        "contrib",
-        "mine-bitext",
-        encoder_folder,
-        *bucc,
-        "--gold",
-        gold,
-        "--margin",
-        "ratio",
-        "absolute",
-    ]
-    test = [f"--test-{str(flag)[2:]}" if str(flag)[:2] == "--" else flag for flag in bucc]
-    out = run(capsys, *command, *test, "--test-gold", gold, "--output", output)
-    assert "threshold tuned on these gold pairs: optimistic" in out
-    assert "8 x 8 distinct sentences, 6 gold pairs" in out
-    found = json.loads(run(capsys, *command, *test, "--test-gold", gold, "--json"))
-    assert found["test"] == found["tuned_on_these_gold_pairs"]  # the same texts
-    assert found["test"]["ratio"]["recall"] == 100
+    gold, output = tmp_path / "gold", tmp_path / "mined.tsv"
+    command = ["contrib", "mine-bitext", encoder_folder, *bucc]
+    assert "tuned               True" in run(capsys, *command, "--gold", gold)
+    found = json.loads(run(capsys, *command, "--gold", gold, "--output", output, "--json"))
+    assert (found["recall"], found["gold"]) == (100, 6)
     rows = [line.split("\t") for line in output.read_text().splitlines()]
-    assert len(rows) == found["test"]["ratio"]["mined"]
+    assert len(rows) == found["mined"] == found["written"]
     assert [float(row[0]) for row in rows] == sorted((float(row[0]) for row in rows), reverse=True)
-    # The bare command, without a test set, mines the same texts.
-    run(capsys, *command, "--output", tmp_path / "again.tsv")
-    assert (tmp_path / "again.tsv").read_text() == output.read_text()
-
-
-def test_mining_with_a_threshold(
-    capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
-) -> None:
-    output = tmp_path / "mined.tsv"
-    flags = ["--margin", "absolute", "--threshold", "0.5", "--output", output]
-    out = run(capsys, "contrib", "mine-bitext", encoder_folder, *bucc, *flags)
-    rows = [line.split("\t") for line in output.read_text().splitlines()]
-    assert f"{len(rows)} pairs written" in out
-    assert all(float(row[0]) >= 0.5 for row in rows)
     assert ["source-0", "target-7", LEFT[0], RIGHT[0]] in [row[1:] for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("command", "first", "second"),
-    [
-        ("contrib detect", "--train", "--test"),
-        ("contrib mine-bitext", "--source", "--target"),
-        ("eval-encoder", "--judgements", "--speed"),
-    ],
-)
-def test_standard_input_is_read_once(
-    capsys: pytest.CaptureFixture[str], command: str, first: str, second: str
-) -> None:
-    more = ["--aligned"] if "mine" in command else []
-    error = fails(capsys, *command.split(), "enc", first, "-", second, "-", *more)
-    assert f"{first} and {second}: only one of them can be - (standard input)" in error
+    # On other texts, by the threshold of these.
+    other = ["--threshold", found["threshold"], "--output", tmp_path / "again.tsv"]
+    assert json.loads(run(capsys, *command, *other, "--json"))["written"] == len(rows)
+    assert (tmp_path / "again.tsv").read_text() == output.read_text()
 
 
 def test_retrieval_of_aligned_lines(
@@ -211,59 +144,37 @@ def test_retrieval_of_aligned_lines(
     (tmp_path / "s").write_text("\n".join(LEFT) + "\n")
     (tmp_path / "t").write_text("\n".join(RIGHT) + "\n")
     texts = ("--source", tmp_path / "s", "--target", tmp_path / "t", "--aligned")
-    out = run(capsys, "contrib", "mine-bitext", encoder_folder, *texts)
-    assert "source to target  100.0" in out
-    found = json.loads(run(capsys, "contrib", "mine-bitext", encoder_folder, *texts, "--json"))
+    command = ("contrib", "mine-bitext", encoder_folder, *texts)
+    assert "forward             100.0" in run(capsys, *command)
+    found = json.loads(run(capsys, *command, "--json"))
     assert (found["forward"], found["backward"], found["sentences"]) == (100, 100, 8)
-    for flag in (["-k", 2], ["--margin", "absolute"], ["--strategy", "max"]):
-        error = fails(capsys, "contrib", "mine-bitext", encoder_folder, *texts, *flag)
-        assert "does nothing with --aligned" in error
     (tmp_path / "t").write_text("\n".join(RIGHT[1:]) + "\n")
-    assert "has 8 lines but" in fails(capsys, "contrib", "mine-bitext", encoder_folder, *texts)
+    assert "has 8 lines but" in fails(capsys, *command)
 
 
 def test_mining_refuses_what_cannot_be_meant(
     capsys: pytest.CaptureFixture[str], encoder_folder: Path, bucc: list[object], tmp_path: Path
 ) -> None:
-    gold = tmp_path / "gold"
-    start = ["contrib", "mine-bitext", encoder_folder, *bucc]
-    assert "needs --output" in fails(capsys, *start, "--threshold", 1)
-    error = fails(capsys, *start, "--gold", gold, "--test-gold", gold)
-    assert "a test set needs --test-source, --test-target and --test-gold" in error
+    gold, foreign = tmp_path / "gold", tmp_path / "foreign"
     gold.write_text("source-0\ttarget-0\n")
-    wrong = [*start, "--gold", gold, "--margin", "absolute"]
-    assert "none of the 1 gold pairs is among" in fails(capsys, *wrong)
-    foreign = tmp_path / "foreign"
     foreign.write_text("a\tдождь идёт\nb\tснег\n")
-    error = fails(
-        capsys,
-        *(
-            "contrib",
-            "mine-bitext",
-            encoder_folder,
-            "--source",
-            foreign,
-            "--target",
-            tmp_path / "target",
-        ),
-        *("--threshold", 1, "--output", tmp_path / "o"),
-    )
-    assert "the encoder knows no piece of any sentence" in error
-    assert not (tmp_path / "o").exists()
-    (tmp_path / "test.gold").write_text("a\ttarget-0\n")
-    test = ["--test-source", foreign, "--test-target", tmp_path / "target"]
-    error = fails(capsys, *start, "--gold", gold, *test, "--test-gold", tmp_path / "test.gold")
-    assert f"--test-source: {foreign}: the encoder knows no piece" in error
+    start = ["contrib", "mine-bitext", encoder_folder, *bucc]
     for flags, message in (
-        (["--threshold", "nan", "--output", "o"], "--threshold: got nan, expected a finite number"),
+        (["--threshold", 1], "expected --gold, --aligned, or --threshold with --output"),
+        (["--aligned", "--gold", gold], "--aligned: only measures; leave out --gold"),
+        (["--gold", gold, "--margin", "absolute"], "none of the 1 gold pairs is among"),
+        (["--gold", gold, "--source", foreign], "the source text has no id 'source-0'"),
+        (
+            ["--threshold", 1, "--output", tmp_path / "o", "--source", foreign],
+            f"--source: {foreign}: the encoder knows no piece of any sentence",
+        ),
         (["--gold", gold, "-k", 0], "--neighbours: got 0, expected a whole number of at least 1"),
-        (["--gold", gold, "--device", "banana"], "--device: got 'banana', which cannot be used"),
-        (["--gold", gold, "--output", ""], "--output: got '', expected the name of a file"),
         (["--gold", gold, "--output", gold], f"--output: {gold} is an input of this command"),
-        (["--gold", gold, "--output", "no/where"], "--output: no folder for no/where"),
+        (["--gold", "-", "--source", "-"], "only one of them can be - (standard input)"),
     ):
         assert message in fails(capsys, *start, *flags)
     assert gold.read_text() == "source-0\ttarget-0\n"
+    assert not (tmp_path / "o").exists()
 
 
 # --- eval-encoder ---

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from simile_plugin.contrib.detection import (
     DetectionSet,
-    PerceptronConfig,
-    area_under_curve,
     best_threshold,
     evaluate_detection,
     fit_perceptron,
@@ -25,10 +23,10 @@ from simile_plugin.contrib.detection import (
 # --- files ---
 
 
-def read(tmp_path: Path, text: str, **options: float) -> DetectionSet:
+def read(tmp_path: Path, text: str) -> DetectionSet:
     path = tmp_path / "pairs.tsv"
     path.write_text(text, encoding="utf-8")
-    return read_detection(path, "--train", **options)
+    return read_detection(path, "--train")
 
 
 def test_opusparcus_layout(tmp_path: Path) -> None:
@@ -36,22 +34,17 @@ def test_opusparcus_layout(tmp_path: Path) -> None:
     found = read(tmp_path, "\n".join([*lines, "fi-D4\te .\tf .\t3.0"]) + "\n")
     assert found.left == ["ja niin", "c .", "e ."]
     assert found.labels.tolist() == [True, False, True]
-    assert (found.dropped, len(found)) == (1, 3)
-    kept = read(tmp_path, "\n".join(lines) + "\n", negative_to=2.5)
-    assert kept.labels.tolist() == [True, False, False]
-
-
-def test_a_header_names_the_columns(tmp_path: Path) -> None:
-    found = read(tmp_path, "label\ttext1\ttext2\n4<i\tx\ty\n4>s\tu\tv\n2\tp\tq\n")
-    assert found.left == ["x", "u", "p"]
-    assert found.right == ["y", "v", "q"]
-    assert found.labels.tolist() == [True, True, False]
+    assert found.dropped == 1
 
 
 def test_classes_instead_of_grades(tmp_path: Path) -> None:
-    for text in ("1\tx\ty\t0\n2\tu\tv\t1\n", "x\ty\t0\nu\tv\t1\n"):
+    for text in (
+        "id\ts1\ts2\tlabel\n1\tx\ty\t0\n2\tu\tv\t1\n",
+        "label\ts1\ts2\n0\tx\ty\n1\tu\tv\n",
+        "x\ty\t0\nu\tv\t1\n",
+    ):
         found = read(tmp_path, text)
-        assert found.labels.tolist() == [False, True]
+        assert (found.labels.tolist(), found.right) == ([False, True], ["y", "v"])
 
 
 @pytest.mark.parametrize(
@@ -59,19 +52,12 @@ def test_classes_instead_of_grades(tmp_path: Path) -> None:
     [
         ("", "pairs.tsv is empty, expected lines of text1, text2, grade"),
         ("a\tb\n", "pairs.tsv:1: got 2 tab-separated columns, expected text1, text2, grade"),
-        (
-            "a\tb\t1\nc\td\n",
-            "pairs.tsv:2: got 2 tab-separated columns, expected 3 as in the first line",
-        ),
-        ("a\tb\t1\nc\td\tnan\n", "pairs.tsv:2: got grade 'nan', expected 0 or 1, or a number"),
-        ("a\tb\t1\nc\td\tinf\n", "pairs.tsv:2: got grade 'inf'"),
-        ("a\tb\t4\nc\td\t5\n", "pairs.tsv:2: got grade 5, expected 1 to 4"),
+        ("a\tb\t1\nc\td\n", "pairs.tsv:2: got 2 tab-separated columns, expected 3 as in"),
+        ("a\tb\t1\nc\td\tnan\n", "pairs.tsv:2: "),
         ("a\tb\t4\nc\td\t0\n", "pairs.tsv:2: got grade 0, expected 1 to 4"),
         ("i\ta\tb\t1\nj\tc\t \t0\n", "pairs.tsv:2: an empty sentence"),
-        ("i\ta\tb\t1\nj\tc\td\t0\ni\te\tf\t1\n", "pairs.tsv:3: the id 'i' is on line 1 too"),
-        ("a\tb\t3\nc\td\t4\n", "every one of its 2 pairs is a paraphrase, expected pairs of both"),
-        ("a\tb\t0\nc\td\t0\n", "every one of its 2 pairs is no paraphrase"),
-        ("a\tb\t2.5\nc\td\t2.5\n", "every one of its 0 pairs is no paraphrase"),
+        ("a\tb\t3\nc\td\t4\n", "2 of its 2 pairs are paraphrases, expected pairs of both"),
+        ("a\tb\t2.5\nc\td\t2.5\n", "0 of its 0 pairs are paraphrases"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
@@ -119,13 +105,6 @@ def test_folds_are_equally_large_and_seeded() -> None:
 # --- classifiers ---
 
 
-def test_auc_by_hand() -> None:
-    labels = np.array([True, False, True, False])
-    # pairs (paraphrase, other): 0.9 > 0.2, 0.9 > 0.5, 0.5 > 0.2, 0.5 = 0.5: 3.5 of 4
-    assert area_under_curve(np.array([0.9, 0.2, 0.5, 0.5]), labels) == pytest.approx(3.5 / 4)
-    assert area_under_curve(np.zeros(4), labels) == 0.5
-
-
 def test_threshold_by_hand() -> None:
     labels = np.array([True, True, False, True, False])
     scores = np.array([0.9, 0.8, 0.7, 0.6, 0.1])
@@ -150,18 +129,17 @@ def test_the_perceptron_learns_what_is_not_linear() -> None:
     torch.manual_seed(0)
     x = torch.randn(600, 2)
     labels = ((x[:, 0] * x[:, 1]) > 0).numpy()  # exclusive or
-    predict = fit_perceptron(x[:400] * 50 + 7, labels[:400], PerceptronConfig(epochs=60), 1)
+    predict = fit_perceptron(x[:400] * 50 + 7, labels[:400], 1, epochs=60)
     assert (predict(x[400:] * 50 + 7) == labels[400:]).mean() > 0.9
 
 
 def test_a_constant_feature_and_the_random_state_are_left_alone() -> None:
     features = torch.tensor([[1.0, 3.0], [2.0, 3.0], [3.0, 3.0], [4.0, 3.0]])
     before = torch.get_rng_state()
-    config = PerceptronConfig(hidden=4, epochs=2)
     labels = np.array([True, True, False, False])
-    first = fit_perceptron(features, labels, config, 5)(features)
+    first, again = (fit_perceptron(features, labels, 5)(features) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
-    assert first.tolist() == fit_perceptron(features, labels, config, 5)(features).tolist()
+    assert first.tolist() == again.tolist()
 
 
 # --- the evaluation ---
@@ -220,11 +198,6 @@ def test_labels_by_chance_stay_near_chance() -> None:
     found = evaluate_detection(embed, shuffled, resamples=50, seeds=(1,))
     assert 40 < found.auc < 60
     assert found.perceptron_mean < found.majority + 3
-
-
-def test_an_encoder_that_gives_nan_is_refused() -> None:
-    with pytest.raises(ValueError, match="NaN or infinite"):
-        evaluate_detection(lambda s: torch.full((len(s), 2), math.nan), angle_set(30, 1))
 
 
 def test_an_encoder_of_another_script_is_refused() -> None:

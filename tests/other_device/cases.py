@@ -349,9 +349,9 @@ def test_encoders_from_training_to_use(
     for command in (
         f"score -r {right} -i {left} --encoder {tmp_path / 'enc'}",
         f"eval-encoder {tmp_path / 'enc'} --sts {labelled} --resamples 40",
-        f"detect {tmp_path / 'enc'} --train {labelled} --test {others} --seeds 1 --epochs 1 "
-        "--resamples 40",
-        f"mine-bitext {tmp_path / 'enc'} --source {left} --target {right} --aligned",
+        f"contrib detect {tmp_path / 'enc'} --train {labelled} --test {others} --seeds 1 "
+        "--epochs 1 --resamples 40",
+        f"contrib mine-bitext {tmp_path / 'enc'} --source {left} --target {right} --aligned",
     ):
         there, here = (numbers_in(answer(command, device, capsys)) for device in (NAME, "cpu"))
         assert len(there) > 2 and there == pytest.approx(here, abs=0.01), command

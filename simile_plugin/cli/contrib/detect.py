@@ -11,7 +11,6 @@ from simile_plugin.cli._types import (
     add_device,
     add_resamples,
     file_name,
-    real_number,
     whole_number,
 )
 from simile_plugin.files import InputError, check_standard_input
@@ -19,7 +18,6 @@ from simile_plugin.files import InputError, check_standard_input
 if TYPE_CHECKING:
     from simile_plugin.contrib.detection import Detected
 
-FOLDS = 5
 HELP = "tell paraphrases from other pairs by an encoder: accuracy of a classifier, AUC"
 
 DESCRIPTION = """\
@@ -29,9 +27,9 @@ Beside it: a threshold on the cosine, tuned on the same training pairs; the area
 (AUC) of the cosine, which needs no threshold; and what a classifier gets that has read nothing:
 "all paraphrases" (the paper's baseline) and the more frequent class of the test pairs.
 
-Files are TAB-separated: id, text1, text2, grade (Opusparcus, PAWS), or without the id; or with a
-header that names text1, text2 and label. Grades are 0 and 1, or 1 to 4, where 3 and more is a
-paraphrase, 2 and less is none and what lies between is left out.
+Files are TAB-separated: id, text1, text2, grade (Opusparcus, PAWS), or without the id; a header is
+skipped. Grades are 0 and 1, or 1 to 4, where 3 and more is a paraphrase, 2 and less is none and
+what lies between is left out.
 
 Without --test the pairs are cross-validated; pairs that share a sentence are in one fold.
 """
@@ -45,61 +43,23 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `simile contrib detect`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.add_argument("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
-    parser.add_argument(
-        "--train", required=True, metavar="FILE", help="labelled pairs (Opusparcus: dev)"
-    )
-    parser.add_argument("--test", metavar="FILE", help="other labelled pairs to test on")
-    parser.add_argument(
-        "--folds",
-        type=whole_number(2),
-        metavar="N",
-        help=f"without --test (default {FOLDS})",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=whole_number(1, 1000),
-        default=3,
-        metavar="N",
-        help="perceptrons trained for each split, whose accuracies are averaged "
-        "(default %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=SEED, default=1, metavar="N", help="the first of them (default %(default)s)"
-    )
-    parser.add_argument(
-        "--hidden",
-        type=whole_number(1, 100_000),
-        default=200,
-        metavar="UNITS",
-        help="of the hidden layer (default and paper: %(default)s)",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=whole_number(1),
-        default=10,
-        metavar="N",
-        help="passes over the training pairs (default %(default)s)",
-    )
-    parser.add_argument(
-        "--positive-from",
-        type=real_number(),
-        default=3.0,
-        metavar="GRADE",
-        help="lowest grade of a paraphrase (default %(default)s)",
-    )
-    parser.add_argument(
-        "--negative-to",
-        type=real_number(),
-        default=2.0,
-        metavar="GRADE",
-        help="highest grade of a pair that is none (default %(default)s)",
-    )
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add = parser.add_argument
+    add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
+    text = "labelled pairs (Opusparcus: dev)"
+    add("--train", required=True, metavar="FILE", help=text)
+    add("--test", metavar="FILE", help="other labelled pairs to test on")
+    text = "without --test (default %(default)s)"
+    add("--folds", type=whole_number(2), default=5, metavar="N", help=text)
+    text = "perceptrons of each split, whose accuracies are averaged (default %(default)s)"
+    add("--seeds", type=whole_number(1, 1000), default=3, metavar="N", help=text)
+    text = "the first of them (default %(default)s)"
+    add("--seed", type=SEED, default=1, metavar="N", help=text)
+    text = "passes over the training pairs (default %(default)s)"
+    add("--epochs", type=whole_number(1), default=10, metavar="N", help=text)
     add_resamples(parser)
     add_device(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,26 +67,26 @@ def run(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from simile_plugin.contrib.detection import PerceptronConfig, evaluate_detection, read_detection
+    from simile_plugin.contrib.detection import evaluate_detection, read_detection
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress
 
-    _check(args)
-    folds = args.folds or FOLDS
-    grades = args.positive_from, args.negative_to
-    train = read_detection(args.train, "--train", *grades)
-    test = read_detection(args.test, "--test", *grades) if args.test else None
+    check_standard_input([(args.train, "--train"), (args.test, "--test")])
+    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
+        raise InputError(f"--test: got {args.test}, which is --train's file too; give other pairs")
+    train = read_detection(args.train, "--train")
+    test = read_detection(args.test, "--test") if args.test else None
     encoder = load_encoder(args.encoder, usable_device(args.device))
-    trainings = args.seeds * (1 if test else folds)
+    trainings = args.seeds * (1 if test else args.folds)
     with Progress(trainings, "training") as bar:
         found = evaluate_detection(
             encoder.embed_text,
             train,
             test,
-            folds=folds,
+            folds=args.folds,
             seeds=range(args.seed, args.seed + args.seeds),
             resamples=args.resamples,
-            config=PerceptronConfig(hidden=args.hidden, epochs=args.epochs),
+            epochs=args.epochs,
             progress=bar.update,
         )
     if args.json:
@@ -136,35 +96,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Raise InputError for flags that cannot be meant."""
-    check_standard_input([(args.train, "--train"), (args.test, "--test")])
-    if not args.negative_to < args.positive_from:
-        raise InputError(
-            f"--negative-to: got {args.negative_to:g}, expected less than --positive-from "
-            f"{args.positive_from:g}"
-        )
-    if args.folds is not None and args.test:
-        raise InputError(
-            f"--folds: got {args.folds} with --test, beside which nothing is cross-validated; "
-            "leave one of them out"
-        )
-    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
-        raise InputError(
-            f"--test: got {args.test}, which is --train's file too; give other pairs, or leave "
-            "--test out to cross-validate"
-        )
-
-
 def _print(args: argparse.Namespace, fingerprint: str, found: Detected) -> None:
     print(f"encoder {fingerprint}")
     print(found.protocol)
     print(f"{found.pairs} test pairs, {found.train_pairs} to train on; {found.dropped} left out\n")
     single = " ".join(f"{value:.1f}" for value in found.perceptron)
     low, high = found.perceptron_interval
-    print(
-        f"perceptron, {args.hidden:3} hidden   {found.perceptron_mean:5.1f} [{low:.1f} {high:.1f}]"
-    )
+    print(f"perceptron, 200 hidden   {found.perceptron_mean:5.1f} [{low:.1f} {high:.1f}]")
     low, high = found.threshold_interval
     print(f"threshold on the cosine  {found.threshold:5.1f} [{low:.1f} {high:.1f}]")
     print(f"all paraphrases          {found.all_paraphrases:5.1f}")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import add_device, file_name, whole_number
 from simile_plugin.files import InputError, check_standard_input, read_lines
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from simile_plugin.contrib.neighbours import Pool
     from simile_plugin.encoder import RewardEncoder
 
@@ -74,20 +71,21 @@ def run(args: argparse.Namespace) -> int:
     queries = _lines(path, flag)
     encoder = load_encoder(args.encoder, usable_device(args.device))
     pool = _pool(args, encoder)
-    if pool.unknown:
-        print(f"note: {pool.unknown} texts without a known token are left out", file=sys.stderr)
     if flag == "--tokens":
-        queries, keys, vectors = _token_queries(queries, pool, path)
+        # Several tokens can be shown alike ("_a" and " a"): each of them is asked for.
+        rows = [row for query in queries for row in _rows_of(query, pool, path)]
+        queries, keys = [pool.texts[row] for row in rows], [pool.keys[row] for row in rows]
+        vectors = pool.vectors[rows]
     else:
         keys = list(map(text_key(encoder), queries))
         vectors = embed_all(encoder.embed_text, queries)
     found = nearest_texts(keys, vectors, pool, args.k)
     if args.json:
-        rows = [
+        shown = [
             {"query": query, "neighbours": None if near is None else [asdict(one) for one in near]}
             for query, near in zip(queries, found, strict=True)
         ]
-        print(json.dumps({"encoder": encoder.fingerprint, "queries": rows}, indent=2))
+        print(json.dumps({"encoder": encoder.fingerprint, "queries": shown}, indent=2))
         return 0
     for query, near in zip(queries, found, strict=True):
         print(query)
@@ -108,9 +106,8 @@ def _check(args: argparse.Namespace) -> tuple[str, str]:
             "--words: expected --words FILE, or --sentences FILE with --queries FILE, or --tokens "
             "FILE"
         )
-    for flag, value in (("--vocabulary", args.vocabulary), ("--most-frequent", args.most_frequent)):
-        if value and not args.words:
-            raise InputError(f"{flag}: got {value}, which only --words has a use for; leave it out")
+    if (args.vocabulary or args.most_frequent) and not args.words:
+        raise InputError("--vocabulary and --most-frequent: only for --words; leave them out")
     ((flag, path),) = given
     chosen_from = [(args.vocabulary, "--vocabulary"), (args.sentences, "--sentences")]
     check_standard_input([*chosen_from, (path, flag)])
@@ -128,7 +125,6 @@ def _lines(path: str, flag: str) -> list[str]:
 def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
     """What the neighbours are chosen from."""
     from simile_plugin.contrib.neighbours import text_pool, token_pool, word_pool
-    from simile_plugin.reward import is_unspaced
 
     if args.tokens:
         return token_pool(encoder)
@@ -136,43 +132,20 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
         pool = text_pool(encoder, read_lines(args.sentences, "--sentences"))
     else:
         lines = _lines(args.vocabulary, "--vocabulary") if args.vocabulary else None
-        if lines and is_unspaced([" ".join(lines)], "none"):  # a line may be a word
-            print(
-                f"simile contrib neighbours: warning: --vocabulary: {args.vocabulary} has next "
-                "to no spaces, and what stands between two of them is taken for a word; give text "
-                "with spaces between its words",
-                file=sys.stderr,
-            )
         pool = word_pool(encoder, lines, args.most_frequent)
     if not pool.texts:
-        flag = "--sentences" if args.sentences else "--vocabulary"
         path = args.sentences or args.vocabulary
-        raise InputError(
-            f"{flag}: {path}: has no text with a token that the encoder knows; is it of its "
-            "language and script?"
-        )
+        raise InputError(f"{path}: has no text with a token that the encoder knows")
     return pool
 
 
-def _token_queries(
-    queries: list[str], pool: Pool, path: str
-) -> tuple[list[str], list[str], Tensor]:
-    """Headings, keys and vectors of tokens; InputError for one that the encoder does not have."""
+def _rows_of(token: str, pool: Pool, path: str) -> list[int]:
     from simile_plugin.contrib.neighbours import shown_token
 
-    rows: dict[str, list[int]] = {}  # several are shown alike: "_a" and " a"
-    for row, text in enumerate(pool.texts):
-        rows.setdefault(text, []).append(row)
-    headings: list[str] = []
-    chosen: list[int] = []
-    for query in queries:
-        found = rows.get(shown_token(query))
-        if not found:
-            raise InputError(
-                f"--tokens: {path}: {shown_token(query)!r} is no token of the encoder, for example "
-                f"{pool.texts[0]!r} is; words that are none go to --words"
-            )
-        alike = [f"{query} ({pool.keys[row]!r})" for row in found]
-        headings += [query] if len(found) == 1 else alike
-        chosen += found
-    return headings, [pool.keys[row] for row in chosen], pool.vectors[chosen]
+    rows = [row for row, text in enumerate(pool.texts) if text == shown_token(token)]
+    if not rows:
+        raise InputError(
+            f"--tokens: {path}: {token!r} is no token of the encoder, for example "
+            f"{pool.texts[0]!r} is; words that are none go to --words"
+        )
+    return rows

@@ -89,7 +89,7 @@ def test_commands_take_the_folder(
     assert main(words) == 0
     words = ["contrib", "mine-bitext", folder, "--source", text, "--target", text, "--aligned"]
     assert main(words) == 0
-    assert "mean              100.0" in capsys.readouterr().out
+    assert "mean                100.0" in capsys.readouterr().out
     assert main(["score", "--encoder", folder, "-r", text, "-i", text]) == 0
     assert "kind:transformer" in capsys.readouterr().out
     assert main(["convert-encoder", "--from", folder, "--to", "model2vec", "--output", "x"]) == 2
