@@ -24,7 +24,7 @@ from simile_plugin.encoder import (
 )
 from simile_plugin.evaluation import Meteor, missing_meteor
 from simile_plugin.reward import (
-    FAULTS,
+    FEATURES,
     LearnedReward,
     ListScores,
     add_similarity,
@@ -60,7 +60,7 @@ def make_batches(
 
 def open_ours(encoder: Encoder, sentences: list[str]) -> dict[str, Score]:
     """What the criterion calls, and its parts; the learned reward's weights do not matter here."""
-    weights = dict.fromkeys(FAULTS, 1.0)
+    weights = dict.fromkeys(FEATURES, 1.0)
     learned = LearnedReward(weights, make_lexicon([sentences]), encoder.fingerprint)
 
     def simile(batch: Batch) -> ListScores:

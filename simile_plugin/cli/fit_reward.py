@@ -1,4 +1,4 @@
-"""`simile fit-reward`: weights of translations' faults, fitted to human judgements and to harm."""
+"""`simile fit-reward`: a reward fitted to human judgements and to harm."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simile_plugin.files import FILE, option
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
 
 DESCRIPTION = """\
-Fit a learned reward: exp(-sum of weight * fault / 4), in [0, 1]. The twelve faults of a hypothesis
-(SIM's distance, words and pairs of words without a like in the reference, their order, repeated
-bigrams, unknown words, missing common words, negations, numbers, length) are 0 for the reference
+Fit a learned reward: exp(-sum of weight * feature / 4), in [0, 1]. Its twelve features (SIM's
+distance, words and pairs of words without a like in the reference, their order, repeated bigrams,
+unknown words, missing common words, negations, numbers, length) are 0 for the reference
 itself, so that it scores 1; an empty hypothesis scores 0. The weights are never negative. They are
 fitted to the human scores, standardised in each file, and to harm made of plain text (a phrase
 repeated, a half dropped, words appended, shuffled, a negation, number or name changed, words left
 untranslated), which must cost the more the more of it there is. Negations are known of English
-alone: of other text they are no fault and no harm, and in German a noun's capital makes no name.
+alone: of other text they are not counted, nor harmed, and in German a noun's capital makes no name.
 
 Printed: the correlation with people on judgements that the reward was not fitted on, each file left
 out once (a single file is cut in five, between references), with bootstrap intervals, beside SIM,
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     if not fit.reward.lexicon.negations:
         notes.append(
             "--text is not English (next to no 'the', 'of' and 'and'), so that negations, of which "
-            "English ones are known, are no fault of this reward, and no harm was made of them"
+            "English ones are known, do not count in this reward, and no harm was made of them"
         )
     if fit.overlap:
         notes.append(f"{fit.overlap} judged references are a line of --text: their words are known")

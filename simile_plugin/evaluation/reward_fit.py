@@ -1,7 +1,7 @@
-"""Fit of the learned reward: weights >= 0 of faults, by human judgements and by made harm.
+"""Fit of the learned reward: weights >= 0 of features, by human judgements and by made harm.
 
 The judgements: a ridge regression of the human scores, standardised within each file, on the
-standardised faults; every file weighs the same. The harm (`harm.py`): what is done to a hypothesis
+standardised features; every file weighs the same. The harm (`harm.py`): what is done to hypotheses
 must cost it at least HARM_FLOOR + HARM_SLOPE * the share of its words that were touched, in
 standard deviations of the human scores; what falls short of that enters squared. All kinds of harm
 together weigh as much as the judgements before KIND_WEIGHTS. Segments with an empty side have no
@@ -26,14 +26,14 @@ from simile_plugin.evaluation.judgements import Judgements, Quality, correlate, 
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.files import InputError, refuse_twice
 from simile_plugin.reward import (
-    FAULTS,
+    FEATURES,
     LearnedReward,
     WordTable,
     corpus_chrf,
-    count_faults,
+    count_features,
     list_chrf_statistics,
     make_lexicon,
-    reward_of_faults,
+    reward_of_features,
 )
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
@@ -52,19 +52,19 @@ RIDGE = 0.03
 HARM_FLOOR, HARM_SLOPE = 0.1, 1.0
 KIND_WEIGHTS = {"append": 4.0, "negation": 2.0}  # the hardest to see; the others weigh 1
 REFERENCES = 3  # one of so many harmed references is in the fit
-LEAST_SPREAD = 1e-3  # standard deviation of a fault that hardly ever occurs
+LEAST_SPREAD = 1e-3  # standard deviation of a feature that hardly ever occurs
 ROUNDS = 30
 SETTLED = 1e-6
 LOWER = 1e-6  # a loss below this is rounding
-BATCH = 512  # pairs whose faults, or n-grams, are counted at once
+BATCH = 512  # pairs whose features, or n-grams, are counted at once
 LEARNED, CHRFPP = "LEARNED", "chrF++"
 
 
 @dataclass(frozen=True)
 class Rise:
-    """By how much harm raises the faults: (M, 12), with the harm it was."""
+    """By how much harm raises the features: (M, 12), with the harm it was."""
 
-    faults: Floats
+    features: Floats
     kinds: Ids
     rows: Ids
     shares: Floats
@@ -72,18 +72,18 @@ class Rise:
     def of(self, chosen: NDArray[np.bool_]) -> Rise:
         """The harm done to the chosen segments (n,)."""
         keep = chosen[self.rows]
-        return Rise(self.faults[keep], self.kinds[keep], self.rows[keep], self.shares[keep])
+        return Rise(self.features[keep], self.kinds[keep], self.rows[keep], self.shares[keep])
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one file of judgements brings into the fit: faults (n, 12), empty (n,), harm.
+    """What one file of judgements brings into the fit: features (n, 12), empty (n,), harm.
 
     Where a side is empty there is no harm to do, and nothing to fit.
     """
 
     judged: Judgements
-    faults: Floats
+    features: Floats
     empty: NDArray[np.bool_]
     hyp_harm: Rise
     ref_harm: Rise
@@ -96,7 +96,7 @@ class HarmSeen:
     Attributes:
         count: harmed hypotheses.
         lower: share of them that the reward puts below the unharmed one, in percent.
-        drop: mean loss of the weighted faults, in standard deviations of human scores.
+        drop: mean loss of the weighted features, in standard deviations of human scores.
     """
 
     count: int
@@ -114,7 +114,7 @@ class Fit:
             LEARNED, beside the other metrics.
         folds: what was left out.
         harm: by kind.
-        importance: by fault, its weight for one standard deviation of it.
+        importance: by feature, its weight for one standard deviation of it.
         overlap: judged references that are a line of the texts too.
     """
 
@@ -172,12 +172,12 @@ def fit_reward(
     weights = fit_weights(parts)
     spread = _spread(parts)
     reward = LearnedReward(
-        dict(zip(FAULTS, weights.tolist(), strict=True)), lexicon, encoder.fingerprint
+        dict(zip(FEATURES, weights.tolist(), strict=True)), lexicon, encoder.fingerprint
     )
     folds = "leave one file out" if len(files) > 1 else f"{FOLDS} folds of the one file"
     lines = {line for _, text in texts for line in text}
     overlap = sum(ref in lines for judged in files for ref in set(judged.refs))
-    importance = dict(zip(FAULTS, (weights * spread).tolist(), strict=True))
+    importance = dict(zip(FEATURES, (weights * spread).tolist(), strict=True))
     found = Fit(reward, quality, folds, harm, importance, overlap)
     reward.facts = _facts(found, files, texts, seed, resamples)
     return found
@@ -197,7 +197,7 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
             words = " with words on both sides" if count < len(judged.human) else ""
             raise InputError(
                 f"--judgements: {judged.path}: {count} judged segments{words}, expected "
-                f"{FEWEST_SEGMENTS} or more to fit {len(FAULTS)} weights"
+                f"{FEWEST_SEGMENTS} or more to fit {len(FEATURES)} weights"
             )
     seen: dict[str, str] = {}
     for judged in files:
@@ -214,8 +214,8 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
 
 
 def make_part(judged: Judgements, table: WordTable, material: Material, seed: int) -> Part:
-    """Count the faults of the hypotheses of a file, and of harmed hypotheses and references."""
-    faults, empty = _faults(table, judged.hyps, judged.refs)
+    """Count the features of the hypotheses of a file, and of harmed hypotheses and references."""
+    features, empty = _features(table, judged.hyps, judged.refs)
     hyps, refs = (
         [
             found
@@ -226,10 +226,10 @@ def make_part(judged: Judgements, table: WordTable, material: Material, seed: in
     )
     return Part(
         judged,
-        faults,
+        features,
         empty,
-        _rise(hyps, judged.refs, faults, table),
-        _rise(refs[::REFERENCES], judged.refs, np.zeros_like(faults), table),
+        _rise(hyps, judged.refs, features, table),
+        _rise(refs[::REFERENCES], judged.refs, np.zeros_like(features), table),
     )
 
 
@@ -237,36 +237,36 @@ def _rise(
     harmed: Sequence[HarmedSentence], refs: Sequence[str], before: Floats, table: WordTable
 ) -> Rise:
     rows = np.array([found.row for found in harmed], dtype=np.int64)
-    after, _ = _faults(table, [found.text for found in harmed], [refs[row] for row in rows])
+    after, _ = _features(table, [found.text for found in harmed], [refs[row] for row in rows])
     kinds = np.array([found.kind for found in harmed], dtype=np.int64)
     return Rise(after - before[rows], kinds, rows, np.array([found.share for found in harmed]))
 
 
-def _faults(
+def _features(
     table: WordTable, hyps: Sequence[str], refs: Sequence[str]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Faults (n, 12) of n pairs, and whether a side is empty (n,)."""
-    found, empty = [np.zeros((0, len(FAULTS)))], [np.zeros(0, dtype=bool)]
+    """Features (n, 12) of n pairs, and whether a side is empty (n,)."""
+    found, empty = [np.zeros((0, len(FEATURES)))], [np.zeros(0, dtype=bool)]
     for start in range(0, len(refs), BATCH):
         left, right = hyps[start : start + BATCH], refs[start : start + BATCH]
         sim = cosine(table.encoder.embed_text(left), table.encoder.embed_text(right))
-        part, none = count_faults(table, [[hyp] for hyp in left], right, sim[:, None])
+        part, none = count_features(table, [[hyp] for hyp in left], right, sim[:, None])
         found.append(part[:, 0])
         empty.append(none[:, 0])
     return np.concatenate(found), np.concatenate(empty)
 
 
 def fit_weights(parts: Sequence[Part], chosen: Sequence[NDArray[np.bool_]] | None = None) -> Floats:
-    """Weights (12,) >= 0 of the faults; of the chosen segments of each part, if given."""
+    """Weights (12,) >= 0 of the features; of the chosen segments of each part, if given."""
     both = [~part.empty for part in parts]
     if chosen is not None:
         both = [of & rows for of, rows in zip(both, chosen, strict=True)]
     used = [(part, rows) for part, rows in zip(parts, both, strict=True) if rows.any()]
-    faults = np.concatenate([part.faults[rows] for part, rows in used])
+    features = np.concatenate([part.features[rows] for part, rows in used])
     human = np.concatenate([_standardised(part.judged.human[rows]) for part, rows in used])
     share = np.concatenate([np.full(rows.sum(), 1 / rows.sum()) for _, rows in used]) / len(used)
-    spread = _deviation(faults, share)
-    better = (share @ faults - faults) / spread
+    spread = _deviation(features, share)
+    better = (share @ features - features) / spread
     squares = better.T @ (better * share[:, None]) + RIDGE * np.eye(len(spread))
     products = better.T @ (human * share)
     rises = [rise.of(rows) for part, rows in used for rise in (part.hyp_harm, part.ref_harm)]
@@ -278,20 +278,20 @@ def _standardised(values: Floats) -> Floats:
     return (values - values.mean()) / (spread if spread > 0 else 1)
 
 
-def _deviation(faults: Floats, share: Floats) -> Floats:
-    return np.maximum(np.sqrt(share @ (faults - share @ faults) ** 2), LEAST_SPREAD)
+def _deviation(features: Floats, share: Floats) -> Floats:
+    return np.maximum(np.sqrt(share @ (features - share @ features) ** 2), LEAST_SPREAD)
 
 
 def _spread(parts: Sequence[Part]) -> Floats:
-    """Standard deviation of each fault over all files: (12,)."""
-    faults = [part.faults[~part.empty] for part in parts]
-    share = [np.full(len(part), 1 / len(part) / len(parts)) for part in faults]
-    return _deviation(np.concatenate(faults), np.concatenate(share))
+    """Standard deviation of each feature over all files: (12,)."""
+    features = [part.features[~part.empty] for part in parts]
+    share = [np.full(len(part), 1 / len(part) / len(parts)) for part in features]
+    return _deviation(np.concatenate(features), np.concatenate(share))
 
 
 def _with_harm(squares: Floats, products: Floats, rises: Sequence[Rise], spread: Floats) -> Floats:
     """Least squares with weights >= 0 where the harm that falls short is a set found in rounds."""
-    rise = np.concatenate([part.faults for part in rises]) / spread
+    rise = np.concatenate([part.features for part in rises]) / spread
     wanted = HARM_FLOOR + HARM_SLOPE * np.concatenate([part.shares for part in rises])
     kinds = np.concatenate([part.kinds for part in rises])
     by_kind = np.array([KIND_WEIGHTS.get(name, 1.0) for name, _ in HARMS]) / len(HARMS)
@@ -324,11 +324,11 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
     Raises:
         InputError: for a file whose segments are all that there are.
     """
-    folds = [np.full(len(part.faults), number) for number, part in enumerate(parts)]
+    folds = [np.full(len(part.features), number) for number, part in enumerate(parts)]
     if len(parts) == 1:
         groups = _groups(parts[0])
         folds = [np.random.default_rng(seed).permutation(max(groups) + 1)[groups] % FOLDS]
-    rewards = [np.zeros(len(part.faults)) for part in parts]
+    rewards = [np.zeros(len(part.features)) for part in parts]
     drops: list[Floats] = []
     kinds: list[Ids] = []
     pairs = [list(zip(part.judged.hyps, part.judged.refs, strict=True)) for part in parts]
@@ -351,9 +351,9 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
         weights = fit_weights(parts, fitted)
         for part, rows, values in zip(parts, folds, rewards, strict=True):
             left = rows == fold
-            values[left] = reward_of_faults(part.faults[left], part.empty[left], weights)
+            values[left] = reward_of_features(part.features[left], part.empty[left], weights)
             rise = part.hyp_harm.of(left)
-            drops.append(rise.faults @ weights)
+            drops.append(rise.features @ weights)
             kinds.append(rise.kinds)
     return rewards, _harm_seen(np.concatenate(drops), np.concatenate(kinds))
 
@@ -452,9 +452,9 @@ def format_fit(fit: Fit) -> str:
     harm = [["harm (hypotheses not fitted on)", "count", "lower, %", "mean loss"]]
     for kind, seen in fit.harm.items():
         harm.append([kind, f"{seen.count:,}", f"{seen.lower:.1f}", f"{seen.drop:.2f}"])
-    weights = [["fault", "weight", "of one deviation"]]
-    for fault, weight in fit.reward.weights.items():
-        row = [f"{fault}: {FAULTS[fault]}", f"{weight:.3f}", f"{fit.importance[fault]:.3f}"]
+    weights = [["feature", "weight", "of one deviation"]]
+    for feature, weight in fit.reward.weights.items():
+        row = [f"{feature}: {FEATURES[feature]}", f"{weight:.3f}", f"{fit.importance[feature]:.3f}"]
         weights.append(row)
     return "\n\n".join(map(text_table, (grid, harm, weights))) + "\n"
 

@@ -274,8 +274,8 @@ def _from_json(content: Any, line: int | None, where: str) -> NbestList:
         )
     if (version := content.get("format_version", 1)) != DUMP_VERSION:
         raise InputError(
-            f"{where}: format_version {version} is not {DUMP_VERSION}, the one this version reads; "
-            "update simile-plugin"
+            f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
+            "version reads; update simile-plugin"
         )
     # 3.0, as pandas writes a column with gaps, and "3" are whole numbers, too
     sentence = str(content.get("id", line)).removesuffix(".0")

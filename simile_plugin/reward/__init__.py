@@ -46,10 +46,10 @@ from simile_plugin.reward.chrf import (
     list_chrf_statistics,
 )
 from simile_plugin.reward.features import (
-    FAULTS,
+    FEATURES,
     Lexicon,
     WordTable,
-    count_faults,
+    count_features,
     make_lexicon,
     words_of,
 )
@@ -58,7 +58,7 @@ from simile_plugin.reward.learned import (
     REWARD,
     LearnedReward,
     load_learned,
-    reward_of_faults,
+    reward_of_features,
     save_learned,
 )
 from simile_plugin.reward.lists import (
@@ -83,7 +83,7 @@ from simile_plugin.reward.text_warnings import (
 
 __all__ = [
     "CHAR_ORDER",
-    "FAULTS",
+    "FEATURES",
     "GIVE_A_TOKENISER",
     "REWARD",
     "SENTENCES_AT_ONCE",
@@ -106,7 +106,7 @@ __all__ = [
     "chrf_statistics",
     "corpus_bleu",
     "corpus_chrf",
-    "count_faults",
+    "count_features",
     "is_unspaced",
     "length_penalty",
     "list_chrf_statistics",
@@ -115,7 +115,7 @@ __all__ = [
     "make_lexicon",
     "pair_bleu",
     "pair_chrf",
-    "reward_of_faults",
+    "reward_of_features",
     "save_learned",
     "score_lists",
     "score_outputs",

@@ -1,8 +1,8 @@
 """What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
 
 Words are lowercased runs of letters and digits, or one mark; where a script has no spaces, each
-letter is one. The learned reward is a weighted sum of these faults (`learned.py`); they are counted
-for B lists of N hypotheses at once.
+letter is one. The learned reward is a weighted sum of them (`learned.py`); they are counted for B
+lists of N hypotheses at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simile_plugin.reward.words import TokenWords
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-FAULTS = {
+FEATURES = {
     "sim": "1 - SIM",
     "sim_root": "square root of 1 - SIM",
     "pairs_p": "square root of the share of pairs of words that have no like in the reference",
@@ -92,10 +92,10 @@ def _runs(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What the faults know of a language.
+    """What the features know of a language.
 
     Attributes:
-        known: words that are no fault: all that the texts of the fit hold.
+        known: words that cost nothing: all that the texts of the fit hold.
         common: the commonest of them.
         negations: words that say no; none where they are not known, as of other languages.
     """
@@ -235,22 +235,22 @@ def _beginnings(ids: Ids, lengths: Ids) -> tuple[Ids, Ids]:
     return ids[places < MATCHED_WORDS], np.minimum(lengths, MATCHED_WORDS)
 
 
-def count_faults(
+def count_features(
     table: WordTable, hyps: Sequence[Sequence[str]], refs: Sequence[str], sim: Tensor
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Faults of B lists of N hypotheses, each reference counted once.
+    """Features of B lists of N hypotheses, each reference counted once.
 
     Args:
         sim: (B, N) cosines of the encoder.
 
     Returns:
-        (B, N, 12) in the order of FAULTS, finite and >= 0; all 0 where the strings are the same
+        (B, N, 12) in the order of FEATURES, finite and >= 0; all 0 where the strings are the same
         and not empty. And (B, N), whether either side has no word.
     """
     size, candidates = len(refs), len(hyps[0]) if hyps else 0
     if not size * candidates:
         shape = size, candidates
-        return np.zeros((*shape, len(FAULTS))), np.zeros(shape, dtype=bool)
+        return np.zeros((*shape, len(FEATURES))), np.zeros(shape, dtype=bool)
     ids, lengths = table.flat([*chain.from_iterable(hyps), *refs])
     lists = matched = _lists(ids, lengths, size)
     if lengths.max() > MATCHED_WORDS:
@@ -260,14 +260,14 @@ def count_faults(
     apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0
     apart[apart < ROUNDING] = 0
     found |= {"sim": apart, "sim_root": np.sqrt(apart)}
-    faults = np.stack([found[name].reshape(size, candidates) for name in FAULTS], axis=-1)
-    faults[faults < ROUNDING] = 0
+    features = np.stack([found[name].reshape(size, candidates) for name in FEATURES], axis=-1)
+    features[features < ROUNDING] = 0
     empty = lists.hyp_lengths.reshape(size, candidates) == 0
-    return faults, empty | (lists.ref_lengths == 0)[:, None]
+    return features, empty | (lists.ref_lengths == 0)[:, None]
 
 
 def _counts(table: WordTable, lists: _Lists) -> dict[str, Floats]:
-    """Faults of words too many, missing or repeated, whatever their order."""
+    """Features of words too many, missing or repeated, whatever their order."""
     size, candidates = lists.shape
     width, rows = lists.width, size * candidates
     hyp_rows = np.arange(rows).repeat(lists.hyp_lengths)
@@ -310,7 +310,7 @@ def _repeats(rows: Ids, words: Ids, width: int, size: int) -> Ids:
 
 
 def _lengths(table: WordTable, lists: _Lists) -> dict[str, Floats]:
-    """Faults of length, in characters with one space a word."""
+    """Features of length, in characters with one space a word."""
     size, candidates = lists.shape
     hyp_rows = np.arange(size * candidates).repeat(lists.hyp_lengths)
     ref_rows = np.arange(size).repeat(lists.ref_lengths)
@@ -321,7 +321,7 @@ def _lengths(table: WordTable, lists: _Lists) -> dict[str, Floats]:
 
 
 def _matches(table: WordTable, lists: _Lists) -> dict[str, Floats]:
-    """Faults of soft matching, for lists of like length together, so that little is padding."""
+    """Features of soft matching, for lists of like length together, so that little is padding."""
     size, candidates = lists.shape
     found = {name: np.empty((size, candidates)) for name in ("pairs_p", "pairs_r", "breaks")}
     longest = lists.hyp_lengths.reshape(size, -1).max(1)
@@ -381,11 +381,11 @@ def _match(table: WordTable, lists: _Lists, some: Ids) -> dict[str, Tensor]:
     i = torch.arange(len(s))[:, None] / h.clamp(min=1)
     j = torch.arange(s.shape[1])[:, None] / r.clamp(min=1)
     s -= NEARBY * (i[:, None] - j).abs_()
-    found = _match_faults(s, h, r)
+    found = _match_features(s, h, r)
     return {name: values.view(size, candidates) for name, values in found.items()}
 
 
-def _match_faults(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
+def _match_features(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
     """From likeness s (T, Q, S), below 0 at padding, and lengths h and r (S,): (S,) each."""
     best_h, best_r = s.amax(1), s.amax(0)
     # s equals both, above 0, where it reaches the larger of them: one comparison, not three.

@@ -1,4 +1,4 @@
-"""The learned reward: a weighted sum of faults, fitted to human judgements (`simile fit-reward`).
+"""The learned reward: a weighted sum of features, fitted to human judgements (`simile fit-reward`).
 
 reward = exp(-sum_k w_k f_k / scale), w_k >= 0: 1 for the reference itself, 0 for an empty side.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError, atomic_folder, read_lines
-from simile_plugin.reward.features import FAULTS, Floats, Lexicon, WordTable, count_faults
+from simile_plugin.reward.features import FEATURES, Floats, Lexicon, WordTable, count_features
 
 FORMAT_VERSION = 1
 REWARD = "reward.json"
@@ -30,10 +30,10 @@ SCALE = 4.0  # the spread within n-best lists is then near SIMILE's
 
 @dataclass
 class LearnedReward:
-    """Weights of faults, and what is needed to count them.
+    """Weights of features, and what is needed to count them.
 
     Attributes:
-        weights: by fault, in the order of FAULTS.
+        weights: by feature, in the order of FEATURES.
         encoder: fingerprint of the encoder of the fit.
         facts: what it was fitted on and what it is worth, kept beside it.
     """
@@ -101,16 +101,16 @@ class LearnedReward:
         Args:
             sim: (B, N) cosines of the encoder, as of `add_similarity`.
         """
-        faults, empty = count_faults(self.use(encoder), hyps, refs, sim)
+        features, empty = count_features(self.use(encoder), hyps, refs, sim)
         weights = np.array(list(self.weights.values()))
-        return torch.from_numpy(reward_of_faults(faults, empty, weights, self.scale)).float()
+        return torch.from_numpy(reward_of_features(features, empty, weights, self.scale)).float()
 
 
-def reward_of_faults(
-    faults: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
+def reward_of_features(
+    features: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
 ) -> Floats:
-    """exp(-sum_k w_k f_k / scale) of faults (..., 12): (...) in [0, 1]; 0 where `empty`."""
-    return np.where(empty, 0.0, np.exp(-(faults @ weights) / scale))
+    """exp(-sum_k w_k f_k / scale) of features (..., 12): (...) in [0, 1]; 0 where `empty`."""
+    return np.where(empty, 0.0, np.exp(-(features @ weights) / scale))
 
 
 def save_learned(folder: str | Path, reward: LearnedReward) -> None:
@@ -165,7 +165,7 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
     lexicon = Lexicon(
         frozenset(words), frozenset(found["common_words"]), frozenset(found["negation_words"])
     )
-    weights = {name: float(found["weights"][name]) for name in FAULTS}
+    weights = {name: float(found["weights"][name]) for name in FEATURES}
     scale = float(found["scale"])
     reward = LearnedReward(weights, lexicon, found["encoder"], scale, found["facts"])
     if reward.fingerprint != found["fingerprint"]:
@@ -201,10 +201,10 @@ def _check(found: Any, where: str) -> None:
     if not _is_number(found.get("scale")) or found["scale"] == 0:
         raise InputError(f"{where}: scale: got {found.get('scale')!r}, expected a number above 0")
     weights = found["weights"]
-    if weights.keys() != FAULTS.keys() or not all(map(_is_number, weights.values())):
+    if weights.keys() != FEATURES.keys() or not all(map(_is_number, weights.values())):
         raise InputError(
             f"{where}: weights: got {weights!r}, expected a number of at least 0 for each of "
-            + ", ".join(FAULTS)
+            + ", ".join(FEATURES)
         )
 
 

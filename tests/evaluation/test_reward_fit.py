@@ -25,7 +25,7 @@ from simile_plugin.evaluation.reward_fit import (
     steps,
 )
 from simile_plugin.files import InputError
-from simile_plugin.reward import FAULTS
+from simile_plugin.reward import FEATURES
 from tests.conftest import SENTENCES
 
 TEXT = [*SENTENCES, "In 1912 the ferry from Malta was not late", "it is in the Harbour of Ada"]
@@ -35,14 +35,14 @@ def no_harm():
     return Rise(np.zeros((0, 12)), np.zeros(0, int), np.zeros(0, int), np.zeros(0))
 
 
-def harm(faults, kinds, shares, rows):
-    return Rise(np.array(faults), np.array(kinds), np.array(rows), np.array(shares))
+def harm(features, kinds, shares, rows):
+    return Rise(np.array(features), np.array(kinds), np.array(rows), np.array(shares))
 
 
-def part(faults, human, hyp_harm=None, path="a"):
+def part(features, human, hyp_harm=None, path="a"):
     judged = Judgements(path, [""] * len(human), [""] * len(human), np.asarray(human))
     empty = np.zeros(len(human), dtype=bool)
-    return Part(judged, faults, empty, hyp_harm or no_harm(), no_harm())
+    return Part(judged, features, empty, hyp_harm or no_harm(), no_harm())
 
 
 def test_planted_weights_are_found_again(monkeypatch):
@@ -51,39 +51,41 @@ def test_planted_weights_are_found_again(monkeypatch):
     planted = np.array([0.5, 1.0, 0, 2.0, 0, 0.1, 0.7, 0, 0.3, 0.2, 1.5, 0.9])
     parts = []
     for number in range(2):
-        faults = rng.exponential(size=(200, 12))
-        human = -faults @ planted
+        features = rng.exponential(size=(200, 12))
+        human = -features @ planted
         # each file on a scale of its own, which standardising removes
         human = (human - human.mean()) / human.std()
-        parts.append(part(faults, human * (1 + number) - 5, path=str(number)))
+        parts.append(part(features, human * (1 + number) - 5, path=str(number)))
     alone = fit_weights(parts, [np.ones(200, bool), np.zeros(200, bool)])
-    assert alone == pytest.approx(planted / (parts[0].faults @ planted).std(), abs=1e-6)
+    assert alone == pytest.approx(planted / (parts[0].features @ planted).std(), abs=1e-6)
     both = fit_weights(parts)
     assert both / both.sum() == pytest.approx(planted / planted.sum(), abs=0.02)
 
 
 def test_a_fault_that_people_like_gets_no_weight():
     rng = np.random.default_rng(2)
-    faults = rng.exponential(size=(300, 12))
-    found = fit_weights([part(faults, faults[:, 0] - faults[:, 1] + 0.1 * rng.normal(size=300))])
+    features = rng.exponential(size=(300, 12))
+    found = fit_weights(
+        [part(features, features[:, 0] - features[:, 1] + 0.1 * rng.normal(size=300))]
+    )
     assert found[0] == 0 and found[1] > 0.5 and (found >= 0).all()
 
 
 def test_harm_raises_what_it_needs_and_no_more():
     rng = np.random.default_rng(3)
-    faults = rng.exponential(size=(300, 12))
-    faults[:, 5] *= 0.01  # hardly ever seen by people
-    human = -faults[:, 0] + 0.1 * rng.normal(size=300)
+    features = rng.exponential(size=(300, 12))
+    features[:, 5] *= 0.01  # hardly ever seen by people
+    human = -features[:, 0] + 0.1 * rng.normal(size=300)
     rise = np.zeros((100, 12))
     rise[:, 5] = 0.2
     seen = harm(rise, [0] * 100, [0.5] * 100, range(100))
-    without, within = (fit_weights([part(faults, human, found)]) for found in (None, seen))
+    without, within = (fit_weights([part(features, human, found)]) for found in (None, seen))
     wanted = module.HARM_FLOOR + module.HARM_SLOPE * 0.5
     assert 0.2 * without[5] < 0.2 < 0.2 * within[5] < wanted
     assert within[0] == pytest.approx(without[0], rel=0.02)
     # what costs enough already is no part of it
     easy = harm(np.full((1, 12), 1e3), [0], [0.5], [0])
-    assert fit_weights([part(faults, human, easy)]) == pytest.approx(without)
+    assert fit_weights([part(features, human, easy)]) == pytest.approx(without)
 
 
 def test_segments_with_an_empty_side_have_no_say(encoder, judged):
@@ -107,42 +109,44 @@ def test_left_out_segments_have_no_say():
     rng = np.random.default_rng(4)
     parts = []
     for number in range(3):
-        faults = rng.exponential(size=(40, 12))
+        features = rng.exponential(size=(40, 12))
         rise = harm(rng.exponential(size=(40, 12)), [number] * 40, [0.5] * 40, range(40))
-        parts.append(part(faults, -faults[:, number] + rng.normal(size=40), rise, str(number)))
+        parts.append(part(features, -features[:, number] + rng.normal(size=40), rise, str(number)))
     rewards, seen = leave_out(parts, 1)
     weights = fit_weights(parts[:2])
-    assert rewards[2] == pytest.approx(np.exp(-parts[2].faults @ weights / 4))
+    assert rewards[2] == pytest.approx(np.exp(-parts[2].features @ weights / 4))
     # other judgements and harm of the third file change nothing for it
-    parts[2] = part(parts[2].faults, rng.normal(size=40), path="2")
+    parts[2] = part(parts[2].features, rng.normal(size=40), path="2")
     assert leave_out(parts, 1)[0][2] == pytest.approx(rewards[2])
     assert seen[HARMS[2][0]].count == 40 and set(seen) == {name for name, _ in HARMS[:3]}
-    drops = parts[0].hyp_harm.faults @ fit_weights(parts[1:])
+    drops = parts[0].hyp_harm.features @ fit_weights(parts[1:])
     again = leave_out([*parts[:2], parts[2]], 1)[1][HARMS[0][0]]
     assert again.lower == 100 and again.drop == pytest.approx(drops.mean())
     # a single file: every segment by a fit without its fold
     alone, _ = leave_out(parts[:1], 1)
     folds = np.random.default_rng(1).permutation(40) % FOLDS
     weights = fit_weights(parts[:1], [folds != 3])
-    assert alone[0][folds == 3] == pytest.approx(np.exp(-parts[0].faults[folds == 3] @ weights / 4))
+    assert alone[0][folds == 3] == pytest.approx(
+        np.exp(-parts[0].features[folds == 3] @ weights / 4)
+    )
 
 
 def test_segments_that_stand_in_two_files_are_left_out_of_both() -> None:
     rng = np.random.default_rng(6)
     texts = [f"text {n}" for n in range(60)]
-    faults, human = rng.exponential(size=(60, 12)), rng.normal(size=60)
+    features, human = rng.exponential(size=(60, 12)), rng.normal(size=60)
 
     def file(path, rows):
         own = [texts[row] for row in rows]
-        made = part(faults[rows], human[rows], path=path)
+        made = part(features[rows], human[rows], path=path)
         return replace(made, judged=Judgements(path, own, own, human[rows]))
 
     parts = [file("a", [*range(40)]), file("b", [*range(59, 29, -1)])]
     rewards, _ = leave_out(parts, 1)
     weights = fit_weights(parts, [np.arange(40) < 30, np.zeros(30, bool)])  # without what b has
-    assert rewards[1] == pytest.approx(np.exp(-parts[1].faults @ weights / 4))
+    assert rewards[1] == pytest.approx(np.exp(-parts[1].features @ weights / 4))
     weights = fit_weights(parts, [np.zeros(40, bool), np.arange(30) < 20])
-    assert rewards[0] == pytest.approx(np.exp(-parts[0].faults @ weights / 4))
+    assert rewards[0] == pytest.approx(np.exp(-parts[0].features @ weights / 4))
     with pytest.raises(InputError, match="--judgements: a has every segment of the other files"):
         leave_out([parts[0], file("c", [*range(39, -1, -1)])], 1)
 
@@ -150,15 +154,17 @@ def test_segments_that_stand_in_two_files_are_left_out_of_both() -> None:
 def test_a_single_file_is_cut_between_references():
     rng = np.random.default_rng(5)
     refs = [f"reference {n % 8}" for n in range(40)]
-    faults, human = rng.exponential(size=(40, 12)), rng.normal(size=40)
-    one = part(faults, human)
-    whole = Part(Judgements("a", refs, refs, human), faults, one.empty, one.hyp_harm, one.ref_harm)
+    features, human = rng.exponential(size=(40, 12)), rng.normal(size=40)
+    one = part(features, human)
+    whole = Part(
+        Judgements("a", refs, refs, human), features, one.empty, one.hyp_harm, one.ref_harm
+    )
     rewards, _ = leave_out([whole], 1)
     folds = (np.random.default_rng(1).permutation(8) % FOLDS)[np.arange(40) % 8]
     for fold in range(FOLDS):
         left = folds == fold
         weights = fit_weights([whole], [~left])
-        assert rewards[0][left] == pytest.approx(np.exp(-faults[left] @ weights / 4))
+        assert rewards[0][left] == pytest.approx(np.exp(-features[left] @ weights / 4))
 
 
 @pytest.fixture
@@ -203,7 +209,7 @@ def test_fit_on_text(encoder, judged):
     assert again.reward.fingerprint == fit.reward.fingerprint
     table = format_fit(fit)
     assert "leave one file out: Spearman / Pearson" in table and "repeat" in table
-    assert all(text in table for text in FAULTS.values())
+    assert all(text in table for text in FEATURES.values())
 
 
 def test_peers_of_a_large_file_are_counted_in_batches(encoder, judged, monkeypatch):

@@ -22,7 +22,7 @@ from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
-from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
+from simile_plugin.reward import FEATURES, LearnedReward, make_lexicon, save_learned
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.length_control import SHARE, LengthControl
@@ -174,7 +174,7 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
 
 def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path):
     learned = LearnedReward(
-        dict.fromkeys(FAULTS, 0.2), make_lexicon([SENTENCES]), encoder.fingerprint
+        dict.fromkeys(FEATURES, 0.2), make_lexicon([SENTENCES]), encoder.fingerprint
     )
     save_learned(tmp_path / "reward", learned)
     criterion = make_criterion(reward=f"learned:{tmp_path / 'reward'}")

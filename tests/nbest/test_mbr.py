@@ -78,9 +78,9 @@ def test_the_double_loop_agrees(
 
 
 def test_a_learned_reward_and_a_second_list(encoder: Encoder, tmp_path: Path) -> None:
-    from simile_plugin.reward import FAULTS, LearnedReward, make_lexicon, save_learned
+    from simile_plugin.reward import FEATURES, LearnedReward, make_lexicon, save_learned
 
-    weights = dict.fromkeys(FAULTS, 0.5)
+    weights = dict.fromkeys(FEATURES, 0.5)
     reward = LearnedReward(weights, make_lexicon(SENTENCES), encoder.fingerprint)
     save_learned(tmp_path / "learned", reward)
     assert load_learned(tmp_path / "learned").fingerprint == reward.fingerprint

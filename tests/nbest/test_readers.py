@@ -111,7 +111,7 @@ def test_sources_by_either_name(tmp_path: Path) -> None:
         ([dumped(1), dumped(1)], "lists:2: a second list of id 1; expected all candidates of"),
         ([dumped(1), '{"hyps": ["a"]}'], "lists:2: got id None; expected a line of the source"),
         (['{"hyps": ["a"]}', dumped(0)], "lists:2: a second list of id 0; .* or in none$"),
-        ([dumped(1, format_version=2)], "lists:1: format_version 2 is not 1, .*update"),
+        ([dumped(1, format_version=2)], "lists:1: format_version 2 is newer than 1, .*update"),
         ([dumped(1, hyps=["\ud83d", "b"])], r"lists:1: hyps: got .*; expected texts in quotes$"),
         ([dumped(1, scores=[-1.0])], r"lists:1: scores: got \[-1.0\]; expected 2 finite numbers"),
         ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile: got \[0.5, nan\]"),

@@ -1,4 +1,4 @@
-"""Faults of translations: by hand, against a slow loop, and on text of every kind."""
+"""Features of translations: by hand, against a slow loop, and on text of every kind."""
 
 import math
 import tracemalloc
@@ -16,11 +16,11 @@ from simile_plugin.encoder import cosine
 from simile_plugin.reward import features as module
 from simile_plugin.reward.features import (
     ALMOST,
-    FAULTS,
+    FEATURES,
     NEARBY,
     Lexicon,
     WordTable,
-    count_faults,
+    count_features,
     make_lexicon,
     words_of,
 )
@@ -52,9 +52,9 @@ def table():
 
 
 def faults_of(table, hyp, ref=REF, sim=1.0):
-    found, empty = count_faults(table, [[hyp]], [ref], torch.tensor([[sim]]))
+    found, empty = count_features(table, [[hyp]], [ref], torch.tensor([[sim]]))
     assert found.shape == (1, 1, 12) and empty.shape == (1, 1)
-    return dict(zip(FAULTS, found[0, 0].tolist(), strict=True))
+    return dict(zip(FEATURES, found[0, 0].tolist(), strict=True))
 
 
 def only(found):
@@ -156,7 +156,7 @@ def test_the_lexicon_of_texts():
 
 
 def slow_faults(hyp, ref, sim, table):
-    """One pair, one fault after the other, as the docstrings say."""
+    """One pair, one feature after the other, as the docstrings say."""
     h, r = words_of(hyp), words_of(ref)
     apart = 0.0 if hyp == ref or 1 - sim < 1e-5 else 1 - sim
     H, R = Counter(h), Counter(r)
@@ -225,7 +225,7 @@ def test_lists_equal_the_slow_loop(encoder, triples):
     table = WordTable(encoder, LEXICON)
     refs, hyps = [ref for ref, *_ in triples], [row[1:] for row in triples]
     sim = torch.tensor([[0.1 * n, -0.5] for n in range(len(refs))])
-    found, empty = count_faults(table, hyps, refs, sim)
+    found, empty = count_features(table, hyps, refs, sim)
     for row, (ref, *candidates) in enumerate(triples):
         for column, hyp in enumerate(candidates):
             expected = slow_faults(hyp, ref, sim[row, column].item(), table)
@@ -243,7 +243,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
 def test_any_text_has_finite_faults_and_its_reference_none(encoder, pairs):
     table = WordTable(encoder, LEXICON)
     refs = [ref for ref, _ in pairs]
-    found, empty = count_faults(table, pairs, refs, torch.full((len(refs), 2), 0.3))
+    found, empty = count_features(table, pairs, refs, torch.full((len(refs), 2), 0.3))
     assert np.isfinite(found).all() and (found >= 0).all()
     assert (found[~empty[:, 0], 0] == 0).all()
     assert empty[:, 0].tolist() == [not ref.split() for ref in refs]
@@ -259,21 +259,21 @@ def test_neighbours_groups_and_forgotten_words_change_nothing(table, monkeypatch
     refs = ["the heron waits", "two boys in the cold water", "a pond", ""]
     hyps = [["the crane waits", ""], ["boys in icy water", "two"], ["a pond", "b"], ["a", ""]]
     sim = torch.rand(4, 2, generator=torch.Generator().manual_seed(1))
-    whole, _ = count_faults(table, hyps, refs, sim)
+    whole, _ = count_features(table, hyps, refs, sim)
     for row in range(4):
-        alone, _ = count_faults(table, [hyps[row]], [refs[row]], sim[row : row + 1])
+        alone, _ = count_features(table, [hyps[row]], [refs[row]], sim[row : row + 1])
         np.testing.assert_allclose(alone[0], whole[row], atol=1e-6)
     monkeypatch.setattr(module, "CELLS", 1)
     monkeypatch.setattr(module, "KNOWN_WORDS", 2)
-    assert np.allclose(count_faults(table, hyps, refs, sim)[0], whole, atol=1e-6)
+    assert np.allclose(count_features(table, hyps, refs, sim)[0], whole, atol=1e-6)
     assert len(table.words.tokens) < 20
     monkeypatch.undo()
     order = [2, 0, 3, 1]
-    moved, _ = count_faults(
+    moved, _ = count_features(
         table, [hyps[i][::-1] for i in order], [refs[i] for i in order], sim[order].flip(1)
     )
     np.testing.assert_allclose(moved, whole[order][:, ::-1], atol=1e-6)
-    assert count_faults(table, [], [], torch.zeros(0, 0))[0].shape == (0, 0, 12)
+    assert count_features(table, [], [], torch.zeros(0, 0))[0].shape == (0, 0, 12)
 
 
 def test_many_words_are_remembered(encoder):
@@ -292,23 +292,23 @@ def test_one_long_line_does_not_make_all_lists_wide(table, monkeypatch):
     hyps = [["two boys"] for _ in refs]
     hyps[7] = [f"{long} not w5 w6"]
     sim = torch.zeros(300, 1)
-    count_faults(table, hyps, refs, sim)  # words are remembered
+    count_features(table, hyps, refs, sim)  # words are remembered
     rows = []
     monkeypatch.setattr(
         module, "embedding", lambda ids, table: rows.append(ids.numel()) or embedding(ids, table)
     )
     tracemalloc.start()
-    found, _ = count_faults(table, hyps, refs, sim)
+    found, _ = count_features(table, hyps, refs, sim)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5e6  # of NumPy: a table of 300 x 5,004 numbers has 12 MB
     assert max(rows) < 2000  # vectors, of torch: they were 300 x 5,004
-    alone, _ = count_faults(table, [hyps[7]], [refs[7]], sim[:1])
+    alone, _ = count_features(table, [hyps[7]], [refs[7]], sim[:1])
     np.testing.assert_array_equal(found[7], alone[0])
-    fault = dict(zip(FAULTS, alone[0, 0].tolist(), strict=True))
-    assert fault["negation"] == pytest.approx(math.log(2))
-    assert fault["unknown"] == pytest.approx(math.log(1 + 5002))
-    assert fault["repeated"] == pytest.approx(1 / 5002)  # "w5 w6" of 5002 bigrams
+    feature = dict(zip(FEATURES, alone[0, 0].tolist(), strict=True))
+    assert feature["negation"] == pytest.approx(math.log(2))
+    assert feature["unknown"] == pytest.approx(math.log(1 + 5002))
+    assert feature["repeated"] == pytest.approx(1 / 5002)  # "w5 w6" of 5002 bigrams
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 60)), min_size=1, max_size=40))

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from simile_plugin.encoder import Encoder
 from simile_plugin.files import InputError
-from simile_plugin.reward.features import FAULTS, Lexicon
+from simile_plugin.reward.features import FEATURES, Lexicon
 from simile_plugin.reward.learned import (
     REWARD,
     VOCABULARY,
     LearnedReward,
     load_learned,
-    reward_of_faults,
+    reward_of_features,
     save_learned,
 )
 from simile_plugin.reward.lists import score_lists, score_outputs
@@ -30,7 +30,7 @@ REFS = ["the heron waits", "the cold water waits"]
 
 @pytest.fixture
 def learned(encoder):
-    weights = {name: 0.1 * place for place, name in enumerate(FAULTS, 1)}
+    weights = {name: 0.1 * place for place, name in enumerate(FEATURES, 1)}
     return LearnedReward(weights, LEXICON, encoder.fingerprint, facts={"text": []})
 
 
@@ -41,12 +41,12 @@ def folder(learned, tmp_path):
 
 
 def test_the_map_by_hand():
-    faults = np.zeros((1, 3, 12))
-    faults[0, 1, [0, 3]] = 0.5, 2.0
+    features = np.zeros((1, 3, 12))
+    features[0, 1, [0, 3]] = 0.5, 2.0
     weights = np.arange(12.0)
     # exp(0); exp(-(0 * 0.5 + 3 * 2) / 4); an empty side
     empty = np.array([[False, False, True]])
-    found = reward_of_faults(faults, empty, weights)
+    found = reward_of_features(features, empty, weights)
     assert found.tolist() == [[1.0, pytest.approx(math.exp(-1.5)), 0.0]]
 
 
@@ -67,7 +67,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 @settings(max_examples=50)
 @given(TEXT, TEXT)
 def test_bounds(encoder, hyp, ref):
-    learned = LearnedReward(dict.fromkeys(FAULTS, 1.0), LEXICON, encoder.fingerprint)
+    learned = LearnedReward(dict.fromkeys(FEATURES, 1.0), LEXICON, encoder.fingerprint)
     same, other = score_lists([[ref, hyp]], [ref], encoder, learned=learned).learned[0].tolist()
     assert same == (1.0 if ref.split() else 0.0)
     assert 0 <= other <= 1 and (hyp.split() or other == 0)
@@ -131,7 +131,7 @@ def change(**changes):
         (change(scale=math.nan), "scale: got nan, expected a number above 0"),
         (change(scale=10**400), "scale: got 10+, expected a number above 0"),
         (change(weights={"sim": 1}), "weights: got .*expected a number of at least 0 for each of"),
-        (change(weights=dict.fromkeys(FAULTS, -1)), "weights: got .*at least 0"),
+        (change(weights=dict.fromkeys(FEATURES, -1)), "weights: got .*at least 0"),
         (change(common_words=[1]), "common_words: expected a list of words"),
         (change(vocabulary={}), "not the vocabulary"),
     ],
