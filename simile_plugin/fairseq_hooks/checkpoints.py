@@ -20,11 +20,8 @@ import os
 import pickle
 import re
 import shutil
-import time
 import traceback
-import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,17 +36,12 @@ logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 RECORD = "simile_risk"
-TRIES, SECONDS_BETWEEN = 3, 2.5  # fairseq's own patience with a file system
 DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip archive")
 REFUSED = "Weights only load failed"
 NOT_LOADED = "Cannot load model parameters from checkpoint"
 WANTED = "expected a file that fairseq-train has saved"
 COST_FLAGS = {"--reward", "--simile-encoder", "--simile-alpha"}  # what a cost is
 LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-scale"}
-
-
-class WriteError(OSError):
-    """A checkpoint could not be written; the message says what is left."""
 
 
 def same_batches_in_every_epoch(
@@ -74,28 +66,19 @@ def same_batches_in_every_epoch(
 def save_whole(original: Callable[..., Any], obj: Any, filename: str, *args: Any, **kw: Any) -> Any:
     """``torch.save`` to a name of its own, then rename: the old file or the new one.
 
-    Raises:
-        WriteError: after three tries, naming the file, the reason and what is left.
+    Raises InputError naming the file, the reason and what is left.
     """
     if "://" in filename or kw.get("async_write") or (args and args[0]):
         return original(obj, filename, *args, **kw)
-    for attempt in range(TRIES):
-        try:
-            with atomic_write(filename, "wb") as stream:
-                return torch.save(obj, stream)
-        except (OSError, RuntimeError) as error:
-            if attempt == TRIES - 1:
-                raise unwritten(filename, error) from error
-            time.sleep(SECONDS_BETWEEN)
-    return None
+    try:
+        with atomic_write(filename, "wb") as stream:
+            return torch.save(obj, stream)
+    except (OSError, RuntimeError) as error:
+        raise unwritten(filename, error) from error
 
 
 def copy_whole(original: Callable[..., Any], src: str, dst: str, *args: Any, **kw: Any) -> Any:
-    """Copy a file so that ``dst`` is the old file or the new one.
-
-    Raises:
-        WriteError: naming the file, the reason and what is left.
-    """
+    """Copy a file so that ``dst`` is the old file or the new one; raises as `save_whole` does."""
     if "://" in src or "://" in dst:
         return original(src, dst, *args, **kw)
     try:
@@ -106,25 +89,24 @@ def copy_whole(original: Callable[..., Any], src: str, dst: str, *args: Any, **k
     return dst
 
 
-def unwritten(filename: str, error: BaseException) -> WriteError:
-    """The error that says which file, why, and what to do."""
+def unwritten(filename: str, error: BaseException) -> InputError:
+    """Return the error that says which file, why, and what to do."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):  # torch hides it in its own error
         cause = cause.__context__
     reason = str(error)
     if isinstance(cause, OSError) and cause.errno is not None:
         reason = os.strerror(cause.errno)
-    return WriteError(
+    return InputError(
         f"{filename}: cannot be written: {reason}; the checkpoints that were there are whole: make "
         "room and run the same command again"
     )
 
 
 def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
-    """fairseq's ``load_checkpoint_to_cpu``.
+    """fairseq's ``load_checkpoint_to_cpu``; InputError for a damaged file, or one of another kind.
 
-    Raises:
-        InputError: for a file that is cut short or damaged, naming it and what to do.
+    A file that torch refuses because it could run something raises torch's own error.
     """
     try:
         return without_removed_flags(original(path, *args, **kwargs), path)
@@ -133,13 +115,13 @@ def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwarg
             raise InputError(f"{path}: no checkpoint of fairseq's; {WANTED}") from error
         if not isinstance(error, KeyError):
             raise
-        raise InputError(describe_damage(path, error)) from error
+        raise damaged(path, error) from error
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         refused = isinstance(error, pickle.UnpicklingError) and REFUSED in str(error)
         other = isinstance(error, RuntimeError) and not any(t in str(error) for t in DAMAGED)
         if refused or other:
             raise
-        raise InputError(describe_damage(path, error)) from error
+        raise damaged(path, error) from error
 
 
 def without_removed_flags(state: dict[str, Any], path: str) -> dict[str, Any]:
@@ -157,40 +139,22 @@ def without_removed_flags(state: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def last_file(error: BaseException) -> str:
-    """The source file in which ``error`` was raised."""
+    """Return the source file in which ``error`` was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     return frames[-1].filename if frames else ""
 
 
-def describe_damage(path: str, error: BaseException) -> str:
-    """One line: the file, how long it is, and what stands beside it."""
-    found = f"{path}: cut short or damaged ({os.path.getsize(path)} bytes; {_first_words(error)})"
-    other = newest_whole(Path(path))
-    if other is None:
-        return f"{found}; no whole checkpoint stands beside it: copy it again, or remove it"
-    return f"{found}; the newest whole one is {other}: cp {other} {path}, and run again"
+def damaged(path: str, error: BaseException) -> InputError:
+    """Return the error that says which file, how long it is, and what to do."""
+    return InputError(
+        f"{path}: cut short or damaged ({os.path.getsize(path)} bytes; {_first_words(error)}); "
+        "copy it again, or copy another checkpoint_*.pt over it, and run again"
+    )
 
 
 def _first_words(error: BaseException) -> str:
     text = str(error).split(". ")[0].strip()
     return text[:100] if text else type(error).__name__
-
-
-def newest_whole(damaged: Path) -> Path | None:
-    """The most recent checkpoint beside ``damaged`` whose checksums are right, or None."""
-    others = [
-        path
-        for path in damaged.parent.glob("checkpoint*.pt")
-        if path != damaged and not re.search(r"_best|\.best_", path.name)
-    ]
-    for path in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                if archive.testzip() is None:
-                    return path
-        except (zipfile.BadZipFile, OSError):
-            continue
-    return None
 
 
 def save_with_record(
@@ -234,9 +198,8 @@ def load_with_record(
 ) -> Any:
     """``Trainer.load_checkpoint``; a run that resumes gets its record back.
 
-    Raises:
-        InputError: if the model does not fit, if nothing was loaded where a checkpoint was named,
-            if --store-ema finds no average in it, or if the record is of a newer format.
+    Raises InputError if the model does not fit, if nothing was loaded where a checkpoint was named,
+    if --store-ema finds no average in it, or if the record is of a newer format.
     """
     try:
         extra_state = original(trainer, filename, *args, **kwargs)
@@ -292,7 +255,7 @@ def load_with_record(
 
 
 def named(trainer: Any, filename: str) -> str:
-    """The flag by which the user named a checkpoint, and the file."""
+    """Return the flag by which the user named a checkpoint, and the file."""
     flags = trainer.cfg.checkpoint
     if filename == flags.finetune_from_model:
         return f"--finetune-from-model {filename}"
@@ -301,7 +264,7 @@ def named(trainer: Any, filename: str) -> str:
 
 
 def misfit(error: BaseException, filename: str) -> str:
-    """Why the parameters in a checkpoint are not those of the model, from what torch says."""
+    """Return why the parameters in a checkpoint are not those of the model, from torch's words."""
     found = str(error.__context__)
     sizes = {
         name: (inside.replace(", ", " x "), here.replace(", ", " x "))
@@ -341,11 +304,7 @@ def _restore_interval(extra_state: dict[str, Any]) -> None:
 
 
 def check_version(record: dict[str, Any], path: str) -> None:
-    """Refuse a record that this version cannot read.
-
-    Raises:
-        InputError: naming the file, both versions and what to upgrade.
-    """
+    """Raise InputError for a record that this version cannot read."""
     version = record.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InputError(

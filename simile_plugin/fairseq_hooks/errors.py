@@ -27,10 +27,6 @@ FAIRSEQ_SAYS = {
         "(check DATA, --train-subset and --valid-subset; --disable-validation needs no valid data)"
     ),
     "Model file not found: (.*)": "--path {1}: no such file; expected one that fairseq-train saved",
-    r"Dataset not loaded: (\w+)": (
-        "--valid-subset: got {1} with --combine-valid-subsets, which takes valid, valid1, ... as "
-        "one set; leave one of the two flags out"
-    ),
     "Could not infer language pair": (
         "DATA: no file in it is called like train.SRC-TGT.SRC.idx; expected a folder made by "
         "fairseq-preprocess, or --source-lang and --target-lang"
@@ -39,19 +35,13 @@ FAIRSEQ_SAYS = {
         "--save-dir or --restore-file: the checkpoint there is of a run with {1}, this one has "
         "{2}; name another --save-dir and give the checkpoint to --finetune-from-model"
     ),
-    r"--finetune-from-model can not be set together|--finetune-from-model and --restore-file": (
-        "--finetune-from-model: given together with --restore-file or a --reset flag; it starts "
-        "anew from a checkpoint by itself: leave the others out"
-    ),
-    "Valid paths .* will be ignored": (
-        "--valid-subset: {0} (Those that --valid-subset names are validated nevertheless.)"
-    ),
     "The dataset is empty": (
         "DATA: no sentence is left to train on, or to validate; expected some that are within "
         "--max-tokens, --max-source-positions and --max-target-positions, and not empty"
     ),
     "Cannot combine --fp16 and --tpu": "--bf16: given together with --fp16; expected one of them",
-    "Must specify batch size": "--batch-size, --max-tokens: got neither, expected one of them",
+    # What it says of flags is clear by itself.
+    r"^(?:Must specify|Valid paths|--)[^\n]*--[a-z]": "{0}",
 }
 
 
@@ -70,7 +60,7 @@ def show(
 
 
 def one_line(error: BaseException) -> str | None:
-    """The line that says what a user can do about ``error``, or None if it is a bug."""
+    """Return the line that says what a user can do about ``error``, or None if it is a bug."""
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, pickle.UnpicklingError) or last_file(error).endswith(
@@ -100,7 +90,7 @@ def _file_error(error: OSError) -> str | None:
 
 
 def refused_checkpoint(error: BaseException) -> str:
-    """What was refused in which checkpoint; torch's own advice is to switch the check off."""
+    """Return what was refused in which checkpoint; torch's advice is to switch the check off."""
     trace, path = error.__traceback__, "checkpoint"
     while trace is not None:
         if trace.tb_frame.f_code.co_name == "load_checkpoint_to_cpu":

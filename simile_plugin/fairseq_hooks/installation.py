@@ -71,15 +71,13 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield Dictionary, "add_from_file", preflight.check_dictionary
     yield indexed_dataset, "make_dataset", preflight.check_data
     yield ConcatDataset, "__init__", preflight.check_shards
-    yield trainer.Trainer, "__init__", preflight.check_room
+    yield trainer.Trainer, "__init__", preflight.check_settings
     yield trainer.Trainer, "valid_step", preflight.check_metric
 
     yield AMPOptimizer, "step", step_unscaled_once
 
     yield utils, "_broadcast_object_slow", ranks.broadcast
     yield utils, "_infer_torch_distributed_launch_init", ranks.launch_on_cpu_too
-    yield utils, "distributed_init", ranks.init_with_limit
-    yield trainer.Trainer, "__init__", ranks.build_with_limit
     yield trainer.Trainer, "load_checkpoint", ranks.agree_before_loading
     yield trainer.Trainer, "train_step", ranks.fail_where_memory_ends
     yield trainer.Trainer, "train_step", ranks.without_empty_batches
@@ -132,11 +130,7 @@ def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: An
 
 
 def name_a_missing_task_or_arch(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``options.parse_args_and_arch``; a missing --arch, or --task of fairseq-validate, is named.
-
-    Raises:
-        InputError: naming the flag.
-    """
+    """``options.parse_args_and_arch``; names a missing --arch or --task."""
     try:
         return original(*args, **kwargs)
     except KeyError as error:

@@ -1,9 +1,11 @@
-"""What fairseq would find out late, in its own words, or never, is found before training starts."""
+"""What fairseq would find out late, in its own words, or never, is found before training starts.
+
+Each function raises InputError that names the flag or the file.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,6 @@ NAG_RATE = 0.25  # fairseq's default
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
 HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
 LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl", "repetition"}
-DAMAGED = "it is cut short or damaged: copy it again, or run fairseq-preprocess again"
 # An index of fairseq-preprocess: 9 bytes of magic, version, code of the type, number of sentences;
 # then a length (4 bytes) and a position (8 bytes) for each sentence.
 HEADER = struct.Struct("<9sQBQ")
@@ -28,47 +29,43 @@ A_SENTENCE = 12
 
 
 def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: Any) -> Any:
-    """``distributed.utils.call_main``: the flags of a risk run, before any process is started.
-
-    Raises:
-        InputError: naming the flag.
-    """
+    """Wrap ``distributed.utils.call_main``: the flags, before any process is started."""
     if is_risk(cfg):
-        seed, given = cfg.common.seed, getattr(cfg.task, "data", None) or "."
-        data = given.split(os.pathsep)[0]
+        seed, data = cfg.common.seed, getattr(cfg.task, "data", None) or "."
+        folder = data.split(os.pathsep)[0]  # fairseq takes several
         if not 0 <= seed <= LARGEST_SEED:
             raise InputError(f"--seed: got {seed}, expected 0 to {LARGEST_SEED}")
-        if data != given and os.path.isdir(given):
-            raise InputError(
-                f"DATA {given}: fairseq takes what a '{os.pathsep}' parts for several folders; "
-                "rename it"
-            )
-        if "://" not in data and not os.path.isdir(data):
-            raise InputError(f"DATA {data}: no such folder; expected one of fairseq-preprocess")
-        check_settings(cfg)
+        if "://" not in folder and not os.path.isdir(folder):
+            raise InputError(f"DATA {folder}: no such folder; expected one of fairseq-preprocess")
         check_processes(cfg)
-        check_precision(cfg.common)
+        if cfg.common.fp16 and not cfg.common.memory_efficient_fp16 and without_gpu(cfg.common):
+            raise InputError("--fp16: got it without a GPU; leave it out")
     return original(cfg, *args, **kwargs)
 
 
-def check_settings(cfg: Any) -> None:
-    """The flags that can be checked from the configuration alone, at any time before training.
-
-    Raises:
-        InputError: naming the flag.
-    """
-    check_direction(cfg.checkpoint)
-    check_rate(cfg)
-    check_start(cfg.checkpoint)
-    check_dump(cfg)
+def check_settings(
+    original: Callable[..., None], trainer: Any, cfg: Any, *args: Any, **kwargs: Any
+) -> None:
+    """Wrap ``Trainer.__init__``: flags that fairseq takes, and then trains something else."""
+    if is_risk(cfg):
+        check_direction(cfg.checkpoint)
+        check_start(cfg.checkpoint)
+        optimizer = getattr(cfg.optimizer, "_name", None)
+        if optimizer == "adam" and list(cfg.optimization.lr) == [NAG_RATE]:  # destroys a model
+            raise InputError(
+                f"--lr: got {NAG_RATE}, fairseq's default, with --optimizer adam; expected about "
+                "1e-4 to fine-tune"
+            )
+        if cfg.criterion.risk_dump and cfg.dataset.disable_validation:
+            raise InputError(
+                f"--risk-dump {cfg.criterion.risk_dump}: given with --disable-validation, whose "
+                "lists it would write; leave one of them out"
+            )
+    original(trainer, cfg, *args, **kwargs)
 
 
 def check_direction(flags: Any) -> None:
-    """Whether the best value is the highest: with the wrong one fairseq keeps the worst model.
-
-    Raises:
-        InputError: naming both flags.
-    """
+    """Check that the best value is the highest where it should be, else the worst model is kept."""
     metric, highest = flags.best_checkpoint_metric, flags.maximize_best_checkpoint_metric
     if metric in HIGHER_IS_BETTER and not highest:
         raise InputError(
@@ -82,62 +79,21 @@ def check_direction(flags: Any) -> None:
         )
 
 
-def check_rate(cfg: Any) -> None:
-    """Whether --lr was given: fairseq's default is for nag, and destroys a model under Adam.
-
-    Raises:
-        InputError: naming both flags.
-    """
-    optimizer = getattr(cfg.optimizer, "_name", None)
-    if optimizer == "adam" and list(cfg.optimization.lr) == [NAG_RATE]:
-        raise InputError(
-            f"--lr: got {NAG_RATE}, fairseq's default, with --optimizer adam; expected about 1e-4 "
-            "to fine-tune"
-        )
-
-
 def check_start(flags: Any) -> None:
-    """The checkpoint from which fairseq is told to start, where it has none of its own yet.
+    """Check --finetune-from-model, unless the run has a checkpoint of its own already.
 
     fairseq trains from random weights, and does not say so, where the path is a folder.
-
-    Raises:
-        InputError: naming the flag and the file.
     """
     path = flags.finetune_from_model
     last = os.path.join(flags.save_dir, "checkpoint_last.pt")
-    if path is None or "://" in path or os.path.exists(last):
+    if path is None or "://" in path or os.path.exists(last) or os.path.isfile(path):
         return
-    if not os.path.isfile(path):
-        found = "a folder" if os.path.isdir(path) else "no such file"
-        raise InputError(f"--finetune-from-model {path}: {found}; {WANTED}")
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise InputError(f"--finetune-from-model {path}: {error.strerror}") from error
-
-
-def check_dump(cfg: Any) -> None:
-    """Whether there is a validation whose lists can be written.
-
-    Raises:
-        InputError: naming both flags.
-    """
-    if cfg.criterion.risk_dump and cfg.dataset.disable_validation:
-        raise InputError(
-            f"--risk-dump {cfg.criterion.risk_dump}: given with --disable-validation, whose lists "
-            "it would write; leave one of them out"
-        )
+    problem = "a folder" if os.path.isdir(path) else "no such file"
+    raise InputError(f"--finetune-from-model {path}: {problem}; {WANTED}")
 
 
 def check_processes(cfg: Any) -> None:
-    """The flags of several processes: with the wrong ones fairseq starts none, and does not say so,
-    or each of those that were started trains on its own.
-
-    Raises:
-        InputError: naming the flag.
-    """
+    """Check the flags of several processes: with wrong ones each trains on its own, or none."""
     flags = cfg.distributed_training
     size, launched = flags.distributed_world_size, set(LAUNCHED) <= os.environ.keys()
     if launched and size == 1 < int(os.environ["WORLD_SIZE"]):
@@ -158,31 +114,15 @@ def check_processes(cfg: Any) -> None:
             f"--ddp-backend: got {flags.ddp_backend}, which fairseq runs on GPUs only; expected "
             "legacy_ddp"
         )
-    if not launched and flags.distributed_backend == "nccl":
-        raise InputError("--distributed-backend: got nccl without a GPU, expected gloo")
-
-
-def check_precision(common: Any) -> None:
-    """Half precision for which fairseq asks a GPU: --fp16, whose gradients it puts in one tensor.
-
-    Raises:
-        InputError: naming the flag.
-    """
-    if common.fp16 and not common.memory_efficient_fp16 and without_gpu(common):
-        raise InputError("--fp16: got it without a GPU; leave it out")
 
 
 def without_gpu(common: Any) -> bool:
-    """Whether a run computes on the CPU."""
+    """Return whether a run computes on the CPU."""
     return common.cpu or not torch.cuda.is_available()
 
 
 def check_save_dir(original: Callable[..., None], save_dir: str) -> None:
-    """``verify_checkpoint_directory``, which makes the folder and a file in it.
-
-    Raises:
-        InputError: naming the folder and the reason.
-    """
+    """Wrap ``verify_checkpoint_directory``, which makes the folder and a file in it."""
     try:
         original(save_dir)
     except OSError as error:
@@ -192,52 +132,21 @@ def check_save_dir(original: Callable[..., None], save_dir: str) -> None:
         ) from error
 
 
-def check_room(
-    original: Callable[..., None], trainer: Any, cfg: Any, task: Any, model: Any, *args: Any
-) -> None:
-    """``Trainer.__init__``: is there room for one checkpoint, were it of the parameters alone?
-
-    Raises:
-        InputError: naming the folder and both numbers of bytes.
-    """
-    if is_risk(cfg):
-        check_settings(cfg)  # again: fairseq-hydra-train imports --user-dir after `call_main`
-    original(trainer, cfg, task, model, *args)
-    folder = cfg.checkpoint.save_dir
-    if not is_risk(cfg) or cfg.checkpoint.no_save or not os.path.isdir(folder):
-        return
-    wanted = sum(p.numel() * p.element_size() for p in model.parameters())
-    free = shutil.disk_usage(folder).free
-    if free < wanted:
-        raise InputError(
-            f"--save-dir {folder}: {free:,} bytes free; a checkpoint of this model has more than "
-            f"{wanted:,}: make room, or name a folder on another disk"
-        )
-
-
 def check_metric(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Trainer.valid_step``: is --best-checkpoint-metric among what the first batch has logged?
-
-    Raises:
-        InputError: with the names that there are.
-    """
+    """Wrap ``Trainer.valid_step``: --best-checkpoint-metric is in what the first batch logged."""
     from fairseq.logging import metrics
 
-    found = original(trainer, *args, **kwargs)
+    logged = original(trainer, *args, **kwargs)
     wanted = trainer.cfg.checkpoint.best_checkpoint_metric
     known = {"num_updates"}.union(*(meters.keys() for meters in metrics.get_active_aggregators()))
     if is_risk(trainer.cfg) and wanted not in known:
         names = ", ".join(sorted(name for name in known if not name.startswith("_")))
         raise InputError(f"--best-checkpoint-metric: got {wanted!r}, expected one of {names}")
-    return found
+    return logged
 
 
 def check_dictionary(original: Callable[..., None], dictionary: Any, file: Any) -> None:
-    """``Dictionary.add_from_file``; fairseq names neither the file nor what to do.
-
-    Raises:
-        InputError: naming the file.
-    """
+    """Wrap ``Dictionary.add_from_file``; fairseq names neither the file nor what to do."""
     try:
         original(dictionary, file)
     except OSError:
@@ -255,10 +164,9 @@ def check_dictionary(original: Callable[..., None], dictionary: Any, file: Any) 
 def check_data(
     original: Callable[..., Any], path: str, impl: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """``indexed_dataset.make_dataset``: are path.idx and path.bin whole, and of this dictionary?
+    """Wrap ``indexed_dataset.make_dataset``: path.idx and path.bin are whole, of this dictionary.
 
-    Raises:
-        InputError: naming the file and what is wrong with it.
+    A cut path.bin would be found at the batch that needs it, a wrong dictionary never.
     """
     dictionary = kwargs.get("dictionary")
     if os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
@@ -274,48 +182,39 @@ def check_data(
     return original(path, impl, *args, **kwargs)
 
 
+def tokens_of(path: str) -> Any:
+    """Return all token numbers in path.bin as one array, or None for fairseq's older formats."""
+    from fairseq.data import indexed_dataset
+
+    index, data = f"{path}.idx", f"{path}.bin"
+    if indexed_dataset.infer_dataset_impl(path) in ("cached", "huffman"):
+        return None
+    sizes = os.path.getsize(index), os.path.getsize(data)
+    try:
+        with open(index, "rb") as stream:
+            _, _, code, count = HEADER.unpack(stream.read(HEADER.size))
+        if count == 0:
+            return None
+        dtype = numpy.dtype(indexed_dataset._code_to_dtype[code])
+        lengths = numpy.memmap(index, numpy.int32, "r", HEADER.size, (count,))
+        stored = int(lengths.sum(dtype=numpy.int64)) * dtype.itemsize
+        if sizes == (HEADER.size + A_SENTENCE * count, stored):
+            return numpy.memmap(data, dtype, "r")
+    except (struct.error, KeyError, ValueError, OverflowError):
+        pass
+    raise InputError(
+        f"{index} ({sizes[0]:,} bytes) and .bin ({sizes[1]:,}) do not fit: one of them is cut "
+        "short or damaged; copy both again, or run fairseq-preprocess again"
+    )
+
+
 def check_shards(
     original: Callable[..., None], dataset: Any, datasets: Any, sample_ratios: Any = 1
 ) -> None:
-    """``ConcatDataset.__init__``: of train, train1, ... fairseq repeats the first -1 times.
-
-    Raises:
-        InputError: naming the flag.
-    """
+    """Wrap ``ConcatDataset.__init__``: of train, train1, ... fairseq repeats the first -1 times."""
     if isinstance(sample_ratios, list) and sample_ratios[0] < 0:
         raise InputError(
             f"--upsample-primary: got {sample_ratios[0]} with training data in several parts "
             "(train, train1, ...); expected how often train counts: give --upsample-primary 1"
         )
     original(dataset, datasets, sample_ratios)
-
-
-def tokens_of(path: str) -> Any:
-    """All token numbers in path.bin as one array of numpy, or None for fairseq's older formats.
-
-    Raises:
-        InputError: if the files' sizes are not what the index says.
-    """
-    from fairseq.data import indexed_dataset
-
-    index, data = f"{path}.idx", f"{path}.bin"
-    size, stored = os.path.getsize(index), os.path.getsize(data)
-    with open(index, "rb") as stream:
-        head = stream.read(HEADER.size)
-    if not head.startswith(indexed_dataset.MMapIndexedDataset.Index._HDR_MAGIC):
-        if indexed_dataset.infer_dataset_impl(path) is None:
-            raise InputError(f"{index}: no index of fairseq-preprocess ({size} bytes); {DAMAGED}")
-        return None
-    if len(head) < HEADER.size:
-        raise InputError(f"{index}: {size} bytes; {DAMAGED}")
-    _, _, code, count = HEADER.unpack(head)
-    if size != HEADER.size + A_SENTENCE * count or code not in indexed_dataset._code_to_dtype:
-        raise InputError(f"{index}: {size} bytes for {count:,} sentences; {DAMAGED}")
-    if not count:
-        return None
-    dtype = numpy.dtype(indexed_dataset._code_to_dtype[code])
-    lengths = numpy.memmap(index, numpy.int32, "r", HEADER.size, (count,))
-    wanted = int(lengths.sum(dtype=numpy.int64)) * dtype.itemsize
-    if stored != wanted:
-        raise InputError(f"{data}: {stored} bytes, {index} counts {wanted}; {DAMAGED}")
-    return numpy.memmap(data, dtype, "r")

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from simile_plugin.fairseq_hooks.patching import replace
 from simile_plugin.fairseq_hooks.watch import objective_of
 from simile_plugin.files import InputError
 
 # What gloo, NCCL and torch's store say when another process ended, stopped or never came.
 LOST = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "Timed out waiting",
-    "Wait timeout",
-    "Application timeout caused pair closure",
-    "Socket closed",
-    "remote process exited",
-    "NCCL communicator was aborted",
+    *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Timed out waiting"),
+    *("Socket closed", "remote process exited", "NCCL communicator was aborted"),
     "Watchdog caught collective operation timeout",
-    "clients joined",
 )
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+MEMORY_ADVICE = (
+    "give --risk-max-tokens, or halve --batch-size (--max-tokens) and double --update-freq, and "
+    "run the same command again: training goes on from checkpoint_last.pt"
+)
 
 
 def broadcast(
@@ -60,59 +54,19 @@ def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
 def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any, **kw: Any) -> Any:
     """``Trainer.load_checkpoint``, the first exchange of a run: compare the ranks before it.
 
-    Raises:
-        InputError: on every rank, naming the flag that differs and both values.
+    Raises InputError on every rank, naming the flag that differs and both values.
     """
     if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
         objective = objective_of(trainer)
         if objective is not None:
-            found: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(found, objective)
-            check_agreement(found)
+            objectives: list[Any] = [None] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(objectives, objective)
+            check_agreement(objectives)
     return original(trainer, *args, **kw)
 
 
-def init_with_limit(original: Callable[..., Any], cfg: Any) -> Any:
-    """``distributed_init`` with --heartbeat-timeout as the limit of all waiting."""
-    limit_waiting(cfg.distributed_training.heartbeat_timeout)
-    return original(cfg)
-
-
-def build_with_limit(
-    original: Callable[..., None], trainer: Any, cfg: Any, *args: Any, **kwargs: Any
-) -> None:
-    """``Trainer.__init__``: in processes that fairseq spawned, the first step that we see."""
-    limit_waiting(cfg.distributed_training.heartbeat_timeout)
-    original(trainer, cfg, *args, **kwargs)
-
-
-def limit_waiting(seconds: int) -> None:
-    """Give up after ``seconds`` (--heartbeat-timeout) of waiting for another rank.
-
-    fairseq's own timer interrupts Python, which does not run while it waits in a collective call;
-    without the flag torch gives up after 30 minutes (gloo) or 10 (NCCL).
-    """
-    from torch.distributed import distributed_c10d
-
-    if seconds <= 0:
-        return
-    limit = datetime.timedelta(seconds=seconds)
-    # For groups to come, since new_group does not take its limit from the group that is there.
-    replace(distributed_c10d, "default_pg_timeout", limit)
-    replace(distributed_c10d, "default_pg_nccl_timeout", limit)
-    if torch.distributed.is_initialized():
-        distributed_c10d._set_pg_timeout(limit)
-
-
 def check_agreement(objectives: Sequence[dict[str, str]]) -> None:
-    """Compare what each rank optimises.
-
-    Args:
-        objectives: flag -> value, by rank.
-
-    Raises:
-        InputError: naming the first flag that differs, both ranks and both values.
-    """
+    """Raise InputError if ranks optimise different things; objectives: flag -> value, by rank."""
     first = objectives[0]
     for rank, other in enumerate(objectives):
         for flag in (*first, *other):
@@ -149,27 +103,16 @@ def without_empty_batches(
 
 
 def explain(error: BaseException) -> str | None:
-    """One line for a lost rank or a full memory, or None for any other error."""
-    if isinstance(error, MemoryError):
-        return f"out of memory; {_MEMORY_ADVICE}"
+    """Return one line for a lost rank or a full memory, or None for any other error."""
     text = " ".join(str(error).split())
-    several = torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
-    if isinstance(error, KeyboardInterrupt) and several:
-        text = "interrupted, by hand or after --heartbeat-timeout seconds without progress"
-    elif not isinstance(error, RuntimeError):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in text for words in OUT_OF_MEMORY)
+    ):
+        return f"out of memory ({text[:160] or 'MemoryError'}); {MEMORY_ADVICE}"
+    if not isinstance(error, RuntimeError) or not any(words in text for words in LOST):
         return None
-    elif any(words in text for words in OUT_OF_MEMORY):
-        return f"out of memory ({text[:160]}); {_MEMORY_ADVICE}"
-    elif not any(words in text for words in LOST):
-        return None
-    rank = torch.distributed.get_rank() if several else 0
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
     return (
         f"rank {rank}: another process of this training ended or does not answer ({text[:120]}); "
         "its own log says why. Run the same command again: training goes on from checkpoint_last.pt"
     )
-
-
-_MEMORY_ADVICE = (
-    "give --risk-max-tokens, or halve --batch-size (--max-tokens) and double --update-freq, and "
-    "run the same command again: training goes on from checkpoint_last.pt"
-)

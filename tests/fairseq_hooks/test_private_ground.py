@@ -6,16 +6,12 @@ import pytest
 
 USED = {
     # torch
-    "torch.distributed.distributed_c10d:default_pg_timeout": "ranks.limit_waiting",
-    "torch.distributed.distributed_c10d:default_pg_nccl_timeout": "ranks.limit_waiting",
-    "torch.distributed.distributed_c10d:_set_pg_timeout": "ranks.limit_waiting",
     "torch._weights_only_unpickler:Unpickler": "errors.one_line",
     # fairseq, all of what installation.wraps names beside these
     "fairseq.trainer:Trainer._reduce_and_log_stats": "watch.after_update",
     "fairseq.distributed.utils:_broadcast_object_slow": "ranks.broadcast",
     "fairseq.distributed.utils:_infer_torch_distributed_launch_init": "ranks.launch_on_cpu_too",
     "fairseq.utils:xm": "installation.let_bf16_run_on_a_gpu",
-    "fairseq.data.indexed_dataset:MMapIndexedDataset.Index._HDR_MAGIC": "preflight.tokens_of",
     "fairseq.data.indexed_dataset:_code_to_dtype": "preflight.tokens_of",
     "fairseq.optim.fp16_optimizer:_MemoryEfficientFP16OptimizerMixin": "watch.clip_or_skip",
 }
