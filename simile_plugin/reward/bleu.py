@@ -8,22 +8,20 @@ from itertools import chain
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simile_plugin.encoder import flat_rows
 from simile_plugin.files import InputError
+from simile_plugin.reward.ngrams import Ids, common_ngrams
 from simile_plugin.reward.words import TokenWords
 
 BLEU_ORDER = 4
 BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4
 
-Ids = NDArray[np.int64]
-
 
 @lru_cache(maxsize=4)
 def bleu_tokenizer(name: str) -> Callable[[str], str]:
-    """SacreBLEU's: a line with a space between its tokens."""
+    """Return sacreBLEU's: a line with a space between its tokens."""
     from sacrebleu.metrics import BLEU
 
     tokenizer: Callable[[str], str] = BLEU(tokenize=name).tokenizer
@@ -47,7 +45,7 @@ _WORDS: dict[str, TokenWords] = {}
 
 
 def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
-    """Ids of all tokens, comparable within this call, (P,), and each sentence's length (U,).
+    """Return ids of all tokens, comparable within this call, (P,), and the lengths (U,).
 
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
     no mark: it splits each word of a line as it splits the word alone.
@@ -64,57 +62,27 @@ def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
 def list_statistics(
     hyps: Sequence[Sequence[str]], refs: Sequence[str], tokenize: str = "13a"
 ) -> Tensor:
-    """sacreBLEU's sufficient statistics of B lists of N candidates, one reference each.
+    """Count sacreBLEU's sufficient statistics of B lists of N candidates, one reference each.
 
     Returns:
         (B, N, 10) int64: sys_len, ref_len, matches of orders 1 to 4, candidates of orders 1 to 4.
     """
     width = len(hyps[0]) if hyps else 0
-    number = len(refs) * width
-    flat, lengths = bleu_token_ids([*chain.from_iterable(hyps), *refs], tokenize)
-    stats = np.zeros((number, BLEU_STATS), dtype=np.int64)
-    stats[:, 0], stats[:, 1] = lengths[:number], lengths[number:].repeat(width)
-    for order in range(BLEU_ORDER):
-        stats[:, 2 + BLEU_ORDER + order] = np.maximum(lengths[:number] - order, 0)
-    sentences = np.concatenate([np.arange(len(refs)).repeat(width), np.arange(len(refs))])
-    _count_matches(stats[:, 2 : 2 + BLEU_ORDER], flat, lengths, sentences)
-    return torch.from_numpy(stats).view(len(refs), width, BLEU_STATS)
-
-
-def _count_matches(matches: Ids, flat: Ids, lengths: Ids, sentences: Ids) -> None:
-    """Fill in each row's n-grams that its reference has, each as often as the reference has it.
-
-    Args:
-        matches: (rows, 4), to be filled; the references' rows come after them.
-        flat: all rows' tokens; ``lengths``: of the rows.
-        sentences: the sentence of each row.
-    """
-    number = len(matches)
-    row_of = np.arange(len(lengths)).repeat(lengths)
-    left = lengths.cumsum().repeat(lengths) - np.arange(len(flat))  # tokens from here to the end
-    types = int(flat.max(initial=0)) + 1
-    at = np.arange(len(flat))
-    # grams: a number for each distinct pair of a sentence and an n-gram, at the n-gram's place
-    grams = sentences[row_of]
-    for order in range(BLEU_ORDER):
-        inside = left[at] > order
-        at = at[inside]
-        _, grams = np.unique(grams[inside] * types + flat[at + order], return_inverse=True)
-        kinds = int(grams.max(initial=0)) + 1
-        rows = row_of[at]
-        in_ref = np.bincount(grams[rows >= number], minlength=kinds)
-        known = in_ref[grams] > 0  # what the reference does not have, it has no longer form of
-        at, grams, rows = at[known], grams[known], rows[known]
-        hyp = rows < number
-        pairs, counts = np.unique(rows[hyp] * kinds + grams[hyp], return_counts=True)
-        clipped = np.minimum(counts, in_ref[pairs % kinds])
-        matches[:, order] = np.bincount(pairs // kinds, clipped, minlength=number)
+    stats = np.zeros((len(refs), width, BLEU_STATS), dtype=np.int64)
+    if stats.size:
+        flat, lengths = bleu_token_ids([*refs, *chain.from_iterable(hyps)], tokenize)
+        units = np.insert(flat, lengths.cumsum(), 0)
+        sentences = np.concatenate([np.arange(len(refs)), np.arange(len(refs)).repeat(width)])
+        matches, totals = common_ngrams(units, sentences, len(refs), BLEU_ORDER)
+        columns = [lengths[len(refs) :, None], lengths[sentences[len(refs) :], None]]
+        stats = np.hstack([*columns, matches, totals[len(refs) :]]).reshape(stats.shape)
+    return torch.from_numpy(stats)
 
 
 def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
-    """:func:`list_statistics` of one sentence."""
-    found: list[int] = list_statistics([[hyp]], [ref], tokenize)[0, 0].tolist()
-    return found
+    """Return :func:`list_statistics` of one sentence."""
+    stats: list[int] = list_statistics([[hyp]], [ref], tokenize)[0, 0].tolist()
+    return stats
 
 
 def _brevity_penalty(stats: Tensor) -> Tensor:
@@ -123,7 +91,7 @@ def _brevity_penalty(stats: Tensor) -> Tensor:
 
 
 def sentence_bleu(stats: Tensor) -> Tensor:
-    """Sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
+    """Return sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
 
     Args:
         stats: (..., 10) from :func:`bleu_statistics`.
@@ -140,7 +108,7 @@ def sentence_bleu(stats: Tensor) -> Tensor:
 
 
 def corpus_bleu(stats: Tensor) -> Tensor:
-    """Corpus BLEU with sacreBLEU's default exponential smoothing.
+    """Return corpus BLEU with sacreBLEU's default exponential smoothing.
 
     Args:
         stats: (..., 10) statistics summed over a corpus.
@@ -158,12 +126,12 @@ def corpus_bleu(stats: Tensor) -> Tensor:
 
 
 def bleu_signature(tokenize: str = "13a") -> str:
-    """sacreBLEU's signature of :func:`corpus_bleu`."""
+    """Return sacreBLEU's signature of :func:`corpus_bleu`."""
     return _signature(tokenize, "exp")
 
 
 def sentence_bleu_signature(tokenize: str = "13a") -> str:
-    """sacreBLEU's signature of :func:`sentence_bleu`, whose +1 it calls add-k."""
+    """Return sacreBLEU's signature of :func:`sentence_bleu`, whose +1 it calls add-k."""
     return f"sentence, +1 on orders 2 to 4; {_signature(tokenize, 'add-k[1.00]')}"
 
 

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from simile_plugin.reward.ngrams import Ids, common_ngrams
 from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 CHAR_ORDER = 6
 WORD_ORDER = 2  # chrF++'s; chrF's is 0
@@ -27,7 +27,7 @@ NEWLINE = ord("\n")
 
 
 def _split_word(word: str) -> tuple[str, ...]:
-    """A mark at the end is a word of its own, else one at the beginning; never both."""
+    """Split off a mark at the end, else one at the beginning; never both."""
     if len(word) > 1 and word[-1] in PUNCTUATION:
         return word[:-1], word[-1]
     if len(word) > 1 and word[0] in PUNCTUATION:
@@ -41,7 +41,7 @@ _WORDS = TokenWords(_split_word)
 def list_chrf_statistics(
     hyps: Sequence[Sequence[str]], refs: Sequence[str], word_order: int = 0
 ) -> Ids:
-    """n-grams of each candidate, of its reference and in both; each distinct candidate once.
+    """Count n-grams of each candidate, of its reference and in both; each distinct one once.
 
     Args:
         hyps: B lists of N candidates.
@@ -70,103 +70,39 @@ def list_chrf_statistics(
 
 
 def character_ids(texts: Sequence[str]) -> Ids:
-    """A number from 1 for each character that is no white space, 0 after each text."""
+    """Return a number from 1 for each character that is no white space, 0 after each text."""
     joined = "".join(["".join(text.split()) + "\n" for text in texts])
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
     return np.where(codes == NEWLINE, 0, codes.astype(np.int64) + 1)
 
 
 def word_ids(texts: Sequence[str]) -> Ids:
-    """A number from 1 for each word, 0 after each text."""
+    """Return a number from 1 for each word, 0 after each text."""
     _WORDS.trim()
     ids, lengths = _WORDS.flat(texts)
     return np.insert(ids, lengths.cumsum(), 0)
 
 
 def _count(units: Ids, sentences: Ids, refs: int, order: int) -> Ids:
-    """Statistics (rows, 3 * order) of the texts that come after the references.
-
-    Args:
-        units: the texts' characters or words, 0 after each text; the first texts are references.
-        sentences: for each text, which reference is its own.
-    """
-    lengths = np.diff(np.flatnonzero(units == 0), prepend=-1)  # with the 0
-    left = np.maximum(lengths[:, None] - 1 - np.arange(order), 0)
-    hyp, ref = left[refs:], left[sentences[refs:]]
+    """Return the statistics (rows, 3 * order) of the texts that come after the references."""
+    matches, totals = common_ngrams(units, sentences, refs, order)
+    hyp, ref = totals[refs:], totals[sentences[refs:]]
     # sacreBLEU leaves out the candidate's n-grams of an order that the reference does not have
     hyp = np.where(ref > 0, hyp, 0)
-    matches = _matches(units, lengths, sentences, refs, order)
     return np.stack([hyp, ref, matches], axis=2).reshape(len(hyp), -1)
 
 
-def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) -> Ids:
-    """n-grams that each row has in common with its reference, each at most as often as there.
-
-    An n-gram is known by the place of its last occurrence in the row's reference. It and the unit
-    after it, numbered within the reference, look up the longer n-gram in a table, so that nothing
-    is sorted; what the reference does not have, it has no longer form of.
-    """
-    size = int(lengths[:refs].sum())  # places of the references
-    ref_start = lengths[:refs].cumsum() - lengths[:refs]
-    unit, kinds = _numbered(units, sentences.repeat(lengths), refs, size)
-    columns = kinds.repeat(lengths[:refs])
-    line = columns.cumsum() - columns  # of the table, for each place of a reference
-    table = np.full(int(columns.sum()), -1)
-    # Each row counts in slots of its own, one for each place of its reference.
-    own = sentences[refs:]
-    slots = lengths[own]
-    first_slot = slots.cumsum() - slots
-    shift = first_slot - ref_start[own]
-    place_of_slot = np.arange(slots.sum()) - shift.repeat(slots)
-    shift = shift.repeat(lengths[refs:])
-    found = np.zeros((len(own), order), dtype=np.int64)
-    at = np.arange(len(units))
-    grams = ref_start[sentences].repeat(lengths)
-    for n in range(order):
-        following = unit[at + n]
-        keys = line[grams] + following
-        in_refs = int(np.searchsorted(at, size))
-        new = np.flatnonzero(following[:in_refs])
-        table[keys[new]] = at[new]
-        grams = table[keys]
-        table[keys[new]] = -1
-        at, grams = at[grams >= 0], grams[grams >= 0]
-        in_refs = int(np.searchsorted(at, size))
-        in_ref = np.bincount(grams[:in_refs], minlength=size)
-        in_row = np.bincount(shift[at[in_refs:] - size] + grams[in_refs:], minlength=slots.sum())
-        found[:, n] = np.add.reduceat(np.minimum(in_row, in_ref[place_of_slot]), first_slot)
-    return found
-
-
-def _numbered(units: Ids, sentences: Ids, refs: int, size: int) -> tuple[Ids, Ids]:
-    """Each place's unit as a number within its sentence's reference, 0 where that has it not.
-
-    Args:
-        sentences: of each place.
-        size: places of the references.
-
-    Returns:
-        The numbers, and how many there are in each reference, 0 among them.
-    """
-    known = np.unique(units[:size])  # 0 comes first
-    numbers = np.zeros(units.max() + 1, dtype=np.int64)
-    numbers[known] = np.arange(len(known))
-    keys = sentences * len(known) + numbers[units]
-    wanted = np.unique(keys[:size])
-    kinds = np.bincount(wanted // len(known), minlength=refs)
-    table = np.zeros(refs * len(known), dtype=np.int64)
-    table[wanted] = np.arange(len(wanted)) - (kinds.cumsum() - kinds).repeat(kinds)
-    return table[keys], kinds
-
-
-def chrf_statistics(outputs: Sequence[Sequence[str]], refs: Sequence[str]) -> NDArray[np.int32]:
-    """:func:`list_chrf_statistics` of S outputs of N sentences each: (S, N, 18)."""
-    found = np.zeros((len(outputs), len(refs), 3 * CHAR_ORDER), dtype=np.int32)
+def chrf_statistics(
+    outputs: Sequence[Sequence[str]], refs: Sequence[str], word_order: int = 0
+) -> NDArray[np.int32]:
+    """Return :func:`list_chrf_statistics` of S outputs of N sentences each: (S, N, 18 or 24)."""
+    shape = len(outputs), len(refs), 3 * (CHAR_ORDER + word_order)
+    stats = np.zeros(shape, dtype=np.int32)
     for start in range(0, len(refs), LINES_AT_ONCE):
         lines = slice(start, start + LINES_AT_ONCE)
         lists = list(zip(*(output[lines] for output in outputs), strict=True))
-        found[:, lines] = list_chrf_statistics(lists, refs[lines]).transpose(1, 0, 2)
-    return found
+        stats[:, lines] = list_chrf_statistics(lists, refs[lines], word_order).transpose(1, 0, 2)
+    return stats
 
 
 def corpus_chrf(sums: NDArray[np.floating | np.integer]) -> Floats:

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.reward.bleu import BLEU_ORDER, Ids, bleu_token_ids, sentence_bleu
+from simile_plugin.reward.bleu import BLEU_ORDER, bleu_token_ids, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, character_ids, sentence_chrf, word_ids
+from simile_plugin.reward.ngrams import Ids
 
 
 def pair_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a") -> Tensor:

@@ -1,0 +1,86 @@
+"""n-grams that candidates have in common with their references: the counts of BLEU and of chrF."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+def common_ngrams(units: Ids, sentences: Ids, refs: int, order: int) -> tuple[Ids, Ids]:
+    """Count the n-grams that each candidate has in common with its reference.
+
+    Each n-gram counts at most as often as the reference has it.
+
+    Args:
+        units: numbers from 1 of the texts' words or characters, 0 after each text; the first
+            `refs` texts are references.
+        sentences: for each text, which reference is its own.
+        order: of the longest n-grams.
+
+    Returns:
+        Matches (candidates, order), and how many n-grams each text has (texts, order).
+    """
+    lengths = np.diff(np.flatnonzero(units == 0), prepend=-1)  # with the 0
+    matches = _matches(units, lengths, sentences, refs, order)
+    return matches, np.maximum(lengths[:, None] - 1 - np.arange(order), 0)
+
+
+def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) -> Ids:
+    # Sorting all n-grams would take most of the time. Instead an n-gram is known by the place of
+    # its last occurrence in its reference; that place and the next unit look up the longer n-gram
+    # in a table with a line for each place, and a column for each unit of the reference.
+    size = int(lengths[:refs].sum())  # places of the references
+    ref_start = lengths[:refs].cumsum() - lengths[:refs]
+    unit, kinds = _numbered(units, sentences.repeat(lengths), refs, size)
+    columns = kinds.repeat(lengths[:refs])
+    line = columns.cumsum() - columns  # of the table, for each place of a reference
+    table = np.full(int(columns.sum()), -1)
+    # A candidate's counts lie in slots of its own, one for each place of its reference, so that
+    # one bincount is enough for all candidates.
+    own = sentences[refs:]
+    slots = lengths[own]
+    first_slot = slots.cumsum() - slots
+    shift = first_slot - ref_start[own]
+    place_of_slot = np.arange(slots.sum()) - shift.repeat(slots)
+    shift = shift.repeat(lengths[refs:])
+    matches = np.zeros((len(own), order), dtype=np.int64)
+    at = np.arange(len(units))
+    grams = ref_start[sentences].repeat(lengths)
+    for n in range(order):
+        following = unit[at + n]
+        keys = line[grams] + following
+        in_refs = int(np.searchsorted(at, size))
+        new = np.flatnonzero(following[:in_refs])
+        table[keys[new]] = at[new]
+        grams = table[keys]
+        table[keys[new]] = -1
+        # What the reference does not have, it has no longer form of: it is left out from here on.
+        at, grams = at[grams >= 0], grams[grams >= 0]
+        in_refs = int(np.searchsorted(at, size))
+        in_ref = np.bincount(grams[:in_refs], minlength=size)
+        in_row = np.bincount(shift[at[in_refs:] - size] + grams[in_refs:], minlength=slots.sum())
+        matches[:, n] = np.add.reduceat(np.minimum(in_row, in_ref[place_of_slot]), first_slot)
+    return matches
+
+
+def _numbered(units: Ids, sentences: Ids, refs: int, size: int) -> tuple[Ids, Ids]:
+    """Number each place's unit within its sentence's reference, 0 where that has it not.
+
+    Args:
+        sentences: of each place.
+        size: places of the references.
+
+    Returns:
+        The numbers, and how many there are in each reference, 0 among them.
+    """
+    known = np.unique(units[:size])  # 0 comes first
+    numbers = np.zeros(units.max() + 1, dtype=np.int64)
+    numbers[known] = np.arange(len(known))
+    keys = sentences * len(known) + numbers[units]
+    wanted = np.unique(keys[:size])
+    kinds = np.bincount(wanted // len(known), minlength=refs)
+    table = np.zeros(refs * len(known), dtype=np.int64)
+    table[wanted] = np.arange(len(wanted)) - (kinds.cumsum() - kinds).repeat(kinds)
+    return table[keys], kinds
