@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from simile_plugin.files import InputError
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.spec import Reward
 
-RewardOfCompletions = Callable[..., list[float]]
+RewardOfCompletions = Callable[..., list[float | None]]
 
 
 def as_reward_function(
@@ -35,7 +36,8 @@ def as_reward_function(
 
     Returns:
         a function whose values are higher-is-better, one a completion; NaN where a reward of your
-        own is not finite. Its name is that of the reward, for TRL's logs.
+        own is not finite, None where the row has no reference. Its name is that of the reward,
+        for TRL's logs.
 
     Raises:
         InputError: for a bad spec or a missing encoder at once; for a missing column when called.
@@ -46,10 +48,12 @@ def as_reward_function(
     if reward.learned is not None and encoder is not None:
         reward.learned.use(encoder)
 
-    def score(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
+    def score(
+        prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
         refs = _column(columns, references, "references")
         for number, ref in enumerate(refs, 1):
-            if not isinstance(ref, str):
+            if not (isinstance(ref, str) or _missing(ref)):
                 raise InputError(
                     f"references: column '{references}' has {ref!r} for completion {number}; "
                     "expected one string: the reference translation"
@@ -59,7 +63,9 @@ def as_reward_function(
         if reward.function is not None:
             srcs = list(map(_text, _column(columns, sources, "sources") if sources else prompts))
         mask = torch.ones(len(hyps), 1, dtype=torch.bool)
-        return reward.values(hyps, refs, srcs, mask, encoder, alpha, tokenize)[:, 0].tolist()
+        known = ["" if _missing(ref) else ref for ref in refs]
+        values = reward.values(hyps, known, srcs, mask, encoder, alpha, tokenize)[:, 0].tolist()
+        return [None if _missing(ref) else value for ref, value in zip(refs, values, strict=True)]
 
     score.__name__ = reward.spec
     return score
@@ -73,6 +79,11 @@ def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
             f"{', '.join(sorted(columns)) or 'none'}"
         )
     return list(found)
+
+
+def _missing(reference: Any) -> bool:
+    """Say whether there is none: None, or NaN, as pandas writes it."""
+    return reference is None or (isinstance(reference, float) and math.isnan(reference))
 
 
 def _text(value: Any) -> str:

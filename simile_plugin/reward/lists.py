@@ -71,6 +71,14 @@ class ListScores:
         return replace(self, **tensors)
 
 
+def check_lists(hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> None:
+    """Raise InputError unless there is a list a reference, and all are of one length."""
+    if len(hyps) != len(refs):
+        raise InputError(f"got {len(hyps)} candidate lists for {len(refs)} references")
+    if len({len(candidates) for candidates in hyps}) > 1:
+        raise InputError("candidate lists differ in length; pad them with empty strings")
+
+
 def score_lists(
     hyps: Sequence[Sequence[str]],
     refs: Sequence[str],
@@ -95,10 +103,7 @@ def score_lists(
         InputError: if there is not one list a reference, the lists differ in length, or the
             encoder is not the learned reward's.
     """
-    if len(hyps) != len(refs):
-        raise InputError(f"got {len(hyps)} candidate lists for {len(refs)} references")
-    if len({len(candidates) for candidates in hyps}) > 1:
-        raise InputError("candidate lists differ in length; pad them with empty strings")
+    check_lists(hyps, refs)
     stats = list_statistics(hyps, refs, tokenize)
     scores = ListScores(bleu_stats=stats, bleu=sentence_bleu(stats))
     if encoder is not None:
@@ -156,7 +161,13 @@ def score_outputs(
 
     Returns:
         Scores of shape (B, N), on the CPU.
+
+    Raises:
+        InputError: as `score_lists`, or if an output has not a sentence a reference.
     """
+    if any(len(output) != len(refs) for output in outputs):
+        sizes = ", ".join(str(len(output)) for output in outputs)
+        raise InputError(f"got outputs of {sizes} sentences for {len(refs)} references")
     settings = encoder, alpha, tokenize, chrf_words, learned
     parts = []
     for start in range(0, len(refs), SENTENCES_AT_ONCE):

@@ -15,7 +15,7 @@ from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import LearnedReward, load_learned
-from simile_plugin.reward.lists import ListScores, add_similarity, score_lists
+from simile_plugin.reward.lists import ListScores, add_similarity, check_lists, score_lists
 
 logger = logging.getLogger(__name__)
 
@@ -200,6 +200,7 @@ class Reward:
         Args:
             mask: see :meth:`from_function`; encoder, alpha, tokenize: see :func:`score_lists`.
         """
+        check_lists(hyps, refs)
         if self.function is not None:
             return self.from_function([[*row] for row in hyps], [*refs], [*srcs], mask)
         if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
