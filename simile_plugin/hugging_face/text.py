@@ -41,7 +41,9 @@ class Text:
             reference: unknown tokens of a reference never match those of a hypothesis.
         """
         kept = [[token for token in row if token not in self.silent] for row in rows]
-        found = self.tokenizer.batch_decode(kept, skip_special_tokens=False)
+        # Some configs ask to take the space from "gare ?" and "do n't", on both sides.
+        flags = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        found = self.tokenizer.batch_decode(kept, **flags)
         mark = UNKNOWN_REF if reference else UNKNOWN_HYP
         if self.unknown:
             found = [text.replace(self.unknown, mark) for text in found]

@@ -9,6 +9,7 @@ from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_to
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings
+from tests import hugging_face_models
 from tests.hugging_face_models import LAYERS, MAKERS, TARGETS, batch_of, fsmt, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
@@ -208,6 +209,15 @@ def test_a_decoder_starts_as_its_tokenizer_says(kind, start, tag, tmp_path):
     text = Text(tokenizer)
     labels = batch_of(tokenizer)["labels"].tolist()
     assert text.strings(labels) == TARGETS
+
+
+@pytest.mark.parametrize("kind", ["marian", "m2m100", "mbart50", "t5"])
+def test_a_space_before_a_mark_stays(kind, tmp_path, monkeypatch):
+    sentence = "is the river late ?"
+    monkeypatch.setattr(hugging_face_models, "SENTENCES", [*TARGETS, sentence])
+    tokenizer = MAKERS[kind](tmp_path / "model")[1]
+    tokenizer.clean_up_tokenization_spaces = True  # as many a config says
+    assert Text(tokenizer).strings(tokenizer(text_target=[sentence]).input_ids) == [sentence]
 
 
 def test_soft_cap_is_that_of_full_logits():
