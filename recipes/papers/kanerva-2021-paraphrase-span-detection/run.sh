@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finding the paraphrase of a query in a document (simile contrib find): spans, sentences by vector and by
-# tf-idf, on verses of the Bible in two versions and on sentences that people rewrote. What is done is
-# skipped when it is run again.
+# Finding the paraphrase of a query in a document (simile contrib find): spans, sentences by vector
+# and by tf-idf, on verses of the Bible in two versions and on sentences that people rewrote. What is
+# done is skipped when it is run again.
 #
 #   ENCODER=FOLDER recipes/papers/kanerva-2021-paraphrase-span-detection/run.sh
 #
@@ -22,19 +22,22 @@ for file in "$bible" "$asset"; do
 done
 [ -d "${ENCODER:-}" ] || die "ENCODER: expected an encoder's folder (recipes/encoder)"
 
+HERE=$ROOT/recipes/papers/kanerva-2021-paraphrase-span-detection
 setup_venv
 mkdir -p "$WORK"
 
 plant() { # NAME KIND FILE: setup 1, where the answer is always there, and setup 2
-    python "$ROOT/recipes/papers/kanerva-2021-paraphrase-span-detection/plant.py" "$2" "$3" --present --output "$WORK/$1.1"
-    python "$ROOT/recipes/papers/kanerva-2021-paraphrase-span-detection/plant.py" "$2" "$3" --output "$WORK/$1.2"
+    python "$HERE/plant.py" "$2" "$3" --present --output "$WORK/$1.1"
+    python "$HERE/plant.py" "$2" "$3" --output "$WORK/$1.2"
 }
 
 search() { # NAME SETUP METHODS ENCODER FILES...
     local questions=$WORK/$1.$2 flags=(--squad "$WORK/$1.$2.test.json")
     [ "$2" = 1 ] || flags+=(--tune "$questions.dev.json")
-    # shellcheck disable=SC2086 # METHODS is a list
-    simile contrib find "$4" "${flags[@]}" --method $3 >"$questions.new"
+    for method in $3; do
+        say "$method"
+        simile contrib find "$4" "${flags[@]}" --method "$method"
+    done >"$questions.new"
     mv "$questions.new" "$questions.txt"
 }
 

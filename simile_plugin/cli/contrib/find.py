@@ -17,9 +17,7 @@ HELP = "find the paraphrase of a query in a document: the best span of words"
 DESCRIPTION = """\
 Paraphrase span detection without training data of the task. Of each query the span of the document
 whose cosine with it is highest, of at most --longest words:
-  span      every span, exact and fast, of encoders of kind sp or word with --split-punctuation, the
-            default. Others read windows: all of up to 10 words, then widths that grow by a fifth,
-            at starts that move by a tenth of the width
+  span      every span, exact and fast, by an encoder of kind sp or word with --split-punctuation
   sentence  the best sentence, by the same cosine
   tfidf     the best sentence, by tf-idf of character 2- to 4-grams within words
 A span that scores below --threshold says that the document does not hold the query; --tune chooses
@@ -36,7 +34,7 @@ whole sentences can reach (oracle).
 EPILOG = """\
 examples:
   simile contrib find ENCODER --queries claims.txt --documents report.txt minutes.txt
-  simile contrib find ENCODER --squad test.json --tune dev.json --method span sentence tfidf
+  simile contrib find ENCODER --squad test.json --tune dev.json --method sentence
   simile contrib find ENCODER --squad test.json --output found.json     # SQuAD's layout again
 """
 
@@ -50,16 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a document each"
     add("--documents", action="extend", nargs="+", type=file_name, metavar="FILE", help=text)
     add("--squad", type=file_name, metavar="FILE", help="queries and documents as JSON of SQuAD")
-    text = "span (default), sentence, tfidf; several are compared"
     methods = ("span", "sentence", "tfidf")
-    add("--method", nargs="+", choices=methods, default=["span"], metavar="M", help=text)
+    add("--method", choices=methods, default="span", help="what is chosen (default: span)")
     text = "words of a span at most (default %(default)s)"
     add("--longest", type=whole_number(1, 1000), default=40, metavar="N", help=text)
     text = "below this score a query is missing (default: never)"
     add("--threshold", type=real_number(), metavar="SCORE", help=text)
-    text = "SQuAD file with answers and missing ones: chooses the threshold of each method"
+    text = "SQuAD file with answers and missing ones: chooses the threshold"
     add("--tune", type=file_name, metavar="FILE", help=text)
-    text = "write what was found, by the first method, in SQuAD's layout"
+    text = "write what was found in SQuAD's layout"
     add("--output", type=file_name, metavar="FILE", help=text)
     add_device(parser)
     add("--json", action="store_true", help="print one JSON object")
@@ -76,23 +73,22 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     questions = read_squad(args.squad, "--squad") if args.squad else _texts(args)
-    dev = _dev(args.tune) if args.tune else []
+    dev = read_squad(args.tune, "--tune") if args.tune else []
+    if any(question.answers is None for question in dev):
+        raise InputError(f"--tune: {args.tune}: has questions without answers or is_impossible")
     encoder = load_encoder(args.encoder, usable_device(args.device))
-    report: dict[str, Any] = {"encoder": encoder.fingerprint, "methods": {}}
-    answers = {method: _search(args, method, encoder, questions, dev) for method in args.method}
-    known = [question for question in questions if question.answers is not None]
-    for method, (found, threshold) in answers.items():
-        report["methods"][method] = {"threshold": threshold} | _measure(questions, found, threshold)
-    first, threshold = answers[args.method[0]]
+    found, threshold = _search(args, encoder, questions, dev)
+    report: dict[str, Any] = {"encoder": encoder.fingerprint, "threshold": threshold}
+    report |= _measure(questions, found, threshold)
     if args.output:
         with atomic_write(args.output) as stream:
-            json.dump(squad(questions, first, threshold), stream, indent=1)
-    if not known:
-        report["found"] = _rows(questions, first, threshold)
+            json.dump(squad(questions, found, threshold), stream, indent=1)
+    if "all" not in report:
+        report["found"] = _rows(questions, found, threshold)
     if args.json:
         print(json.dumps(without_nan(report), indent=2))
-    elif known:
-        _print(report, len(questions) - len(known))
+    elif "all" in report:
+        _print(report)
     else:
         _lines(questions, report["found"])
     return 0
@@ -133,31 +129,16 @@ def _texts(args: argparse.Namespace) -> list[Question]:
     ]
 
 
-def _dev(path: str) -> list[Question]:
-    from simile_plugin.contrib.finding import read_squad
-
-    questions = read_squad(path, "--tune")
-    if any(question.answers is None for question in questions):
-        raise InputError(f"--tune: {path}: has questions without answers or is_impossible")
-    if all(question.answers for question in questions):
-        raise InputError(f"--tune: {path}: no query is missing; there is nothing to tune on")
-    return questions
-
-
 def _search(
-    args: argparse.Namespace,
-    method: str,
-    encoder: Any,
-    questions: list[Question],
-    dev: list[Question],
+    args: argparse.Namespace, encoder: Any, questions: list[Question], dev: list[Question]
 ) -> tuple[list[Span], float]:
-    """The answers of a method, and its threshold."""
+    """The answers, and the threshold."""
     from simile_plugin.contrib.finding import find_spans, make_search, tune_missing
     from simile_plugin.files import Progress
 
     documents = [*dict.fromkeys(question.document for question in (*questions, *dev))]
-    search = make_search(method, encoder, documents, args.longest)
-    with Progress(len(questions) + len(dev), f" {method}") as bar:
+    search = make_search(args.method, encoder, documents, args.longest)
+    with Progress(len(questions) + len(dev), " questions") as bar:
         found = find_spans(questions, search, bar.update)
         tuned = find_spans(dev, search, bar.update)
     if dev:
@@ -185,23 +166,16 @@ def _measure(questions: list[Question], found: list[Span], threshold: float) -> 
     }
 
 
-def _print(report: dict[str, Any], unknown: int) -> None:
+def _print(report: dict[str, Any]) -> None:
     from simile_plugin.significance import text_table
 
-    grid = [["", "words", "questions", "exact", "F1", "said missing", "oracle"]]
-    for method, found in report["methods"].items():
-        rows = {"all": found["all"], **found["by_words_of_query"]}
-        for name, one in rows.items():
-            oracle = "/".join(f"{value:.1f}" for value in one["oracle"])
-            cells = [f"{one[key]:.1f}" for key in ("exact", "f1", "said_missing")]
-            grid.append([method, name, f"{one['questions']:,}", *cells, oracle])
-    some = next(iter(report["methods"].values()))["all"]
-    print(f"encoder {report['encoder']}\n{some['missing']:,} queries are not in their document")
-    for method, found in report["methods"].items():
-        print(f"threshold of {method}: {found['threshold']:.4f}")
-    if unknown:
-        print(f"{unknown:,} questions without known answers are not measured")
-    print(f"\n{text_table(grid)}\n")
+    grid = [["words of the query", "questions", "exact", "F1", "said missing", "oracle"]]
+    for name, one in {"all": report["all"], **report["by_words_of_query"]}.items():
+        cells = [f"{one[key]:.1f}" for key in ("exact", "f1", "said_missing")]
+        oracle = "/".join(f"{value:.1f}" for value in one["oracle"])
+        grid.append([name, f"{one['questions']:,}", *cells, oracle])
+    print(f"encoder {report['encoder']}, threshold {report['threshold']:.4f}")
+    print(f"{report['all']['missing']:,} queries are not in their document\n\n{text_table(grid)}\n")
     print("oracle: exact and F1 of the best choice of one whole sentence")
 
 

@@ -59,64 +59,45 @@ def read_squad(path: str | Path, flag: str) -> list[Question]:
             stand where it says, or ids that repeat.
     """
     where = f"{flag}: {path}"
-    data = read_bytes(path, flag)
     try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        content = json.loads(read_bytes(path, flag))
+    except ValueError as error:
         raise InputError(f"{where}: not valid JSON ({error})") from error
     found: dict[str, Question] = {}
-    for name, context, qa in _squad_items(content, where):
-        question = _squad_question(context, qa, f"{where}: {name}")
-        if question.id in found:
-            raise InputError(f"{where}: {name}: id {question.id!r} is there twice")
-        found[question.id] = question
+    try:
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                for qa in paragraph["qas"]:
+                    question = _squad_question(paragraph["context"], qa, where)
+                    if question.id in found:
+                        raise InputError(f"{where}: id {question.id!r} is there twice")
+                    found[question.id] = question
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{where}: not in SQuAD's layout; expected data[].paragraphs[] with context and qas[], "
+            "each with id, question and answers[] of text and answer_start"
+        ) from error
     if not found:
         raise InputError(f"{where}: no question; expected data[].paragraphs[].qas[]")
     return [*found.values()]
 
 
-def _squad_items(content: Any, where: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Place in the file, document and question of each question."""
-    try:
-        return [
-            (f"data[{a}].paragraphs[{b}].qas[{c}]", paragraph["context"], qa)
-            for a, article in enumerate(content["data"])
-            for b, paragraph in enumerate(article["paragraphs"])
-            for c, qa in enumerate(paragraph["qas"])
-        ]
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{where}: not in SQuAD's layout; expected data[].paragraphs[] with context and qas[]"
-        ) from error
-
-
-def _squad_question(context: Any, qa: Any, where: str) -> Question:
-    if not isinstance(qa, dict) or not isinstance(context, str):
-        raise InputError(f"{where}: expected a context of text and a question with id and question")
-    name, query = qa.get("id"), qa.get("question")
-    if not isinstance(name, str | int) or not isinstance(query, str) or not query.strip():
-        raise InputError(
-            f"{where}: got id {name!r} and question {query!r}; expected an id and a text"
-        )
-    try:
-        (str(name) + context + query).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{where}: half a surrogate pair, which is no text; mend it") from error
+def _squad_question(context: str, qa: dict[str, Any], where: str) -> Question:
+    name, query = str(qa["id"]), qa["question"]
+    if not query.strip():
+        raise InputError(f"{where}: {name}: the question has no text")
     given = [] if qa.get("is_impossible") else qa.get("answers")
     if given is None:
-        return Question(str(name), query, context)
-    try:
-        answers = [(one["text"], int(one["answer_start"])) for one in given]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}: answers: expected text and answer_start in each") from error
-    for text, start in answers:
-        there = start >= 0 and isinstance(text, str) and context.startswith(text, start)
-        if not there or not text:
+        return Question(name, query, context)
+    for one in given:
+        text, start = one["text"], one["answer_start"]
+        if not text or start < 0 or not context.startswith(text, start):
             raise InputError(
-                f"{where}: answer {text!r} does not stand at character {start} of the context"
+                f"{where}: {name}: answer {text!r} does not stand at character {start} of the "
+                "context"
             )
-    texts = tuple(dict.fromkeys(text for text, _ in answers))
-    return Question(str(name), query, context, texts, answers[0][1] if answers else None)
+    texts = tuple(dict.fromkeys(one["text"] for one in given))
+    return Question(name, query, context, texts, given[0]["answer_start"] if given else None)
 
 
 def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float) -> dict[str, Any]:

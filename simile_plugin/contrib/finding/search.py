@@ -3,15 +3,15 @@
 Where an encoder averages what each word is made of, whatever its neighbours, the vector of words i
 to j points the way of P_j - P_i, where P are running sums over the document: the best of all spans
 of at most L words is exact, for O(n D) a document and O(n L) a query beside the products of
-neighbouring sums. Elsewhere windows are read: all of up to 10 words, and some that are longer.
+neighbouring sums. Each word is read alone: where a sign joins words for the encoder (a soft hyphen,
+"№5"), its score of the text can differ by those words.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -19,17 +19,16 @@ from numpy.typing import NDArray
 
 from simile_plugin.contrib.finding.questions import NOWHERE, Question, Span
 from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
+from simile_plugin.files import InputError
 from simile_plugin.significance import Floats
 
 Ints = NDArray[np.int64]
 Place = tuple[int, int]  # where a text begins and ends
-Tokens = tuple[Ints, Ints, NDArray[np.bool_]]  # see _tokens
 
 AVERAGES = ("sp", "word")  # kinds of encoders whose vector is a mean over the words' tokens
 LONGEST_SPAN = 40  # words of a span at most
 STARTS = 256  # spans that begin at so many words are scored at once,
 QUERIES = 256  # for so many queries, fewer of longer spans: memory does not grow with any of them
-WINDOWS = 4096  # are embedded at once
 TIE = 1e-9  # scores of float64: differences below this are rounding,
 ROUNDING = 1e-13  # and this share of the squares that they are differences of
 ACCENT = "\u0300"  # stands for all accents, vowel signs and joiners, which are no letters to `re`
@@ -55,12 +54,21 @@ def make_search(
     Args:
         documents: what the weights of tf-idf are counted on.
         longest: words of a span at most.
+
+    Raises:
+        InputError: for spans by an encoder that does not average the tokens of separate words.
     """
     if method == "tfidf":
         return _tfidf(documents)
     if method == "sentence":
-        return lambda queries, document: _best_text(encoder, queries, document, sentences(document))
-    return lambda queries, document: spans(encoder, queries, document, longest)
+        return lambda queries, document: _best_sentence(encoder, queries, document)
+    average = encoder if isinstance(encoder, Encoder) and encoder.kind in AVERAGES else None
+    if average is None or not average.segmenter.preprocessing.split_punctuation:
+        raise InputError(
+            f"--method span: needs an encoder of kind {' or '.join(AVERAGES)} with "
+            f"--split-punctuation, got kind {encoder.kind}; expected --method sentence"
+        )
+    return lambda queries, document: spans(average, queries, document, longest)
 
 
 def words(text: str) -> list[Place]:
@@ -90,31 +98,35 @@ def sentences(document: str) -> list[Place]:
 
 
 def spans(
-    encoder: RewardEncoder, queries: Sequence[str], document: str, longest: int = LONGEST_SPAN
+    encoder: Encoder, queries: Sequence[str], document: str, longest: int = LONGEST_SPAN
 ) -> list[Span]:
     """The span of each query with the highest cosine; of equals the shortest, then the first.
 
-    Exact, in float64, where the encoder averages the tokens of words that do not depend on their
-    neighbours: numerator and norm of the cosine are differences of running sums. Else the best of
-    some windows, see `_windows`.
+    Exact, in float64: numerator and norm of the cosine are differences of running sums.
     """
-    places, tokens = _separate(encoder, document)
+    places = words(document)
+    if not places:
+        return [NOWHERE] * len(queries)
     longest = min(longest, len(places))
-    if tokens is None:
-        return _best_text(encoder, queries, document, _windows(places, longest))
-    assert isinstance(encoder, Encoder)
-    ids, starts, alone = tokens
-    edges, known = np.append(starts, len(ids)), _counts(alone, starts)
+    alone, starts = encoder.segmenter.encode_flat([document[i:j] for i, j in places])
+    known_alone = encoder.segmenter.known(alone)
+    ids, _ = encoder.segmenter.encode_flat([document[places[0][0] : places[-1][1]]])
+    # In the document sentencepiece's lone mark before an unknown word is known, too. Where it has
+    # other tokens, a sign joins words.
+    if len(ids) != len(alone) or not (ids == alone)[known_alone].all():
+        ids = alone
+    edges, known = np.append(starts, len(ids)), _counts(known_alone, starts)
     unit = _unit_vectors(encoder, queries)
     best = np.full((len(queries), longest), -np.inf)  # of each width
     start = np.zeros((len(queries), longest), dtype=np.int64)
     at_once = max(1, QUERIES * LONGEST_SPAN // max(LONGEST_SPAN, longest))
     for first in range(0, len(places), STARTS):
+        # Spans that begin at STARTS words can end at longest - 1 words behind the last of these.
         last = min(first + STARTS + longest - 1, len(places))
         own, begin = ids[edges[first] : edges[last]], starts[first:last] - edges[first]
         with torch.no_grad():
             means = encoder(torch.from_numpy(own), torch.from_numpy(begin)).double().cpu().numpy()
-        vectors = means * _counts(encoder.segmenter.known(own), begin)[:, None]
+        vectors = means * _counts(encoder.segmenter.known(own), begin)[:, None]  # sums of tokens
         for some in range(0, len(queries), at_once):
             part = slice(some, some + at_once)
             cosines = _block(unit[part], vectors, known[first:last], longest)
@@ -128,55 +140,6 @@ def spans(
         Span(places[i][0], places[i + n][1], _cosine(value)) if value > -np.inf else NOWHERE
         for i, n, value in zip(start[rows, width], width, best[rows, width], strict=True)
     ]
-
-
-def _separate(encoder: RewardEncoder, document: str) -> tuple[list[Place], Tokens | None]:
-    """The words, and their tokens where the vector of a span is the mean of its words' tokens.
-
-    Words that touch and that the encoder reads as one are one: with a soft hyphen or a zero-width
-    space between them, or "№5", which becomes "No5".
-    """
-    places = words(document)
-    if not (
-        places
-        and isinstance(encoder, Encoder)
-        and encoder.kind in AVERAGES
-        and encoder.segmenter.preprocessing.split_punctuation
-    ):
-        return places, None
-    tokens = _tokens(encoder, document, places)
-    if tokens is None:
-        places = _joined(encoder.segmenter.preprocessing.apply, document, places)
-        tokens = _tokens(encoder, document, places)
-    return places, tokens
-
-
-def _joined(apply: Callable[[str], str], document: str, places: Sequence[Place]) -> list[Place]:
-    """Words without those whose text, as the encoder reads it, goes on in the next one's."""
-    found = [places[0]]
-    for i, j in places[1:]:
-        first, last = found[-1]
-        apart = " ".join(filter(None, (apply(document[first:last]), apply(document[i:j]))))
-        if last == i and apply(document[first:j]) != apart:
-            found[-1] = (first, j)
-        else:
-            found.append((i, j))
-    return found
-
-
-def _tokens(encoder: Encoder, document: str, places: Sequence[Place]) -> Tokens | None:
-    """The tokens of a stretch of words; None if they are others than those of each word alone.
-
-    But for sentencepiece's lone mark before an unknown word, which is known beside known words.
-
-    Returns:
-        ids (P,), where each word begins among them (W,), which are known of a word alone (P,).
-    """
-    alone, starts = encoder.segmenter.encode_flat([document[i:j] for i, j in places])
-    ids, _ = encoder.segmenter.encode_flat([document[places[0][0] : places[-1][1]]])
-    known = encoder.segmenter.known(alone)
-    same = len(ids) == len(alone) and bool((ids == alone)[known].all())
-    return (ids, starts, known) if same else None
 
 
 def _counts(flags: NDArray[np.bool_], starts: Ints) -> Ints:
@@ -219,31 +182,14 @@ def _first_best(scores: Floats) -> Ints:
     return np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
 
 
-def _windows(places: Sequence[Place], longest: int) -> Iterator[Place]:
-    """Where windows of words begin and end, the shortest first, up to the document's end.
-
-    Widths grow by a fifth, from 1 to `longest`, and starts move by a tenth of the width.
-    """
-    width = min(1, longest)
-    while width:
-        last = len(places) - width
-        for i in (*range(0, last, max(1, width // 10)), last):
-            yield places[i][0], places[i + width - 1][1]
-        width = min(longest, width + max(1, width // 5)) if width < longest else 0
-
-
-def _best_text(
-    encoder: RewardEncoder, queries: Sequence[str], document: str, places: Iterable[Place]
-) -> list[Span]:
-    """The place of each query whose text has the highest cosine; of equals the first."""
-    unit, places = _unit_vectors(encoder, queries), iter(places)
-    best = [NOWHERE] * len(queries)
-    while block := [*islice(places, WINDOWS)]:
-        vectors = _unit_vectors(encoder, [document[i:j] for i, j in block])
-        for some in range(0, len(queries), QUERIES):
-            part = unit[some : some + QUERIES]
-            known = part.any(1).reshape(-1, 1) & vectors.any(1)
-            _keep_best(best, some, np.where(known, part @ vectors.T, -np.inf), block)
+def _best_sentence(encoder: RewardEncoder, queries: Sequence[str], document: str) -> list[Span]:
+    """The sentence of each query with the highest cosine; of equals the first."""
+    places, best = sentences(document), [NOWHERE] * len(queries)
+    if places:
+        unit = _unit_vectors(encoder, queries)
+        vectors = _unit_vectors(encoder, [document[i:j] for i, j in places])
+        known = unit.any(1).reshape(-1, 1) & vectors.any(1)
+        _keep_best(best, 0, np.where(known, unit @ vectors.T, -np.inf), places)
     return best
 
 
