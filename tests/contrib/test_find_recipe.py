@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import sys
 from pathlib import Path
 
@@ -152,15 +151,12 @@ def test_a_model_learns_to_find(
     write_questions(tmp_path / "train.json", 120, seed=1, present=setup == 1)
     write_questions(tmp_path / "test.json", 60, seed=2, present=setup == 1)
     shape = ["--setup", str(setup), "--longest", "40", "--overlap", "8"]
-    rate = ["--batch-size", "16", "--learning-rate", "0.01"]
+    rate = ["--batch-size", "16", "--learning-rate", "0.01", "--epochs", "6"]
     train = ["train", str(model_folder), "--squad", str(tmp_path / "train.json"), *shape, *rate]
     train += ["--output", str(tmp_path / "qa")]
-    assert qa.main([*train, "--epochs", "1"]) == 0
-    (last,) = (tmp_path / "qa").glob("checkpoint-*")
-    last.with_name(f"checkpoint-{int(last.name[11:]) + 1}").mkdir()  # as after a kill
-    assert qa.main([*train, "--epochs", "6"]) == 0  # goes on
-    state = json.loads(next((tmp_path / "qa").glob("checkpoint-*/trainer_state.json")).read_text())
-    assert state["epoch"] == 6
+    assert qa.main(train) == 0
+    assert qa.main(train) == 2
+    assert "is there already; name another folder" in capsys.readouterr().err
     capsys.readouterr()
     test = ["predict", str(tmp_path / "qa"), "--squad", str(tmp_path / "test.json"), *shape]
     assert qa.main([*test, "--output", str(tmp_path / "found.json")]) == 0
@@ -171,139 +167,6 @@ def test_a_model_learns_to_find(
     known = read_squad(tmp_path / "test.json", "test")
     right = sum(a.answers == b.answers for a, b in zip(found, known, strict=True))
     assert right / 60 == pytest.approx(float(line.split("exact ")[1].split(",")[0]) / 100, abs=0.01)
-
-
-def test_only_the_same_training_goes_on(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, seed in (("a", 1), ("b", 2)):
-        write_questions(tmp_path / name, 6, seed)
-    output, other = tmp_path / "qa", tmp_path / "bert"
-    other.symlink_to(model_folder)
-
-    def train(*changed: str, squad: str = "a", model: Path = model_folder) -> str:
-        flags = "--longest 40 --overlap 8 --batch-size 4 --epochs 1".split()
-        files = [str(model), "--squad", str(tmp_path / squad), "--output", str(output)]
-        status = qa.main(["train", *files, *flags, *changed])
-        error = capsys.readouterr().err
-        assert status == 2 * error.startswith("qa.py: error: ")
-        return error
-
-    train()
-    trained = (output / "model.safetensors").read_bytes()
-    begun = f"qa.py: error: --output: the training in {output} was begun with "
-    for error, flag in (
-        (train(squad="b"), "--squad sha256 "),
-        (train(model=other), f"MODEL {model_folder}, got {other}; give the same, or name"),
-        (train("--seed", "2"), "--seed 1, got 2; give the same, or name another folder"),
-        (train("--overlap", "7"), "--overlap 8, got 7"),
-        (train("--batch-size", "2"), "--batch-size 4, got 2"),
-        (train("--learning-rate", "0.5"), "--learning-rate 2e-05, got 0.5"),
-    ):
-        assert error.startswith(begun + flag) and error.count("\n") == 1
-    assert (output / "model.safetensors").read_bytes() == trained
-    train("--epochs", "2")
-    longer = (output / "model.safetensors").read_bytes()
-    assert longer != trained
-    fewer = f"--epochs: got 1, but the training in {output} is at 2; give as many or more"
-    assert fewer in train()
-    for path in output.glob("checkpoint-*"):
-        shutil.rmtree(path)
-    assert fewer in train()
-    assert train("--seed", "2").startswith(begun + "--seed 1, got 2")
-    (output / "training.json").unlink()
-    unknown = f"--output: {output} has config.json and no training.json that says of what training"
-    assert unknown in train("--epochs", "2")
-    assert (output / "model.safetensors").read_bytes() == longer
-
-
-def test_a_folder_of_another_model_is_not_trained_in(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    shape = ["--squad", str(tmp_path / "q.json"), "--longest", "40", "--overlap", "8"]
-    output = tmp_path / "qa"
-    for name in ("config.json", "model.safetensors", "pytorch_model.bin", "checkpoint-9"):
-        output.mkdir()
-        (output / name).write_text("theirs")
-        assert qa.main(["train", str(model_folder), *shape, "--output", str(output)]) == 2
-        assert f"--output: {output} has {name} and no training.json" in capsys.readouterr().err
-        assert [path.read_text() for path in output.iterdir()] == ["theirs"]
-        shutil.rmtree(output)
-
-
-def test_half_an_epoch_again(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Of three updates an epoch half an epoch is two, which the state calls 0.67.
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    flags = "--longest 40 --overlap 8 --batch-size 1 --epochs".split()
-    questions = json.loads((tmp_path / "q.json").read_text())
-    for paragraph in questions["data"][0]["paragraphs"]:
-        paragraph["context"], paragraph["qas"][0]["answers"] = numbered(0, 9), []
-        paragraph["qas"][0]["is_impossible"] = True
-    (tmp_path / "q.json").write_text(json.dumps(questions))
-    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "qa")]
-    for epochs, status in (("0.5", 0), ("0.5", 0), ("0.3", 2)):
-        assert qa.main(["train", str(model_folder), *files, *flags, epochs]) == status
-    assert "--epochs: got 0.3, but the training in " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--batch-size", "-1"], "--batch-size: got -1, expected at least 1"),
-        (["--overlap", "-5"], "--overlap: got -5, expected at least 0"),
-        (["--longest", "0"], "--longest: got 0, expected at least 1"),
-        (["--longest", "41"], "--longest: got 41, expected at most the model's 40"),
-        (["--epochs", "-1"], "--epochs: got -1, expected a number above 0"),
-        (["--learning-rate", "nan"], "--learning-rate: got nan, expected a number above 0"),
-        (["--seed", "-1"], "--seed: got -1, expected 0 to 4294967295"),
-    ],
-)
-def test_numbers_that_cannot_be_meant(
-    flags: list[str],
-    message: str,
-    model_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
-    for step in ("train", "predict"):
-        assert qa.main([step, str(model_folder), *files, *flags]) == 2
-        assert capsys.readouterr().err == f"qa.py: error: {message}\n"
-    assert not (tmp_path / "o").exists()
-
-
-@pytest.mark.parametrize("config", [None, "{}", '{"model_type": "none of them"}', "{"])
-def test_folders_that_are_no_model(
-    config: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    (tmp_path / "model").mkdir()
-    if config is not None:
-        (tmp_path / "model" / "config.json").write_text(config)
-    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
-    assert qa.main(["train", str(tmp_path / "model"), *files]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"qa.py: error: MODEL: {tmp_path}/model cannot be loaded: ")
-    assert error.count("\n") == 1
-
-
-def test_without_the_extra_the_command_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    for name in [*sys.modules]:
-        if name.split(".")[0] == "transformers" or name.startswith("simile_plugin.hugging_face"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    files = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
-    assert qa.main(["train", "model", *files]) == 2
-    error = capsys.readouterr().err
-    assert error.endswith("; pip install -e '.[hf]' in the clone\n") and error.count("\n") == 1
-    assert not (tmp_path / "o").exists()
 
 
 def test_bad_input_is_one_line(
@@ -319,18 +182,10 @@ def test_bad_input_is_one_line(
     (tmp_path / "q.json").write_text(json.dumps(content))
     assert qa.main(["train", str(model_folder), *flags]) == 2
     assert "question 1 has no answers and no is_impossible" in capsys.readouterr().err
-    predict = ["predict", str(model_folder), *flags[:2], "--output"]
-    for output, message in (
-        (tmp_path / "no" / "o", f"--output: no folder for {tmp_path}/no/o; make it first"),
-        (tmp_path, f"--output: {tmp_path} is a folder, expected a file; name one"),
-        (tmp_path / "q.json", "is an input of this command"),
-        (model_folder.parent, "--output"),
-    ):
-        assert qa.main([*predict, str(output)]) == 2
-        assert message in capsys.readouterr().err
     nowhere = ["predict", str(tmp_path / "nowhere"), *flags]
     assert qa.main(nowhere) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    error = capsys.readouterr().err
+    assert f"MODEL: {tmp_path}/nowhere cannot be loaded: " in error and error.count("\n") == 1
 
 
 VERSES = ["id\tBBE\tWEB"]

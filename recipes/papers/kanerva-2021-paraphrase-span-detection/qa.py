@@ -7,16 +7,13 @@ As in the paper's sections 3 and 4: query and document are one input; a document
 cut into slices that overlap by 128 tokens, the query never; a span's score is the sum of its first
 token's and its last token's logits. A slice that does not hold the answer has the tokenizer's
 [CLS] for span. In setup 2 the score of "it is missing" is the least that a slice gives it. The
-defaults are the paper's. The same training again goes on where it was stopped; another one into its
-folder is refused.
+defaults are the paper's.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,15 +30,10 @@ from simile_plugin.files import (
     as_script,
     atomic_write,
     check_outputs,
-    flag_name,
-    read_bytes,
 )
 
 BATCH_SIZE = {1: 32, 2: 16}  # of a setup
 LEARNING_RATE = {1: 3e-5, 2: 2e-5}
-TRAINING = "training.json"  # of a trained folder: what decides its model, but for the epochs
-MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "checkpoint-*")  # any: a model's folder
-DONE = "done"  # in it, when the training has ended: how far it went
 
 
 @dataclass(frozen=True)
@@ -152,27 +144,22 @@ def train(args: argparse.Namespace) -> None:
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
     questions = read_questions(args)
-    args.batch_size = args.batch_size or BATCH_SIZE[args.setup]
-    args.learning_rate = args.learning_rate or LEARNING_RATE[args.setup]
-    training = training_of(args)
-    checkpoint = begun(Path(args.output), training, args.epochs)
+    if Path(args.output).exists():
+        raise InputError(f"--output: {args.output} is there already; name another folder")
     tokenizer, model = load(args)
     examples = []
     for question in questions:
         for piece in slices(tokenizer, question, args.longest, args.overlap):
             first, last = target(question, piece)
             examples.append(piece.inputs | {"start_positions": first, "end_positions": last})
-    if not (Path(args.output) / TRAINING).is_file():
-        Path(args.output).mkdir(exist_ok=True)
-        write_training(args.output, training)
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
             args.output,
-            per_device_train_batch_size=args.batch_size,
-            learning_rate=args.learning_rate,
+            per_device_train_batch_size=args.batch_size or BATCH_SIZE[args.setup],
+            learning_rate=args.learning_rate or LEARNING_RATE[args.setup],
             num_train_epochs=args.epochs,
-            save_total_limit=1,
+            save_strategy="no",
             seed=args.seed,
             report_to="none",
         ),
@@ -180,62 +167,8 @@ def train(args: argparse.Namespace) -> None:
         data_collator=DataCollatorWithPadding(tokenizer),
         train_dataset=examples,
     )
-    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.train()
     trainer.save_model(args.output)
-    done = {"global_step": trainer.state.global_step, "epoch": trainer.state.epoch}
-    write_training(args.output, training | {DONE: done})
-
-
-def write_training(folder: str, content: dict[str, Any]) -> None:
-    """Note what a folder was, or is being, trained with."""
-    with atomic_write(Path(folder) / TRAINING) as stream:
-        json.dump(content, stream, indent=1)
-
-
-def training_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What decides the model that comes out, but for the epochs; the flags by their names."""
-    named = ("model", "setup", "longest", "overlap", "batch_size", "learning_rate", "seed")
-    content = hashlib.sha256(read_bytes(args.squad, "--squad")).hexdigest()
-    return {"squad": f"sha256 {content}"} | {name: getattr(args, name) for name in named}
-
-
-def begun(folder: Path, training: dict[str, Any], epochs: float) -> str | None:
-    """The checkpoint that a training goes on from; None if there is none.
-
-    Raises:
-        InputError: where another training was begun, naming the flag, or went on for longer.
-    """
-    from simile_plugin.hugging_face import last_checkpoint
-
-    if not (folder / TRAINING).is_file():
-        held = [path.name for pattern in MODEL_FILES for path in folder.glob(pattern)]
-        if held:
-            raise InputError(
-                f"--output: {folder} has {held[0]} and no {TRAINING} that says of what training; "
-                "name another folder"
-            )
-        return None
-    last = last_checkpoint(folder)
-    theirs = json.loads((folder / TRAINING).read_bytes())
-    for name, value in training.items():
-        if theirs.get(name) != value:
-            named = "MODEL" if name == "model" else flag_name(name)
-            raise InputError(
-                f"--output: the training in {folder} was begun with {named} {theirs.get(name)}, "
-                f"got {value}; give the same, or name another folder"
-            )
-    states = [theirs[DONE]] if DONE in theirs else []
-    if last is not None:
-        states.append(json.loads((Path(last) / "trainer_state.json").read_bytes()))
-    for state in states:
-        # An epoch that is asked for in part ends with a whole update.
-        an_epoch = round(state["global_step"] / state["epoch"])
-        if state["global_step"] > math.ceil(epochs * an_epoch):
-            raise InputError(
-                f"--epochs: got {epochs:g}, but the training in {folder} is at {state['epoch']:g}; "
-                "give as many or more, or name another folder"
-            )
-    return last
 
 
 def predict(args: argparse.Namespace) -> None:
@@ -284,42 +217,19 @@ def read_questions(args: argparse.Namespace) -> list[Question]:
 
 
 def load(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The tokenizer, which has to say where in a text its tokens are, and the model.
+    """The tokenizer, which has to say where in a text its tokens are, and the model."""
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer, set_seed
 
-    Raises:
-        InputError: where there is none, or --longest is more than it can read.
-    """
-    from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, set_seed
-
-    config, tokenizer = (loaded(kind, args.model) for kind in (AutoConfig, AutoTokenizer))
-    most = getattr(config, "max_position_embeddings", None)
-    if most is not None and args.longest > most:
-        raise InputError(f"--longest: got {args.longest}, expected at most the model's {most}")
-    if not tokenizer.is_fast:
-        raise InputError(f"MODEL: {args.model} has no fast tokenizer, which knows tokens' places")
     set_seed(args.seed)  # a head that the model lacks is drawn
-    return tokenizer, loaded(AutoModelForQuestionAnswering, args.model)
-
-
-def loaded(kind: Any, model: str) -> Any:
-    """What transformers makes of a folder or name; InputError with its first sentence."""
     try:
-        return kind.from_pretrained(model)
+        tokenizer = AutoTokenizer.from_pretrained(args.model)
+        model = AutoModelForQuestionAnswering.from_pretrained(args.model)
     except (OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0][:300]
-        raise InputError(f"MODEL: {model} cannot be loaded: {reason}") from error
-
-
-def check_numbers(args: argparse.Namespace) -> None:
-    """Raise InputError for a number that a flag cannot mean."""
-    for name, least in (("longest", 1), ("overlap", 0), ("batch_size", 1)):
-        if (value := getattr(args, name)) is not None and value < least:
-            raise InputError(f"{flag_name(name)}: got {value}, expected at least {least}")
-    for name in ("learning_rate", "epochs"):
-        if (value := getattr(args, name)) is not None and not 0 < value < math.inf:
-            raise InputError(f"{flag_name(name)}: got {value:g}, expected a number above 0")
-    if not 0 <= args.seed < 2**32:
-        raise InputError(f"--seed: got {args.seed}, expected 0 to {2**32 - 1}")
+        raise InputError(f"MODEL: {args.model} cannot be loaded: {reason}") from error
+    if not tokenizer.is_fast:
+        raise InputError(f"MODEL: {args.model} has no fast tokenizer, which knows tokens' places")
+    return tokenizer, model
 
 
 @as_script
@@ -341,13 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--epochs", type=float, default=2, help="default 2")
     add("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
-    check_numbers(args)
     inputs = [args.model, args.squad]
     check_outputs({"--output": args.output}, inputs, folders=args.step == "train")
-    try:
-        import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
-    except ModuleNotFoundError as error:
-        raise InputError(f"{error}; pip install -e '.[hf]' in the clone") from error
+    import_module("simile_plugin.hugging_face")  # hides a broken torchaudio
     (train if args.step == "train" else predict)(args)
 
 
