@@ -8,6 +8,8 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
+from simile_plugin.fairseq_training.translator import Batch
+
 WORDS = ["a", "red", "house", "stands", "on", "the", "hill", "two", "boys", "wait"]
 SIDES = ("encoder", "decoder")
 SMALL = {
@@ -112,6 +114,12 @@ def with_tag(sample, tag, pad=1):
     previous = previous.masked_fill(target.eq(pad), pad)
     net_input = {**sample["net_input"], "prev_output_tokens": previous}
     return {**sample, "target": target, "net_input": net_input}
+
+
+def judge(criterion, sample, risk_set):
+    """What the criterion's lists are worth."""
+    translator, batch = criterion.translator, Batch(sample)
+    return criterion.reward(translator.texts(risk_set), risk_set, lambda: translator.sources(batch))
 
 
 def numbers(log):

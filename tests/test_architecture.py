@@ -18,7 +18,7 @@ SOURCES = sorted(
 ALLOWED: dict[str, set[str]] = {
     "files": {"tqdm"},
     "significance": {"numpy", "scipy", "matplotlib"},
-    "risk": {"files", "torch", "numpy"},
+    "risk": {"files", "encoder", "reward", "torch", "numpy"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},

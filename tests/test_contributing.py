@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simile_plugin.fairseq_training.metrics import SENTENCE_MEANS
+from simile_plugin.risk import SENTENCE_MEANS
 from tests.conftest import SLOW
 from tests.test_architecture import ALLOWED, ROOMS
 

@@ -26,7 +26,7 @@ from sacrebleu.dataset import DATASETS
 from recipes.wmt18 import archives, corpus, cost, page, results
 from simile_plugin.fairseq_training import architectures
 from simile_plugin.report import Answer, Table
-from simile_plugin.risk import candidate_distribution, expected_cost
+from simile_plugin.risk.distribution import candidate_distribution, expected_cost
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "wmt18"

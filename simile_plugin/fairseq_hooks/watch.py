@@ -10,14 +10,13 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.files import InputError
-from simile_plugin.risk import GamingWatch
+from simile_plugin.risk import RunWatch
 
 logger = logging.getLogger(__name__)
 
@@ -41,29 +40,12 @@ class Diverged(InputError, FloatingPointError):
     """
 
 
-@dataclass
-class Watch(GamingWatch):
-    """Counts of one training run, and what it stops for.
+class Watch(RunWatch):
+    """Counts of one training run, and what it stops for."""
 
-    Attributes:
-        nonfinite: updates in a row that were skipped.
-    """
-
-    nonfinite: int = 0
-    advice: str = GAMING_ADVICE
-
-    def skip(self, limit: int) -> None:
-        """Count an update with a non-finite gradient.
-
-        Raises:
-            Diverged: for more than ``limit`` in a row, with advice.
-        """
-        self.nonfinite += 1
-        if self.nonfinite > limit:
-            raise Diverged(
-                f"the gradient was NaN or infinite {self.nonfinite} times in a row "
-                f"(--risk-max-skipped {limit}): {ADVICE}"
-            )
+    advice = GAMING_ADVICE
+    remedy = ADVICE
+    error = Diverged
 
 
 _running: Watch | None = None  # of the trainer whose epoch runs at this moment
@@ -124,11 +106,7 @@ def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -
     if bool(torch.isfinite(torch.as_tensor(grad_norm)).all()):
         watch.nonfinite = 0
         return grad_norm
-    watch.skip(limit)
-    logger.warning(
-        f"update {trainer.get_num_updates() + 1}: the gradient is NaN or infinite; "
-        f"the update is skipped ({watch.nonfinite} in a row)"
-    )
+    watch.skip(limit, trainer.get_num_updates() + 1)
     trainer.zero_grad()
     _leave_out_next_step(trainer)
     return torch.zeros_like(torch.as_tensor(grad_norm))
@@ -175,12 +153,8 @@ def judge_validation(
     if dump := getattr(trainer.get_criterion(), "dump", None):
         dump.close()  # the sentences of another set have the same ids
     band = getattr(trainer.get_criterion(), "length_band", None)
-    seen = [found.get(key) for key in ("cost", "length_ratio", "bleu", "repetition")]
-    if band is not None and tracking_best and None not in seen:
-        numbers = [float(value) for value in seen if value is not None]
-        if all(map(math.isfinite, numbers)):
-            cost, ratio, bleu, repetition = numbers
-            watch_of(trainer).see(cost, ratio, bleu, repetition, band)
+    if band is not None and tracking_best:
+        watch_of(trainer).see_metrics(found, band)
     return found
 
 
@@ -209,7 +183,7 @@ def train_watched(
         (first, *_) = train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
         start_with_the_best(cfg.checkpoint, trainer, epoch_itr, first)
     watch = watch_of(trainer)
-    watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0), Diverged)
+    watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0))
     _running = watch
     try:
         found = original(cfg, trainer, task, epoch_itr)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from simile_plugin.files import InputError
-from simile_plugin.reward import ListScores
+from simile_plugin.risk import Update
 
 FORMAT_VERSION = 1
 
@@ -47,36 +47,27 @@ class RiskDump:
             os.close(self.descriptor)
             self.descriptor = None
 
-    def write(
-        self,
-        ids: Tensor,
-        sources: Sequence[str],
-        hyps: Sequence[Sequence[str]],
-        mask: Tensor,
-        model_scores: Tensor,
-        scores: ListScores,
-    ) -> None:
-        """Write one line a sentence.
+    def write(self, ids: Tensor, sources: Sequence[str], update: Update) -> None:
+        """Write one line a sentence, until the file is closed.
 
         Args:
             ids: (B,) indices of the sentences in their dataset.
             sources: B strings.
-            hyps: B lists of 1 + N strings, the reference first.
-            mask: (B, 1 + N) True at the candidates of the risk set.
-            model_scores: (B, 1 + N) log-probabilities.
-            scores: SIMILE and BLEU of every row, (B, 1 + N).
+            update: what was computed of their lists.
         """
         if self.descriptor is None:
             return
-        kept = mask.cpu().clone()
-        kept[:, 0] = False  # the reference has a line of its own
-        numbers = {"scores": model_scores, "cost_bleu": 1 - scores.bleu}
+        hyps, scores, scored = update.judged.hyps, update.judged.scores, update.scored
+        members = scored.members.cpu().clone()
+        members[:, 0] = False  # the reference has a line of its own
+        # What is no target has a log-probability of 0.
+        numbers = {"scores": scored.token_lprobs.sum(-1), "cost_bleu": 1 - scores.bleu}
         if scores.simile is not None:
             numbers["cost_simile"] = 1 - scores.simile
         columns = {name: values.detach().double().cpu() for name, values in numbers.items()}
         lines = []
         for row, sentence in enumerate(ids.tolist()):
-            places = kept[row].nonzero().flatten().tolist()
+            places = members[row].nonzero().flatten().tolist()
             record = {
                 "format_version": FORMAT_VERSION,
                 "id": sentence,

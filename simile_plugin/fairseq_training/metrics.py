@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import resource
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from fairseq.logging import metrics
 from fairseq.utils import get_perplexity
+from torch import Tensor
 
-from simile_plugin.reward import corpus_bleu
-from simile_plugin.risk import PHASES, SENTENCE_MEANS, on_host
+from simile_plugin.risk import PHASES, bleu_of, length_ratio_of, on_host, weighted_means
 
 
 def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
@@ -22,25 +23,17 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
             for key in {key for log in logging_outputs for key in log}
         }
     )
-    sentences, tokens = total.get("nsentences", 0), total.get("ntokens", 0)
+    sentences = total.get("nsentences", 0)
     if not sentences:
         return
-    # What has no finite reference has no weight; where none has, the loss is infinite.
-    scored = sentences - total.get("unscored", 0)
-    loss = total["loss"] / scored if scored else math.inf
-    metrics.log_scalar("loss", loss, scored, round=4)
-    bits = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
-    metrics.log_scalar("nll_loss", bits, tokens, round=3)
+    for key, (value, weight) in weighted_means(total).items():
+        digits = {"nll_loss": 3, "sim": 2, "simile": 2}.get(key, 4)
+        metrics.log_scalar(key, value, weight, round=digits)
     metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
-    for key in SENTENCE_MEANS:
-        if key in total:
-            scale = 100 if key in ("sim", "simile") else 1
-            value = scale * total[key] / sentences
-            metrics.log_scalar(key, value, sentences, round=2 if scale == 100 else 4)
     # Meters sum what they are given; BLEU and the length ratio come from the summed counts.
     metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
-    metrics.log_derived("bleu", lambda meters: bleu_of_meter(meters["_bleu_stats"]))
-    metrics.log_derived("length_ratio", lambda meters: ratio_of_meter(meters["_bleu_stats"]))
+    for key, of, digits in (("bleu", bleu_of, 2), ("length_ratio", length_ratio_of, 4)):
+        metrics.log_derived(key, functools.partial(_of_stats, of, digits))
     metrics.log_scalar("length_multiplier", total["length_multiplier"] / sentences, round=4)
     for phase in PHASES:  # the time of a device, also where several share the batch
         seconds = total.get(f"seconds_{phase}", 0.0)
@@ -50,15 +43,8 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
 
 
-def bleu_of_meter(meter: Any) -> float:
-    """Corpus BLEU of the top candidates, 0 to 100."""
-    return round(float(corpus_bleu(torch.as_tensor(meter.sum))), 2)
-
-
-def ratio_of_meter(meter: Any) -> float:
-    """Words of the top candidates over words of the references."""
-    stats = torch.as_tensor(meter.sum)
-    return round(float(stats[0] / stats[1].clamp(min=1)), 4)
+def _of_stats(of: Callable[[Tensor], float], digits: int, meters: Any) -> float:
+    return round(of(torch.as_tensor(meters["_bleu_stats"].sum)), digits)
 
 
 _peak = 0  # most bytes of the GPU's tensors so far

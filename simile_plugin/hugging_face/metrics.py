@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from simile_plugin.reward import corpus_bleu
-from simile_plugin.risk import LENGTH_SUMS, SENTENCE_MEANS, on_host
+from simile_plugin.risk import (
+    LENGTH_SUMS,
+    SENTENCE_MEANS,
+    bleu_of,
+    length_ratio_of,
+    on_host,
+    weighted_means,
+)
 
 BLEU_STATS = "bleu_stats"
 NAMES = (
@@ -46,21 +51,14 @@ def metrics_of(total: dict[str, Any]) -> dict[str, float]:
         the names of fairseq's log: nll_loss in bits, sim, simile and bleu in 0 to 100; without
         those that need an encoder where there is none. Empty without sentences.
     """
-    sentences, tokens = total["nsentences"], total["ntokens"]
+    sentences, stats = total["nsentences"], total[BLEU_STATS]
     if not sentences:
         return {}
-    # What has no finite reference has no weight; where none has, the loss is infinite.
-    scored = sentences - total["unscored"]
-    found = {"loss": total["loss"] / scored if scored else math.inf}
-    found["nll_loss"] = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
+    found = {name: value for name, (value, _) in weighted_means(total).items()}
+    if not total["similarity"]:
+        found = {k: v for k, v in found.items() if k not in ("sim", "simile", "cost_simile")}
     found["ppl"] = 2 ** min(found["nll_loss"], 1000.0)
-    for name in SENTENCE_MEANS:
-        if total["similarity"] or name not in ("sim", "simile", "cost_simile"):
-            scale = 100 if name in ("sim", "simile") else 1
-            found[name] = scale * total[name] / sentences
-    stats = total[BLEU_STATS]
-    found["bleu"] = float(corpus_bleu(stats))
-    found["length_ratio"] = float(stats[0] / stats[1].clamp(min=1))
+    found["bleu"], found["length_ratio"] = bleu_of(stats), length_ratio_of(stats)
     found["length_multiplier"] = total["length_multiplier"] / sentences
     if total["updates"]:
         found["skipped"] = total["skipped"] / total["updates"]

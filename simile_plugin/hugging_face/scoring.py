@@ -8,6 +8,7 @@ projected to the vocabulary, and the projection runs in slices.
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,9 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from simile_plugin.encoder import to_device
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import (
     PADDING,
@@ -27,18 +26,14 @@ from simile_plugin.hugging_face.models import (
     soft_cap,
 )
 from simile_plugin.risk import (
-    TREE_MASK,
-    TREE_SHARE,
-    PrefixTree,
+    Nodes,
     RiskSet,
-    attention_mask,
+    choose_tree,
     evaluation_mode,
-    plan_parts,
-    prefix_tree,
     replaced,
+    score_nodes,
     teacher_forcing_input,
     token_lprobs,
-    trees_of_rows,
 )
 
 logger = logging.getLogger(__name__)
@@ -78,41 +73,16 @@ class Scorer:
             the risk set; (B, T) mean log-probability over the vocabulary at each target of the
             reference. float32, or float64 for a float64 model.
         """
-        tokens, wanted = risk_set.tokens, risk_set.on_host[1].copy()
-        wanted[:, 0] = True
-        lengths = risk_set.lengths(PADDING) * wanted
+        tokens = risk_set.tokens
         sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
         encoded = self.model.get_encoder()(**sources, return_dict=True)
         shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
         previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
-        tree = self._tree(risk_set, lengths, max_tokens)
-        parts = plan_parts(tree.counts.tolist(), max_tokens)
-        padded = sum(len(part) * int(tree.counts[part[0]]) for part in parts)
-        values, places = [], []
-        for part in parts:
-            edges = tree.edges(part)
-            arguments = (encoded, sources, tokens, previous, tree, part, edges)
-            if 0 < max_tokens < padded:  # only its inputs are kept for its backward pass
-                values.append(checkpoint(self._part, *arguments, use_reentrant=False))
-            else:
-                values.append(self._part(*arguments))
-            places.append(torch.from_numpy(edges[0]))
-        found = torch.cat(values)
-        index = to_device(torch.cat(places), found.device)
-        whole = found.new_zeros(tokens.numel(), 2).index_copy(0, index, found)
-        whole = whole.view(*tokens.shape, 2)
-        return whole[..., 0], whole[:, 0, :, 1]
-
-    def _tree(self, risk_set: RiskSet, lengths: Any, max_tokens: int) -> PrefixTree:
-        """Trees of sentences where that is less work and fits, else of single rows."""
-        if self.way == TREES and not self._positions_are_lost():
-            tree = prefix_tree(risk_set.on_host[0], lengths)
-            largest = int(tree.counts.max(initial=1))
-            few = tree.counts.sum() <= TREE_SHARE * lengths.sum()
-            fits = len(lengths) * largest**2 <= TREE_MASK
-            if few and fits and not 0 < max_tokens < largest:
-                return tree
-        return trees_of_rows(lengths, risk_set.tokens.size(-1))
+        trees = self.way == TREES and not self._positions_are_lost()
+        tree = choose_tree(risk_set, PADDING, int(trees), max_tokens)
+        features = functools.partial(self._features, encoded, sources)
+        scores = score_nodes(features, self._projected, tree, tokens, previous, max_tokens)
+        return scores[..., 0], scores[:, 0, :, 1]
 
     def _positions_are_lost(self) -> bool:
         """Whether layers that see positions run again in the backward pass, after the tree's."""
@@ -121,59 +91,31 @@ class Scorer:
         modules = position_modules(self.model.get_decoder())
         return any(method == "compute_bias" for _, method in modules)
 
-    def _part(
-        self,
-        encoded: Any,
-        sources: dict[str, Tensor],
-        tokens: Tensor,
-        previous: Tensor,
-        tree: PrefixTree,
-        part: list[int],
-        edges: tuple[Any, Any, list[int]],
-    ) -> Tensor:
-        """Log-probabilities (E, 2) of some trees' targets, in the order of their edges."""
-        rows, device = tree.node.shape[1], tokens.device
-        longest = int(tree.counts[part[0]])
-        first = to_device(torch.tensor(part), device) * rows
-        source = first.div(tokens.size(1), rounding_mode="floor")
-        depth = to_device(tree.depth[part, :longest], device)
-        row = first.unsqueeze(1) + to_device(tree.row[part, :longest], device)
-        inputs = previous.flatten()[row * previous.size(-1) + depth]
-        real = [i * longest + k for i, one in enumerate(part) for k in range(int(tree.counts[one]))]
-        nodes = to_device(torch.tensor(real), device)
+    def _features(self, encoded: Any, sources: dict[str, Tensor], nodes: Nodes) -> Tensor:
+        """Return what goes into the output layer; the logits where that is not enough."""
         with ExitStack() as stack:
             seen = None
-            if rows > 1:
-                allowed = to_device(tree.ancestors(part, longest), device)
-                seen = attention_mask(allowed, 1, encoded.last_hidden_state).unsqueeze(1)
-                self._follow_tree(stack, depth, tokens.size(-1))
-            output = self._features(
-                encoder_outputs=_rows_of(encoded, source),
+            if nodes.allowed is not None:
+                seen = nodes.attention_mask(1, encoded.last_hidden_state).unsqueeze(1)
+                self._follow_tree(stack, nodes.depth, nodes.width)
+            inputs = {
+                "encoder_outputs": _rows_of(encoded, nodes.source),
                 # FSMT looks ahead in targets that come without their sources.
-                input_ids=sources["input_ids"].index_select(0, source),
-                attention_mask=sources["attention_mask"].index_select(0, source),
-                decoder_input_ids=inputs,
-                decoder_attention_mask=seen,
-                use_cache=False,
-            )
-        features = output.flatten(0, 1).index_select(0, nodes)
-        places, positions, starts = edges
-        targets = tokens.flatten()[to_device(places, device)]
-        positions = to_device(positions, device)
-        own, means = self._projected(features, targets, positions, starts)
-        return torch.stack([own, means.index_select(0, positions)], dim=-1)
+                "input_ids": sources["input_ids"].index_select(0, nodes.source),
+                "attention_mask": sources["attention_mask"].index_select(0, nodes.source),
+                "decoder_input_ids": nodes.tokens,
+                "decoder_attention_mask": seen,
+                "use_cache": False,
+            }
+            if self.way == LOGITS:
+                logits: Tensor = self.model(**inputs).logits
+                return logits
+            found: list[Tensor] = []
 
-    def _features(self, **inputs: Any) -> Tensor:
-        """What goes into the output layer (K, nodes, D); the logits where that is not enough."""
-        if self.way == LOGITS:
-            return self.model(**inputs).logits
-        found: list[Tensor] = []
+            def keep(features: Tensor) -> Tensor:
+                found.append(features)
+                return features.new_zeros(*features.shape[:-1], 1)
 
-        def keep(features: Tensor) -> Tensor:
-            found.append(features)
-            return features.new_zeros(*features.shape[:-1], 1)
-
-        with ExitStack() as stack:
             stack.enter_context(replaced(self.head, "forward", keep))
             if output_bias(self.model) is not None:  # has V numbers: added after all
                 none = torch.zeros(1, device=self.head.weight.device)

@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from simile_plugin.files import InputError
-from simile_plugin.risk import GamingWatch, LengthControl
+from simile_plugin.risk import LengthControl, RiskSettings, RunWatch
 
 logger = logging.getLogger(__name__)
-
-ADVICE = (
-    "lower --learning-rate or --risk-cost-scale, raise --mle-weight, set --max-grad-norm; with "
-    "--fp16 try --bf16"
-)
-WATCHED = ("cost", "length_ratio", "bleu", "repetition")
 
 
 class RiskState(TrainerCallback, ExportableState):
     """Saved with the trainer's own state; taken up again by a run that is resumed.
 
     Args:
+        settings: of the risk.
         objective: what is optimised, by flag; a run that goes on with another one says so.
 
     Attributes:
         length_control: what a candidate's length costs.
-        watch: ends a run whose reward is gamed.
-        nonfinite: updates in a row that were skipped.
+        watch: ends a run whose reward is gamed, or whose gradients are no numbers.
         watched: what the metrics of the watched validation set, the first one, begin with.
         training: whether a training is going on; other validations are not judged.
     """
 
-    def __init__(
-        self, strength: float, band: float, max_skipped: int, objective: dict[str, str]
-    ) -> None:
+    def __init__(self, settings: RiskSettings, objective: dict[str, str]) -> None:
         self.objective = objective
-        self.strength, self.band, self.max_skipped = strength, band, max_skipped
-        self.length_control = LengthControl(strength)
-        self.watch = GamingWatch()
-        self.nonfinite = 0
+        self.strength, self.band = settings.risk_length_control, settings.risk_length_band
+        self.length_control, self.watch = LengthControl(self.strength), RunWatch()
         self.watched, self.training = "", False
 
     def state(self) -> dict[str, Any]:
-        """What transformers writes into trainer_state.json."""
+        """Return what transformers writes into trainer_state.json."""
         kept = {"length_control": self.length_control.state(), "watch": self.watch.state()}
         kept["objective"] = self.objective
         return {"args": {}, "attributes": kept}
@@ -58,13 +46,13 @@ class RiskState(TrainerCallback, ExportableState):
             InputError: for a run that ended because its reward was gamed.
         """
         self.training = True
-        self.length_control, self.watch = LengthControl(self.strength), GamingWatch()
-        self.nonfinite, self.watched = 0, ""
+        self.length_control, self.watch = LengthControl(self.strength), RunWatch()
+        self.watched = ""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
             self.length_control.restore(saved["attributes"]["length_control"])
             self.watch.restore(saved["attributes"]["watch"])
-            self.watch.check_goes_on(self.band, InputError)
+            self.watch.check_goes_on(self.band)
             begun = saved["attributes"]["objective"]
             for flag, now in self.objective.items():
                 if (before := begun.get(flag, now)) != now:
@@ -90,24 +78,7 @@ class RiskState(TrainerCallback, ExportableState):
         prefix = found.removesuffix("_length_ratio")
         if prefix.startswith("eval"):  # eval_SET of several validation sets
             self.watched = self.watched or prefix
-        seen = [metrics.get(f"{prefix}_{name}") for name in WATCHED if prefix == self.watched]
-        numbers = [value for value in seen if value is not None and math.isfinite(value)]
-        if len(numbers) < len(WATCHED):
-            return
-        cost, ratio, bleu, repetition = numbers
-        self.watch.see(cost, ratio, bleu, repetition, self.band)
+        if prefix == self.watched:
+            self.watch.see_metrics(metrics, self.band, f"{prefix}_")
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
-
-    def skip(self) -> None:
-        """Count an update with a NaN or infinite gradient.
-
-        Raises:
-            InputError: for more than ``--risk-max-skipped`` in a row, with advice.
-        """
-        self.nonfinite += 1
-        if self.nonfinite > self.max_skipped:
-            raise InputError(
-                f"the gradient was NaN or infinite {self.nonfinite} times in a row "
-                f"(--risk-max-skipped {self.max_skipped}): {ADVICE}"
-            )

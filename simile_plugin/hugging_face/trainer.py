@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,28 +14,12 @@ from torch.backends import cuda
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
 
 from simile_plugin import risk
-from simile_plugin.encoder import RewardEncoder, split_words
-from simile_plugin.files import InputError, flag_name
+from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
-from simile_plugin.hugging_face.models import (
-    PADDING,
-    base_of,
-    keep_unsaved_embeddings,
-    special_tokens,
-    table_size,
-)
-from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
+from simile_plugin.hugging_face.models import base_of, keep_unsaved_embeddings, special_tokens
 from simile_plugin.hugging_face.state import RiskState
-from simile_plugin.hugging_face.text import Text
-from simile_plugin.reward import (
-    FirstLook,
-    ListScores,
-    Reward,
-    load_reward_encoder,
-    signature,
-)
+from simile_plugin.hugging_face.translator import TransformersTranslator
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +30,6 @@ if lacking := [name for name in OVERRIDDEN if not hasattr(Seq2SeqTrainer, name)]
         f"transformers {transformers.__version__}: its Trainer has no {lacking[0]}; install a "
         "version that simile-plugin's extra hf names"
     )
-
-
-# Of a model's inputs: what the loss uses, or makes itself, or a tokenizer writes beside it.
-USED = {"input_ids", "attention_mask", "labels", "token_type_ids"}
-USED |= {"decoder_input_ids", "decoder_attention_mask"}
 
 
 @contextmanager
@@ -100,28 +76,22 @@ class SimileRiskTrainer(Seq2SeqTrainer):
                 "that are not compiled; leave it out"
             )
         keep_unsaved_embeddings(base)
-        self.special = special_tokens(base, tokenizer)
-        if self.special.language is not None:
-            # A plain `generate` of what is saved finds them, as training has them.
-            # None is said, too: what the model came with would be forced on every candidate.
-            base.generation_config.decoder_start_token_id = self.special.start
-            base.generation_config.forced_bos_token_id = self.special.tag
         check_parallel(args)
         if kwargs.get("data_collator") is None:
             kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
-        self.text = Text(tokenizer)
-        self.reward = Reward(args.reward)
-        self.reward_encoder = load_reward_encoder(args.simile_encoder, self.reward)
-        self.risk_state = RiskState(
-            *(args.risk_length_control, args.risk_length_band, args.risk_max_skipped),
-            objective_of(args, self.reward, self.reward_encoder),
-        )
+        special = special_tokens(base, tokenizer)
+        if special.language is not None:
+            # A plain `generate` of what is saved finds them, as training has them.
+            # None is said, too: what the model came with would be forced on every candidate.
+            base.generation_config.decoder_start_token_id = special.start
+            base.generation_config.forced_bos_token_id = special.tag
+        self.reward = risk.ListReward(args)
+        self.risk_state = RiskState(args, self.reward.optimised(args, risk.RiskSettings))
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
-        self.scorer = Scorer(base, self.special, best_way(base, self.special))
-        self.ignored = {*inspect.signature(base.forward).parameters} - USED
-        self.positions = {side: table_size(base, side) for side in ("encoder", "decoder")}
+        self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
+        logger.info(f"scoring by {self.translator.scorer.way}")
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective(
             args.mle_weight,
@@ -132,87 +102,27 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         )
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
-        self.look_at_text = FirstLook(args.risk_bleu_tokenize, logger.warning)
-        self._describe()
-
-    def _describe(self) -> None:
-        encoder = self.reward_encoder
-        scored = signature(encoder, self.args.simile_alpha) if encoder else "no encoder"
-        logger.info(f"reward: {self.args.reward} ({scored}); scoring by {self.scorer.way}")
-        if encoder is None:
-            logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
     def risk_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> tuple[Tensor, Any]:
-        """Loss of a batch, summed over its sentences, ready for ``backward``, and its sums.
+        """Compute the loss of a batch, summed over its sentences, ready for ``backward``, and sums.
 
         Args:
             model: the model in its wrappers; called once.
             inputs: input_ids, attention_mask and labels.
         """
         self.clock = risk.Stopwatch()
-        # Validation's loss is that of the reward alone, whatever length costs by then.
-        multiplier = self.risk_state.length_control.multiplier if model.training else 0.0
-        if ignored := sorted(self.ignored & inputs.keys()):
-            raise InputError(
-                f"{ignored[0]}: candidates and loss do not depend on it, as they do on input_ids "
-                "and attention_mask; leave it out of the data"
-            )
-        if self.special.language is not None:
-            check_language(inputs["labels"], self.special.language)
-        check_length("input_ids", inputs["input_ids"].size(1), self.positions["encoder"])
-        with self.clock.phase("generation"):
-            risk_set = risk_set_of(self.scorer.model, inputs, self.args, self.special)
-        check_length("labels", int(risk_set.lengths(PADDING).max()), self.positions["decoder"])
-        judge_once = functools.cache(lambda: self.judge(inputs, risk_set))
-        counted = scored(risk_set.tokens, self.special)
-        lengths = counted[:, 0].sum(-1)
-
-        def portion_loss(model: nn.Module, portion: risk.Portion) -> tuple[Tensor, risk.Scored]:
-            part = {name: inputs[name][portion.rows] for name in ("input_ids", "attention_mask")}
-            part_set, mask = risk_set.part(portion.rows), counted[portion.rows]
-            lprobs, means = self.scorer(part, part_set, portion.max_tokens)
-            _, _, reward, words = judge_once()
-            return self.objective.loss(
-                token_lprobs=torch.where(mask, lprobs, 0.0),
-                mean_lprobs=torch.where(mask[:, 0], means, 0.0),
-                token_mask=mask,
-                members=part_set.mask,
-                reward=reward[portion.rows],
-                length_cost=multiplier * words[portion.rows],
-                divisors=lengths[portion.rows].clamp(min=1),
-                vocabulary=self.scorer.head.weight.size(0),
-            )
-
-        # DDP and accelerate's wrappers see one call of the model, whatever it does within.
-        tokens = risk_set.sentence_tokens(PADDING)
-        with self.accelerator.autocast():
-            loss, found = self.portions(model, dict(inputs), tokens, portion_loss, self.clock.phase)
-        hyps, scores, _, _ = judge_once()
-        best = [split_words(row[1]) for row in hyps]
-        sums = risk.sums_over_sentences(risk.Scored.cat(found), hyps, best, scores, lengths)
-        held = len(lengths) * self.risk_state.length_control.multiplier
-        similarity = float(scores.sim is not None)
-        return loss, sums | {"length_multiplier": held, "similarity": similarity}
-
-    def judge(
-        self, inputs: dict[str, Tensor], risk_set: risk.RiskSet
-    ) -> tuple[list[list[str]], ListScores, Tensor, Tensor]:
-        """Strings, scores, reward (B, 1 + N) and risk.relative_length (B, 1 + N) of the lists."""
-        tokens, members = risk_set.on_host
-        with self.clock.phase("text"):
-            hyps = self.text.lists(tokens.tolist())
-        device, encoder = risk_set.tokens.device, self.reward_encoder
-        # --bf16 is for the model: half precision makes ties of rewards that are near each other.
-        with self.clock.phase("reward"), torch.autocast(device.type, enabled=False):
-            encoder = encoder.to(device) if encoder is not None else None
-            reward, scores = self.reward.of_lists(
-                *(hyps, torch.from_numpy(members), encoder),
-                *(self.args.simile_alpha, self.args.risk_bleu_tokenize),
-                *(lambda: self.text.sources(inputs["input_ids"].tolist()), device),
-            )
-            self.look_at_text(hyps, scores)
-            words = scores.bleu_stats
-            return hyps, scores, reward, risk.relative_length(words[..., 0], words[:, 0, 1])
+        update = risk.risk_update(
+            self.translator,
+            model,
+            inputs,
+            reward=self.reward,
+            objective=self.objective,
+            length_control=self.risk_state.length_control,
+            portions=self.portions,
+            clock=self.clock,
+            training=model.training,
+        )
+        return update.loss, update.sums | {"similarity": float("sim" in update.sums)}
 
     def compute_loss(
         self,
@@ -247,16 +157,13 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         sums = {"updates": 1.0 / self.accelerator.num_processes}
         total, self.update = self.update.total(self.accelerator), Sums()
         if finite:
-            self.risk_state.nonfinite = 0
+            self.risk_state.watch.nonfinite = 0
             self.risk_state.length_control.update(total)
         else:
             sums["skipped"] = sums["updates"]
             if self.accelerator.scaler is None:
-                self.risk_state.skip()
-                logger.warning(
-                    f"update {self.state.global_step + 1}: the gradient is NaN or infinite; the "
-                    f"update is skipped ({self.risk_state.nonfinite} in a row)"
-                )
+                limit, update = self.args.risk_max_skipped, self.state.global_step + 1
+                self.risk_state.watch.skip(limit, update)
                 model.zero_grad(set_to_none=True)
                 norm = 0.0
         self.logged.add(sums)
@@ -296,7 +203,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
                     self.evaluated.add(self.risk_loss(risk.unwrap(model), part)[1])
         if not writes:
             return None, None, None
-        asked = self.special.first | self._gen_kwargs | gen_kwargs
+        asked = self.translator.special.first | self._gen_kwargs | gen_kwargs
         return None, *super().prediction_step(model, inputs, False, ignore_keys, **asked)[1:]
 
     @attention_without_plans()
@@ -397,36 +304,6 @@ def sentences_of(inputs: dict[str, Any]) -> int:
             "with text_target (trainer.predict does without, with predict_with_generate=True)"
         )
     return len(inputs["labels"])
-
-
-def check_language(labels: Tensor, language: int) -> None:
-    """Raise InputError for a reference without the tag that every candidate is made with."""
-    if not bool(labels.eq(language).any(-1).all()):
-        raise InputError(
-            f"labels: a reference does not have the tag of the tokenizer's target language (id "
-            f"{language}), in which the candidates are; expected one target language, that of "
-            "processing_class"
-        )
-
-
-def check_length(name: str, found: int, most: float) -> None:
-    """Raise InputError for a row that is longer than a model's table of positions."""
-    if found > most:
-        raise InputError(
-            f"{name}: got a sentence of {found} tokens, the model has {most} positions; expected "
-            f"no more: tokenize with truncation=True, max_length={most}"
-        )
-
-
-def objective_of(
-    args: risk.RiskSettings, reward: Reward, encoder: RewardEncoder | None
-) -> dict[str, str]:
-    """What is optimised, by flag."""
-    names = [field.name for field in dataclasses.fields(risk.RiskSettings)]
-    names.remove("risk_max_tokens")  # changes nothing but memory
-    found = {flag_name(name): str(getattr(args, name)) for name in names}
-    known = encoder.fingerprint if encoder is not None else "none"
-    return found | {"--reward": reward.identity, "--simile-encoder": known}
 
 
 def check_parallel(args: Any) -> None:

@@ -1,46 +1,28 @@
-"""Minimum risk training as pure tensors: Q, expected cost, guards, log-probabilities, prefix trees,
-and what any trainer does around them: lists laid out, gradients in portions, sums, a watch.
+"""Minimum risk training, for any trainer of encoder-decoders: `risk_update` is one update of it.
 
-Knows torch and numpy only, nothing of fairseq: any trainer of an encoder-decoder can use it.
+Around that page: Q, expected cost and log-probabilities as pure tensors, prefix trees, gradients in
+portions, the reward of lists, what is logged, and the watch that ends a run.
 """
 
-from simile_plugin.risk.distribution import (
-    beyond_bleu_distribution,
-    candidate_distribution,
-    candidate_scores,
-    entropy,
-    expected_cost,
-    masked_std,
-)
-from simile_plugin.risk.gradient_portions import Portion, Portions
-from simile_plugin.risk.length_control import (
-    LENGTH_SUMS,
-    LengthControl,
-    length_slope,
-    relative_length,
-)
-from simile_plugin.risk.log_probabilities import label_smoothed_nll, token_lprobs
-from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members, finite_rows, repeats
+from simile_plugin.risk.gradient_portions import Portions
+from simile_plugin.risk.length_control import LENGTH_SUMS, LengthControl
+from simile_plugin.risk.list_reward import ListReward
+from simile_plugin.risk.log_probabilities import token_lprobs
 from simile_plugin.risk.objective import Objective
-from simile_plugin.risk.prefix_trees import (
-    TREE_MASK,
-    TREE_SHARE,
-    PrefixTree,
-    attention_mask,
-    prefix_tree,
-    trees_of_rows,
-)
-from simile_plugin.risk.reward_gaming import GamingWatch
-from simile_plugin.risk.risk_set import RiskSet, layout, plan_parts, teacher_forcing_input
+from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
+from simile_plugin.risk.run_watch import RunWatch
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
 from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap, weights_as
+from simile_plugin.risk.tree_scoring import Nodes, choose_tree, score_nodes
+from simile_plugin.risk.update import Translator, Update, risk_update
 from simile_plugin.risk.update_log import (
     PHASES,
     SENTENCE_MEANS,
-    Scored,
     Stopwatch,
+    bleu_of,
+    length_ratio_of,
     on_host,
-    sums_over_sentences,
+    weighted_means,
 )
 
 __all__ = [
@@ -48,43 +30,30 @@ __all__ = [
     "PHASES",
     "REMOVED",
     "SENTENCE_MEANS",
-    "TREE_MASK",
-    "TREE_SHARE",
-    "FiniteRows",
-    "GamingWatch",
     "LengthControl",
+    "ListReward",
+    "Nodes",
     "Objective",
-    "Portion",
     "Portions",
-    "PrefixTree",
     "RiskSet",
     "RiskSettings",
-    "Scored",
+    "RunWatch",
     "Stopwatch",
-    "attention_mask",
-    "beyond_bleu_distribution",
-    "candidate_distribution",
-    "candidate_scores",
+    "Translator",
+    "Update",
+    "bleu_of",
     "check_settings",
-    "cost_without_members",
-    "entropy",
+    "choose_tree",
     "evaluation_mode",
-    "expected_cost",
-    "finite_rows",
-    "label_smoothed_nll",
     "layout",
-    "length_slope",
-    "masked_std",
+    "length_ratio_of",
     "on_host",
-    "plan_parts",
-    "prefix_tree",
-    "relative_length",
-    "repeats",
     "replaced",
-    "sums_over_sentences",
+    "risk_update",
+    "score_nodes",
     "teacher_forcing_input",
     "token_lprobs",
-    "trees_of_rows",
     "unwrap",
+    "weighted_means",
     "weights_as",
 ]

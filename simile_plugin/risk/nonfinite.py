@@ -71,10 +71,3 @@ def cost_without_members(members: Tensor) -> Tensor:
         (B,) float32.
     """
     return (~members.any(-1)).float()
-
-
-def repeats(tokens: Tensor, members: Tensor) -> Tensor:
-    """Where a member's tokens (B, M, T) are those of an earlier member of its list: (B, M) bool."""
-    equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
-    earlier = torch.ones_like(equal[0]).tril(-1)
-    return (equal & earlier & members.unsqueeze(1)).any(-1)

@@ -37,6 +37,16 @@ class Objective:
     normalize: bool = False
     beyond_bleu: bool = False
 
+    def token_divisors(self, lengths: Tensor) -> Tensor:
+        """Return what each reference's smoothed loss is divided by to be L_TokLS: its tokens, (B,).
+
+        The released code divides by the batch's tokens: the mean, times its sentences.
+        """
+        lengths = lengths.clamp(min=1)
+        if self.beyond_bleu:
+            return (lengths.sum() / len(lengths)).expand(len(lengths))
+        return lengths
+
     def distribution(self, token_lprobs: Tensor, token_mask: Tensor, members: Tensor) -> Tensor:
         """Q over each risk set: (B, 1 + N), 0 outside it.
 

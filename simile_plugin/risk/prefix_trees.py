@@ -9,15 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 Ids = NDArray[np.int64]
-
-# Rows share their prefixes where that leaves at most this share of their tokens, and where the
-# attention masks have at most so many entries.
-TREE_SHARE, TREE_MASK = 0.8, 2**26
 
 
 @dataclass
@@ -97,15 +91,3 @@ def trees_of_rows(lengths: Ids, width: int) -> PrefixTree:
     times = np.broadcast_to(np.arange(width), (len(counts), width))
     node = np.where(times < counts[:, None], times, -1)
     return PrefixTree(node[:, None], counts, np.zeros_like(times), times)
-
-
-def attention_mask(allowed: Tensor, heads: int, like: Tensor) -> Tensor:
-    """0 where a node may look, -inf elsewhere: (S x heads, nodes, nodes).
-
-    Args:
-        allowed: (S, nodes, nodes) bool, see :meth:`PrefixTree.ancestors`.
-        like: a tensor with the dtype and device of the mask.
-    """
-    seen = allowed.to(like.device)
-    mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
-    return mask.masked_fill(~seen, -torch.inf).repeat_interleave(heads, dim=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,11 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-from simile_plugin.risk.nonfinite import repeats
-
-# What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
-PART_TOKENS = 256
 
 
 @dataclass
@@ -49,9 +43,15 @@ class RiskSet:
         return found
 
     def lengths(self, pad: int) -> NDArray[np.int64]:
-        """Targets of each row, (B, 1 + N)."""
-        found: NDArray[np.int64] = (self.on_host[0] != pad).sum(-1)
-        return found
+        """Return the targets of each row, (B, 1 + N)."""
+        lengths: NDArray[np.int64] = (self.on_host[0] != pad).sum(-1)
+        return lengths
+
+    def lengths_of_scored(self, pad: int) -> NDArray[np.int64]:
+        """Return the same, 0 for candidates outside the risk set, which are not scored."""
+        scored = self.on_host[1].copy()
+        scored[:, 0] = True
+        return self.lengths(pad) * scored
 
     def sentence_tokens(self, pad: int) -> list[int]:
         """Rows x longest row of each sentence, B numbers."""
@@ -108,40 +108,8 @@ def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tens
     return shifted.masked_fill(tokens.eq(pad), pad)
 
 
-def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Split rows into parts of similar length, for the least padding.
-
-    Args:
-        lengths: tokens of each row; rows of length 0 are left out.
-        max_tokens: bound on rows x longest row of a part (0: none); a single longer row is a part
-            of its own.
-
-    Returns:
-        row numbers of each part, longest rows first; the parts are those with the least
-        sum over parts of rows x longest + PART_TOKENS.
-    """
-    order = sorted((row for row in range(len(lengths)) if lengths[row]), key=lambda r: -lengths[r])
-    # A part may begin where the length changes, or wherever a bound makes it end.
-    step = max(1, max_tokens // max(lengths)) if max_tokens and order else len(order)
-    starts = [
-        place
-        for place, row in enumerate(order)
-        if not place or lengths[row] < lengths[order[place - 1]] or place % step == 0
-    ]
-    starts.append(len(order))
-    # least[i]: the least cost of the rows from starts[i] on, and where their first part ends
-    least = [(0, 0)] * len(starts)
-    for i in range(len(starts) - 2, -1, -1):
-        longest = lengths[order[starts[i]]]
-        choices = [
-            ((starts[end] - starts[i]) * longest + PART_TOKENS + least[end][0], end)
-            for end in range(i + 1, len(starts))
-            if end == i + 1 or not max_tokens or (starts[end] - starts[i]) * longest <= max_tokens
-        ]
-        least[i] = min(choices)
-    parts, i = [], 0
-    while i < len(starts) - 1:
-        end = least[i][1]
-        parts.append(order[starts[i] : starts[end]])
-        i = end
-    return parts
+def repeats(tokens: Tensor, members: Tensor) -> Tensor:
+    """Where a member's tokens (B, M, T) are those of an earlier member of its list: (B, M) bool."""
+    equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
+    earlier = torch.ones_like(equal[0]).tril(-1)
+    return (equal & earlier & members.unsqueeze(1)).any(-1)

@@ -1,19 +1,23 @@
-"""What an update logs: sums over its sentences, and the seconds of its phases."""
+"""What an update logs: sums over its sentences, their means, and the seconds of its phases."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder import split_words
+from simile_plugin.reward import corpus_bleu
 from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
-from simile_plugin.risk.length_control import length_slope, relative_length
+from simile_plugin.risk.length_control import length_slope
+from simile_plugin.risk.list_reward import Judged
 from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members
 
 SENTENCE_MEANS = (
@@ -32,15 +36,6 @@ SENTENCE_MEANS = (
     "repetition",
 )
 PHASES = ("generation", "text", "reward", "scoring", "backward")
-
-
-class Scores(Protocol):
-    """What is used of the reward room's ListScores: (B, 1 + N) each, statistics (B, 1 + N, 10)."""
-
-    bleu_stats: Tensor
-    bleu: Tensor
-    sim: Tensor | None
-    simile: Tensor | None
 
 
 class Stopwatch:
@@ -90,26 +85,18 @@ class Scored(FiniteRows):
         return cls(**{name: torch.cat([vars(part)[name] for part in parts]) for name in names})
 
 
-def sums_over_sentences(
-    scored: Scored,
-    hyps: list[list[str]],
-    best: list[list[str]],
-    scores: Scores,
-    lengths: Tensor,
-) -> dict[str, Any]:
-    """The logging output of a batch but for its times; the same keys on every rank.
+def sums_over_sentences(scored: Scored, judged: Judged, lengths: Tensor) -> dict[str, Any]:
+    """Add up what is logged of a batch; the same keys on every rank.
 
     Args:
-        hyps: B lists of 1 + N strings, the reference first; ``scores``: theirs.
-        best: words of each list's best candidate, hyps[b][1].
         lengths: (B,) tokens of the references.
     """
+    hyps, scores = judged.hyps, judged.scores
     members, q, device = scored.members, scored.distribution, scored.loss.device
     deviation = masked_std(scored.reward, members)
     worst = cost_without_members(members).sum()
     words = scores.bleu_stats.to(device)
-    relative = relative_length(words[..., 0], words[:, 0, 1])
-    covariance, variance = length_slope(q, 1 - scored.reward, relative.to(q))
+    covariance, variance = length_slope(q, 1 - scored.reward, judged.lengths.to(q))
     sums = {
         "loss": torch.where(scored.references, scored.loss, 0.0).sum(),
         "nonfinite": scored.dropped.sum(),
@@ -131,7 +118,7 @@ def sums_over_sentences(
         "length_variance": variance.sum(),
         "expected_words": expected_cost(q, words[..., 0].to(q)).sum(),
         "words": (words[:, 0, 1] * members.any(-1)).sum(),
-        "repetition": repetition(best),
+        "repetition": repetition([split_words(row[1]) for row in hyps]),
     }
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
@@ -141,14 +128,14 @@ def sums_over_sentences(
 
 
 def distinct_share(hyps: list[list[str]]) -> float:
-    """Sum over sentences of the share of distinct strings among the generated candidates."""
+    """Return the sum over sentences of the share of distinct strings among their candidates."""
     return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
 
 
 def repetition(words: list[list[str]]) -> float:
-    """Sum over sentences of the share of their bigrams that they have said before.
+    """Return the sum over sentences of the share of their bigrams that they have said before.
 
-    By sentence, for of all bigrams a few outputs that loop hold as many as all the others.
+    Averaged per sentence: pooled over all of them, a few that loop would dominate the count.
     """
     return sum(
         1 - len(set(pairwise(sentence))) / (len(sentence) - 1) for sentence in words if sentence[1:]
@@ -156,7 +143,7 @@ def repetition(words: list[list[str]]) -> float:
 
 
 def on_host(values: dict[str, Any]) -> dict[str, Any]:
-    """Numbers and tensors by name, with the tensors on the CPU: one copy for all of them."""
+    """Return numbers and tensors by name, the tensors on the CPU: in one copy, and one wait."""
     tensors = {k: v for k, v in values.items() if isinstance(v, Tensor) and v.device.type != "cpu"}
     if not tensors:
         return values
@@ -164,3 +151,34 @@ def on_host(values: dict[str, Any]) -> dict[str, Any]:
     parts = copy.split([value.numel() for value in tensors.values()])
     pairs = zip(tensors.items(), parts, strict=True)
     return values | {name: part.view(v.shape).to(v.dtype) for (name, v), part in pairs}
+
+
+def weighted_means(total: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the means of summed logging outputs by name, and what each is weighted by.
+
+    Costs and rewards are in 0 to 1, sim and simile in 0 to 100, nll_loss in bits. What needs an
+    encoder is left out where there is none.
+    """
+    sentences, tokens = float(total["nsentences"]), float(total["ntokens"])
+    # What has no finite reference has no weight; where none has, the loss is infinite.
+    scored = sentences - float(total["unscored"])
+    bits = total["nll_loss"] / tokens / math.log(2) if tokens else math.inf
+    means = {
+        "loss": (total["loss"] / scored if scored else math.inf, scored),
+        "nll_loss": (bits, tokens),
+    }
+    for name in SENTENCE_MEANS:
+        if name in total:
+            scale = 100 if name in ("sim", "simile") else 1
+            means[name] = (scale * total[name] / sentences, sentences)
+    return means
+
+
+def bleu_of(stats: Tensor) -> float:
+    """Return corpus BLEU of summed statistics of the best candidates, 0 to 100."""
+    return float(corpus_bleu(stats))
+
+
+def length_ratio_of(stats: Tensor) -> float:
+    """Return the words of the best candidates over those of the references."""
+    return float(stats[0] / stats[1].clamp(min=1))

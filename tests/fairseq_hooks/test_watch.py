@@ -64,7 +64,7 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
     watch = seen((0.5, 1.0), (0.4, 1.6))
     assert caplog.record_tuples == [
         (
-            "simile_plugin.risk.reward_gaming",
+            "simile_plugin.risk.run_watch",
             logging.WARNING,
             "cost fell from 0.5000 to 0.4000, but the length ratio went from 1.000 to 1.600, and "
             "BLEU fell from 30.00 to 20.00; training stops if the next validation finds the same",
@@ -118,9 +118,9 @@ def test_a_resumed_run_goes_on_from_what_it_saw() -> None:
 def test_skips_in_a_row() -> None:
     watch = Watch()
     for _ in range(3):
-        watch.skip(3)
+        watch.skip(3, 8)
     with pytest.raises(FloatingPointError, match=r"4 times in a row \(--risk-max-skipped 3\): low"):
-        watch.skip(3)
+        watch.skip(3, 8)
 
 
 def new_trainer() -> Any:
@@ -238,7 +238,7 @@ def test_length_control_does_not_see_what_is_skipped() -> None:
 
     log(["an update"], 1.0)
     log(["a validation"])
-    watching.watch_of(trainer).skip(10)
+    watching.watch_of(trainer).skip(10, 8)
     log(["a skipped update"], 0.0)
     assert seen == [["an update"]]
     assert logged == pytest.approx([0.0, math.nan, 1.0], nan_ok=True)

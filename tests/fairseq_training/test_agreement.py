@@ -17,7 +17,7 @@ from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.reward.lists import score_lists, score_outputs
 from tests.encoder.test_odd_text import ODD_SENTENCES
-from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_models import judge, make_model, make_sample, make_task
 from tests.oracle import Oracle
 
 
@@ -44,8 +44,8 @@ def test_training_validation_score_report_and_oracle_agree(
             sample = make_sample(task, seed, lengths)
             _, _, log = criterion(model, sample)
             criterion.reduce_metrics([log])
-            found = criterion.generator(model, sample)
-            judged = criterion.judge(sample["net_input"]["src_tokens"], found)
+            found = criterion.translator.generator(model, sample)
+            judged = judge(criterion, sample, found)
             refs += [row[0] for row in judged.hyps]
             hyps += [row[1] for row in judged.hyps]
             trained += judged.reward[:, 1].tolist()

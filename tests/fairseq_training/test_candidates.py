@@ -17,7 +17,8 @@ from simile_plugin.fairseq_training.candidates import (
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.files import InputError
-from simile_plugin.risk import evaluation_mode, repeats, unwrap, weights_as
+from simile_plugin.risk import evaluation_mode, unwrap, weights_as
+from simile_plugin.risk.risk_set import repeats
 from tests.fairseq_models import make_model, make_sample, make_task, with_tag
 
 PAD, EOS = 1, 2

@@ -27,7 +27,7 @@ from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.length_control import SHARE, LengthControl
 from tests.conftest import SENTENCES
-from tests.fairseq_models import make_model, make_sample, make_task, rows_of, with_tag
+from tests.fairseq_models import judge, make_model, make_sample, make_task, rows_of, with_tag
 
 PAD = 1
 
@@ -49,9 +49,9 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, label_smoothing=0.0, risk_cost_scale=10.0)
     model, loss, size, _ = forward(criterion, sample)
-    risk_set = criterion.generator(model, sample)
+    risk_set = criterion.translator.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
+    hyps = judge(criterion, sample, risk_set).hyps
     expected = 0.0
     for b in range(3):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
@@ -69,8 +69,8 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
 def test_rewards_are_those_of_the_flags(make_criterion, task, encoder):
     criterion = make_criterion(reward="half", simile_alpha=1.0, risk_bleu_tokenize="char")
     model, sample = make_model("transformer_tiny", task), make_sample(task)
-    risk_set = criterion.generator(model, sample)
-    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
+    risk_set = criterion.translator.generator(model, sample)
+    judged = judge(criterion, sample, risk_set)
     refs = [row[0] for row in judged.hyps]
     wanted, usual = (
         score_lists(judged.hyps, refs, encoder, *settings) for settings in ((1.0, "char"), ())
@@ -85,7 +85,7 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monk
         return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
 
     criterion = make_criterion()
-    monkeypatch.setattr(criterion.target_text, "lists", lists)
+    monkeypatch.setattr(criterion.translator.target_text, "lists", lists)
     *_, log = forward(criterion, make_sample(task))
     assert log["repetition"] == pytest.approx(3 * 1 / 5)
 
@@ -108,9 +108,8 @@ def test_sentences_without_spaces_are_warned_of_once(
     make_criterion, task, monkeypatch, caplog, reference, tokenize, warned
 ):
     criterion = make_criterion(risk_bleu_tokenize=tokenize)
-    monkeypatch.setattr(
-        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
-    )
+    text = criterion.translator.target_text
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [[reference] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
     message = f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces"
@@ -132,9 +131,8 @@ def test_spaces_in_scripts_without_spaces_are_warned_of(
     make_criterion, task, monkeypatch, caplog, reference, warned
 ):
     criterion = make_criterion(risk_bleu_tokenize="zh")
-    monkeypatch.setattr(
-        criterion.target_text, "lists", lambda rows, tags: [[reference] * len(row) for row in rows]
-    )
+    text = criterion.translator.target_text
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [[reference] * len(r) for r in rows])
     forward(criterion, make_sample(task))
     assert caplog.text.count("spaces in a script that is written without") == warned
 
@@ -143,10 +141,10 @@ def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)
     model, free, _, log = forward(criterion, sample)
-    risk_set = criterion.generator(model, sample)
+    risk_set = criterion.translator.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     q = criterion.objective_of_lists.distribution(lprobs, risk_set.tokens.ne(PAD), risk_set.mask)
-    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
+    judged = judge(criterion, sample, risk_set)
     covariance = variance = expected = 0.0
     for lengths, reward, weights in zip(
         judged.lengths.tolist(), judged.reward, q.tolist(), strict=True
@@ -180,8 +178,8 @@ def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path)
     criterion = make_criterion(reward=f"learned:{tmp_path / 'reward'}")
     model, loss, _, _ = forward(criterion, sample := make_sample(task))
     assert torch.isfinite(loss) and utils.has_parameters(criterion) is False
-    risk_set = criterion.generator(model, sample)
-    judged = criterion.judge(sample["net_input"]["src_tokens"], risk_set)
+    risk_set = criterion.translator.generator(model, sample)
+    judged = judge(criterion, sample, risk_set)
     refs = [row[0] for row in judged.hyps]
     scores = score_lists(judged.hyps, refs, encoder, learned=learned)
     assert torch.equal(judged.reward, scores.learned)
@@ -234,9 +232,9 @@ def test_beyond_bleu_objective(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(risk_compat="beyond-bleu", label_smoothing=0.1, mle_weight=0.3)
     model, loss, size, _ = forward(criterion, sample)
-    risk_set = criterion.generator(model, sample)
+    risk_set = criterion.translator.generator(model, sample)
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
-    scores = criterion.judge(sample["net_input"]["src_tokens"], risk_set).scores
+    scores = judge(criterion, sample, risk_set).scores
     means = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=True)[:, 1:]
     q = torch.softmax(means.exp(), dim=1)
     seq_loss = (q * (100 - 100 * scores.simile[:, 1:])).sum()
@@ -262,11 +260,11 @@ def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
     model, loss, _, _ = forward(criterion, sample, arch)
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-    risk_set = criterion.generator(model, sample)
-    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
+    risk_set = criterion.translator.generator(model, sample)
+    hyps = judge(criterion, sample, risk_set).hyps
     target = make_sample(task)["target"]
     untagged = target.masked_fill(target.eq(9), PAD).tolist()
-    assert [row[0] for row in hyps] == criterion.target_text.strings(untagged, True)
+    assert [row[0] for row in hyps] == criterion.translator.target_text.strings(untagged, True)
     tag = task.target_dictionary[9].strip("\u2581")
     assert not any(tag in text for row in hyps for text in row)
 
@@ -325,8 +323,8 @@ def test_validation_numbers(make_criterion, task, encoder):
     hyps, refs, logs = [], [], []
     for sample in samples:
         model, _, _, log = forward(criterion, sample, training=False)
-        risk_set = criterion.generator(model, sample)
-        rows = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
+        risk_set = criterion.translator.generator(model, sample)
+        rows = judge(criterion, sample, risk_set).hyps
         refs += [row[0] for row in rows]
         hyps += [row[1] for row in rows]
         logs.append(log)
@@ -457,7 +455,7 @@ def test_an_encoder_of_another_script_is_warned_of(make_criterion, task, monkeyp
         return [["кошка спит"] * len(row) for row in rows]
 
     criterion = make_criterion()
-    monkeypatch.setattr(criterion.target_text, "lists", lists)
+    monkeypatch.setattr(criterion.translator.target_text, "lists", lists)
     for _ in range(2):
         forward(criterion, make_sample(task))
     assert caplog.text.count("--simile-encoder: it does not know 100% of the tokens") == 1
@@ -483,14 +481,14 @@ def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkey
     task.cfg.source_lang = "de"
     criterion = make_criterion(risk_detok="moses")
     row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
-    assert criterion.target_text.strings([row]) == ["en: red-house"]
-    assert criterion.source_text.strings([row]) == ["de: red-house"]
+    assert criterion.translator.target_text.strings([row]) == ["en: red-house"]
+    assert criterion.translator.source_text.strings([row]) == ["de: red-house"]
     # A multilingual training has neither: its pairs name the languages.
     task.cfg.source_lang = task.cfg.target_lang = None
     task.lang_pairs = ["es-fr", "it-fr"]
     criterion = make_criterion(risk_detok="moses")
-    assert criterion.target_text.strings([row]) == ["fr: red-house"]
-    assert criterion.source_text.strings([row]) == ["es: red-house"]
+    assert criterion.translator.target_text.strings([row]) == ["fr: red-house"]
+    assert criterion.translator.source_text.strings([row]) == ["es: red-house"]
 
 
 def test_a_source_may_be_numbers(make_criterion, task):
@@ -498,7 +496,7 @@ def test_a_source_may_be_numbers(make_criterion, task):
     for number in range(20):
         units.add_symbol(str(number))
     task.source_dictionary = units
-    assert make_criterion().source_text.strings([[4, 9, 2]]) == ["0 5"]
+    assert make_criterion().translator.source_text.strings([[4, 9, 2]]) == ["0 5"]
 
 
 def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):
@@ -593,12 +591,12 @@ def test_the_tag_of_a_source_is_no_text(make_criterion, task):
     words = list(range(4, 7))
     sources = [[*words, 2, tags[0]], [tags[1], *words, 2]]
     untagged = "a red house"
-    assert make_criterion().source_text.strings(sources) == [
+    assert make_criterion().translator.source_text.strings(sources) == [
         f"{untagged}[xx]",
         f"__en__ {untagged}",
     ]
     task.langs = ["xx", "en", "de"]
-    assert make_criterion().source_text.strings(sources) == [untagged, untagged]
+    assert make_criterion().translator.source_text.strings(sources) == [untagged, untagged]
 
 
 def test_checkpoints_with_flags_that_are_gone_are_read(caplog):

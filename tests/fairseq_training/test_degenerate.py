@@ -147,7 +147,7 @@ def test_a_reward_that_is_no_number_drops_its_candidate(make_criterion, task, us
     assert int(log["nonfinite"]) == 3 and int(log["candidates"]) == 3 * 3
     assert int(log["unscored"]) == int(log["empty"]) == 0
     # by hand: Q over candidates 1, 3 and 4 with costs 0, 2/3, 3/4
-    risk_set = criterion.generator(model, sample)
+    risk_set = criterion.translator.generator(model, sample)
     from simile_plugin.fairseq_training.scoring import score_rows
 
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
@@ -231,6 +231,6 @@ def test_candidates_never_exceed_the_models_positions(make_criterion, task, arch
     sample = make_sample(task, lengths=((60, 60),))
     criterion = make_criterion(risk_candidates=2)
     model = make_model(arch, task).eval()
-    risk_set = criterion.generator(model, sample)
+    risk_set = criterion.translator.generator(model, sample)
     assert risk_set.tokens.size(2) <= model.decoder.max_positions() or arch == "lstm"
     assert torch.isfinite(criterion(model, sample)[0])

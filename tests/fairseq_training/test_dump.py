@@ -1,6 +1,7 @@
 """--risk-dump: what the criterion writes is what it judged, and what the report reads."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from simile_plugin.nbest import readers as nbest_lists
 from simile_plugin.nbest.readers import read_nbest_lists
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
-from tests.fairseq_models import make_model, make_sample, make_task
+from tests.fairseq_models import judge, make_model, make_sample, make_task
 
 PAD = 1
 
@@ -41,8 +42,8 @@ def test_lists_of_the_validation_before_training_are_written(dumped, encoder):
     criterion, model, sample, path = dumped
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["id"] for record in records] == sample["id"].tolist()  # once: before training
-    risk_set = criterion.generator(model, sample)
-    hyps = criterion.judge(sample["net_input"]["src_tokens"], risk_set).hyps
+    risk_set = criterion.translator.generator(model, sample)
+    hyps = judge(criterion, sample, risk_set).hyps
     lprobs, _ = score_rows(model, sample, risk_set, PAD)
     sums = risk.candidate_scores(lprobs, risk_set.tokens.ne(PAD), normalize=False)
     for row, record in enumerate(records):
@@ -76,12 +77,14 @@ def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
     dump = RiskDump(str(path))
     hyps = [["a b", "a b", "a c", ""]]
     mask = torch.tensor([[True, True, True, False]])  # the reference is in the risk set
-    scores = score_lists(hyps, ["a b"], None)
-    dump.write(
-        torch.tensor([7]), ["x y"], hyps, mask, torch.tensor([[0.0, -1.0, -2.5, 0.0]]), scores
+    lprobs = torch.tensor([[[0.0, 0.0], [-0.5, -0.5], [-2.5, 0.0], [0.0, 0.0]]])
+    update = SimpleNamespace(
+        judged=SimpleNamespace(hyps=hyps, scores=score_lists(hyps, ["a b"], None)),
+        scored=SimpleNamespace(members=mask, token_lprobs=lprobs),
     )
+    dump.write(torch.tensor([7]), ["x y"], update)
     dump.close()
-    dump.write(torch.tensor([8]), ["z"], hyps, mask, torch.zeros(1, 4), scores)
+    dump.write(torch.tensor([8]), ["z"], update)
     # BLEU of "a c": precisions 1/2, (0 + 1)/(1 + 1), (0 + 1)/(0 + 1), the same: (1/4)^(1/4)
     assert json.loads(path.read_text(encoding="utf-8")) == {
         **{"format_version": 1, "id": 7, "source": "x y", "ref": "a b", "hyps": ["a b", "a c"]},

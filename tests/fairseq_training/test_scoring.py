@@ -16,11 +16,12 @@ from simile_plugin.fairseq_training.scoring import (
 from simile_plugin.risk import (
     RiskSet,
     log_probabilities,
-    plan_parts,
     replaced,
     teacher_forcing_input,
+    tree_scoring,
 )
 from simile_plugin.risk.log_probabilities import token_lprobs
+from simile_plugin.risk.tree_scoring import plan_parts
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
@@ -84,7 +85,7 @@ def gradients(model, values):
 @pytest.mark.parametrize(("arch", "flags"), MODELS, ids=NAMES)
 def test_equals_the_naive_path(arch, flags, max_tokens, monkeypatch):
     monkeypatch.setattr(log_probabilities, "SLICE_LOGITS", 14 * 4)  # four positions a slice
-    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
+    monkeypatch.setattr("simile_plugin.risk.tree_scoring.PART_TOKENS", 4)
     task = make_task()
     # no left padding of sources here: an lstm or fconv row alone has none to see
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
@@ -162,7 +163,9 @@ def test_parts_see_the_same_dropout_twice(monkeypatch):
         return values[0].detach(), gradients(model, values)
 
     value, again = update()
-    monkeypatch.setattr(scoring, "checkpoint", lambda part, *inputs, use_reentrant: part(*inputs))
+    monkeypatch.setattr(
+        tree_scoring, "checkpoint", lambda part, *inputs, use_reentrant: part(*inputs)
+    )
     same_value, kept = update()
     assert torch.equal(value, same_value)
     for name in kept:
@@ -226,7 +229,7 @@ def test_nothing_of_size_k_x_v_is_kept_if_it_is_large(monkeypatch):
 
 
 def test_plan_by_hand(monkeypatch):
-    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 3)
+    monkeypatch.setattr("simile_plugin.risk.tree_scoring.PART_TOKENS", 3)
     # one part: 4 x 5 + 3 = 23 tokens; cut after 4: 2 x 5 + 2 x 3 + 2 x 3 = 22; cut after 3:
     # 3 x 5 + 1 + 2 x 3 = 22; every other cut costs more; of equals the shorter first part is taken
     assert plan_parts([3, 5, 0, 4, 1], 0) == [[1, 3], [0, 4]]
@@ -312,8 +315,8 @@ def test_replaced_brings_back_what_was_there():
 @pytest.mark.parametrize("shared", [True, False])
 def test_layers_are_drawn_once_for_all_rows(shared, max_tokens, monkeypatch):
     # --decoder-layerdrop draws layers whenever somebody iterates over them
-    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
-    monkeypatch.setattr(scoring._TreeDecoder, "pays", lambda *_: shared)
+    monkeypatch.setattr("simile_plugin.risk.tree_scoring.PART_TOKENS", 4)
+    monkeypatch.setattr(tree_scoring, "pays", lambda *_: shared)
     task = make_task()
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
     model = make_model("transformer_tiny", task, decoder_layerdrop=0.5, decoder_layers=4)

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from simile_plugin.fairseq_training import criterion as fairseq_side
+from simile_plugin.fairseq_training import translator as fairseq_side
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.hugging_face import Pairs, SimileRiskArguments, SimileRiskTrainer
-from simile_plugin.hugging_face import trainer as hugging_face_side
+from simile_plugin.hugging_face import translator as hugging_face_side
 from simile_plugin.hugging_face.models import PADDING
 from simile_plugin.risk import LengthControl, RiskSet
 from tests.fairseq_models import make_model, make_sample, numbers
@@ -48,13 +48,13 @@ def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_pa
         dictionary.add_symbol(f"\u2581word{len(dictionary)}")
     sample = make_sample(criterion.task)
     theirs = make_model("transformer_tiny", criterion.task).train()
-    risk_set = criterion.generator(theirs, sample)
+    risk_set = criterion.translator.generator(theirs, sample)
     with torch.no_grad():
         theirs.table = table = Table(*score_rows(theirs, sample, risk_set, PAD))
     length_control = LengthControl(covariance=-0.4, variance=1.0)
     criterion.length_control = length_control
     monkeypatch.setattr(fairseq_side, "score_rows", table.of_rows)
-    criterion.generator = lambda *_: risk_set
+    criterion.translator.generator = lambda *_: risk_set
     loss, _, log = criterion(theirs, sample)
     gradients = table.gradients(loss)
 
@@ -68,7 +68,9 @@ def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_pa
     pairs = Pairs(tokenizer, SOURCES, TARGETS, 64)
     trainer = SimileRiskTrainer(ours, args, processing_class=tokenizer, train_dataset=pairs)
     trainer.risk_state.length_control = length_control
-    trainer.text.lists = lambda rows: criterion.target_text.lists(risk_set.on_host[0].tolist())
+    trainer.translator.text.lists = lambda rows: criterion.translator.target_text.lists(
+        risk_set.on_host[0].tolist()
+    )
     tokens = risk_set.tokens.masked_fill(risk_set.tokens.eq(PAD), PADDING)
     same = RiskSet(tokens, risk_set.mask)
     monkeypatch.setattr(hugging_face_side, "risk_set_of", lambda *_: same)

@@ -46,7 +46,7 @@ def test_the_least_work_is_found(made):
 
 @pytest.mark.parametrize(("way", "max_tokens"), [(TREES, 0), (ROWS, 0), (ROWS, 30), (LOGITS, 0)])
 def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens, monkeypatch):
-    monkeypatch.setattr("simile_plugin.risk.risk_set.PART_TOKENS", 4)
+    monkeypatch.setattr("simile_plugin.risk.tree_scoring.PART_TOKENS", 4)
     model, tokenizer, special = made
     if way == TREES and model.config.model_type == "t5gemma":
         way = ROWS

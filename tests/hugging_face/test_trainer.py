@@ -68,10 +68,10 @@ def make_trainer(tmp_path, encoder_folder):
 @pytest.mark.parametrize("kind", MAKERS)
 def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
     trainer = make_trainer(kind, mle_weight=0.4, label_smoothing=0.0, risk_cost_scale=7.0)
-    model, tokenizer, special = trainer.model, trainer.processing_class, trainer.special
+    model, tokenizer, special = trainer.model, trainer.processing_class, trainer.translator.special
     inputs = batch_of(tokenizer)
     risk_set = risk_set_of(model, inputs, trainer.args, special)
-    hyps = trainer.text.lists(risk_set.tokens.tolist())
+    hyps = trainer.translator.text.lists(risk_set.tokens.tolist())
     lprobs = slow_lprobs(model, inputs, risk_set, special)
     expected = torch.tensor(0.0)
     for b, row in enumerate(hyps):
@@ -178,8 +178,9 @@ def test_validation_has_costs_as_they_are(make_trainer):
 def test_rewards_are_those_of_the_flags(make_trainer, encoder):
     trainer = make_trainer(reward="half", simile_alpha=1.0, risk_bleu_tokenize="char")
     inputs = batch_of(trainer.processing_class)
-    risk_set = risk_set_of(trainer.model, inputs, trainer.args, trainer.special)
-    hyps, _, reward, _ = trainer.judge(inputs, risk_set)
+    risk_set = risk_set_of(trainer.model, inputs, trainer.args, trainer.translator.special)
+    hyps = trainer.translator.texts(risk_set)
+    reward = trainer.reward(hyps, risk_set, list).reward
     scores = score_lists(hyps, [row[0] for row in hyps], encoder, 1.0, "char")
     assert torch.allclose(reward, (scores.simile + scores.bleu) / 2)
 
@@ -217,7 +218,7 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch)
         return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
 
     trainer = make_trainer()
-    monkeypatch.setattr(trainer.text, "lists", lists)
+    monkeypatch.setattr(trainer.translator.text, "lists", lists)
     _, sums = trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
     assert sums["repetition"] == pytest.approx(4 * 1 / 5)
 
@@ -225,7 +226,9 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch)
 def test_references_without_spaces_are_warned_of_once(make_trainer, monkeypatch, caplog):
     trainer = make_trainer()
     said = "他走了，因为天气不好。"
-    monkeypatch.setattr(trainer.text, "lists", lambda rows: [[said] * len(row) for row in rows])
+    monkeypatch.setattr(
+        trainer.translator.text, "lists", lambda rows: [[said] * len(row) for row in rows]
+    )
     for _ in range(2):
         trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
     assert caplog.text.count("--risk-bleu-tokenize 13a: the references have next to no spaces") == 1
@@ -365,9 +368,7 @@ def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
 
 def test_a_validation_after_the_training_is_not_judged(make_trainer, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "simile_plugin.risk.GamingWatch.see", lambda self, *found: seen.append(found)
-    )
+    monkeypatch.setattr("simile_plugin.risk.RunWatch.see", lambda self, *found: seen.append(found))
     trainer = make_trainer(max_steps=1, eval_strategy="steps", eval_steps=1)
     trainer.train()
     trainer.evaluate()
@@ -380,9 +381,7 @@ def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypat
     flags = {"max_steps": 2, "eval_strategy": "steps", "eval_steps": 1}
     trainer = make_trainer(made=made, given={"eval_dataset": sets}, **flags)
     seen = []
-    monkeypatch.setattr(
-        "simile_plugin.risk.GamingWatch.see", lambda self, *found: seen.append(found)
-    )
+    monkeypatch.setattr("simile_plugin.risk.RunWatch.see", lambda self, *found: seen.append(found))
     trainer.train()
     logs = [log for log in trainer.state.log_history if "eval_news_cost" in log]
     assert [found[0] for found in seen] == [log["eval_news_cost"] for log in logs] and len(
@@ -403,7 +402,7 @@ def test_metrics_of_ones_own_get_translations(make_trainer):
     assert found["eval_bleu"] == 7 and found["eval_words"] == 3 and 0 < found["eval_cost"] < 1
     assert seen[0].label_ids.shape[0] == 4
     predicted = seen[0].predictions
-    assert predicted.shape[0] == 4 and (predicted[:, 1] == trainer.special.tag).all()
+    assert predicted.shape[0] == 4 and (predicted[:, 1] == trainer.translator.special.tag).all()
     blind = [{k: v for k, v in pair.items() if k != "labels"} for pair in trainer.train_dataset]
     assert (trainer.predict(blind).predictions == predicted).all()
 
@@ -543,7 +542,7 @@ def test_references_of_another_language(make_trainer, kind):
     trainer = make_trainer(kind)
     inputs = batch_of(trainer.processing_class)
     trainer.risk_loss(trainer.model, inputs)
-    inputs["labels"][2].masked_fill_(inputs["labels"][2] == trainer.special.language, 5)
+    inputs["labels"][2].masked_fill_(inputs["labels"][2] == trainer.translator.special.language, 5)
     refused("labels: a reference", lambda: trainer.risk_loss(trainer.model, inputs))
 
 
@@ -564,11 +563,14 @@ def test_a_tokenizer_with_a_vocabulary_for_each_side(make_trainer, tmp_path):
     trainer = make_trainer(made=(MarianMTModel(config), tokenizer), max_steps=1)
     trainer.train()
     targets = tokenizer(text_target=TARGETS).input_ids
-    assert trainer.text.strings(targets) == TARGETS
+    assert trainer.translator.text.strings(targets) == TARGETS
     backwards = ["</s>", "<unk>", *sorted(words, reverse=True)]  # ids that are no target's
     tokenizer.encoder = {word: i for i, word in enumerate(dict.fromkeys(backwards))}
     sources = tokenizer(["der alte fluss", "zwei Ж im teich"]).input_ids
-    assert trainer.text.sources(sources) == ["der alte fluss", f"zwei {UNKNOWN_HYP} im teich"]
+    assert trainer.translator.text.sources(sources) == [
+        "der alte fluss",
+        f"zwei {UNKNOWN_HYP} im teich",
+    ]
 
 
 def unknown_first(words):

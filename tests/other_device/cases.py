@@ -134,7 +134,7 @@ def test_waits_of_an_update(flags: str, encoder_folder: Path) -> None:
     # of it what the length control sees.
     ours = [place for place in found.places.elements() if "/simile_plugin/" in place]
     assert sorted(place.split("/")[-1].split(":")[0] for place in ours) == [
-        *("candidates.py", "criterion.py", "lists.py", "sums.py", "sums.py"),
+        *("candidates.py", "risk_set.py", "translator.py", "update_log.py", "update_log.py"),
     ], found.places
     # fairseq's encoder asks in each layer whether there is padding: here one layer, in the search
     # and for each of the portions.
@@ -169,7 +169,9 @@ def test_lists_are_those_of_the_cpu(flags: str, encoder_folder: Path) -> None:
         config = {"simile_encoder": str(encoder_folder), "risk_candidates": 4, **FLAGS[flags]}
         criterion = SimileRiskCriterion(SimileRiskConfig(**config), task)
         model, sample = make_model("transformer_tiny", task).to(device), make_sample(task)
-        found.append(criterion.generator(model, sample if device == "cpu" else moved(sample)))
+        found.append(
+            criterion.translator.generator(model, sample if device == "cpu" else moved(sample))
+        )
     assert found[0].tokens.device.type == torch.device(NAME).type
     assert found[0].tokens.tolist() == found[1].tokens.tolist()
     assert found[0].mask.tolist() == found[1].mask.tolist()

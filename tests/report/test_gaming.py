@@ -154,7 +154,7 @@ def test_repetition_in_a_log(tmp_path: Path) -> None:
 
 
 def test_the_training_watches_for_the_same() -> None:
-    from simile_plugin.risk import reward_gaming as watch
+    from simile_plugin.risk import run_watch as watch
 
     same = (gaming.LENGTH_BAND, gaming.REPETITION_BAND, gaming.REPETITION_FLOOR)
     assert same == (watch.LENGTH_SIGN, watch.REPETITION_SIGN, watch.REPETITION_FLOOR)

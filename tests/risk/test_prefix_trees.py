@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.fairseq_training import scoring
 from simile_plugin.fairseq_training.decoders import known
-from simile_plugin.fairseq_training.scoring import score_rows, tree_decoder
-from simile_plugin.risk import RiskSet, log_probabilities
-from simile_plugin.risk.prefix_trees import attention_mask, prefix_tree, trees_of_rows
+from simile_plugin.fairseq_training.scoring import score_rows
+from simile_plugin.risk import RiskSet, choose_tree, log_probabilities, tree_scoring
+from simile_plugin.risk.prefix_trees import prefix_tree, trees_of_rows
+from simile_plugin.risk.tree_scoring import Nodes
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_scoring import gradients, naive
 
@@ -54,7 +54,7 @@ def make_branching_set(sample, size=4, seed=1):
 def always(monkeypatch):
     """Trees wherever they can be; counts them."""
     used = []
-    monkeypatch.setattr(scoring._TreeDecoder, "pays", lambda *_: used.append(1) or True)
+    monkeypatch.setattr(tree_scoring, "pays", lambda *_: used.append(1) or True)
     return used
 
 
@@ -93,15 +93,18 @@ def test_model_is_left_as_it_was(always):
 def test_only_where_it_pays():
     task = make_task()
     sample = make_sample(task)
-    model = make_model("transformer_tiny", task)
     risk_set = make_branching_set(sample)
-    lengths = risk_set.lengths(PAD)
-    assert tree_decoder(model, risk_set, lengths, 0).rows == 5
+
+    def rows(risk_set, heads, max_tokens):
+        return choose_tree(risk_set, PAD, heads, max_tokens).node.shape[1]
+
+    assert rows(risk_set, 2, 0) == 5
+    assert rows(risk_set, 0, 0) == 1  # a decoder that takes no mask
     # a sentence's tree cannot be cut: where it is too large, its rows are decoded in parts
-    assert tree_decoder(model, risk_set, lengths, 10).rows == 1
+    assert rows(risk_set, 2, 10) == 1
     distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1)).view(3, 5, 10)
     distinct_set = RiskSet(distinct, torch.ones(3, 5, dtype=torch.bool))
-    assert tree_decoder(model, distinct_set, np.full((3, 5), 10), 0).rows == 1
+    assert rows(distinct_set, 2, 0) == 1
 
 
 def test_other_decoders_are_decoded_row_by_row():
@@ -151,7 +154,10 @@ def test_rows_that_share_nothing_by_hand():
 
 
 def test_mask_by_hand():
-    mask = attention_mask(torch.tensor([[[True, False], [True, True]]]), 2, torch.zeros(1).double())
+    nothing = torch.zeros(1, 2, dtype=torch.int64)
+    allowed = torch.tensor([[[True, False], [True, True]]])
+    nodes = Nodes(torch.zeros(1), nothing, nothing, allowed, width=2)
+    mask = nodes.attention_mask(2, torch.zeros(1).double())
     assert mask.dtype == torch.float64
     assert mask.tolist() == [[[0, -torch.inf], [0, 0]]] * 2
 

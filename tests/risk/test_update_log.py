@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from simile_plugin.reward import ListScores
+from simile_plugin.risk.list_reward import Judged
 from simile_plugin.risk.update_log import Scored, repetition, sums_over_sentences
 
 
@@ -41,8 +42,9 @@ def test_sums_over_sentences_by_hand() -> None:
         simile=torch.tensor([[1.0, 0.8, 0.4], [1.0, 0.2, 0.0]]),
     )
     hyps = [["r", "a b", "a b"], ["r", "c c c", ""]]
-    best = [["a", "b"], ["c", "c", "c"]]
-    found = sums_over_sentences(scored, hyps, best, scores, torch.tensor([5, 8]))
+    lengths = torch.tensor([[0.0, 1 / 4, -1 / 4], [0.0, -5 / 7, -1.0]])
+    judged = Judged(hyps, scores, torch.zeros(2, 3), lengths)
+    found = sums_over_sentences(scored, judged, torch.tensor([5, 8]))
     # lengths relative to 4 words: 1/4 and -1/4, mean 1/8; costs 0.4 and 0.8, mean 0.5
     expected = {
         "loss": 2.0,

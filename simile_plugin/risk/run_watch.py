@@ -1,16 +1,27 @@
-"""Notices that a reward is being gamed: its cost falls while lengths or repetition leave."""
+"""Stops a run that cannot end well: one whose gradients are no numbers, or whose reward is gamed.
+
+A gamed reward's cost falls while lengths or repetition leave.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from simile_plugin.files import InputError
 
 logger = logging.getLogger(__name__)
 
 GAMING_ADVICE = (
     "the reward is being gamed: take an earlier checkpoint, raise --mle-weight, lower "
     "--risk-cost-scale or the learning rate, or train on --reward half"
+)
+NONFINITE_ADVICE = (
+    "lower --learning-rate or --risk-cost-scale, raise --mle-weight, set --max-grad-norm; with "
+    "--fp16 try --bf16"
 )
 RISE_ADVICE = (
     "lower the learning rate; or, if costs in training are far below it, train on sentences that "
@@ -24,34 +35,68 @@ LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 VALIDATIONS = 2  # in a row outside the band, before training stops
 
 
+# Metrics of a validation that are judged.
+WATCHED = ("cost", "length_ratio", "bleu", "repetition")
+
+
 @dataclass
-class GamingWatch:
-    """What a run's validations said.
+class RunWatch:
+    """What a run's updates and validations said.
 
     Attributes:
         first: cost, length ratio, BLEU and repetition of the run's first validation.
         outside: validations in a row that would end the run, see :meth:`see`.
+        nonfinite: updates in a row that were skipped.
         stop: why training stops after the current validation, or "".
-        advice: what a stopped run is told to do.
+        advice, remedy: what to do about a gamed reward, and about NaN, in a framework's flags.
+        error: what is raised.
     """
 
     first: list[float] | None = None
     outside: int = 0
+    nonfinite: int = 0
     stop: str = ""
-    advice: str = GAMING_ADVICE
+    advice: ClassVar[str] = GAMING_ADVICE
+    remedy: ClassVar[str] = NONFINITE_ADVICE
+    error: ClassVar[type[Exception]] = InputError
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return what a checkpoint keeps."""
         return {"first": self.first, "outside": self.outside}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state`."""
         self.first, self.outside = state["first"], int(state["outside"])
 
-    def check_goes_on(self, band: float, error: type[Exception]) -> None:
-        """Raise `error` for a run, started again, that was stopped because its reward was gamed."""
+    def check_goes_on(self, band: float) -> None:
+        """Raise ``error`` for a run, started again, that was stopped because it was gamed."""
         if band and self.outside >= VALIDATIONS:
-            raise error(f"this run was stopped: {self.advice}; --risk-length-band 0 goes on")
+            raise self.error(f"this run was stopped: {self.advice}; --risk-length-band 0 goes on")
+
+    def skip(self, limit: int, update: int) -> None:
+        """Count an update with a NaN or infinite gradient, which is skipped.
+
+        Raises:
+            Exception: of the class ``error``, for more than ``limit`` in a row.
+        """
+        self.nonfinite += 1
+        if self.nonfinite > limit:
+            raise self.error(
+                f"the gradient was NaN or infinite {self.nonfinite} times in a row "
+                f"(--risk-max-skipped {limit}): {self.remedy}"
+            )
+        logger.warning(
+            f"update {update}: the gradient is NaN or infinite; the update is skipped "
+            f"({self.nonfinite} in a row)"
+        )
+
+    def see_metrics(self, metrics: Mapping[str, Any], band: float, prefix: str = "") -> None:
+        """Judge a validation by its metrics, where it has them and they are finite; see `see`."""
+        seen = [metrics.get(prefix + name, math.nan) for name in WATCHED]
+        numbers = [math.nan if value is None else float(value) for value in seen]
+        if all(map(math.isfinite, numbers)):
+            cost, length_ratio, bleu, repetition = numbers
+            self.see(cost, length_ratio, bleu, repetition, band)
 
     def see(
         self, cost: float, length_ratio: float, bleu: float, repetition: float, band: float
@@ -84,21 +129,21 @@ class GamingWatch:
             return
         signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
         signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
-        found = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
+        change = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
         far = bool(band) and _leaves(length_ratio, first_ratio, band)
         far = far or (repeats and more > first_repetition)
         if not band or bleu >= first_bleu or not far:
             self.outside = 0
-            logger.warning(f"{found}: the reward may be gamed; {CONTROL_ADVICE}")
+            logger.warning(f"{change}: the reward may be gamed; {CONTROL_ADVICE}")
             return
         self.outside += 1
-        found += f", and BLEU fell from {first_bleu:.2f} to {bleu:.2f}"
+        change += f", and BLEU fell from {first_bleu:.2f} to {bleu:.2f}"
         if self.outside < VALIDATIONS:
-            logger.warning(f"{found}; training stops if the next validation finds the same")
+            logger.warning(f"{change}; training stops if the next validation finds the same")
         else:
-            self.stop = f"{found}: {self.advice}; --risk-length-band 0 never stops"
+            self.stop = f"{change}: {self.advice}; --risk-length-band 0 never stops"
 
 
 def _leaves(ratio: float, first: float, band: float) -> bool:
-    """Whether a ratio of lengths is beyond the first one and 1 by more than a factor."""
+    """Return whether a ratio of lengths is beyond the first one and 1 by more than a factor."""
     return not min(1.0, first) / band <= ratio <= band * max(1.0, first)

@@ -1,0 +1,96 @@
+"""Strings of candidates -> their rewards, on the device, without waiting for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simile_plugin.files import flag_name
+from simile_plugin.reward import FirstLook, ListScores, Reward, load_reward_encoder, signature
+from simile_plugin.risk.length_control import relative_length
+from simile_plugin.risk.risk_set import RiskSet
+from simile_plugin.risk.settings import RiskSettings
+
+logger = logging.getLogger(__name__)
+
+# Settings that change nothing in what is optimised.
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the lists of a batch are worth, the reference first in each.
+
+    Attributes:
+        hyps: B lists of 1 + N strings.
+        scores: their SIMILE and BLEU, (B, 1 + N).
+        reward: (B, 1 + N), what is trained on.
+        lengths: (B, 1 + N), see :func:`relative_length`.
+    """
+
+    hyps: list[list[str]]
+    scores: ListScores
+    reward: Tensor
+    lengths: Tensor
+
+
+class ListReward:
+    """The reward of a training, as its settings name it.
+
+    No nn.Module: its encoder is neither trained nor saved.
+
+    Raises:
+        InputError: for a reward, or an encoder, that cannot be had.
+    """
+
+    def __init__(self, settings: RiskSettings) -> None:
+        self.reward = Reward(settings.reward)
+        self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
+        self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
+        self.look = FirstLook(self.tokenize, logger.warning)
+        scored = signature(self.encoder, self.alpha) if self.encoder else "no encoder"
+        logger.info(f"reward: {settings.reward} ({scored})")
+        if self.encoder is None:
+            logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
+
+    def __call__(
+        self, hyps: list[list[str]], risk_set: RiskSet, sources: Callable[[], list[str]]
+    ) -> Judged:
+        """Judge the lists of a risk set.
+
+        Args:
+            hyps: B lists of 1 + N strings, the reference first.
+            sources: makes the B source sentences, which only a user's function asks for.
+        """
+        device = risk_set.tokens.device
+        encoder = self.encoder.to(device) if self.encoder is not None else None
+        # Mixed precision is for the model: it makes ties of rewards that are near each other.
+        with torch.autocast(device.type, enabled=False):
+            reward, scores = self.reward.of_lists(
+                hyps,
+                torch.from_numpy(risk_set.on_host[1]),
+                encoder,
+                self.alpha,
+                self.tokenize,
+                sources,
+                device,
+            )
+            self.look(hyps, scores)
+            words = scores.bleu_stats
+            return Judged(hyps, scores, reward, relative_length(words[..., 0], words[:, 0, 1]))
+
+    def optimised(self, settings: Any, kind: type) -> dict[str, str]:
+        """Return what is optimised, by flag: the same on all ranks, and in a run that is resumed.
+
+        Args:
+            kind: the dataclass whose fields are the settings.
+        """
+        names = [field.name for field in fields(kind) if field.name not in NOT_OPTIMISED]
+        flags = {flag_name(name): str(getattr(settings, name)) for name in names}
+        encoder = self.encoder.fingerprint if self.encoder is not None else "none"
+        return flags | {"--reward": self.reward.identity, "--simile-encoder": encoder}
