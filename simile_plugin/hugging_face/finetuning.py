@@ -262,7 +262,9 @@ def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
     )
     trainer.risk_state.objective |= begun
     if job.prefix:
-        trainer.translator.text.prefix = trainer.text.strings([tokenizer(job.prefix).input_ids])[0]
+        trainer.translator.text.prefix = trainer.translator.text.strings(
+            [tokenizer(job.prefix).input_ids]
+        )[0]
     trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.save_state()
