@@ -6,15 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
 from simile_plugin.files import InputError, check_standard_input, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
-    from simile_plugin.evaluation import EncodingSpeed
-    from simile_plugin.report import QualityResult
     from simile_plugin.reward import LearnedReward
 
 SAMPLE = 1000  # sentences that are looked at for unknown tokens
@@ -120,9 +118,9 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import read_judgements, read_sts
+    from simile_plugin.evaluation import measure_speed, read_judgements, read_sts
     from simile_plugin.files import read_lines
-    from simile_plugin.report import UNSPACED, analyse_quality
+    from simile_plugin.report import UNSPACED, analyse_quality, format_quality
     from simile_plugin.reward import check_tokenizer
 
     _check(args)
@@ -143,39 +141,24 @@ def run(args: argparse.Namespace) -> int:
     found = analyse_quality(encoders, folders, judged, *settings)
     if args.json and found.unspaced:  # the tables say so themselves
         print(f"simile eval-encoder: warning: {UNSPACED}", file=sys.stderr)
-    speed = _speeds(encoders, lines) if args.speed else {}
+    speeds = {}
+    if args.speed:
+        speeds = {name: measure_speed(one.embed_text, lines) for name, one in encoders.items()}
     if args.json:
-        print(json.dumps(_as_json(found, speed), indent=2))
-    else:
-        _print(found, speed)
-    return 0
-
-
-def _as_json(found: QualityResult, speed: Mapping[str, EncodingSpeed]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    report = found.as_json()
-    if speed:
-        report["speed"] = {
-            name: {**asdict(part), "per_second": part.per_second} for name, part in speed.items()
-        }
-    return report
-
-
-def _print(found: QualityResult, speed: Mapping[str, EncodingSpeed]) -> None:
-    from simile_plugin.report import format_quality
-
+        print(json.dumps(found.as_json() | ({"speed": speeds} if speeds else {}), indent=2))
+        return 0
     for name, fingerprint in found.encoders.items():
-        named = f"{name} " if len(found.encoders) > 1 else ""
-        print(f"encoder {named}{fingerprint}")
+        prefix = f"{name} " if len(found.encoders) > 1 else ""
+        print(f"encoder {prefix}{fingerprint}")
     if found.sts is not None or found.judgements is not None:
         print(format_quality(found), end="")
-    for name, part in speed.items():
+    for name, speed in speeds.items():
         print(
-            f"{name}: {part.per_second:,.0f} sentences a second ({part.sentences:,} in batches of "
-            f"{part.batch}, {part.seconds:.1f} s, CPU {part.cpu_seconds:.1f} s, on {part.device}, "
-            f"threads: {part.threads})"
+            f"{name}: {speed['per_second']:,.0f} sentences a second ({speed['sentences']:,} in "
+            f"batches of {speed['batch']}, {speed['seconds']:.1f} s, "
+            f"CPU {speed['cpu_seconds']:.1f} s, on {speed['device']}, threads: {speed['threads']})"
         )
+    return 0
 
 
 def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:
@@ -200,18 +183,6 @@ def _learned(folder: str, encoders: Mapping[str, RewardEncoder]) -> LearnedRewar
     if all(encoder.fingerprint != learned.encoder for encoder in encoders.values()):
         learned.use(next(iter(encoders.values())))
     return learned
-
-
-def _speeds(encoders: Mapping[str, RewardEncoder], lines: list[str]) -> dict[str, EncodingSpeed]:
-    """Encoding speed of each encoder."""
-    from simile_plugin.evaluation import SPEED_SENTENCES, measure_speed
-    from simile_plugin.files import Progress
-
-    found = {}
-    for name, encoder in encoders.items():
-        with Progress(SPEED_SENTENCES, " sentences") as bar:
-            found[name] = measure_speed(encoder.embed_text, lines, progress=bar.update)
-    return found
 
 
 def named_encoders(specs: list[str]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import RewardEncoder, cosine
-from simile_plugin.evaluation import StsSet, without_rounding
+from simile_plugin.encoder import RewardEncoder
+from simile_plugin.evaluation import StsSet, similarities
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
@@ -114,9 +114,9 @@ def evaluate_bins(
     found: dict[str, dict[str, StsBin]] = {what: {} for what in by}
     for name, encoder in encoders.items():
         metric = f"SIM of {name}" if len(encoders) > 1 else "SIM"
-        one, other = encoder.embed_counted(left), encoder.embed_counted(right)
-        sims = without_rounding(cosine(one.vectors, other.vectors).cpu().double().numpy())
+        sims = similarities(encoder, left, right)
         if "unknown" in by:
+            one, other = encoder.embed_counted(left), encoder.embed_counted(right)
             unknown, tokens = one.unknown + other.unknown, one.tokens + other.tokens
             masks["unknown"] = unknown_bins(unknown.numpy(), tokens.numpy())
         for what, bins in found.items():

@@ -17,11 +17,9 @@ from simile_plugin.evaluation.probe import (
     probe_steps,
     reward_scores,
 )
-from simile_plugin.evaluation.reward_fit import Fit, check_fit, fit_reward, format_fit, steps
-from simile_plugin.evaluation.sentence_metrics import SYMMETRIC, without_rounding
-from simile_plugin.evaluation.speed import SPEED_SENTENCES, EncodingSpeed, measure_speed
+from simile_plugin.evaluation.reward_fit import check_fit, fit_reward, format_fit, steps
+from simile_plugin.evaluation.speed import measure_speed
 from simile_plugin.evaluation.sts import (
-    StsScores,
     StsSet,
     correlate_sts,
     evaluate_sts,
@@ -34,17 +32,10 @@ from simile_plugin.evaluation.sts_quality import (
     correlate_metrics,
     evaluate_sts_metrics,
 )
-from simile_plugin.significance import KINDS, Estimate
 
 __all__ = [
-    "KINDS",
     "METEOR_SIGNATURE",
-    "SPEED_SENTENCES",
-    "SYMMETRIC",
     "Change",
-    "EncodingSpeed",
-    "Estimate",
-    "Fit",
     "Judgements",
     "Meteor",
     "Probed",
@@ -52,7 +43,6 @@ __all__ = [
     "Scores",
     "StsFolder",
     "StsQuality",
-    "StsScores",
     "StsSet",
     "Texts",
     "check_fit",
@@ -73,5 +63,4 @@ __all__ = [
     "reward_scores",
     "similarities",
     "steps",
-    "without_rounding",
 ]

@@ -4,60 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, Progress
 
-SPEED_SENTENCES, SPEED_BATCH = 128_000, 128  # of the papers
-
-
-@dataclass(frozen=True)
-class EncodingSpeed:
-    """How fast an encoder turns text into vectors, segmentation included.
-
-    Attributes:
-        cpu_seconds: of the process; on a busy machine the fairer figure.
-    """
-
-    sentences: int
-    batch: int
-    seconds: float
-    cpu_seconds: float
-    device: str
-    threads: int
-
-    @property
-    def per_second(self) -> float:
-        """Sentences a second."""
-        return self.sentences / self.seconds
+SENTENCES, BATCH = 128_000, 128  # of the papers
 
 
 def measure_speed(
-    embed: Callable[[Sequence[str]], torch.Tensor],
-    sentences: Sequence[str],
-    total: int = SPEED_SENTENCES,
-    batch: int = SPEED_BATCH,
-    progress: Callable[[int], object] | None = None,
-) -> EncodingSpeed:
+    embed: Callable[[Sequence[str]], torch.Tensor], lines: Sequence[str], total: int = SENTENCES
+) -> dict[str, Any]:
     """Time an encoder's ``embed_text`` on the papers' protocol: 128,000 sentences, 128 at a time.
 
-    The sentences are repeated, in order, until there are enough; one batch runs untimed before.
-    progress is called with the number of sentences just encoded.
+    The lines are repeated, in order, until there are enough; one batch runs untimed before.
+    Segmentation is included. On a busy machine the seconds of CPU time are the fairer figure.
 
     Raises:
-        InputError: without sentences.
+        InputError: without lines.
     """
-    if not sentences:
+    if not lines:
         raise InputError("--speed: the file has no sentences")
-    repeated = [sentences[i % len(sentences)] for i in range(total)]
-    vectors = embed(repeated[:batch])
+    sentences = [lines[i % len(lines)] for i in range(total)]
+    vectors = embed(sentences[:BATCH])
     start, cpu = time.perf_counter(), time.process_time()
-    for first in range(0, total, batch):
-        vectors = embed(repeated[first : first + batch])
-        if progress:
-            progress(len(vectors))
+    with Progress(total, " sentences") as bar:
+        for first in range(0, total, BATCH):
+            vectors = embed(sentences[first : first + BATCH])
+            bar.update(len(vectors))
     vectors.cpu()  # waits for a GPU
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    return EncodingSpeed(total, batch, seconds, cpu, str(vectors.device), torch.get_num_threads())
+    return {
+        **{"sentences": total, "batch": BATCH, "seconds": seconds, "cpu_seconds": cpu},
+        **{"device": str(vectors.device), "threads": torch.get_num_threads()},
+        "per_second": total / seconds,
+    }

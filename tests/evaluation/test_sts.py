@@ -175,18 +175,14 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
 
 def test_speed_encodes_as_many_sentences_as_it_says(encoder: Encoder) -> None:
     batches: list[int] = []
-    done: list[int] = []
 
     def embed(sentences: Sequence[str]) -> torch.Tensor:
         batches.append(len(sentences))
         return encoder.embed_text(sentences)
 
-    found = measure_speed(
-        embed, ["the red house", "snow", "a map"], total=10, batch=4, progress=done.append
-    )
-    assert batches == [4, 4, 4, 2]  # the first is not timed
-    assert done == [4, 4, 2]
-    assert (found.sentences, found.batch, found.device) == (10, 4, "cpu")
-    assert found.per_second == pytest.approx(10 / found.seconds)
+    found = measure_speed(embed, ["the red house", "snow", "a map"], total=300)
+    assert batches == [128, 128, 128, 44]  # the first is not timed
+    assert (found["sentences"], found["batch"], found["device"]) == (300, 128, "cpu")
+    assert found["per_second"] == pytest.approx(300 / found["seconds"])
     with pytest.raises(ValueError, match="--speed: the file has no sentences"):
         measure_speed(embed, [])

@@ -13,9 +13,11 @@ from simile_plugin.report.answer import UNSPACED, Answer, Figure, Part, Table, m
 from simile_plugin.report.render.text import render_text
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
+    KINDS,
     SEED,
     Bar,
     Chart,
+    Estimate,
     interval_chart,
     without_nan,
 )
@@ -23,7 +25,6 @@ from simile_plugin.significance import (
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import (
-        Estimate,
         Judgements,
         Quality,
         StsFolder,
@@ -192,19 +193,15 @@ def answer_quality(result: QualityResult) -> Answer:
     ]
     sentences = []
     if sts := result.sts:
-        from simile_plugin.evaluation import SYMMETRIC
-
         parts += [_folder_table(part) for part in sts.folders]
         parts += [_sts_table(sts), _difference_table({"pearson": sts.difference})]
         notes += [line for part in sts.folders for line in _constant(part)]
         notes.append(
-            f"STS: the second sentence is the reference;{SYMMETRIC} is the mean of both directions"
+            "STS: the second sentence is the reference; sym. is the mean of both directions"
         )
         told = "On sentence pairs (STS, Pearson)"
         sentences += _beside_best(told, sts.mean, sts.difference)
     if judged := result.judgements:
-        from simile_plugin.evaluation import KINDS
-
         names = short_names(list(judged.segments))
         total = ", ".join(f"{names[path]} {n}" for path, n in judged.segments.items())
         notes.append(f"judgements: segments of {total}")
