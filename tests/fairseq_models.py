@@ -8,6 +8,7 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
+from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.translator import Batch
 
 WORDS = ["a", "red", "house", "stands", "on", "the", "hill", "two", "boys", "wait"]
@@ -114,6 +115,18 @@ def with_tag(sample, tag, pad=1):
     previous = previous.masked_fill(target.eq(pad), pad)
     net_input = {**sample["net_input"], "prev_output_tokens": previous}
     return {**sample, "target": target, "net_input": net_input}
+
+
+def stack_lists(lists, size, like, pad):
+    """SequenceGenerator's lists as one block."""
+    longest = max((len(hypo["tokens"]) for hypos in lists for hypo in hypos[:size]), default=1)
+    tokens = like.new_full((len(lists), size, longest), pad)
+    scores = torch.full(tokens.shape[:2], -torch.inf)
+    for row, hypos in enumerate(lists):
+        for column, hypo in enumerate(hypos[:size]):
+            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
+            scores[row, column] = hypo["score"]
+    return Hypotheses(tokens, scores)
 
 
 def judge(criterion, sample, risk_set):

@@ -36,10 +36,10 @@ from torch import Tensor, nn
 from recipes.benchmarks.encoder_memory import resident
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
+    Hypotheses,
     SimileRiskConfig,
     TargetText,
     build_risk_set,
-    stack_lists,
 )
 from simile_plugin.files import atomic_write
 from simile_plugin.reward import length_penalty
@@ -63,6 +63,24 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "big": ("transformer_wmt_en_de_big", {"share_all_embeddings": True}),
 }
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def stack_lists(
+    lists: list[list[dict[str, Tensor]]], size: int, like: Tensor, pad: int
+) -> Hypotheses:
+    """Return SequenceGenerator's lists as one block of ``size`` hypotheses a sentence.
+
+    Args:
+        like: a tensor with the ids' type and device.
+    """
+    longest = max((len(h["tokens"]) for hypos in lists for h in hypos[:size]), default=1)
+    tokens = like.new_full((len(lists), size, longest), pad)
+    scores = torch.full(tokens.shape[:2], -torch.inf, device=like.device)
+    for row, hypos in enumerate(lists):
+        for column, hypo in enumerate(hypos[:size]):
+            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
+            scores[row, column] = hypo["score"]
+    return Hypotheses(tokens, scores)
 
 
 class Clock:

@@ -89,7 +89,7 @@ def beam_search(
     """The n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
 
     Args:
-        model: an encoder-decoder whose decoder steps look at the last token and their state only.
+        model: an encoder-decoder.
         sample: fairseq's batch.
         cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
         dictionary: target dictionary.

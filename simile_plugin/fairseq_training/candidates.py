@@ -6,13 +6,10 @@ import logging
 from typing import Any
 
 import torch
-from fairseq import search
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from simile_plugin.fairseq_training.beam import Hypotheses, beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.files import InputError
 from simile_plugin.risk import RiskSet, evaluation_mode, layout, unwrap, weights_as
 
@@ -46,22 +43,8 @@ def part_of(
     return part | {"net_input": net_input}
 
 
-class _Sampling(search.Sampling):
-    """fairseq's sampling, which fails (on a GPU for good) where no token has a probability.
-
-    There the sentence ends; its second scoring is NaN, and keeps it out of the risk set.
-    """
-
-    def step(self, step: int, lprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        dead = lprobs.isneginf().all(-1)
-        lprobs[..., self.eos] = lprobs[..., self.eos].masked_fill(dead, 0.0)
-        return super().step(step, lprobs, *args, **kwargs)
-
-
 class CandidateGenerator:
-    """Makes risk sets by our own search or, for decoders of your own, by fairseq's
-    SequenceGenerator; no nn.Module, so that fairseq's trainer neither saves, halves nor optimises
-    what hangs in it.
+    """Makes risk sets by beam search or sampling.
 
     Args:
         dictionary: target dictionary.
@@ -84,8 +67,6 @@ class CandidateGenerator:
             )
         self.dictionary, self.cfg = dictionary, cfg
         self.dtype = GENERATION_DTYPES[cfg.risk_generation_dtype]
-        self._generator: SequenceGenerator | None = None
-        self._model: nn.Module | None = None
 
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
@@ -107,7 +88,7 @@ class CandidateGenerator:
         """The lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
-            return self._hypotheses(model, sample, start, end)
+            return beam_search(model, sample, self.cfg, self.dictionary, start, end)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
@@ -119,38 +100,6 @@ class CandidateGenerator:
             self._within_memory(model, part_of(sample, half, pad), start, end) for half in halves
         ]
         return joined(found, pad)
-
-    def _hypotheses(self, model: Any, sample: dict[str, Any], start: int, end: int) -> Hypotheses:
-        if known(model.decoder).steps:
-            return beam_search(model, sample, self.cfg, self.dictionary, start, end)
-        batch = {"net_input": sample["net_input"]}
-        lists = self._generator_for(model, end).generate([], batch, bos_token=start)
-        size = self.cfg.risk_candidates
-        return stack_lists(lists, size, sample["target"], self.dictionary.pad())
-
-    def _generator_for(self, model: nn.Module, end: int) -> SequenceGenerator:
-        # SequenceGenerator keeps the model that it was built with and ignores generate's.
-        if self._generator is None or self._model is not model or self._generator.eos != end:
-            cfg = self.cfg
-            self._generator = SequenceGenerator(
-                [model],
-                self.dictionary,
-                beam_size=cfg.risk_candidates,
-                max_len_a=cfg.risk_max_len_a,
-                max_len_b=cfg.risk_max_len_b,
-                len_penalty=cfg.risk_lenpen,
-                temperature=cfg.risk_temperature,
-                search_strategy=self._strategy(),
-                eos=end,
-            )
-            self._model = model
-        return self._generator
-
-    def _strategy(self) -> search.Search:
-        cfg, dictionary = self.cfg, self.dictionary
-        if cfg.risk_search == "sampling":
-            return _Sampling(dictionary, cfg.risk_sampling_topk, cfg.risk_sampling_topp)
-        return search.BeamSearch(dictionary)
 
 
 def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
@@ -172,24 +121,6 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     target = sample["target"]
     last = target.gather(1, target.ne(pad).sum(1, keepdim=True) - 1)
     return start, start if bool((last == start).all()) else eos
-
-
-def stack_lists(
-    lists: list[list[dict[str, Tensor]]], size: int, like: Tensor, pad: int
-) -> Hypotheses:
-    """SequenceGenerator's lists as one block of ``size`` hypotheses a sentence.
-
-    Args:
-        like: a tensor with the ids' type and device.
-    """
-    longest = max((len(h["tokens"]) for hypos in lists for h in hypos[:size]), default=1)
-    tokens = like.new_full((len(lists), size, longest), pad)
-    scores = torch.full(tokens.shape[:2], -torch.inf, device=like.device)
-    for row, hypos in enumerate(lists):
-        for column, hypo in enumerate(hypos[:size]):
-            tokens[row, column, : len(hypo["tokens"])] = hypo["tokens"]
-            scores[row, column] = hypo["score"]
-    return Hypotheses(tokens, scores)
 
 
 def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:

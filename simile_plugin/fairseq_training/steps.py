@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
+from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.nn.utils.weight_norm import WeightNorm
@@ -52,17 +53,20 @@ def decoder_steps(
     """The steps of a model's decoder over a batch of sources, within the block.
 
     Args:
-        model: an encoder-decoder in eval mode, of whose decoder ``known`` says ``steps``.
+        model: an encoder-decoder in eval mode.
         net_input: fairseq's.
         size: N.
         longest: number of steps at most.
     """
     encoder_out = model.encoder.forward_torchscript(net_input)
-    if known(model.decoder).plain_layers:
+    sentences, decoder = len(net_input["src_tokens"]), known(model.decoder)
+    if decoder.plain_layers:
         yield TransformerSteps(model.decoder, encoder_out, size, longest)
-        return
-    with decoding_mode(model.decoder, size):
-        yield FairseqSteps(model, encoder_out, len(net_input["src_tokens"]), size)
+    elif decoder.steps:
+        with decoding_mode(model.decoder, size):
+            yield FairseqSteps(model, encoder_out, sentences, size)
+    else:
+        yield PrefixSteps(model, encoder_out, sentences, size)
 
 
 class FairseqSteps:
@@ -101,6 +105,34 @@ class FairseqSteps:
             self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, order)
         self.model.decoder.reorder_incremental_state_scripting(self.state, order)
         self.state.update(held)
+
+
+class PrefixSteps(FairseqSteps):
+    """Steps of a decoder of your own: it sees all tokens so far, and gives its own probabilities.
+
+    What it keeps in its state goes with its hypothesis.
+    """
+
+    tokens: Tensor
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        last = last.unsqueeze(1)
+        self.tokens = torch.cat([self.tokens, last], dim=1) if step else last
+        state = {"incremental_state": self.state} if self._is_incremental() else {}
+        output = self.model.decoder(self.tokens, encoder_out=self.encoder_out, **state)
+        lprobs: Tensor = self.model.get_normalized_probs(output, log_probs=True)
+        return lprobs[:: 1 if step else self.size, -1]
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        order = _rows(parents, kept, self.size)
+        self.tokens = self.tokens[order]
+        if kept is not None:
+            self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, order)
+        if self._is_incremental():
+            self.model.decoder.reorder_incremental_state_scripting(self.state, order)
+
+    def _is_incremental(self) -> bool:
+        return isinstance(self.model.decoder, FairseqIncrementalDecoder)
 
 
 class TransformerSteps:
