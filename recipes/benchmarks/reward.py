@@ -26,10 +26,9 @@ from simile_plugin.evaluation import Meteor, missing_meteor
 from simile_plugin.reward import (
     FEATURES,
     LearnedReward,
-    ListScores,
-    add_similarity,
+    Reward,
+    chrf_statistics,
     corpus_chrf,
-    list_chrf_statistics,
     make_lexicon,
     score_lists,
 )
@@ -63,24 +62,24 @@ def open_ours(encoder: Encoder, sentences: list[str]) -> dict[str, Score]:
     weights = dict.fromkeys(FEATURES, 1.0)
     learned = LearnedReward(weights, make_lexicon([sentences]), encoder.fingerprint)
 
-    def simile(batch: Batch) -> ListScores:
-        shape = (len(batch[1]), len(batch[0][0]))
-        scores = ListScores(bleu_stats=torch.zeros(*shape, 10), bleu=torch.zeros(shape))
-        add_similarity(scores, *batch, encoder, 0.25)
-        return scores
+    def values(spec: str, batch: Batch) -> torch.Tensor:
+        mask = torch.ones(len(batch[1]), len(batch[0][0]), dtype=torch.bool)
+        return Reward(spec).values(*batch, [], mask, encoder, 0.25, "13a")
 
     def learn(batch: Batch) -> None:
-        sim = simile(batch).sim
-        assert sim is not None
-        learned.scores(*batch, encoder, sim)
+        learned.scores(*batch, encoder, values("sim", batch))
+
+    def chrf(batch: Batch, word_order: int) -> object:
+        outputs = list(zip(*batch[0], strict=True))
+        return corpus_chrf(chrf_statistics(outputs, batch[1], word_order))
 
     return {
-        "ours: SIMILE": simile,
+        "ours: SIMILE": lambda batch: values("simile", batch),
         "ours: learned": learn,
         "ours: SIMILE and sentence BLEU": lambda batch: score_lists(*batch, encoder),
         "ours: sentence BLEU": lambda batch: score_lists(*batch, None),
-        "ours: chrF": lambda batch: corpus_chrf(list_chrf_statistics(*batch)),
-        "ours: chrF++": lambda batch: corpus_chrf(list_chrf_statistics(*batch, word_order=2)),
+        "ours: chrF": lambda batch: chrf(batch, 0),
+        "ours: chrF++": lambda batch: chrf(batch, 2),
     }
 
 

@@ -65,13 +65,12 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.files import Progress, read_parallel
     from simile_plugin.reward import (
-        TOKENISED,
         bleu_signature,
         chrf_signature,
         load_learned,
         score_outputs,
         signature,
-        tokenised_as,
+        tokenised_warning,
     )
 
     options = read_flags(args, Options)
@@ -90,8 +89,8 @@ def run(args: argparse.Namespace) -> int:
     warn_of_unknown(scores)
     warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
     for (path, _), lines in zip(paths, [refs, *outputs], strict=True):
-        if mark := tokenised_as(lines):
-            print(f"simile score: warning: {TOKENISED.format(path, mark)}", file=sys.stderr)
+        if text := tokenised_warning(path, lines):
+            print(f"simile score: warning: {text}", file=sys.stderr)
     signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{tokenize}"
     if encoder is not None:

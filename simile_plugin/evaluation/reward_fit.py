@@ -29,11 +29,9 @@ from simile_plugin.reward import (
     FEATURES,
     LearnedReward,
     WordTable,
+    chrf_statistics,
     corpus_chrf,
-    count_features,
-    list_chrf_statistics,
     make_lexicon,
-    reward_of_features,
 )
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
@@ -56,7 +54,7 @@ LEAST_SPREAD = 1e-3  # standard deviation of a feature that hardly ever occurs
 ROUNDS = 30
 SETTLED = 1e-6
 LOWER = 1e-6  # a loss below this is rounding
-BATCH = 512  # pairs whose features, or n-grams, are counted at once
+BATCH = 512  # pairs whose features are counted at once
 LEARNED, CHRFPP = "LEARNED", "chrF++"
 
 
@@ -250,7 +248,7 @@ def _features(
     for start in range(0, len(refs), BATCH):
         left, right = hyps[start : start + BATCH], refs[start : start + BATCH]
         sim = cosine(table.encoder.embed_text(left), table.encoder.embed_text(right))
-        part, none = count_features(table, [[hyp] for hyp in left], right, sim[:, None])
+        part, none = table.count([[hyp] for hyp in left], right, sim[:, None])
         found.append(part[:, 0])
         empty.append(none[:, 0])
     return np.concatenate(found), np.concatenate(empty)
@@ -351,7 +349,7 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
         weights = fit_weights(parts, fitted)
         for part, rows, values in zip(parts, folds, rewards, strict=True):
             left = rows == fold
-            values[left] = reward_of_features(part.features[left], part.empty[left], weights)
+            values[left] = LearnedReward.of_features(part.features[left], part.empty[left], weights)
             rise = part.hyp_harm.of(left)
             drops.append(rise.features @ weights)
             kinds.append(rise.kinds)
@@ -380,12 +378,8 @@ def _peers(
     judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None, tokenize: str
 ) -> dict[str, Floats]:
     """Sentence scores of the metrics that a learned reward stands beside."""
-    parts = []
-    for start in range(0, len(judged.refs), BATCH):
-        hyps, refs = (side[start : start + BATCH] for side in (judged.hyps, judged.refs))
-        parts.append(corpus_chrf(list_chrf_statistics([[hyp] for hyp in hyps], refs, 2)[:, 0]))
     found = metric_scores({"": encoder}, judged, meteor=meteor, tokenize=tokenize)
-    return found | {CHRFPP: np.concatenate(parts)}
+    return found | {CHRFPP: corpus_chrf(chrf_statistics([judged.hyps], judged.refs, 2)[0])}
 
 
 def _rows(judged: Judgements) -> list[str]:

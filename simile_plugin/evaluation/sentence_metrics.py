@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.reward import (
-    CHAR_ORDER,
     SIMILE_ALPHA,
     LearnedReward,
-    bleu_statistics,
     chrf_statistics,
     corpus_chrf,
     score_outputs,
-    sentence_bleu,
 )
 from simile_plugin.significance import Floats
 
@@ -79,7 +75,7 @@ def surface_scores(
     if not both:
         return found
     # Statistics are n-grams of the hypothesis, of the reference and in both, for each order.
-    swapped = chrf.reshape(-1, CHAR_ORDER, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
+    swapped = chrf.reshape(len(chrf), -1, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
     back = {"BLEU": _bleu(right, left, tokenize), "chrF": corpus_chrf(swapped)}
     if meteor:
         back["METEOR"] = meteor.scores(right, left)
@@ -90,8 +86,7 @@ def surface_scores(
 
 
 def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Floats:
-    stats = [bleu_statistics(hyp, ref, tokenize) for hyp, ref in zip(hyps, refs, strict=True)]
-    return sentence_bleu(torch.tensor(stats)).double().numpy()
+    return score_outputs([hyps], refs, None, tokenize=tokenize).bleu[:, 0].double().numpy()
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:

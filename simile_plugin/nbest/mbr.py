@@ -20,7 +20,7 @@ from torch import Tensor
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.nbest.readers import NbestList
-from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_bleu, pair_chrf
+from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_scores
 from simile_plugin.significance import Floats
 
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding
@@ -226,11 +226,7 @@ def _of_pairs(
     total = torch.zeros(len(hyps))
     for start in range(0, len(refs), REFS_AT_ONCE):
         some = refs[start : start + REFS_AT_ONCE]
-        if name == "bleu":
-            pairs = pair_bleu(hyps, some, tokenize)
-        else:
-            pairs = pair_chrf(hyps, some, word_order=2 if name == "chrf++" else 0)
-        total += pairs @ weights[start : start + REFS_AT_ONCE]
+        total += pair_scores(name, hyps, some, tokenize) @ weights[start : start + REFS_AT_ONCE]
     return total
 
 

@@ -30,65 +30,33 @@ For TRL's GRPO trainers; the data set's column `reference` has the reference tra
     [1.0]
 """
 
-from simile_plugin.reward.bleu import (
-    bleu_signature,
-    bleu_statistics,
-    check_tokenizer,
-    corpus_bleu,
-    sentence_bleu,
-    sentence_bleu_signature,
-)
-from simile_plugin.reward.chrf import (
-    CHAR_ORDER,
-    chrf_signature,
-    chrf_statistics,
-    corpus_chrf,
-    list_chrf_statistics,
-)
-from simile_plugin.reward.features import (
-    FEATURES,
-    Lexicon,
-    WordTable,
-    count_features,
-    make_lexicon,
-    words_of,
-)
+from simile_plugin.reward.bleu import bleu_signature, check_tokenizer, corpus_bleu
+from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_chrf
+from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
 from simile_plugin.reward.functions import as_reward_function
-from simile_plugin.reward.learned import (
-    REWARD,
-    LearnedReward,
-    load_learned,
-    reward_of_features,
-    save_learned,
-)
+from simile_plugin.reward.learned import REWARD, LearnedReward, load_learned, save_learned
 from simile_plugin.reward.lists import (
-    SENTENCES_AT_ONCE,
     UNKNOWN_HYP,
     UNKNOWN_REF,
     ListScores,
-    add_similarity,
     score_lists,
     score_outputs,
 )
-from simile_plugin.reward.pairs import pair_bleu, pair_chrf
+from simile_plugin.reward.pairs import pair_scores
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward, load_reward_encoder
 from simile_plugin.reward.text_warnings import (
     GIVE_A_TOKENISER,
-    TOKENISED,
     FirstLook,
     is_unspaced,
-    tokenised_as,
+    tokenised_warning,
 )
 
 __all__ = [
-    "CHAR_ORDER",
     "FEATURES",
     "GIVE_A_TOKENISER",
     "REWARD",
-    "SENTENCES_AT_ONCE",
     "SIMILE_ALPHA",
-    "TOKENISED",
     "UNKNOWN_HYP",
     "UNKNOWN_REF",
     "FirstLook",
@@ -97,31 +65,22 @@ __all__ = [
     "ListScores",
     "Reward",
     "WordTable",
-    "add_similarity",
     "as_reward_function",
     "bleu_signature",
-    "bleu_statistics",
     "check_tokenizer",
     "chrf_signature",
     "chrf_statistics",
     "corpus_bleu",
     "corpus_chrf",
-    "count_features",
     "is_unspaced",
     "length_penalty",
-    "list_chrf_statistics",
     "load_learned",
     "load_reward_encoder",
     "make_lexicon",
-    "pair_bleu",
-    "pair_chrf",
-    "reward_of_features",
+    "pair_scores",
     "save_learned",
     "score_lists",
     "score_outputs",
-    "sentence_bleu",
-    "sentence_bleu_signature",
     "signature",
-    "tokenised_as",
-    "words_of",
+    "tokenised_warning",
 ]

@@ -79,12 +79,6 @@ def list_statistics(
     return torch.from_numpy(stats)
 
 
-def bleu_statistics(hyp: str, ref: str, tokenize: str = "13a") -> list[int]:
-    """Return :func:`list_statistics` of one sentence."""
-    stats: list[int] = list_statistics([[hyp]], [ref], tokenize)[0, 0].tolist()
-    return stats
-
-
 def _brevity_penalty(stats: Tensor) -> Tensor:
     hyp, ref = stats[..., 0], stats[..., 1]
     return torch.exp(1 - ref / hyp.clamp(min=1)).clamp(max=1)  # nothing matches an empty output
@@ -94,7 +88,7 @@ def sentence_bleu(stats: Tensor) -> Tensor:
     """Return sentence BLEU with +1 on matches and candidates of orders 2 to 4 (Lin & Och 2004).
 
     Args:
-        stats: (..., 10) from :func:`bleu_statistics`.
+        stats: (..., 10) from :func:`list_statistics`.
 
     Returns:
         (...) float32 in [0, 1]; 0 where no word matches.
@@ -125,18 +119,14 @@ def corpus_bleu(stats: Tensor) -> Tensor:
     return torch.where((matches > 0).any(-1), score, torch.zeros_like(score))
 
 
-def bleu_signature(tokenize: str = "13a") -> str:
-    """Return sacreBLEU's signature of :func:`corpus_bleu`."""
-    return _signature(tokenize, "exp")
+def bleu_signature(tokenize: str = "13a", sentence: bool = False) -> str:
+    """Return sacreBLEU's signature of :func:`corpus_bleu`, or of :func:`sentence_bleu`.
 
-
-def sentence_bleu_signature(tokenize: str = "13a") -> str:
-    """Return sacreBLEU's signature of :func:`sentence_bleu`, whose +1 it calls add-k."""
-    return f"sentence, +1 on orders 2 to 4; {_signature(tokenize, 'add-k[1.00]')}"
-
-
-def _signature(tokenize: str, smooth: str) -> str:
+    sacreBLEU calls the +1 of sentence BLEU add-k.
+    """
     import sacrebleu
 
+    smooth = "add-k[1.00]" if sentence else "exp"
+    what = "sentence, +1 on orders 2 to 4; " if sentence else ""
     version = sacrebleu.__version__
-    return f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:{smooth}|version:{version}"
+    return f"{what}nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:{smooth}|version:{version}"

@@ -63,7 +63,7 @@ _PLAIN_MARKS = str.maketrans(dict(zip("’‘“”„–—", '\'\'"""--', stri
 
 
 def words_of(text: str) -> list[str]:
-    """Lowercased words: runs of letters, digits and their accents, NOT, or one other mark each.
+    """Split into lowercased words: runs of letters, digits and accents, NOT, or one mark each.
 
     Each letter is a word in scripts without spaces, see `encoder.split_words`.
     """
@@ -92,7 +92,7 @@ def _runs(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What the features know of a language.
+    """Words of a language that the features know.
 
     Attributes:
         known: words that cost nothing: all that the texts of the fit hold.
@@ -106,7 +106,7 @@ class Lexicon:
 
 
 def make_lexicon(texts: Iterable[Sequence[str]]) -> Lexicon:
-    """All words of some files of sentences, and the COMMON_WORDS commonest.
+    """Collect all words of some files of sentences, and the COMMON_WORDS commonest.
 
     Common is what is frequent in at least half of the files (by the median of the shares), so
     that a name which one corpus repeats is none of them. Only words that begin with a letter count.
@@ -147,8 +147,40 @@ class WordTable:
         self.facts = np.zeros((4096, 4))
         self.characters = np.zeros(4096, dtype=np.int64)
 
+    def count(
+        self, hyps: Sequence[Sequence[str]], refs: Sequence[str], sim: Tensor
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the features of B lists of N hypotheses, each reference counted once.
+
+        Args:
+            sim: (B, N) cosines of the encoder.
+
+        Returns:
+            (B, N, 12) in the order of FEATURES, finite and >= 0; all 0 where the strings are equal
+            and not empty. And (B, N), whether either side has no word.
+        """
+        size, candidates = len(refs), len(hyps[0]) if hyps else 0
+        if not size * candidates:
+            shape = size, candidates
+            return np.zeros((*shape, len(FEATURES))), np.zeros(shape, dtype=bool)
+        ids, lengths = self.flat([*chain.from_iterable(hyps), *refs])
+        lists = matched = _lists(ids, lengths, size)
+        if lengths.max() > MATCHED_WORDS:
+            matched = _lists(*_beginnings(ids, lengths), size)
+        found = _matches(self, matched) | _counts(self, lists) | _lengths(self, lists)
+        apart = 1 - sim.double().cpu().numpy()  # last: a GPU may still be at work on them
+        apart[
+            np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])
+        ] = 0
+        apart[apart < ROUNDING] = 0
+        found |= {"sim": apart, "sim_root": np.sqrt(apart)}
+        features = np.stack([found[name].reshape(size, candidates) for name in FEATURES], axis=-1)
+        features[features < ROUNDING] = 0
+        empty = lists.hyp_lengths.reshape(size, candidates) == 0
+        return features, empty | (lists.ref_lengths == 0)[:, None]
+
     def flat(self, sentences: Sequence[str]) -> tuple[Ids, Ids]:
-        """Ids of all words (P,), comparable until the next call, and each length (U,)."""
+        """Return ids of all words (P,), comparable until the next call, and each length (U,)."""
         if self.words.trim(KNOWN_WORDS):
             self.filled = 1
         found = self.words.flat(sentences)
@@ -203,17 +235,17 @@ class _Lists:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """B and N."""
+        """Return B and N."""
         return len(self.ref_lengths), len(self.hyp_lengths) // len(self.ref_lengths)
 
     @property
     def width(self) -> int:
-        """Most distinct words of a list, at least 1."""
+        """Return the most distinct words of a list, at least 1."""
         return max(1, int(self.kinds.max()))
 
 
 def _lists(ids: Ids, lengths: Ids, size: int) -> _Lists:
-    """From words (P,) and lengths (U,) of `size` lists of hypotheses, then of the references."""
+    """Sort words (P,) and lengths (U,) of `size` lists of hypotheses, then of the references."""
     hyp_lengths, ref_lengths = np.split(lengths, [-size])
     sizes = hyp_lengths.reshape(size, -1).sum(1)
     lists = np.arange(size)
@@ -230,40 +262,9 @@ def _lists(ids: Ids, lengths: Ids, size: int) -> _Lists:
 
 
 def _beginnings(ids: Ids, lengths: Ids) -> tuple[Ids, Ids]:
-    """The first MATCHED_WORDS of each sentence, as ids (P,) and lengths (U,)."""
+    """Return the first MATCHED_WORDS of each sentence, as ids (P,) and lengths (U,)."""
     places = np.arange(len(ids)) - (lengths.cumsum() - lengths).repeat(lengths)
     return ids[places < MATCHED_WORDS], np.minimum(lengths, MATCHED_WORDS)
-
-
-def count_features(
-    table: WordTable, hyps: Sequence[Sequence[str]], refs: Sequence[str], sim: Tensor
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Features of B lists of N hypotheses, each reference counted once.
-
-    Args:
-        sim: (B, N) cosines of the encoder.
-
-    Returns:
-        (B, N, 12) in the order of FEATURES, finite and >= 0; all 0 where the strings are the same
-        and not empty. And (B, N), whether either side has no word.
-    """
-    size, candidates = len(refs), len(hyps[0]) if hyps else 0
-    if not size * candidates:
-        shape = size, candidates
-        return np.zeros((*shape, len(FEATURES))), np.zeros(shape, dtype=bool)
-    ids, lengths = table.flat([*chain.from_iterable(hyps), *refs])
-    lists = matched = _lists(ids, lengths, size)
-    if lengths.max() > MATCHED_WORDS:
-        matched = _lists(*_beginnings(ids, lengths), size)
-    found = _matches(table, matched) | _counts(table, lists) | _lengths(table, lists)
-    apart = 1 - sim.double().cpu().numpy()  # last: a GPU may still be at work on them
-    apart[np.array([[hyp == ref for hyp in row] for row, ref in zip(hyps, refs, strict=True)])] = 0
-    apart[apart < ROUNDING] = 0
-    found |= {"sim": apart, "sim_root": np.sqrt(apart)}
-    features = np.stack([found[name].reshape(size, candidates) for name in FEATURES], axis=-1)
-    features[features < ROUNDING] = 0
-    empty = lists.hyp_lengths.reshape(size, candidates) == 0
-    return features, empty | (lists.ref_lengths == 0)[:, None]
 
 
 def _counts(table: WordTable, lists: _Lists) -> dict[str, Floats]:
@@ -302,7 +303,7 @@ def _counts(table: WordTable, lists: _Lists) -> dict[str, Floats]:
 
 
 def _repeats(rows: Ids, words: Ids, width: int, size: int) -> Ids:
-    """How many bigrams of each row stood in it before: (size,)."""
+    """Count the bigrams of each row that stood in it before: (size,)."""
     same = rows[1:] == rows[:-1]
     keys = np.sort(((rows[:-1] * width + words[:-1]) * width + words[1:])[same])
     again = keys[1:][keys[1:] == keys[:-1]]
@@ -334,7 +335,7 @@ def _matches(table: WordTable, lists: _Lists) -> dict[str, Floats]:
 
 
 def _ends(cells: Ids, kinds: Ids) -> list[int]:
-    """Where groups of lists end: at CELLS pairs of words, or KINDS words with their padding."""
+    """Return where groups of lists end: at CELLS pairs of words, or KINDS words with padding."""
     steps = np.diff(cells.cumsum() // CELLS, prepend=0)
     ends, start, width = [], 0, 0
     for place, (new, own) in enumerate(zip(steps.tolist(), kinds.tolist(), strict=True)):
@@ -346,7 +347,7 @@ def _ends(cells: Ids, kinds: Ids) -> list[int]:
 
 
 def _padded(values: Ids, lengths: Ids, rows: Ids, fill: int) -> Ids:
-    """Some rows of flat ragged values as a matrix."""
+    """Return some rows of flat ragged values as a matrix."""
     starts = (lengths.cumsum() - lengths)[rows, None]
     columns = np.arange(max(1, int(lengths[rows].max())))
     inside = columns < lengths[rows, None]
@@ -403,10 +404,10 @@ def _match_features(s: Tensor, h: Tensor, r: Tensor) -> dict[str, Tensor]:
 
 
 def _count(true: Tensor) -> Tensor:
-    """How many of the first two dimensions are true, (T, Q, S) -> (S,)."""
+    """Count how many of the first two dimensions are true, (T, Q, S) -> (S,)."""
     return true.sum(0, dtype=torch.int16).sum(0, dtype=torch.int32)  # narrow sums are fast ones
 
 
 def _unlike(best: Tensor, count: Tensor) -> Tensor:
-    """1 - mean of the best likenesses (count, S), 0 where there is none."""
+    """Return 1 - mean of the best likenesses (count, S), 0 where there is none."""
     return (1 - best.clamp(min=0).sum(0) / count.clamp(min=1)).clamp(min=0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError, atomic_folder, read_lines
-from simile_plugin.reward.features import FEATURES, Floats, Lexicon, WordTable, count_features
+from simile_plugin.reward.features import FEATURES, Floats, Lexicon, WordTable
 
 FORMAT_VERSION = 1
 REWARD = "reward.json"
@@ -101,16 +100,19 @@ class LearnedReward:
         Args:
             sim: (B, N) cosines of the encoder, as of `add_similarity`.
         """
-        features, empty = count_features(self.use(encoder), hyps, refs, sim)
+        features, empty = self.use(encoder).count(hyps, refs, sim)
         weights = np.array(list(self.weights.values()))
-        return torch.from_numpy(reward_of_features(features, empty, weights, self.scale)).float()
+        return torch.from_numpy(self.of_features(features, empty, weights, self.scale)).float()
 
+    @staticmethod
+    def of_features(
+        features: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
+    ) -> Floats:
+        """Return exp(-sum_k w_k f_k / scale) of features (..., 12): (...) in [0, 1].
 
-def reward_of_features(
-    features: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
-) -> Floats:
-    """exp(-sum_k w_k f_k / scale) of features (..., 12): (...) in [0, 1]; 0 where `empty`."""
-    return np.where(empty, 0.0, np.exp(-(features @ weights) / scale))
+        0 where `empty`.
+        """
+        return np.where(empty, 0.0, np.exp(-(features @ weights) / scale))
 
 
 def save_learned(folder: str | Path, reward: LearnedReward) -> None:
@@ -147,67 +149,34 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
             f"{flag}: {folder}: no {REWARD}; expected the folder of a learned reward "
             "(made by simile fit-reward)"
         )
-    where = f"{flag}: {path}"
+    words_path = path.with_name(VOCABULARY)
+    words = read_lines(words_path, flag)
     try:
         found = json.loads("\n".join(read_lines(path, flag)))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{where}: not valid JSON ({error}); copy it again") from error
-    _check(found, where)
-    words = read_lines(path.with_name(VOCABULARY), flag)
-    content = "".join(f"{word}\n" for word in words).encode()
-    if _sha256(content) != found["vocabulary"].get("sha256"):
-        raise InputError(
-            f"{flag}: {path.with_name(VOCABULARY)}: not the vocabulary of {REWARD} (it has "
-            f"{len(words)} words, expected {found['vocabulary'].get('words')}); copy both again"
+        version = found["format_version"]
+        if version > FORMAT_VERSION:
+            raise InputError(
+                f"{flag}: {path}: format_version {version} is newer than {FORMAT_VERSION}, the "
+                "newest this version reads; update simile-plugin"
+            )
+        lexicon = Lexicon(*map(frozenset, (words, found["common_words"], found["negation_words"])))
+        reward = LearnedReward(
+            {name: float(found["weights"][name]) for name in FEATURES},
+            lexicon,
+            found["encoder"],
+            float(found["scale"]),
+            found["facts"],
         )
-    lexicon = Lexicon(
-        frozenset(words), frozenset(found["common_words"]), frozenset(found["negation_words"])
-    )
-    weights = {name: float(found["weights"][name]) for name in FEATURES}
-    scale = float(found["scale"])
-    reward = LearnedReward(weights, lexicon, found["encoder"], scale, found["facts"])
-    if reward.fingerprint != found["fingerprint"]:
+        sound = reward.fingerprint == found["fingerprint"]
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        what = f"no key {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{flag}: {path}: is no learned reward ({what}); copy it again") from error
+    # The fingerprint is of all that decides, the vocabulary, too.
+    if not sound:
         raise InputError(
-            f"{where}: fingerprint: got {found['fingerprint']!r}, its content has "
-            f"{reward.fingerprint!r}; the file was changed after the fit: copy or fit it again"
+            f"{flag}: {path} or {VOCABULARY} beside it was changed after the fit: the fingerprint "
+            f"is not {found['fingerprint']!r}; copy both again, or fit again"
         )
     return reward
-
-
-def _check(found: Any, where: str) -> None:
-    """Raise InputError unless everything is there and of the right type."""
-    if not isinstance(found, dict) or type(found.get("format_version")) is not int:
-        raise InputError(f"{where}: no format_version; this is no learned reward's {REWARD}")
-    if found["format_version"] > FORMAT_VERSION:
-        raise InputError(
-            f"{where}: format_version {found['format_version']} is newer than {FORMAT_VERSION}, "
-            "the newest this version reads; update simile-plugin"
-        )
-    if found["format_version"] < 1:
-        raise InputError(
-            f"{where}: format_version: got {found['format_version']}, expected 1 to "
-            f"{FORMAT_VERSION}; the file was changed after the fit: copy or fit it again"
-        )
-    kinds: dict[str, type] = {"fingerprint": str, "encoder": str, "weights": dict, "facts": dict}
-    kinds |= {"vocabulary": dict, "common_words": list, "negation_words": list}
-    for key, kind in kinds.items():
-        if not isinstance(found.get(key), kind):
-            raise InputError(f"{where}: {key}: got {found.get(key)!r}, expected {kind.__name__}")
-    for key in ("common_words", "negation_words"):
-        if not all(isinstance(word, str) for word in found[key]):
-            raise InputError(f"{where}: {key}: expected a list of words")
-    if not _is_number(found.get("scale")) or found["scale"] == 0:
-        raise InputError(f"{where}: scale: got {found.get('scale')!r}, expected a number above 0")
-    weights = found["weights"]
-    if weights.keys() != FEATURES.keys() or not all(map(_is_number, weights.values())):
-        raise InputError(
-            f"{where}: weights: got {weights!r}, expected a number of at least 0 for each of "
-            + ", ".join(FEATURES)
-        )
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a finite number of at least 0."""
-    return type(value) in (int, float) and 0 <= value <= sys.float_info.max  # type: ignore

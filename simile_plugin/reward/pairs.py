@@ -14,12 +14,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.reward.bleu import BLEU_ORDER, bleu_token_ids, sentence_bleu
-from simile_plugin.reward.chrf import CHAR_ORDER, character_ids, sentence_chrf, word_ids
+from simile_plugin.reward.chrf import CHAR_ORDER, WORD_ORDER, character_ids, sentence_chrf, word_ids
 from simile_plugin.reward.ngrams import Ids
 
 
-def pair_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a") -> Tensor:
-    """Sentence BLEU of H candidates against R references: (H, R) float32 in [0, 1]."""
+def pair_scores(
+    name: str, hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a"
+) -> Tensor:
+    """Score H candidates against R references: (H, R) float32 in [0, 1].
+
+    Args:
+        name: bleu, of sentences; chrf or chrf++.
+        tokenize: sacreBLEU tokeniser of BLEU.
+    """
+    if name == "bleu":
+        return _bleu(hyps, refs, tokenize)
+    return _chrf(hyps, refs, WORD_ORDER if name == "chrf++" else 0)
+
+
+def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Tensor:
     units, lengths = bleu_token_ids([*hyps, *refs], tokenize)
     matches, totals = _matches(units, lengths, len(hyps), BLEU_ORDER)
     shape = (len(hyps), len(refs), 1)
@@ -29,8 +42,7 @@ def pair_bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str = "13a") -
     return sentence_bleu(torch.cat([*sizes, matches, own], dim=-1))
 
 
-def pair_chrf(hyps: Sequence[str], refs: Sequence[str], word_order: int = 0) -> Tensor:
-    """chrF of H candidates against R references, chrF++ at `word_order` 2: (H, R) in [0, 1]."""
+def _chrf(hyps: Sequence[str], refs: Sequence[str], word_order: int) -> Tensor:
     texts = [*hyps, *refs]
     parts = []
     for units, order in ((character_ids(texts), CHAR_ORDER), (word_ids(texts), word_order)):
@@ -45,7 +57,7 @@ def pair_chrf(hyps: Sequence[str], refs: Sequence[str], word_order: int = 0) -> 
 
 
 def _matches(units: Ids, lengths: Ids, hyps: int, order: int) -> tuple[Tensor, Tensor]:
-    """n-grams in common of each pair, clipped, and those of each text, of orders 1 to `order`.
+    """Count the n-grams in common of each pair, clipped, and of each text, up to `order`.
 
     Args:
         units: words or characters of all texts, the candidates' and then the references'.
@@ -69,7 +81,9 @@ def _matches(units: Ids, lengths: Ids, hyps: int, order: int) -> tuple[Tensor, T
 
 
 def _common(texts: Ids, grams: Ids, hyps: int, refs: int) -> Tensor:
-    """n-grams that each pair has in common, (H, R), of one order: `texts` has `grams`."""
+    """Count the n-grams of one order that each pair has in common: (H, R)."""
+    # One column for the k-th occurrence of each n-gram: a candidate and a reference share as many
+    # columns as the smaller of their counts.
     kinds = int(grams.max(initial=0)) + 1
     cells, counts = np.unique(texts * kinds + grams, return_counts=True)
     occurrence = np.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)

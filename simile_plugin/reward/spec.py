@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import logging
 import traceback
@@ -51,10 +50,9 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
     if len(terms) == 1 and terms[0][0] and not spec.startswith("."):
         module, _, function = spec.partition(":")
         return _import_function(module, function, flag)
-    of_folder = "; a folder's name cannot have a comma in it" if LEARNED in spec else ""
     raise InputError(
-        f"{flag}: got '{spec}'{_suggestion(spec)}; expected one of {NAMES}, "
-        f"a mix such as simile:0.7,bleu:0.3, or your own module:function{of_folder}"
+        f"{flag}: got '{spec}'; expected one of {NAMES}, a mix such as simile:0.7,bleu:0.3, or "
+        "your own module:function (a folder's name cannot have a comma in it)"
     )
 
 
@@ -63,7 +61,7 @@ def _is_learned(name: str) -> bool:
 
 
 def _is_weight(name: str, text: str) -> bool:
-    """Whether it is a number; nan and inf behind a module are functions of it."""
+    """Return whether it is a number; nan and inf behind a module are functions of it."""
     if text.isidentifier() and name not in COMPONENTS and not _is_learned(name):
         return False
     try:
@@ -73,31 +71,22 @@ def _is_weight(name: str, text: str) -> bool:
     return True
 
 
-def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, [*COMPONENTS, *SHORTHANDS], n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""
-
-
 def _parse_mix(spec: str, terms: list[tuple[str, float]], flag: str) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for name, weight in terms:
+    names, weights = [name for name, _ in terms], [weight for _, weight in terms]
+    for name in names:
         if name not in COMPONENTS and not _is_learned(name):
             raise InputError(
-                f"{flag}: got component '{name}' in '{spec}'{_suggestion(name)}; "
-                f"expected {', '.join(COMPONENTS)}, {LEARNED}DIR"
+                f"{flag}: got component '{name}' in '{spec}'; expected {', '.join(COMPONENTS)}, "
+                f"{LEARNED}DIR"
             )
-        if name in weights:
-            raise InputError(f"{flag}: got component '{name}' twice in '{spec}'; add its weights")
-        weights[name] = weight
-    if sum(map(_is_learned, weights)) > 1:
-        raise InputError(f"{flag}: got two learned rewards in '{spec}'; expected one")
-    total = sum(weights.values())
-    if not all(weight > 0 for weight in weights.values()) or abs(total - 1) > 1e-6:
+    if len({*names}) < len(names) or sum(map(_is_learned, names)) > 1:
+        raise InputError(f"{flag}: got a component, or a learned reward, twice in '{spec}'")
+    if not all(weight > 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
         raise InputError(
-            f"{flag}: got weights {', '.join(f'{w:g}' for w in weights.values())} in '{spec}'; "
-            "expected positive weights that sum to 1"
+            f"{flag}: got weights {', '.join(f'{w:g}' for w in weights)} in '{spec}'; expected "
+            "positive weights that sum to 1"
         )
-    return weights
+    return dict(terms)
 
 
 def _import_function(module_name: str, function_name: str, flag: str) -> RewardFunction:
@@ -143,16 +132,15 @@ class Reward:
         self.identity = spec  # says what is trained on, wherever a folder lies
         self.warned = self.works = False  # whether a function has ever returned a finite number
         for name in filter(_is_learned, [*self.weights]):
-            folder = name.removeprefix(LEARNED)
-            self.learned = load_learned(folder, flag)
-            self.weights = {
-                "learned" if part == name else part: weight for part, weight in self.weights.items()
-            }
+            self.learned = load_learned(name.removeprefix(LEARNED), flag)
+            # in its place: float sums depend on the order
+            parts = [("learned" if p == name else p, weight) for p, weight in self.weights.items()]
+            self.weights = dict(parts)
             self.identity = spec.replace(name, f"{LEARNED}{self.learned.fingerprint}")
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether SIM, SIMILE or a learned reward has a part in it."""
+        """Return whether SIM, SIMILE or a learned reward has a part in it."""
         return bool(self.weights.keys() & {"sim", "simile", "learned"})
 
     @property
@@ -163,7 +151,7 @@ class Reward:
         return 0 if "chrf" in self.weights else None
 
     def from_scores(self, scores: ListScores) -> Tensor:
-        """Weighted sum of the components: (B, N) float32."""
+        """Return the weighted sum of the components: (B, N) float32."""
         components = {
             "bleu": scores.bleu,
             "sim": scores.sim,
@@ -195,7 +183,7 @@ class Reward:
         alpha: float,
         tokenize: str,
     ) -> Tensor:
-        """Reward of B lists of N candidates, and no score beside it: (B, N) float32.
+        """Return the reward of B lists of N candidates, and no score beside it: (B, N) float32.
 
         Args:
             mask: see :meth:`from_function`; encoder, alpha, tokenize: see :func:`score_lists`.
@@ -223,7 +211,7 @@ class Reward:
         sources: Callable[[], list[str]],
         device: torch.device,
     ) -> tuple[Tensor, ListScores]:
-        """What lists are worth, on a device without waiting for it.
+        """Return what lists are worth, on a device without waiting for it.
 
         Args:
             hyps: B lists of 1 + N strings, the reference first.
@@ -275,13 +263,6 @@ class Reward:
             raise InputError(
                 f"{self.flag} {self.spec}: the function returned no B x N numbers: {error}"
             ) from error
-        dense = values.layout == torch.strided and not values.is_nested
-        if values.is_complex() or values.is_meta or not dense:
-            kind = "complex" if values.is_complex() else "meta" if values.is_meta else "sparse"
-            raise InputError(
-                f"{self.flag} {self.spec}: the function returned a {kind} tensor; expected a dense "
-                "one of real numbers"
-            )
         values = values.detach().to("cpu", torch.float32)
         mask = mask.cpu()
         if values.shape != mask.shape:
@@ -307,7 +288,7 @@ class Reward:
 
 
 def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | None:
-    """The encoder of ``--simile-encoder``, or None where the reward can do without.
+    """Load the encoder of ``--simile-encoder``, or None where the reward can do without.
 
     Raises:
         InputError: for a folder that cannot be read or is not the learned reward's, or none where

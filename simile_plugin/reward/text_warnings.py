@@ -35,22 +35,15 @@ class FirstLook:
         self.tokenize, self.tell, self.looked = tokenize, tell, False
 
     def __call__(self, hyps: Sequence[Sequence[str]], scores: ListScores) -> None:
-        """hyps: lists of a batch, each with the reference in front; scores: theirs."""
+        """Look at the lists of a batch, each with the reference in front, and at their scores."""
         if not self.looked:
             self.looked = True
-            refs = [row[0] for row in hyps]
-            for doubt in doubts(refs, scores, self.tokenize):
+            for doubt in doubts([row[0] for row in hyps], scores, self.tokenize):
                 self.tell(doubt)
 
 
 def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
-    """Say which text --simile-encoder or BLEU's words are not made for.
-
-    Args:
-        refs: references of a batch, one at least.
-        scores: of its lists.
-        tokenize: sacreBLEU tokeniser of the BLEU statistics.
-    """
+    """Say which text of a batch --simile-encoder or BLEU's words are not made for."""
     if scores.unknown_share > UNKNOWN_LIMIT:
         yield (
             f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of the "
@@ -75,21 +68,21 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
         )
 
 
-def tokenised_as(lines: Sequence[str]) -> str:
-    """What shows that text is tokenised or segmented, or "" if nothing does.
+def tokenised_warning(name: str, lines: Sequence[str]) -> str:
+    """Return what to say of a file that is tokenised or segmented text, or "" if nothing shows it.
 
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
     """
     for mark in MARKS:
         if 100 * sum(mark in line for line in lines) > len(lines):
-            return mark.strip()
+            return TOKENISED.format(name, mark.strip())
     if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
-        return PERIOD
+        return TOKENISED.format(name, PERIOD)
     return ""
 
 
 def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:
-    """Whether a tokeniser would take whole sentences for words.
+    """Return whether a tokeniser would take whole sentences for words.
 
     Those that look for spaces do so with every script that is written without, zh (which knows Han
     characters) with Thai, Lao, Khmer and Burmese.

@@ -107,7 +107,7 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     assert "--ref" in error and "8 lines" in error and "--src" in error and "3" in error
     error = fails("--ref", "-", "--nbest", "-")
     assert "--ref and --nbest: only one of them can be - (standard input)" in error
-    assert "did you mean 'chrf'" in fails(*ref, "--reward", "chrff")
+    assert "got 'chrff'; expected" in fails(*ref, "--reward", "chrff")
     assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
     assert "got 'bleu' twice" in fails(*ref, "--reward", "bleu", "--reward", "bleu")
     assert "no D- lines" in fails(*ref, "--nbest", files["short"])

@@ -22,8 +22,9 @@ from simile_plugin.evaluation.judgements import (
     read_judgements,
 )
 from simile_plugin.evaluation.sentence_metrics import differences
-from simile_plugin.reward import bleu_statistics, sentence_bleu
+from simile_plugin.reward.bleu import sentence_bleu
 from simile_plugin.significance import KINDS, pearson
+from tests.bleu import bleu_statistics
 
 ROWS = [
     ("the grey heron waits", "the grey heron waits beside the water", 0.9),

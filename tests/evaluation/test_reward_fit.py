@@ -12,7 +12,6 @@ from simile_plugin.evaluation import reward_fit as module
 from simile_plugin.evaluation.harm import HARMS
 from simile_plugin.evaluation.judgements import Judgements
 from simile_plugin.evaluation.reward_fit import (
-    CHRFPP,
     FOLDS,
     LEARNED,
     Part,
@@ -210,20 +209,6 @@ def test_fit_on_text(encoder, judged):
     table = format_fit(fit)
     assert "leave one file out: Spearman / Pearson" in table and "repeat" in table
     assert all(text in table for text in FEATURES.values())
-
-
-def test_peers_of_a_large_file_are_counted_in_batches(encoder, judged, monkeypatch):
-    files, sizes, count = judged("x.tsv", 1), [], module.list_chrf_statistics
-
-    def counted(hyps, refs, order):
-        sizes.append(len(refs))
-        return count(hyps, refs, order)
-
-    whole = module._peers(files, encoder, None, "13a")
-    monkeypatch.setattr(module, "list_chrf_statistics", counted)
-    monkeypatch.setattr(module, "BATCH", 16)
-    found = module._peers(files, encoder, None, "13a")
-    assert sizes == [16, 16, 8] and found[CHRFPP].tolist() == whole[CHRFPP].tolist()
 
 
 def test_one_file_is_cut(encoder, judged):

@@ -273,7 +273,7 @@ def test_sources_from_a_pipe(lists: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["--utility", "chrf", "--pseudo-refs", "-"], "LISTS and --pseudo-refs: only one of them"),
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
-        (["--utility", "chrff"], "--utility: got 'chrff' (did you mean 'chrf'?)"),
+        (["--utility", "chrff"], "--utility: got 'chrff'; expected"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
         (["--utility", "chrf", "--output", "x.tsv", "--write-pairs", "x"], "what --output writes"),

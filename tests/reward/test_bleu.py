@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.reward import bleu, words
-from simile_plugin.reward.bleu import bleu_statistics, list_statistics
+from simile_plugin.reward.bleu import list_statistics
+from tests.bleu import bleu_statistics
 
 # Whatever the rules of 13a look at, white space of many kinds, and some letters.
 ODD = "ab09..,,--&;:/%'\"<>()~` \t\u00a0\u2028\x1c\x85\u3000\r\né中²"

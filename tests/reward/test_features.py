@@ -20,7 +20,6 @@ from simile_plugin.reward.features import (
     NEARBY,
     Lexicon,
     WordTable,
-    count_features,
     make_lexicon,
     words_of,
 )
@@ -51,8 +50,8 @@ def table():
     return WordTable(WordVectors(), LEXICON)
 
 
-def faults_of(table, hyp, ref=REF, sim=1.0):
-    found, empty = count_features(table, [[hyp]], [ref], torch.tensor([[sim]]))
+def features_of(table, hyp, ref=REF, sim=1.0):
+    found, empty = table.count([[hyp]], [ref], torch.tensor([[sim]]))
     assert found.shape == (1, 1, 12) and empty.shape == (1, 1)
     return dict(zip(FEATURES, found[0, 0].tolist(), strict=True))
 
@@ -88,23 +87,23 @@ def test_words(text, words):
 
 
 def test_sim_by_hand(table):
-    found = faults_of(table, REF + " .", REF + " !", sim=0.84)
+    found = features_of(table, REF + " .", REF + " !", sim=0.84)
     assert found["sim"] == pytest.approx(0.16) and found["sim_root"] == pytest.approx(0.4)
-    assert faults_of(table, REF, sim=1 - 1e-6)["sim_root"] == 0
+    assert features_of(table, REF, sim=1 - 1e-6)["sim_root"] == 0
     # the same string has no distance, whatever rounding or an unknown script says
-    assert only(faults_of(table, REF, REF, sim=0.0)) == set()
+    assert only(features_of(table, REF, REF, sim=0.0)) == set()
 
 
 def test_soft_pairs_by_hand(table):
     # heron/crane: (3 * 4 + 4 * 3) / 25 = 0.96; the pairs "the crane" and "crane waits" have it
     # as the less like of their words, "waits beside" is the same: 1 - (0.96 + 0.96 + 1) / 3
-    found = faults_of(table, "the crane waits beside", "the heron waits beside")
+    found = features_of(table, "the crane waits beside", "the heron waits beside")
     share = 1 - (0.96 + 0.96 + 1) / 3
     assert found["pairs_p"] == found["pairs_r"] == pytest.approx(math.sqrt(share), abs=1e-6)
     assert found["breaks"] == 0
     # one word against one: 1 - 0.96; against three: the best, less its distance in place
-    assert faults_of(table, "crane", "heron")["pairs_p"] == pytest.approx(0.2, abs=1e-6)
-    found = faults_of(table, "heron", "cold heron water")
+    assert features_of(table, "crane", "heron")["pairs_p"] == pytest.approx(0.2, abs=1e-6)
+    found = features_of(table, "heron", "cold heron water")
     # |0/1 - 1/3| * NEARBY is lost; the reference's other two: heron and cold 0.6, at 0; water 0
     near = 1 - NEARBY / 3
     assert found["pairs_p"] == pytest.approx(math.sqrt(1 - near), abs=1e-5)
@@ -113,36 +112,36 @@ def test_soft_pairs_by_hand(table):
 
 def test_breaks_by_hand(table):
     # matched words in the order 2 3 0 1 of the reference: one break in three steps
-    assert faults_of(table, "two boys the heron", "the heron two boys")["breaks"] == pytest.approx(
-        1 / 3
-    )
-    assert faults_of(table, "water", "water")["breaks"] == 0
+    assert features_of(table, "two boys the heron", "the heron two boys")[
+        "breaks"
+    ] == pytest.approx(1 / 3)
+    assert features_of(table, "water", "water")["breaks"] == 0
 
 
 def test_counts_by_hand(table):
     # "the" "heron" "the heron": 3 bigrams of 6 stood there before, none in the reference
-    found = faults_of(table, "the heron waits the heron waits the", "the heron waits")
+    found = features_of(table, "the heron waits the heron waits the", "the heron waits")
     assert found["repeated"] == pytest.approx(3 / 6)
-    assert faults_of(table, "a a a", "a a a b")["repeated"] == 0
+    assert features_of(table, "a a a", "a a a b")["repeated"] == 0
     # "reiher" twice is twice unknown; a mark or a number is not, nor is what the reference has
-    found = faults_of(table, "reiher waits reiher 7 % zug", "waits zug")
+    found = features_of(table, "reiher waits reiher 7 % zug", "waits zug")
     assert found["unknown"] == pytest.approx(math.log(3))
     # common: the (2), in (1) of the reference; one "the" and "in" are missing
-    assert faults_of(table, "the heron waits cold water")["common_missing"] == pytest.approx(
+    assert features_of(table, "the heron waits cold water")["common_missing"] == pytest.approx(
         math.sqrt(2 / 3)
     )
     # one negation too many; "don't" lost its t; numbers by their digits
-    assert faults_of(table, "not " + REF)["negation"] == pytest.approx(math.log(2))
-    assert faults_of(table, "I do wait", "I don't wait")["negation"] == pytest.approx(math.log(2))
-    assert faults_of(table, "a T-shirt", "a shirt")["negation"] == 0
-    assert faults_of(table, "waits 12 a", "waits 13 a")["number"] == pytest.approx(math.log(3))
+    assert features_of(table, "not " + REF)["negation"] == pytest.approx(math.log(2))
+    assert features_of(table, "I do wait", "I don't wait")["negation"] == pytest.approx(math.log(2))
+    assert features_of(table, "a T-shirt", "a shirt")["negation"] == 0
+    assert features_of(table, "waits 12 a", "waits 13 a")["number"] == pytest.approx(math.log(3))
 
 
 def test_lengths_by_hand(table):
     # characters with a space a word, and one: "a pond" 1+1 + 4+1 + 1 = 8, "pond" 4+1 + 1 = 6
-    found = faults_of(table, "a pond", "pond")
+    found = features_of(table, "a pond", "pond")
     assert (found["long"], found["short"]) == (pytest.approx(math.log(8 / 6)), 0)
-    found = faults_of(table, "pond", "a pond")
+    found = features_of(table, "pond", "a pond")
     assert (found["long"], found["short"]) == (0, pytest.approx(math.log(8 / 6)))
 
 
@@ -155,7 +154,7 @@ def test_the_lexicon_of_texts():
     assert make_lexicon([["b a b"]]).common == {"a", "b"}
 
 
-def slow_faults(hyp, ref, sim, table):
+def slow_features(hyp, ref, sim, table):
     """One pair, one feature after the other, as the docstrings say."""
     h, r = words_of(hyp), words_of(ref)
     apart = 0.0 if hyp == ref or 1 - sim < 1e-5 else 1 - sim
@@ -225,10 +224,10 @@ def test_lists_equal_the_slow_loop(encoder, triples):
     table = WordTable(encoder, LEXICON)
     refs, hyps = [ref for ref, *_ in triples], [row[1:] for row in triples]
     sim = torch.tensor([[0.1 * n, -0.5] for n in range(len(refs))])
-    found, empty = count_features(table, hyps, refs, sim)
+    found, empty = table.count(hyps, refs, sim)
     for row, (ref, *candidates) in enumerate(triples):
         for column, hyp in enumerate(candidates):
-            expected = slow_faults(hyp, ref, sim[row, column].item(), table)
+            expected = slow_features(hyp, ref, sim[row, column].item(), table)
             assert found[row, column].tolist() == pytest.approx(expected, abs=2e-3)
             assert empty[row, column] == (not hyp or not ref)
 
@@ -240,10 +239,10 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
 
 @settings(max_examples=80)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4))
-def test_any_text_has_finite_faults_and_its_reference_none(encoder, pairs):
+def test_any_text_has_finite_features_and_its_reference_none(encoder, pairs):
     table = WordTable(encoder, LEXICON)
     refs = [ref for ref, _ in pairs]
-    found, empty = count_features(table, pairs, refs, torch.full((len(refs), 2), 0.3))
+    found, empty = table.count(pairs, refs, torch.full((len(refs), 2), 0.3))
     assert np.isfinite(found).all() and (found >= 0).all()
     assert (found[~empty[:, 0], 0] == 0).all()
     assert empty[:, 0].tolist() == [not ref.split() for ref in refs]
@@ -251,7 +250,7 @@ def test_any_text_has_finite_faults_and_its_reference_none(encoder, pairs):
 
 def test_long_sentences_are_matched_at_their_beginning(table, monkeypatch):
     monkeypatch.setattr(module, "MATCHED_WORDS", 3)
-    found = faults_of(table, "the heron waits water not", "the heron waits boys")
+    found = features_of(table, "the heron waits water not", "the heron waits boys")
     assert found["pairs_p"] == found["pairs_r"] == 0 and found["negation"] > 0
 
 
@@ -259,21 +258,21 @@ def test_neighbours_groups_and_forgotten_words_change_nothing(table, monkeypatch
     refs = ["the heron waits", "two boys in the cold water", "a pond", ""]
     hyps = [["the crane waits", ""], ["boys in icy water", "two"], ["a pond", "b"], ["a", ""]]
     sim = torch.rand(4, 2, generator=torch.Generator().manual_seed(1))
-    whole, _ = count_features(table, hyps, refs, sim)
+    whole, _ = table.count(hyps, refs, sim)
     for row in range(4):
-        alone, _ = count_features(table, [hyps[row]], [refs[row]], sim[row : row + 1])
+        alone, _ = table.count([hyps[row]], [refs[row]], sim[row : row + 1])
         np.testing.assert_allclose(alone[0], whole[row], atol=1e-6)
     monkeypatch.setattr(module, "CELLS", 1)
     monkeypatch.setattr(module, "KNOWN_WORDS", 2)
-    assert np.allclose(count_features(table, hyps, refs, sim)[0], whole, atol=1e-6)
+    assert np.allclose(table.count(hyps, refs, sim)[0], whole, atol=1e-6)
     assert len(table.words.tokens) < 20
     monkeypatch.undo()
     order = [2, 0, 3, 1]
-    moved, _ = count_features(
-        table, [hyps[i][::-1] for i in order], [refs[i] for i in order], sim[order].flip(1)
+    moved, _ = table.count(
+        [hyps[i][::-1] for i in order], [refs[i] for i in order], sim[order].flip(1)
     )
     np.testing.assert_allclose(moved, whole[order][:, ::-1], atol=1e-6)
-    assert count_features(table, [], [], torch.zeros(0, 0))[0].shape == (0, 0, 12)
+    assert table.count([], [], torch.zeros(0, 0))[0].shape == (0, 0, 12)
 
 
 def test_many_words_are_remembered(encoder):
@@ -292,18 +291,18 @@ def test_one_long_line_does_not_make_all_lists_wide(table, monkeypatch):
     hyps = [["two boys"] for _ in refs]
     hyps[7] = [f"{long} not w5 w6"]
     sim = torch.zeros(300, 1)
-    count_features(table, hyps, refs, sim)  # words are remembered
+    table.count(hyps, refs, sim)  # words are remembered
     rows = []
     monkeypatch.setattr(
         module, "embedding", lambda ids, table: rows.append(ids.numel()) or embedding(ids, table)
     )
     tracemalloc.start()
-    found, _ = count_features(table, hyps, refs, sim)
+    found, _ = table.count(hyps, refs, sim)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5e6  # of NumPy: a table of 300 x 5,004 numbers has 12 MB
     assert max(rows) < 2000  # vectors, of torch: they were 300 x 5,004
-    alone, _ = count_features(table, [hyps[7]], [refs[7]], sim[:1])
+    alone, _ = table.count([hyps[7]], [refs[7]], sim[:1])
     np.testing.assert_array_equal(found[7], alone[0])
     feature = dict(zip(FEATURES, alone[0, 0].tolist(), strict=True))
     assert feature["negation"] == pytest.approx(math.log(2))

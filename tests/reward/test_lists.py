@@ -15,15 +15,14 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import lists as reward_module
 from simile_plugin.reward.bleu import (
     bleu_signature,
-    bleu_statistics,
     check_tokenizer,
     corpus_bleu,
     sentence_bleu,
-    sentence_bleu_signature,
 )
 from simile_plugin.reward.lists import ListScores, score_lists, score_outputs
 from simile_plugin.reward.simile import length_penalty, signature
 from simile_plugin.reward.spec import Reward, parse_reward
+from tests.bleu import bleu_statistics
 
 WORDS = ["the", "heron", "waits", "beside", "cold", "water", ".", "stones", "two", "boys"]
 SENTENCE = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
@@ -87,7 +86,7 @@ def test_bleu_signature_is_sacrebleus():
 def test_the_signature_of_sentence_bleu_names_its_own_smoothing():
     bleu = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
     bleu.corpus_score(["a"], [["a"]])
-    assert sentence_bleu_signature().partition("; ")[2] == str(bleu.get_signature())
+    assert bleu_signature(sentence=True).partition("; ")[2] == str(bleu.get_signature())
 
 
 def slow_simile(hyp, ref, encoder, alpha):
@@ -193,12 +192,12 @@ def test_parse_reward():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("simlie", "got 'simlie'.*did you mean 'simile'.*expected one of"),
+        ("simlie", "got 'simlie'.*expected one of"),
         ("", "got ''"),
-        ("simile:0.7,blue:0.3", "component 'blue'.*did you mean 'bleu'"),
+        ("simile:0.7,blue:0.3", "component 'blue' in"),
         ("simile:0.7,bleu:0.7", "weights 0.7, 0.7.*sum to 1"),
         ("simile:1.5,bleu:-0.5", "positive weights"),
-        ("simile:0.5,simile:0.5", "'simile' twice"),
+        ("simile:0.5,simile:0.5", "a component, or a learned reward, twice"),
         ("simile:nan", "positive weights"),
         ("simile:1,bleu:0", "positive weights"),
         ("simile:0.7,bleu:0.3000015", "sum to 1"),
@@ -207,7 +206,7 @@ def test_parse_reward():
         ("./my_reward.py:f", "got './my_reward.py:f'; expected one of simile"),
         ("math:no_such", "has no function 'no_such'"),
         ("simile,bleu", "got 'simile,bleu'"),
-        ("chrf+", r"got 'chrf\+'.*did you mean 'chrf"),
+        ("chrf+", r"got 'chrf\+'"),
     ],
 )
 def test_bad_reward_names(spec, message):
@@ -299,19 +298,6 @@ def test_a_function_sees_the_reference_where_it_is_a_candidate(user_reward, incl
         ),
         ("open('gone.txt')", "the function failed: FileNotFoundError: .*'gone.txt' "),
         ("raise ValueError('boom')", "the function failed: ValueError: boom"),
-        (
-            "return [[1j, 0.5]]",
-            "the function returned a complex tensor; expected a dense one of real",
-        ),
-        (
-            "import numpy\n    return numpy.ones((1, 2)) * 1j",
-            "the function returned a complex tensor",
-        ),
-        (
-            "import torch\n    return torch.ones(1, 2, device='meta')",
-            "the function returned a meta",
-        ),
-        ("import torch\n    return torch.ones(1, 2).to_sparse()", "the function returned a sparse"),
         (
             "import torch\n    return [torch.ones(2, requires_grad=True)]",
             "the function returned no B x N numbers: only one element tensors",

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.reward.lists import score_lists
-from simile_plugin.reward.pairs import pair_bleu, pair_chrf
+from simile_plugin.reward.pairs import pair_scores
 from tests.conftest import SENTENCES
 
 TEXTS = st.lists(st.text("ab .,!7é日\n", max_size=12), min_size=1, max_size=5)
@@ -15,9 +15,9 @@ def agree(hyps: list[str], refs: list[str]) -> bool:
     scores = score_lists([hyps] * len(refs), refs, None, chrf_words=2)
     assert scores.chrf is not None and scores.chrfpp is not None
     return (
-        torch.equal(pair_bleu(hyps, refs), scores.bleu.T)
-        and torch.equal(pair_chrf(hyps, refs), scores.chrf.T)
-        and torch.equal(pair_chrf(hyps, refs, word_order=2), scores.chrfpp.T)
+        torch.equal(pair_scores("bleu", hyps, refs), scores.bleu.T)
+        and torch.equal(pair_scores("chrf", hyps, refs), scores.chrf.T)
+        and torch.equal(pair_scores("chrf++", hyps, refs), scores.chrfpp.T)
     )
 
 

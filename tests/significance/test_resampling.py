@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
 
-from simile_plugin.reward.bleu import bleu_statistics, corpus_bleu
+from simile_plugin.reward.bleu import corpus_bleu
 from simile_plugin.significance import resampling as significance
 from simile_plugin.significance.resampling import (
     Floats,
@@ -25,6 +25,7 @@ from simile_plugin.significance.resampling import (
     randomisation_p_values,
     resample_counts,
 )
+from tests.bleu import bleu_statistics
 
 WORDS = "the a grey heron waits beside cold water while two boys skip stones over it".split()
 

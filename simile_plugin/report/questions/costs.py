@@ -104,7 +104,7 @@ def analyse_costs(
     Raises:
         InputError: for a file without lists.
     """
-    from simile_plugin.reward import sentence_bleu_signature, signature
+    from simile_plugin.reward import bleu_signature, signature
 
     lists = read_nbest_lists(path, "--nbest-lists", read, refs)
     sizes = np.array([len(found.hyps) for found in lists])
@@ -115,7 +115,7 @@ def analyse_costs(
         costs = {cost: _padded([found.costs[cost] for found in lists], mask) for cost in written}
     else:
         costs = _scored(lists, settings, progress)
-        signatures["BLEU"] = sentence_bleu_signature(settings.tokenize)
+        signatures["BLEU"] = bleu_signature(settings.tokenize, sentence=True)
         if settings.encoder is not None:
             signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
     pairs = {cost: _pair_differences(values, mask) for cost, values in costs.items()}

@@ -97,7 +97,7 @@ def analyse_examples(
     Raises:
         InputError: without an encoder, or for a number below 1.
     """
-    from simile_plugin.reward import score_outputs, sentence_bleu_signature, signature
+    from simile_plugin.reward import bleu_signature, score_outputs, signature
 
     if settings.encoder is None:
         raise InputError("--encoder: not given; examples compare BLEU with SIM, which needs one")
@@ -150,7 +150,7 @@ def analyse_examples(
         tuple(found[i] for i in best if gain[i] > 0),
         tuple(found[i] for i in worst if gain[i] < 0),
         {
-            "BLEU": sentence_bleu_signature(settings.tokenize),
+            "BLEU": bleu_signature(settings.tokenize, sentence=True),
             "SIM": signature(settings.encoder, settings.alpha),
         },
         tuple(f"{name}: the first seed" for name in several),

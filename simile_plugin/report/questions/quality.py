@@ -110,13 +110,13 @@ def analyse_quality(
     METEOR is among them where it is installed; a note says what is missing where it is not.
     """
     from simile_plugin import evaluation
-    from simile_plugin.reward import chrf_signature, is_unspaced, sentence_bleu_signature, signature
+    from simile_plugin.reward import bleu_signature, chrf_signature, is_unspaced, signature
 
     missing = evaluation.missing_meteor() if folders or judged else ""
     refs = [[text for part in sets for text in part.right] for sets in folders.values()]
     refs += [part.refs for part in judged]
     signatures = {
-        "BLEU": sentence_bleu_signature(tokenize),
+        "BLEU": bleu_signature(tokenize, sentence=True),
         "chrF": f"sentence; {chrf_signature()}",
     }
     if not missing:

@@ -108,7 +108,7 @@ class Results:
         lead: of three systems or more, the highest BLEU against the second highest.
         unspaced: whether BLEU's tokeniser looks for spaces, of which the references have next to
             none.
-        tokenised: file -> what shows that it is tokenised or segmented.
+        tokenised: what to say of files that are tokenised or segmented.
     """
 
     systems: tuple[SystemScores, ...]
@@ -120,7 +120,7 @@ class Results:
     unknown_share: float
     lead: Comparison | None = None
     unspaced: bool = False
-    tokenised: dict[str, str] = field(default_factory=dict)
+    tokenised: list[str] = field(default_factory=list)
 
 
 def analyse_results(
@@ -151,7 +151,7 @@ def analyse_results(
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import is_unspaced, tokenised_as
+    from simile_plugin.reward import is_unspaced, tokenised_warning
 
     texts = [(reference, refs)]
     texts += [part for one in systems for part in zip(one.files, one.outputs, strict=True)]
@@ -199,7 +199,7 @@ def analyse_results(
         list_scores.unknown_share,
         lead,
         is_unspaced(refs, settings.tokenize),
-        {name: mark for name, lines in texts if (mark := tokenised_as(lines))},
+        [text for name, lines in texts if (text := tokenised_warning(name, lines))],
     )
 
 
@@ -311,9 +311,7 @@ def answer_results(results: Results) -> Answer:
     if results.unspaced:
         warnings.append(UNSPACED)
     if results.tokenised:  # mostly all files are, or one is that should not be
-        from simile_plugin.reward import TOKENISED
-
-        warnings.append(TOKENISED.format(*next(iter(results.tokenised.items()))))
+        warnings.append(results.tokenised[0])
     outputs = sum(len(system.files) for system in results.systems)
     several = f" ({count(outputs, 'output')})" if outputs > len(results.systems) else ""
     sentences = f"{count(results.sentences, 'sentence')} of {results.reference}"
