@@ -210,6 +210,18 @@ one_gpu() {
     die "all $count GPUs are taken by other steps; run fewer at once (snakemake: --resources gpu=$count)"
 }
 
+# on_device FOLDER: set DEVICE, and the array more_flags to FLAGS (default on a GPU: --fp16); where there
+# are GPUs, take one.
+on_device() {
+    DEVICE=cpu
+    if has_gpu; then
+        # shellcheck disable=SC2034 # the recipe reads it
+        DEVICE=cuda FLAGS=${FLAGS---fp16}
+        one_gpu "$1"
+    fi
+    read -ra more_flags <<<"${FLAGS-}"
+}
+
 # choose_jobs FOLDER: of what is not set, JOBS, trainings side by side, and FLAGS of fairseq-train: one
 # at a time on one_gpu, with --fp16; without a GPU one a core.
 choose_jobs() {

@@ -137,16 +137,6 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
     assert [path.stem for path in meteor.wanted(tmp_path)] == ["none", "old"]
 
 
-def functions_of_names() -> str:
-    """The functions of training.sh and step.sh that name files."""
-    files = RECIPE.parent / "training.sh", RECIPE / "step.sh"
-    names = r"^(?:file_name|by_seed|seeds_of)\(\) \{.*?^\}"
-    text = "".join(file.read_text("utf-8") for file in files)
-    found = re.findall(names, text, re.DOTALL | re.MULTILINE)
-    assert len(found) == 3
-    return "\n".join(found)
-
-
 def test_meteor_of_another_test_set_is_not_asked_for(tmp_path: Path) -> None:
     """A translation of another number of lines, left by earlier data, stops no others."""
 
@@ -160,66 +150,6 @@ def test_meteor_of_another_test_set_is_not_asked_for(tmp_path: Path) -> None:
     meteor.score(str(tmp_path / "refs"), tmp_path, cast(Any, Count()))
     assert (tmp_path / "this_one.meteor").read_text() == "0.500000\n1.000000\n"
     assert not (tmp_path / "an_old_one.meteor").exists()
-
-
-def test_meteor_of_earlier_translations_is_left_out(tmp_path: Path) -> None:
-    """Where METEOR is missing by now, scores may be older than their translations, or too few."""
-    text = (RECIPE / "step.sh").read_text("utf-8")
-    found = re.search(r"^systems\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
-    assert found
-    (tmp_path / "out" / "test").mkdir(parents=True)
-    paths = [tmp_path / "out" / "test" / f"{name}.meteor" for name in ("mle", "bleu.1", "bleu.2")]
-
-    def flags() -> list[str]:
-        command = f"{functions_of_names()}\n{found[0]}\nWORK=$1; systems test bleu '1 2'"
-        done = subprocess.run(
-            ["bash", "-euc", command, "-", tmp_path], capture_output=True, text=True, check=True
-        )
-        return [word for word in done.stdout.splitlines() if word.startswith("METEOR:")]
-
-    for path in paths:
-        path.with_suffix(".txt").write_text("a\n")
-        path.write_text("0.5\n")
-        os.utime(path.with_suffix(".txt"), (1, 1))
-    assert flags() == [f"METEOR:MLE={paths[0]}", f"METEOR:BLEU={paths[1]},{paths[2]}"]
-    os.utime(paths[1].with_suffix(".txt"))
-    os.utime(paths[1], (2, 2))
-    assert flags() == []
-    os.utime(paths[1])
-    assert len(flags()) == 2
-    paths[2].unlink()
-    assert flags() == []
-
-
-def test_a_variant_is_trained_again_when_what_decides_it_changes() -> None:
-    """Flags of study.tsv, encoder and learned reward are words of the step, as `once` wants."""
-    text = (RECIPE / "step.sh").read_text("utf-8")
-    function = re.search(r"^read_variant\(\) \{.*?^\}", text, re.DOTALL | re.MULTILINE)
-    case = re.search(r"\nrisk \| study\)\n(.*?)\n    ;;", text, re.DOTALL)
-    assert function and case
-    stubs = 'read_reward() { fitted=F; }; once() { printf \'%s\\n\' "$@" "${SPLITS[*]}"; }\n'
-    stubs += functions_of_names()
-    settings = f"HERE={RECIPE} RISK_FLAGS=R ENCODER=E SPLITS=(valid test) step=$1"
-    settings += "; more_flags=(--fp16)"
-    for step, reward, flags in (
-        ("risk", "bleu", []),
-        ("risk", "bleu@n16", ["--risk-candidates", "16"]),
-        ("study", "bleu@n16", ["--risk-candidates", "16"]),
-    ):
-        command = f"{stubs}\n{settings}\n{function[0]}\n{case[1]}"
-        done = subprocess.run(
-            ["bash", "-euc", command, "-", *(step, "multi30k-de", reward, "1")],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        note, splits = ("study.", "valid") if step == "study" else ("", "valid test")
-        words = [f"{reward}.1", "R", "bleu", "1", "E/config.json", "F", *flags, "--fp16"]
-        assert done.stdout.splitlines() == [f"{note}{reward}.1", "train_risk", *words, splits]
-    command = f'die() {{ echo "$*"; exit 1; }}\n{settings}\n{function[0]}\nread_variant bleu@n17'
-    done = subprocess.run(["bash", "-euc", command, "-", "risk"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stdout.startswith("REWARD: got the variant 'n17', expected one of study.tsv: upd")
 
 
 def test_variants_are_compared_with_the_first_bleu() -> None:
@@ -289,7 +219,6 @@ def test_configurations_are_whole(name: str) -> None:
         (["mle", "fr"], {}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoe"),
         (["risk", "tatoeba-de"], {}, "risk: got 1 arguments, expected 3"),
         (["mle", "tatoeba-de"], {"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu tiny"),
-        (["study", "tatoeba-de", "bleu"], {}, "study: got 2 arguments, expected 3"),
         (["data", "tatoeba-de"], {"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the"),
     ],
 )
@@ -316,21 +245,3 @@ def test_the_studys_flags_are_flags_of_the_criterion() -> None:
     }
     for _, flags in rows:
         assert {word for word in flags.split() if word.startswith("--")} <= known
-
-
-def test_every_step_of_the_grid_exists() -> None:
-    """The Snakefile's commands are steps that step.sh knows, with as many arguments."""
-    used = re.findall(r'\{STEP\} (\w+)((?: [^"]+)?)"', (RECIPE / "Snakefile").read_text())
-    expected = {
-        **dict.fromkeys(("encoder", "learned", "judge"), 0),
-        "data": 1,
-        "mle": 1,
-        "table": 1,
-        "risk": 3,
-        "average": 3,
-        "estimate": 2,
-        "report": 2,
-    }
-    assert {name for name, _ in used} == set(expected)
-    for name, arguments in used:  # {LISTS} and {TRAININGS} are two
-        assert len(re.findall(r"\{+[^{}]+\}+", arguments)) == expected[name], name

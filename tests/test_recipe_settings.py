@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -195,12 +194,8 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     ("path", "setting"),
     [
         ("quickstart/run.sh", {"MLE_UPDATES": "0"}),
-        ("multi30k/run.sh", {"RISK_UPDATES": "0"}),
-        ("multi30k/run.sh", {"JOBS": "0"}),
-        ("multi30k/nbest.sh", {"RISK_UPDATES": "1e3"}),
+        ("multi30k/run.sh", {"RISK_UPDATES": "1e3"}),
         ("mbr/run.sh", {"UPDATES": "-1"}),
-        ("papers/wieting-2020-bilingual-generative-transformer/run.sh", {"UPDATES": "0"}),
-        ("papers/iyyer-2018-syntactically-controlled-paraphrases/run.sh", {"UPDATES": "0"}),
     ],
 )
 def test_no_training_is_without_end(tmp_path: Path, path: str, setting: dict[str, str]) -> None:
@@ -222,37 +217,6 @@ def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
     assert rewards == [f"learned:{learned}", f"learned:{learned}:0.5,bleu:0.5"]
     (learned / "reward.json").write_text('{"other": 1}')
     assert trainings(recipe.run(**few)) == ["learned.1", "learned+bleu.1"]
-
-
-def test_multi30ks_lists_of_other_sizes_are_of_its_mle_model(tmp_path: Path) -> None:
-    recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
-    learned.mkdir()
-    (learned / "reward.json").write_text("{}")
-    few, sizes = {"SEEDS": "1", "REWARDS": "bleu"}, "|--nbest-folder|my work/nbest|"
-    recipe.run(**few)
-    both = {"SIZES": "2", "REWARDS": f"bleu learned:{learned}"}
-    recipe.path = "multi30k/nbest.sh"
-    name = f"learned+{learned}".replace("/", "+")
-    assert trainings(recipe.run(**both)) == ["bleu.n2.1", f"{name}.n2.1"]
-    (learned / "reward.json").write_text('{"other": 1}')
-    assert trainings(recipe.run(**both)) == [f"{name}.n2.1"]
-    recipe.path = "multi30k/run.sh"
-    assert any(sizes in line for line in recipe.run(**few))
-    assert not any(sizes in line for line in recipe.run(**few, SRC="fr"))
-    recipe.path = "multi30k/nbest.sh"
-    recipe.run(SIZES="2", REWARDS="bleu", SRC="fr")
-    left = {path.name for path in (tmp_path / "my work/nbest").glob("*.txt")}
-    assert left == {"mle.txt", "bleu.n2.1.txt"}
-
-
-def test_multi30ks_control(tmp_path: Path) -> None:
-    notes = Recipe(tmp_path, "multi30k/run.sh").run(SEEDS="1", REWARDS="bleu more-mle")
-    assert trainings(notes) == ["mle", "bleu.1", "more-mle.1"]
-    calls = [line.split("|") for line in notes if "--mle-weight" in line]
-    gammas = [words[words.index("--mle-weight") + 1] for words in calls]
-    assert gammas == ["0.3", "1"]
-    (page,) = (line for line in notes if "--html" in line)
-    assert "MORE-MLE=my work/out/more-mle.1.txt" in page and "logs/more-mle.1.log" not in page
 
 
 def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
@@ -331,90 +295,6 @@ def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
     assert all(line.split("|")[-2] == "GPU 5" for line in notes if "|" in line)
 
 
-def test_the_papers_segmentation_is_installed(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "wmt18/step.sh")
-    assert not any("pip" in line for line in recipe.run("encoder", ARCH="cpu"))
-    (tmp_path / "my work/fconv").mkdir(parents=True)
-    assert not any("pip" in line for line in recipe.run("encoder"))
-    notes = recipe.run("table", "de", ARCH="fconv", CXX="true")
-    assert any(line.endswith(f"|-e|{recipe.root}[moses]|") for line in notes)
-
-
-def test_other_flags_are_not_taken_for_a_step_that_is_done(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "wmt18/step.sh")
-    (tmp_path / "my work/cpu/de/bin").mkdir(parents=True)
-    (tmp_path / "my work/cpu/de/bpe").mkdir()
-    steps = [("mle", "de"), ("risk", "de", "bleu", "0.3", "1")]
-    steps.append(("size", "de", "bleu", "16", "0.3", "1"))
-    for step in steps:
-        assert len(trainings(recipe.run(*step, ARCH="cpu"))) == 1
-        assert trainings(recipe.run(*step, ARCH="cpu")) == []
-    for step in steps[:2]:
-        errors = recipe.refused(*step, ARCH="cpu", FLAGS="--lr 1")
-        assert "was begun with other flags" in errors
-    estimate = ("estimate", "de", "bleu", "0.3", "1")
-    assert trainings(recipe.run(*estimate, ARCH="cpu")) != []
-    assert trainings(recipe.run(*estimate, ARCH="cpu")) == []
-    assert trainings(recipe.run(*estimate, ARCH="cpu", FLAGS="--lr 1")) != []
-
-
-def test_controlled_paraphrases(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/iyyer-2018-syntactically-controlled-paraphrases/run.sh")
-    files = {name: str(tmp_path / name) for name in ("PAIRS", "TREES")}
-    for path in files.values():
-        Path(path).write_text("a\tb\n")
-    assert trainings(recipe.run(**files)) == ["model"] * 3
-    assert trainings(recipe.run(**files)) == []
-    (tmp_path / "my work" / ".done" / "parse").unlink()
-    assert trainings(recipe.run(**files)) == ["model", "RESUMED model"]
-    assert trainings(recipe.run(**files, UPDATES="7")) == ["model"] * 3
-    Path(files["TREES"]).write_text("c\td\n")
-    assert any("|prepare|" in line for line in recipe.run(**files, UPDATES="7"))
-
-
-def test_a_generative_model_is_saved_within_an_epoch(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
-    bitext = str(tmp_path / "data/tatoeba-de-en/train")
-    few = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "SEEDS": "1"}
-    notes = recipe.run("de", "en", bitext, **few)
-    assert trainings(notes) == ["bgt.1"]
-    assert any("|--save-interval-updates|200|--keep-interval-updates|1|" in line for line in notes)
-
-
-def test_english_similarity_is_asked_of_encoders_that_have_read_english(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
-    bitext = str(tmp_path / "data/tatoeba-de-en/train")
-    recipe.data("tatoeba-de-en/train.fr.gz")
-    for year in (2012, 2013, 2014, 2017):
-        (tmp_path / f"data/sts/STS{year}-en-test").mkdir(parents=True)
-    for languages, asked in ((("en", "de"), 1), (("fr", "en"), 1), (("de", "fr"), 0)):
-        settings = {"TEST": bitext, "SYSTEMS": "sp", "SEEDS": "1", "WORK": "-".join(languages)}
-        notes = recipe.run(*languages, bitext, **settings)
-        assert sum("|eval-encoder|" in line for line in notes) == asked
-
-
-def test_finding(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "find/run.sh")
-    for name in ("paraphrases/bible-en.tsv.gz", "multiref/asset.valid.tsv.gz"):
-        recipe.data(name)
-
-    def searches(**settings: str) -> list[list[str]]:
-        return [line.split("|") for line in recipe.run(**settings) if "|find|" in line]
-
-    found = searches()
-    assert [Path(words[4]).name for words in found] == [
-        f"{name}.{setup}.test.json" for name in ("bible", "asset") for setup in (1, 2)
-    ]
-    assert ["--tune" in words for words in found] == [False, True] * 2
-    assert all(words[-5:-1] == ["--method", "span", "sentence", "tfidf"] for words in found)
-    assert searches() == []
-    (tmp_path / "my work" / ".done" / "asset.2").unlink()
-    assert len(searches()) == 1
-    assert [words[-2] for words in searches(METHODS="tfidf")] == ["tfidf"] * 4
-    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
-    assert len(searches(METHODS="tfidf")) == 4
-
-
 def test_hugging_face(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "hf/run.sh")
     few = {"SEEDS": "1", "REWARDS": "bleu"}
@@ -431,43 +311,6 @@ def test_hugging_face(tmp_path: Path) -> None:
     assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"
     recipe.data("multi30k/task1/val.de.gz", b"d\n")
     assert any("train_mle" in line for line in recipe.run(**few, RISK_UPDATES="7", SENTENCES="2"))
-
-
-def test_hugging_face_with_a_learned_reward(tmp_path: Path) -> None:
-    recipe, learned = Recipe(tmp_path, "hf/run.sh"), tmp_path / "learned"
-    one, mix = f"learned:{learned}", f"bleu:0.5,learned:{learned}:0.5"
-    both = {"SEEDS": "1", "REWARDS": f"{one} {mix} bleu"}
-    missing = f"LEARNED: no learned reward, {learned}/reward.json is not there"
-    for reward in (one, mix):
-        assert missing in recipe.refused(SEEDS="1", REWARDS=reward)
-    assert "REWARDS: got 'more-mle', expected" in recipe.refused(REWARDS="more-mle")
-    assert not recipe.notes.exists() or "train_mle" not in recipe.notes.read_text()
-    learned.mkdir()
-    (learned / "reward.json").write_text("{}")
-
-    def trained(**settings: str) -> dict[str, str]:
-        notes = recipe.run(**both | settings)
-        calls = [line.split("|") for line in notes if "|finetune-hf|" in line]
-        return {
-            Path(words[words.index("--output") + 1]).name: words[words.index("--reward") + 1]
-            for words in calls
-        }
-
-    name = f"learned+{learned}".replace("/", "+")
-    assert trained() == {
-        f"{name}.1": one,
-        f"bleu+0.5+{name}+0.5.1": mix,
-        "bleu.1": "bleu",
-    }
-    (page,) = (line.split("|") for line in recipe.run(**both) if "|report|" in line)
-    systems = [word.partition("=") for flag, word in pairwise(page) if flag == "--sys"]
-    assert [system for system, _, _ in systems] == ["MLE", one.upper(), mix.upper(), "BLEU"]
-    assert len({path for _, _, path in systems}) == 4
-    (learned / "reward.json").write_text('{"other": 1}')
-    assert set(trained().values()) == {one, mix}
-    assert trained() == {}
-    word = trained(REWARDS="learned+bleu", LEARNED=str(learned))
-    assert word == {"learned+bleu.1": f"learned:{learned}:0.5,bleu:0.5"}
 
 
 def test_the_reward_encoder(tmp_path: Path) -> None:
@@ -495,9 +338,7 @@ def test_the_reward_encoder(tmp_path: Path) -> None:
     ("path", "arguments"),
     [
         ("encoder/run.sh", ()),
-        ("encoder/table1.sh", ()),
         ("reward/run.sh", ()),
-        ("wmt18/step.sh", ("encoder",)),
     ],
 )
 def test_other_data_are_noticed(tmp_path: Path, path: str, arguments: tuple[str, ...]) -> None:
@@ -678,107 +519,27 @@ def test_the_learned_reward(tmp_path: Path) -> None:
     assert (own / "config.json").exists()
 
 
-def test_the_evidences_report(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "evidence/step.sh")
-    mix, corpus = "simile:0.7,bleu:0.3", "multi30k-de"
-    asked = ("report", corpus, f"bleu {mix}", "1 2")
-    assert "report: run the step mle multi30k-de first" in recipe.refused(*asked)
-    for step in ("data", "mle"):
-        recipe.run(step, corpus)
-    for reward, seed in (("bleu", "1"), ("bleu", "2"), (mix, "1")):
-        recipe.run("risk", corpus, reward, seed)
-    assert f"run the step risk multi30k-de {mix} 2 first" in recipe.refused(*asked)
-    recipe.run("risk", corpus, mix, "2")
-    averaged = ("report", corpus, "bleu bleu@averaged", "1 2")
-    assert "run the step average multi30k-de 'bleu' '1 2' first" in recipe.refused(*averaged)
-    both = ("report", corpus, "bleu bleu&chrf@averaged", "1")
-    assert "run the step average multi30k-de 'bleu&chrf' '1' first" in recipe.refused(*both)
-    (page,) = (line.split("|") for line in recipe.run(*asked) if "--html" in line)
-    folder = tmp_path / "my work/cpu/multi30k-de"
-    name = f"{folder}/logs/simile+0.7+bleu+0.3"  # a comma would end the name
-    assert f"SIMILE:0.7,BLEU:0.3={name}.1.log,{name}.2.log" in page
-    assert f"MLE={folder}/out/test/mle.txt" in page
-    (folder / ".done/mle").unlink()
-    recipe.run("mle", corpus)  # what was trained from the earlier model is not reported as its own
-    assert "risk multi30k-de bleu 1 first: it is not done, or the MLE model is newer" in (
-        recipe.refused(*asked)
-    )
-
-
-def test_the_evidences_judge_has_the_steps_of_its_size(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "evidence/step.sh")
-
-    (tmp_path / "learned").mkdir()
-    for name in ("ENCODER", "LEARNED", "JUDGE"):  # before the MLE models, which the others need
-        settings = {"LEARNED": "learned", "JUDGE": "encoder", name: "none"}
-        errors = recipe.refused("rewards", **settings)
-        assert errors == f"step.sh: error: {name}: no such folder: {tmp_path}/none\n"
-
-    def judges(size: str) -> list[tuple[str, str]]:
-        notes = recipe.run("rewards", SIZE=size, LEARNED="learned")
-        calls = (line.split("|") for line in notes if line.startswith("simile|train-encoder|"))
-        return [(words[words.index("--steps") + 1], words[-2]) for words in calls]
-
-    assert judges("tiny") == [("200", f"{tmp_path}/my work/judge.tiny")]
-    assert judges("cpu") == [("11325", f"{tmp_path}/my work/judge.cpu")]
-    assert judges("tiny") == judges("cpu") == []
-    recipe.data("multi30k/task2/train.1.en.gz")
-    assert len(judges("cpu")) == 1
-
-
-def test_the_evidences_settings(tmp_path: Path) -> None:
+def test_the_evidences_model(tmp_path: Path) -> None:
     recipe, corpus = Recipe(tmp_path, "evidence/step.sh"), "multi30k-de"
-    best = tmp_path / "my work/cpu/multi30k-de/mle/checkpoint_best.pt"
+    best, given = tmp_path / "my work/cpu/multi30k-de/mle/checkpoint_best.pt", tmp_path / "given"
 
     def model(**settings: str) -> list[str]:
         recipe.run("data", corpus, **settings)
         return trainings(recipe.run("mle", corpus, **settings))
 
     assert model() == ["mle"]
-    given = tmp_path / "given"
-    files = [
-        given / name for name in ("mle/checkpoint_best.pt", "bpe/nmt.model", "bin/dict.en.txt")
-    ]
-    for path in files:
-        missing = recipe.refused("mle", corpus, GIVEN=str(given))
-        assert missing == f"step.sh: error: GIVEN: no such file: {path}\n"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("one")
-    assert model(GIVEN=str(given)) == [] and best.read_text() == "one"
-    files[0].write_text("two")
-    assert model(GIVEN=str(given)) == [] and best.read_text() == "two"
-    best.parents[1].joinpath(".done/mle").unlink()
-    assert model(GIVEN="given", WORK=f"{tmp_path}/my work") == [] and best.read_text() == "two"
-    assert model() == ["mle"]  # and does not go on from its own last checkpoint to the given best
-    assert trainings(recipe.run("risk", corpus, "bleu", "1")) == ["bleu.1"]
-    (best.parents[1] / ".done/bleu.1").unlink()  # as a Snakefile's step that was stopped by hand
-    paths = {"WORK": f"{tmp_path}/my work", "ENCODER": "encoder"}
-    assert trainings(recipe.run("risk", corpus, "bleu", "1", **paths)) == [
-        *("bleu.1", "RESUMED bleu.1")
-    ]
-    other = {"FLAGS": "--lr 1"}
-    for step in (("mle", corpus), ("risk", corpus, "bleu", "1")):
-        assert "was begun with other flags" in recipe.refused(*step, **other)
-    recipe.data("multi30k/task1/train.de.gz")
-    assert any(line.startswith("fairseq-preprocess") for line in recipe.run("data", corpus))
-
-
-def test_the_evidences_estimate(tmp_path: Path) -> None:
-    recipe, asked = Recipe(tmp_path, "evidence/step.sh"), ("estimate", "multi30k-de")
-    given = tmp_path / "given"
     for name in ("mle/checkpoint_best.pt", "bpe/nmt.model", "bin/dict.en.txt"):
+        assert f"GIVEN: no such file: {given / name}\n" in recipe.refused(
+            "mle", corpus, GIVEN="given"
+        )
         (given / name).parent.mkdir(parents=True, exist_ok=True)
         (given / name).write_text("one")
-    both = ["estimate.mle", "estimate.risk"]
-    for settings, trained in (({}, both), ({"GIVEN": "given"}, both[1:])):
-        notes = recipe.run(*asked, "bleu learned@updates2400", "1 2", **settings)
-        assert trainings(notes) == trained
-        (start,) = (line.split("|") for line in notes if "|--finetune-from-model|" in line)
-        (cost,) = (line.split("|") for line in notes if "cost.py" in line)
-        assert ("--mle" in cost) == ("estimate.mle" in trained)
-        longer = "--more=--total-num-update 2400 --max-update 2400"
-        assert cost[-5:-1] == ["--more=", "--more=", longer, longer]
-    assert start[start.index("--finetune-from-model") + 1] == f"{given}/mle/checkpoint_best.pt"
+    assert model(GIVEN="given") == [] and best.read_text() == "one"
+    assert model() == ["mle"]  # and does not go on from its own last checkpoint to the given best
+    risk = ("risk", corpus, "bleu", "1")
+    assert trainings(recipe.run(*risk)) == ["bleu.1"]
+    assert trainings(recipe.run(*risk)) == ["bleu.1", "RESUMED bleu.1"]
+    assert "was begun with other flags" in recipe.refused(*risk, FLAGS="--lr 1")
 
 
 def test_the_evidences_rewards(tmp_path: Path) -> None:
@@ -789,10 +550,8 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
         recipe.run(step, "multi30k-de", LEARNED=str(learned))
 
     def train(reward: str) -> list[str]:
-        (folder / ".done" / f"{reward}.1").unlink(missing_ok=True)
         return recipe.run("risk", "multi30k-de", reward, "1", LEARNED=str(learned))
 
-    folder = tmp_path / "my work/cpu/multi30k-de"
     specs = {"bleu": "bleu", "learned": f"learned:{learned}"}
     specs["learned+bleu"] = f"learned:{learned}:0.5,bleu:0.5"
     for reward, spec in specs.items():
@@ -807,22 +566,10 @@ def test_the_evidences_rewards(tmp_path: Path) -> None:
     assert trainings(train("bleu")) == ["bleu.1"]
 
 
-@pytest.mark.parametrize("step", ["evidence/step.sh data multi30k-de", "multi30k/run.sh"])
 @pytest.mark.parametrize("name", ["runs,lr=2", "run of 12:30"])
-def test_a_folder_whose_name_would_split_lists_of_files(
-    tmp_path: Path, step: str, name: str
-) -> None:
-    path, *arguments = step.split()
-    said = Recipe(tmp_path, path).refused(*arguments, WORK=name)
+def test_a_folder_whose_name_would_split_lists_of_files(tmp_path: Path, name: str) -> None:
+    said = Recipe(tmp_path, "multi30k/run.sh").refused(WORK=name)
     assert "sh: error: WORK: got '" in said and "expected a path without ',', '=' and ':'" in said
-
-
-@pytest.mark.parametrize("place", [0, 3])
-def test_finetune_in_a_folder_that_fairseq_would_split(tmp_path: Path, place: int) -> None:
-    recipe = Recipe(tmp_path, "finetune.sh")
-    arguments = ["data", "mle.pt", "encoder", "out"]
-    arguments[place] += " of 12:30"
-    assert "of 12:30', expected a path without ':'" in recipe.refused(*arguments)
 
 
 def test_folders_of_any_other_name(tmp_path: Path) -> None:
@@ -833,29 +580,6 @@ def test_folders_of_any_other_name(tmp_path: Path) -> None:
     sums.write_text("".join(lines))
     (Path(recipe.environment["SIMILE_VENV"]) / "bin/sha256sum").unlink()  # the real one
     assert recipe.run(WORK=str(tmp_path / "R&D | b\\1"))
-    shutil.copytree(tmp_path / "data", tmp_path / "my data")
-    recipe = Recipe(tmp_path / "other", "encoder/bitext.sh")
-    bitext = ("de", "en", str(tmp_path / "data/tatoeba-de-en/train"))
-    test = str(tmp_path / "data/newstest/de-en/newstest2014")
-    shutil.rmtree(tmp_path / "my data/sts", ignore_errors=True)
-    notes = recipe.run(*bitext, TEST=test, SIMILE_DATA=str(tmp_path / "my data"), STS="")
-    (judged,) = {line for line in notes if "|--judgements|" in line}
-    assert f"|{tmp_path}/my data/judgements/wmt15.de-en.tsv" in judged
-
-
-def test_the_benchmark_of_updates_has_the_sizes_of_its_page(tmp_path: Path) -> None:
-    recipe, work = Recipe(tmp_path, "benchmarks/update.sh"), tmp_path / "my work"
-    (work / "bin").mkdir(parents=True)
-    (work / "mle").mkdir()
-    (work / "mle/checkpoint_best.pt").write_text("")
-    fconv, iwslt, base = (line for line in recipe.run() if "|--model|" in line)
-    assert "--sentences" not in fconv  # 30, the default
-    assert "|--sentences|10|" in iwslt and "|--sentences|6|" in base
-
-
-def test_kills_make_a_folder_anew_where_they_were_called(tmp_path: Path) -> None:
-    (note,) = Recipe(tmp_path, "reliability/kills.sh").run()
-    assert f"|--work|{tmp_path}/my work|" in note
 
 
 @pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt", "encoder.json"])

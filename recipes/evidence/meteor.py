@@ -4,7 +4,7 @@ meteor.py raw/test.en=out/test raw/heldout.en=out/heldout
 
 The numbers are those that `simile report --sentence-scores` reads. What is newer than its
 translation is kept; a translation of an earlier test set, with other lines, is left out. Without
-METEOR (its jar, Java) one line says so, and nothing is written. It is METEOR for English.
+METEOR (its jar, Java) one line says so and the exit status is 3. It is METEOR for English.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     parts = [(ref, Path(folder)) for ref, _, folder in (word.partition("=") for word in arguments)]
     if missing := missing_meteor():
         print(missing, file=sys.stderr)
-        return 0
+        return 3
     if not any(wanted(folder) for _, folder in parts):
         return 0
     with Meteor() as meteor:

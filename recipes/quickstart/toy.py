@@ -14,19 +14,19 @@ Only `random()` of Python's generator is used: a seed gives the same files on ev
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, permutations, product
 from math import fsum
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from simile_plugin.files import InputError, as_script, atomic_write, read_parallel
 
 T = TypeVar("T")
 Tokens = tuple[str, ...]
@@ -170,15 +170,10 @@ ATTRIBUTE = {word.name: word for word in _phrases(ATTRIBUTES)}
 TIME = {word.name: word for word in _phrases(TIMES)}
 PLACE = {word.name: word for word in _phrases(PLACES)}
 
-_ENTITY_SLOTS = {"": tuple(NOUN), " number": NUMBERS, " attribute": (NONE, *ATTRIBUTE)}
-SLOTS: dict[str, tuple[str, ...]] = {
-    "verb": tuple(VERB),
-    "tense": TENSES,
-    "polarity": POLARITIES,
-    **{f"{role}{slot}": v for role in ("agent", "patient") for slot, v in _ENTITY_SLOTS.items()},
-    "time": (NONE, *TIME),
-    "place": (NONE, *PLACE),
-}
+SLOTS = (
+    *("verb", "tense", "polarity", "agent", "agent number", "agent attribute"),
+    *("patient", "patient number", "patient attribute", "time", "place"),
+)
 
 
 @dataclass(frozen=True)
@@ -213,12 +208,7 @@ class Meaning:
 
     @staticmethod
     def from_slots(slots: Mapping[str, str]) -> Meaning:
-        """The inverse of `slots`; ValueError names a missing, surplus or unknown value."""
-        if set(slots) != set(SLOTS):
-            raise ValueError(f"got the slots {sorted(slots)}, expected {sorted(SLOTS)}")
-        for slot, value in slots.items():
-            if value not in SLOTS[slot]:
-                raise ValueError(f"slot {slot!r} is {value!r}, expected one of {SLOTS[slot]}")
+        """Return the inverse of `slots`."""
         verb, tense, polarity, *entities, time, place = (slots[slot] for slot in SLOTS)
         agent, patient = Entity(*entities[:3]), Entity(*entities[3:])
         return Meaning(verb, tense, polarity, agent, patient, time, place)
@@ -503,7 +493,6 @@ class Judgement:
 
     parsed: Meaning | None
     faults: dict[str, str]
-    swapped: bool  # agent and patient changed places
 
     @property
     def right(self) -> bool:
@@ -515,31 +504,17 @@ def judge(gold: Meaning, output: str) -> Judgement:
     """Parse an output and compare it with its meaning, slot by slot."""
     parsed = parse(output)
     if parsed is None:
-        return Judgement(None, {}, False)
+        return Judgement(None, {})
     faults = {}
     for (slot, expected), got in zip(gold.slots().items(), parsed.slots().values(), strict=True):
         if got != expected:
             faults[slot] = "missing" if got == NONE else "added" if expected == NONE else "wrong"
-    nouns = (parsed.patient.noun, parsed.agent.noun)
-    swapped = "agent" in faults and nouns == (gold.agent.noun, gold.patient.noun)
-    return Judgement(parsed, faults, swapped)
+    return Judgement(parsed, faults)
 
 
-def count(judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """The share of right meanings in percent, and what is wrong with the others."""
-    faults = Counter(fault for j in judgements for fault in j.faults.items())
-    right = sum(j.right for j in judgements)
-    return {
-        "sentences": len(judgements),
-        "right": right,
-        "accuracy": 100 * right / len(judgements),
-        "unparsable": sum(j.parsed is None for j in judgements),
-        "swapped": sum(j.swapped for j in judgements),
-        "slots": {
-            slot: {kind: faults[slot, kind] for kind in ("wrong", "missing", "added")}
-            for slot in SLOTS
-        },
-    }
+def accuracy(judgements: Sequence[Judgement]) -> float:
+    """Return the share of right meanings in percent."""
+    return 100 * sum(j.right for j in judgements) / len(judgements)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -553,7 +528,7 @@ def draw_corpus(
 
     Meanings of valid and test appear in no other split. A split has its own random stream: its
     size changes no other split, save that train and pairs skip what valid and test hold.
-    Raises ValueError if the words do not make so many meanings.
+    Raises InputError if the words do not make so many meanings.
     """
     held_out: set[Meaning] = set()
     corpus: dict[str, list[tuple[Meaning, list[str]]]] = {}
@@ -564,7 +539,7 @@ def draw_corpus(
         while len(rows) < sizes[split]:
             draws += 1
             if draws > 1000 + 20 * sizes[split]:
-                raise ValueError(
+                raise InputError(
                     f"--words {words}: has hardly more than {len(rows)} meanings left for "
                     f"--{split} {sizes[split]}; ask for more words or fewer sentences"
                 )
@@ -583,36 +558,8 @@ def draw_corpus(
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
-
-
-def _read(path: Path, flag: str) -> list[str]:
-    try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{flag} {path}: not UTF-8 (byte {error.start}); convert it") from None
-    except OSError as error:
-        raise ValueError(f"{flag} {path}: {error.strerror}") from None
-    return lines[:-1] if lines[-1] == "" else lines
-
-
-def _at_line(path: Path, lines: Sequence[str], meaning: Callable[[str], Meaning]) -> list[Meaning]:
-    meanings = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            meanings.append(meaning(line))
-        except ValueError as error:
-            raise ValueError(f"{path}:{number}: {error}") from None
-    return meanings
-
-
-def _parse_record(line: str) -> Meaning:
-    record = json.loads(line)
-    if not isinstance(record, dict):
-        raise ValueError(f"got {line[:40]!r}, expected a JSON object of slots")
-    return Meaning.from_slots(record)
+    with atomic_write(path) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
 
 
 def run_generate(args: argparse.Namespace) -> None:
@@ -620,37 +567,35 @@ def run_generate(args: argparse.Namespace) -> None:
     sizes = {split: getattr(args, split) for split in ("train", "valid", "test", "pairs")}
     for split, size in (*sizes.items(), ("words", args.words)):
         if size < 1:
-            raise ValueError(f"--{split}: got {size}, expected at least 1")
-    args.out.mkdir(parents=True, exist_ok=True)
+            raise InputError(f"--{split}: got {size}, expected at least 1")
     corpus = draw_corpus(args.seed, sizes, args.words)
+    args.out.mkdir(parents=True, exist_ok=True)
     pairs = corpus.pop("pairs")
     for split, rows in corpus.items():
         _write(args.out / f"{split}.xx", (source(meaning) for meaning, _ in rows))
         _write(args.out / f"{split}.en", (sentences[0] for _, sentences in rows))
-        records = (json.dumps(meaning.slots()) for meaning, _ in rows)
-        _write(args.out / f"{split}.meaning.jsonl", records)
     _write(args.out / "paraphrases.tsv", ("\t".join(sentences) for _, sentences in pairs))
     print(f"{args.out}: " + ", ".join(f"{size} {split}" for split, size in sizes.items()))
 
 
 def run_meaning(args: argparse.Namespace) -> None:
     """Count the outputs whose meaning is right and print what is wrong with the others."""
-    path, flag = (args.source, "--source") if args.source else (args.gold, "--gold")
-    gold_lines, outputs = _read(path, flag), _read(args.hyp, "--hyp")
-    if len(gold_lines) != len(outputs) or not outputs:
-        raise ValueError(
-            f"{flag} {path} has {len(gold_lines)} lines and --hyp {args.hyp} has {len(outputs)}: "
-            "expected one output for each sentence, in its order"
-        )
-    gold = _at_line(path, gold_lines, parse_source if args.source else _parse_record)
+    sources, outputs = read_parallel([(args.source, "--source"), (args.hyp, "--hyp")])
+    if not outputs:
+        raise InputError(f"--hyp {args.hyp}: is empty")
+    gold = []
+    for number, line in enumerate(sources, start=1):
+        try:
+            gold.append(parse_source(line))
+        except ValueError as error:
+            raise InputError(f"{args.source}:{number}: {error}") from None
     judgements = [judge(meaning, output) for meaning, output in zip(gold, outputs, strict=True)]
     if args.sentences:
         _write(
             args.sentences,
             (f"{int(j.right)}\t{_verdict(j, m)}" for j, m in zip(judgements, gold, strict=True)),
         )
-    counts = count(judgements)
-    print(json.dumps(counts, indent=2) if args.json else _text(counts))
+    _show(judgements)
 
 
 def _verdict(judgement: Judgement, gold: Meaning) -> str:
@@ -664,106 +609,61 @@ def _verdict(judgement: Judgement, gold: Meaning) -> str:
     )
 
 
-def _text(counts: Mapping[str, Any]) -> str:
-    lines = [
-        f"meaning right: {counts['accuracy']:.1f} % ({counts['right']} of {counts['sentences']})",
-        f"not a sentence of the grammar: {counts['unparsable']}",
-        f"agent and patient swapped: {counts['swapped']}",
-        f"{'slot':<20}{'wrong':>8}{'missing':>9}{'added':>7}",
-    ]
-    for slot, kinds in counts["slots"].items():
-        if any(kinds.values()):
-            lines.append(f"{slot:<20}{kinds['wrong']:>8}{kinds['missing']:>9}{kinds['added']:>7}")
-    return "\n".join(lines)
-
-
-def run_show(args: argparse.Namespace) -> None:
-    """Print a few meanings with their source sentence and some of their paraphrases."""
-    rng = Random(f"{args.seed} show")
-    for _ in range(args.number):
-        meaning = draw_meaning(rng)
-        ways = list(paraphrases(meaning))
-        print(f"source    {source(meaning)}")
-        print("meaning   " + ", ".join(f"{k}={v}" for k, v in meaning.slots().items() if v != NONE))
-        for _ in range(4):
-            print(f"English   {english(meaning, rng)}")
-        print(f"          ({len(ways):,} ways to say it)\n")
+def _show(judgements: Sequence[Judgement]) -> None:
+    right = sum(j.right for j in judgements)
+    print(f"meaning right: {accuracy(judgements):.1f} % ({right} of {len(judgements)})")
+    print(f"not a sentence of the grammar: {sum(j.parsed is None for j in judgements)}")
+    faults = Counter(fault for j in judgements for fault in j.faults.items())
+    kinds = ("wrong", "missing", "added")
+    print(f"{'slot':<20}{kinds[0]:>8}{kinds[1]:>9}{kinds[2]:>7}")
+    for slot in SLOTS:
+        wrong, missing, added = (faults[slot, kind] for kind in kinds)
+        if wrong or missing or added:
+            print(f"{slot:<20}{wrong:>8}{missing:>9}{added:>7}")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    top = argparse.ArgumentParser(
-        description="A small bitext with a known meaning behind every sentence.",
-        epilog="""example:
-  toy.py show                                   a few meanings and their paraphrases
-  toy.py generate --out toy --seed 1            train, valid, test, and pairs for the encoder
-  toy.py meaning --source toy/test.xx --hyp out.txt    how many translations are right""",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Return the command line."""
+    top = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     commands = top.add_subparsers(dest="command", required=True)
-
     generate = commands.add_parser(
         "generate",
         help="write the bitext and the paraphrase pairs",
-        description="Writes {train,valid,test}.xx (source), .en (target), .meaning.jsonl (one "
-        "record of slots a line) and paraphrases.tsv (two wordings of one meaning a line, TAB "
-        "between them). No meaning of valid or test occurs in train or in the pairs. The same "
-        "seed and sizes give the same bytes.",
+        description="Writes {train,valid,test}.xx (source) and .en (target), and paraphrases.tsv "
+        "(two wordings of one meaning a line, TAB between them). No meaning of valid or test "
+        "occurs in train or in the pairs. The same seed and sizes give the same bytes.",
     )
     generate.add_argument("--out", type=Path, required=True, help="folder to write to")
-    generate.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    generate.add_argument("--train", type=int, default=4000, help="sentences (%(default)s)")
-    generate.add_argument("--valid", type=int, default=300, help="sentences (%(default)s)")
-    generate.add_argument("--test", type=int, default=500, help="sentences (%(default)s)")
-    generate.add_argument("--pairs", type=int, default=10000, help="paraphrases (%(default)s)")
-    generate.add_argument(
-        "--words",
-        type=int,
-        default=99,
-        help="use the first so many words of each kind only, for a smaller world (default: all)",
-    )
+    for flag, default, text in (
+        *(("--seed", 1, "of all draws"), ("--train", 4000, "sentences")),
+        *(("--valid", 300, "sentences"), ("--test", 500, "sentences")),
+        *(("--pairs", 10000, "paraphrases"), ("--words", 99, "first words of each kind to use")),
+    ):
+        generate.add_argument(flag, type=int, default=default, help=f"{text} (default %(default)s)")
     generate.set_defaults(run=run_generate)
-
     meaning = commands.add_parser(
         "meaning",
         help="count the translations whose meaning is right",
         description="Parses each output back to its meaning and compares it with the source "
-        "sentence's (or the record's) slot by slot. Any wording of the grammar is right; case and "
-        "commas do not count. A wrong, missing or added slot, or an output that the grammar does "
-        "not have, is wrong.",
+        "sentence's slot by slot. Any wording of the grammar is right; case and commas do not "
+        "count. A wrong, missing or added slot, or an output that the grammar does not have, is "
+        "wrong.",
     )
-    gold = meaning.add_mutually_exclusive_group(required=True)
-    gold.add_argument("--source", type=Path, help="source sentences, one a line")
-    gold.add_argument("--gold", type=Path, help="records of slots, one JSON object a line")
-    meaning.add_argument("--hyp", type=Path, required=True, help="outputs, one a line")
-    meaning.add_argument("--json", action="store_true", help="print the counts as JSON")
+    meaning.add_argument("--source", required=True, help="source sentences, one a line")
+    meaning.add_argument("--hyp", required=True, help="outputs, one a line")
     meaning.add_argument(
         "--sentences", type=Path, metavar="FILE", help="write 1 or 0 and the faults of each output"
     )
     meaning.set_defaults(run=run_meaning)
-
-    show = commands.add_parser("show", help="print a few meanings with their paraphrases")
-    show.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    show.add_argument("--number", type=int, default=3, help="meanings (default: %(default)s)")
-    show.set_defaults(run=run_show)
     return top
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@as_script
+def main(argv: Sequence[str]) -> None:
     """Run one command; bad input is answered with one line and status 2."""
     args = parser().parse_args(argv)
-    try:
-        args.run(args)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except (ValueError, OSError) as error:
-        print(f"toy.py {args.command}: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    args.run(args)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main(sys.argv[1:]))

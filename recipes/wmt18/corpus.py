@@ -1,7 +1,6 @@
 """Cleaning of bitext, and how many pairs are left beside the paper's counts.
 
 corpus.py clean --src de --max-tokens 80 --exclude raw/test.de raw/test.en -- in/train out/train
-corpus.py take --lines 500 --src de in/valid out/valid
 corpus.py count --src de --paper paper.tsv --title "The paper's corpora" RAW-FOLDER
 """
 
@@ -99,12 +98,6 @@ def run_clean(args: argparse.Namespace) -> None:
     print(f"{args.target}: {len(pairs)} of {len(given)} pairs (left out: {left_out or 'none'})")
 
 
-def run_take(args: argparse.Namespace) -> None:
-    """Copy the first lines of a corpus; 0 is all of them."""
-    pairs = read_pairs(args.source, args.src)
-    write_pairs(args.target, args.src, pairs[: args.lines or None])
-
-
 def paper_counts(path: str, src: str) -> dict[str, int]:
     """Pairs of each split as the paper has them, from a table of language, split, pairs."""
     rows = (line.split("\t") for line in Path(path).read_text("utf-8").splitlines())
@@ -128,20 +121,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     actions = parser.add_subparsers(dest="action", required=True)
-    for name, function in (("clean", run_clean), ("take", run_take), ("count", run_count)):
+    for name, function in (("clean", run_clean), ("count", run_count)):
         action = actions.add_parser(name, help=function.__doc__)
         action.set_defaults(run=function)
         action.add_argument("--src", required=True, help="source language, the files' ending")
         action.add_argument("source", help="prefix of the files to read (count: their folder)")
-        if name != "count":
-            action.add_argument("target", help="prefix of the files to write")
         if name == "clean":
+            action.add_argument("target", help="prefix of the files to write")
             action.add_argument("--max-tokens", type=int, default=0, help="words; 0: no limit")
             action.add_argument("--max-ratio", type=float, default=0, help="0: no limit")
             action.add_argument("--exclude", nargs="*", default=[], help="sentences to leave out")
             action.add_argument("--dedup", action="store_true", help="keep one of equal pairs")
-        elif name == "take":
-            action.add_argument("--lines", type=int, required=True, help="0: all")
         else:
             action.add_argument("--paper", required=True, help="table of the paper's counts")
             action.add_argument("--title", required=True, help="what the corpora are")

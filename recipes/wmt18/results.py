@@ -1,31 +1,27 @@
-"""Choice of gamma on validation, and one table of all languages, beside the paper's figures.
+"""Choice of gamma on validation, and scores of all languages beside the paper's figures.
 
-results.py choose --measure bleu --scores out/valid --costs "bleu half" --gammas "0.2 0.3" --seeds 1
-results.py table --title "The paper's corpora" de=work/wmt18/fconv/de tr=work/wmt18/fconv/tr
+results.py --measure bleu --scores out/valid --costs "bleu half" --gammas "0.2 0.3" --seeds "1 2"
 
-`choose` reads COST.GAMMA.SEED.json as simile score --json prints it, and prints COST=GAMMA for the
-gamma of the highest mean over the seeds. `table` reads results/{test,first}.{bleu,sim,simile}.json
-as simile report --json prints them: of each measure, the systems that were chosen by it; test is
-the test set, first the validation set after one epoch of risk training (thesis, 7.5.2).
+It reads COST.GAMMA.SEED.json as simile score --json prints it, and prints COST=GAMMA for the gamma
+of the highest mean over the seeds. page.py uses the rest, which reads results/{test,first}.{bleu,
+sim,simile}.json as simile report --json prints them: of each measure, the systems chosen by it;
+test is the test set, first the validation set after one epoch of risk training (thesis, 7.5.2).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from simile_plugin.files import InputError, as_script
-from simile_plugin.significance import markdown_table
 
 PAPER = Path(__file__).with_name("paper-tables.tsv")
 TABLES = {"test": "68", "first": "7.5.2"}
 MEASURES = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE"}
 SIGNIFICANT = 0.05
-WALL = re.compile(r"\bwall=([0-9.]+)")
 
 
 def validation_score(folder: Path, system: str, measure: str) -> float:
@@ -87,22 +83,6 @@ def daggers(against: list[dict[str, Any]]) -> str:
     return ("‡" if "MLE" in better else "") + ("†" if "BLEU" in better else "")
 
 
-def gamma_of(system: dict[str, Any]) -> str:
-    """The gamma in the name of a system's first file, COST.GAMMA.SEED.txt; MLE has none."""
-    match = re.fullmatch(r"\w+\.([0-9.]+)\.\d+\.txt", Path(system["files"][0]).name)
-    return match[1] if match else ""
-
-
-def hours(folder: Path, system: dict[str, Any]) -> str:
-    """Hours of training a seed, from the last `wall=` of each log; empty where none is logged."""
-    walls = []
-    for file in system["files"]:
-        log = folder / "logs" / f"{Path(file).stem}.log"
-        found = WALL.findall(log.read_text("utf-8", "replace")) if log.exists() else []
-        walls += [float(found[-1]) / 3600] if found else []
-    return f"{fmean(walls):.2f}" if walls else ""
-
-
 def score_groups(folders: dict[str, Path], split: str) -> tuple[list[str], list[list[list[str]]]]:
     """Systems by language and measure, the paper's layout: headings, and for each system its row
     and, where the paper has one, the paper's.
@@ -137,63 +117,6 @@ def after_one_epoch(folders: dict[str, Path]) -> dict[str, Path]:
     }
 
 
-def score_table(folders: dict[str, Path], split: str) -> str:
-    """The same in markdown."""
-    head, groups = score_groups(folders, split)
-    rows = [head]
-    for ours, *theirs in groups:
-        rows += [ours, *(["&nbsp;&nbsp;paper", *row[1:]] for row in theirs)]
-    return markdown_table(rows) + "\n"
-
-
-def detail_table(language: str, folder: Path) -> str:
-    """Every seed of every system: scores, p-values, gamma and hours."""
-    rows = [["System", "Measure", "gamma", "Mean", "Seeds", "over MLE", "over BLEU", "Hours"]]
-    for measure, name in MEASURES.items():
-        for system in read_results(folder, "test", measure)["systems"]:
-            score = system["scores"][measure]
-            tests = {test["baseline"]: test for test in score["against"]}
-            cells = [
-                f"{tests[base]['difference']:+.2f} (p {tests[base]['p_value']:.3f})"
-                if base in tests
-                else ""
-                for base in ("MLE", "BLEU")
-            ]
-            seeds = ", ".join(f"{value:.2f}" for value in score["seeds"])
-            row = [system["name"], name, gamma_of(system), f"{score['value']:.2f}", seeds]
-            rows.append([*row, *cells, hours(folder, system)])
-    return f"### {language}-en\n\n{markdown_table(rows)}\n"
-
-
-def render(title: str, folders: dict[str, Path]) -> str:
-    """The whole page."""
-    results = read_results(next(iter(folders.values())), "test", "bleu")
-    test, first = results["test"], list[str]()
-    if after_epoch := after_one_epoch(folders):
-        first = [
-            "\n## Validation, after one epoch of risk training (7.5.2)\n",
-            score_table(after_epoch, "first"),
-        ]
-    parts = [
-        f"# {title}\n",
-        "## Test, newstest2018 (Table 68)\n",
-        score_table(folders, "test"),
-        f"‡ better than MLE, † better than BLEU: p < {SIGNIFICANT}, paired {test['kind']}, "
-        f"{test['resamples']:,} resamples. Where several gammas were trained, that of each "
-        "column was chosen on validation by the measure of the column.\n",
-        *(f"{name}: `{signature}`" for name, signature in results["signatures"].items()),
-        *first,
-        "\n## Seeds, tests and hours\n",
-        *(detail_table(language, folder) for language, folder in folders.items()),
-        *(
-            (folder / "counts.md").read_text("utf-8")
-            for folder in folders.values()
-            if (folder / "counts.md").exists()
-        ),
-    ]
-    return "\n".join(parts)
-
-
 def named_folders(words: list[str]) -> dict[str, Path]:
     """LANGUAGE=FOLDER arguments.
 
@@ -215,22 +138,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    actions = parser.add_subparsers(dest="action", required=True)
-    choice = actions.add_parser("choose")
-    choice.add_argument("--measure", choices=list(MEASURES), required=True)
-    choice.add_argument("--scores", type=Path, required=True, help="folder of the JSON files")
+    parser.add_argument("--measure", choices=list(MEASURES), required=True)
+    parser.add_argument("--scores", type=Path, required=True, help="folder of the JSON files")
     for flag in ("--costs", "--gammas", "--seeds"):
-        choice.add_argument(flag, type=str.split, required=True, help="separated by spaces")
-    table = actions.add_parser("table")
-    table.add_argument("--title", required=True)
-    table.add_argument("folders", nargs="+", help="LANGUAGE=FOLDER")
+        parser.add_argument(flag, type=str.split, required=True, help="separated by spaces")
     args = parser.parse_args()
-    if args.action == "choose":
-        for cost in args.costs:
-            gamma = choose(args.scores, cost, args.gammas, args.seeds, args.measure)
-            print(f"{cost}={gamma}")
-    else:
-        print(render(args.title, named_folders(args.folders)), end="")
+    for cost in args.costs:
+        print(f"{cost}={choose(args.scores, cost, args.gammas, args.seeds, args.measure)}")
 
 
 if __name__ == "__main__":

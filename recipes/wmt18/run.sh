@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The experiment of "Beyond BLEU" for one language, from nothing to its tables and figures: data, reward
-# encoder, MLE model, risk-trained models for every cost, gamma and seed, and for several sizes of
-# n-best lists, and WORK/ARCH/report.html, which has the languages that were run before, too.
-# Run it again after an interruption: what is done is skipped, trainings resume.
+# The experiment of "Beyond BLEU", from nothing to its tables and figures: data, reward encoder, MLE
+# model, risk-trained models for every cost, gamma and seed, and for several sizes of n-best lists, and
+# WORK/ARCH/report.html of the languages that are named.
+# Run it again after an interruption, or with more languages: what is done is skipped, trainings resume.
 #
-#   recipes/wmt18/run.sh cs|de|ru|tr [--arch NAME]
+#   recipes/wmt18/run.sh cs|de|ru|tr... [--arch NAME]
 #
 #   --arch   fconv    the paper's model, optimiser and schedule, the objective of its code (default)
 #            paper    the same with the objective as the paper prints it
@@ -16,59 +16,35 @@
 #   COSTS         "bleu half simile"
 #   GAMMAS        "0.2 0.3 0.4"    one is chosen on validation, by each measure that is reported
 #   SEEDS         "1 2"            of each risk training
-#   SIZES         n-best sizes of Figure 13, for bleu and simile; default, as in the paper: of de
-#                 "2 4 8 16", of the others none
+#   SIZES         "2 4 8 16"       n-best sizes of Figure 13, for bleu and simile; of German only
 #   WORK, SIMILE_DATA, ENCODER, SIM, FLAGS    see step.sh --help
 #
-# All languages at once, on several GPUs or by Slurm: the Snakefile beside this file.
+# It starts the Snakefile beside it, which also runs by Slurm.
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 show_help "${@:---help}"
-src=$1
-shift
-case ${1:-} in
-'') ;;
---arch) [ $# = 2 ] || die "--arch: expected one name after it" && export ARCH=$2 ;;
-*) die "got '$1', see --help" ;;
-esac
-COSTS=${COSTS:-bleu half simile}
-GAMMAS=${GAMMAS:-0.2 0.3 0.4}
-SEEDS=${SEEDS:-1 2}
-[ "$src" != de ] || SIZES=${SIZES-2 4 8 16}
-export SIZES=${SIZES:-}
-step=$ROOT/recipes/wmt18/step.sh
+languages=() arch=fconv
+while [ $# -gt 0 ]; do
+    case $1 in
+    --arch) [ $# -gt 1 ] || die "--arch: expected one name after it" && arch=$2 && shift ;;
+    -*) die "got '$1', see --help" ;;
+    *) languages+=("$1") ;;
+    esac
+    shift
+done
+here=$ROOT/recipes/wmt18
+[ -d "$here/config/$arch" ] || die "--arch: got '$arch', expected one of: $(cd "$here/config" && echo *)"
+WORK=$(realpath -m "${WORK:-$ROOT/work/wmt18}")
+settings=(languages="${languages[*]}" arch="$arch" work="$WORK")
+[ -z "${SIMILE_DATA:-}" ] || settings+=(data="$(realpath "$SIMILE_DATA")")
+[ -z "${ENCODER:-}" ] || settings+=(encoder="$(realpath "$ENCODER")")
+for name in COSTS GAMMAS SEEDS SIZES; do
+    [ -z "${!name+set}" ] || settings+=("${name,,}=${!name}")
+done
 
-say "WMT 2018 $src-en, ${ARCH:-fconv}: data"
-"$step" data "$src"
-"$step" bin "$src"
-say "Reward encoder"
-"$step" encoder
-say "What this will take"
-"$step" estimate "$src" "$COSTS" "$GAMMAS" "$SEEDS"
-say "MLE model"
-"$step" mle "$src"
-for seed in $SEEDS; do
-    for gamma in $GAMMAS; do
-        for cost in $COSTS; do
-            say "Risk training: $cost, gamma $gamma, seed $seed"
-            "$step" risk "$src" "$cost" "$gamma" "$seed"
-        done
-    done
-done
-for size in $SIZES; do
-    for cost in bleu simile; do
-        case " $COSTS " in *" $cost "*) ;; *) continue ;; esac
-        say "Lists of $size candidates: $cost"
-        "$step" size "$src" "$cost" "$size" "$GAMMAS" "$SEEDS"
-    done
-done
-say "Report"
-"$step" report "$src" "$COSTS" "$GAMMAS" "$SEEDS"
-# The page of the experiment has the languages that were run before, too.
-languages=()
-for language in cs de ru tr; do
-    [ ! -e "${WORK:-$ROOT/work/wmt18}/${ARCH:-fconv}/$language/results/test.flags" ] ||
-        languages+=("$language")
-done
-"$step" table "${languages[*]}"
+setup_venv grid
+gpus=$(python -c 'import torch; print(max(1, torch.cuda.device_count()))') # without any: one at a time
+mkdir -p "$WORK"
+exec snakemake -s "$here/Snakefile" --directory "$WORK" --cores "$(cores)" --resources gpu="$gpus" \
+    --keep-going --rerun-incomplete --nolock --config "${settings[@]}"

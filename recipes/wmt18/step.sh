@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One step of the experiment; run.sh runs those of a language in order, the Snakefile all of them.
-# A step that is done is skipped, a training that was interrupted goes on.
+# One step of the experiment. The Snakefile (run.sh starts it) runs all of them, in order, and again what
+# a change makes old. Alone, a step runs whatever was done before; a training that was stopped goes on.
 #
 #   recipes/wmt18/step.sh encoder                         the reward encoder
 #   recipes/wmt18/step.sh data SRC                        corpora, cleaned; their counts in counts.md
@@ -10,7 +10,7 @@
 #   recipes/wmt18/step.sh risk SRC COST GAMMA SEED        risk-trained model, and its translations
 #   recipes/wmt18/step.sh size SRC COST N GAMMAS SEEDS    the same with lists of N candidates
 #   recipes/wmt18/step.sh report SRC COSTS GAMMAS SEEDS   gamma chosen on validation, scores, sheets
-#   recipes/wmt18/step.sh table LANGUAGES                 table.md and report.html (reports first)
+#   recipes/wmt18/step.sh table LANGUAGES                 report.html of all of them (reports first)
 #
 # SRC is cs, de, ru or tr; COST bleu, half or simile. COSTS, GAMMAS, SEEDS and LANGUAGES are lists,
 # such as "bleu half simile" "0.2 0.3 0.4" "1 2". size takes the gamma with the best validation BLEU,
@@ -61,19 +61,13 @@ if [ "$SEGMENT" = moses ] && [ "$step" != encoder ]; then setup_venv moses; else
 . "$HERE/download.sh"
 DOWNLOADS=$TOP/download
 export SACREBLEU=$DOWNLOADS/sacrebleu
-if has_gpu; then FLAGS=${FLAGS---fp16} DEVICE=cuda; else FLAGS=${FLAGS-} DEVICE=cpu; fi
-read -ra more_flags <<<"$FLAGS"
 OWN_ENCODER=$TOP/encoder
 ENCODER=${ENCODER:-$OWN_ENCODER}
-LOCK=$TOP/sources.lock
 case $step in
 encoder | table) WORK=$TOP ;;
 *) WORK=$TOP/$ARCH/$SRC ;;
 esac
-mkdir -p "$WORK"
-case $DEVICE:$step in
-cuda:encoder | cuda:estimate | cuda:mle | cuda:risk | cuda:size) one_gpu "$TOP" ;;
-esac
+mkdir -p "$WORK/.done"
 
 # rows FROM SRC SPLIT: name, where, member and checksum of corpora in sources.tsv.
 rows() {
@@ -83,18 +77,17 @@ rows() {
 
 # corpus WHERE MEMBER CHECKSUM OUT: OUT.SRC and OUT.en of one corpus.
 corpus() {
-    local file language address
+    local language
     case $1 in
-    sacrebleu:*)
-        mapfile -t address < <(python "$HERE/archives.py" address "${1#*:}")
-        [ ${#address[@]} = 3 ] || die "sources.tsv: $1 is no test set of this sacreBLEU"
-        download "${address[0]}" "${address[2]}" "${address[1]}" "$LOCK"
-        python "$HERE/archives.py" testset "${1#*:}" "$SRC" "$4"
+    sacrebleu:*) # which downloads and checks its test sets itself
+        sacrebleu -t "${1#*:}" -l "$SRC-en" --echo src >"$4.$SRC"
+        sacrebleu -t "${1#*:}" -l "$SRC-en" --echo ref >"$4.en"
         ;;
     *://*)
-        file=$DOWNLOADS/${1##*/}
-        download "$1" "$file" "$3" "$LOCK"
-        python "$HERE/archives.py" extract "$file" "$2" "$SRC" "$4"
+        download "$1" "$DOWNLOADS/${1##*/}" "$3"
+        for language in "$SRC" en; do
+            python "$HERE/extract.py" "$DOWNLOADS/${1##*/}" "$2.$language" "$4.$language"
+        done
         ;;
     *)
         for language in "$SRC" en; do
@@ -122,8 +115,8 @@ collect() {
     done < <(rows "$from" "$SRC" "$1")
 }
 
-get_data() { # SOURCES SETTINGS SIMILE_DATA: what decides the result
-    local split excluded=() limits=() raw=$WORK/raw
+get_data() {
+    local split language excluded=() limits=() raw=$WORK/raw
     mkdir -p "$raw"
     for split in valid test train; do
         collect "$split"
@@ -136,8 +129,10 @@ get_data() { # SOURCES SETTINGS SIMILE_DATA: what decides the result
     [ "$WORDS" = 0 ] || limits=(--max-tokens "$WORDS" --max-ratio "$RATIO" --dedup)
     python "$HERE/corpus.py" clean --src "$SRC" "${limits[@]}" --exclude "${excluded[@]}" -- \
         "$raw/train.all" "$raw/train"
-    python "$HERE/corpus.py" take --src "$SRC" --lines "$VALID" "$raw/valid" "$raw/valid"
-    python "$HERE/corpus.py" take --src "$SRC" --lines "$TEST" "$raw/test" "$raw/test"
+    for language in "$SRC" en; do
+        [ "$VALID" = 0 ] || sed -i "$((VALID + 1)),\$d" "$raw/valid.$language"
+        [ "$TEST" = 0 ] || sed -i "$((TEST + 1)),\$d" "$raw/test.$language"
+    done
     rm "$raw"/*.all.*
     python "$HERE/corpus.py" count --src "$SRC" --paper "$HERE/paper.tsv" \
         --title "$(about_data)" "$raw" >"$WORK/counts.md"
@@ -161,7 +156,7 @@ bpe() { # ACTION LANGUAGE ARGUMENTS...
     esac
 }
 
-segment() { # SETTINGS SEGMENT
+segment() {
     local split language
     mkdir -p "$WORK/bpe"
     bpe train "$SRC" --vocab-size "$PIECES" "$WORK/raw/train.$SRC" "$WORK/raw/train.en"
@@ -176,8 +171,8 @@ segment() { # SETTINGS SEGMENT
         --validpref "$WORK/bpe/valid" --testpref "$WORK/bpe/test"
 }
 
-train_mle() { # FLAGS-FILE MORE-FLAGS...
-    train mle "$@"
+train_mle() {
+    train mle "$CONFIG/mle.flags"
     translate_split mle test checkpoint_best.pt
     translate_split mle valid checkpoint_best.pt
     plain_text
@@ -187,16 +182,16 @@ train_mle() { # FLAGS-FILE MORE-FLAGS...
     mv "$WORK/out/valid/mle.nbest.new" "$WORK/out/valid/mle.nbest"
 }
 
-# train_from_mle SYSTEM FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG FLAGS...
-train_from_mle() {
-    local own=() read_files=("$6") # what another encoder trained is not gone on with
+train_from_mle() { # SYSTEM COST GAMMA SEED FLAGS...
+    # shellcheck disable=SC2034 # training.sh reads it; what another encoder trained is not gone on with
+    local own=() read_files=("$ENCODER/config.json")
     [ "$SEGMENT" != moses ] || own=(--risk-detok moses)
-    train "$1" "$2" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
-        --reward "$3" --mle-weight "$4" --seed "$5" --simile-encoder "$ENCODER" "${own[@]}" "${@:7}"
+    train "$1" "$CONFIG/risk.flags" --finetune-from-model "$WORK/mle/checkpoint_best.pt" \
+        --reward "$2" --mle-weight "$3" --seed "$4" --simile-encoder "$ENCODER" "${own[@]}" "${@:5}"
 }
 
-train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG MORE-FLAGS...
-    local system=$2.$3.$4
+train_risk() { # COST GAMMA SEED
+    local system=$1.$2.$3
     local out=$WORK/out/valid/$system
     first_epoch=$AFTER_EPOCH train_from_mle "$system" "$@"
     translate_split "$system" valid "$RISK_CHECKPOINT"
@@ -210,22 +205,25 @@ train_risk() { # FLAGS-FILE COST GAMMA SEED ENCODER-CONFIG MORE-FLAGS...
 }
 
 # Figure 13: a system of N candidates; that of the configuration's own N is there already.
-train_size() { # FLAGS-FILE COST N GAMMAS SEEDS ENCODER-CONFIG MORE-FLAGS...
-    local gamma seed=${5%% *} own system=$2.n$3 out=$WORK/sizes/${2^^}.n$3.${5%% *}.txt
-    gamma=$(python "$HERE/results.py" choose --measure bleu --scores "$WORK/out/valid" \
-        --costs "$2" --gammas "$4" --seeds "$5") || die "no gamma could be chosen, see above"
+train_size() { # COST N GAMMAS SEEDS
+    local gamma seed=${4%% *} system=$1.n$2 out=$WORK/sizes/${1^^}.n$2.${4%% *}.txt
+    gamma=$(python "$HERE/results.py" --measure bleu --scores "$WORK/out/valid" \
+        --costs "$1" --gammas "$3" --seeds "$4") || die "no gamma could be chosen, see above"
     gamma=${gamma#*=}
-    own=$(flags_of "$1" | sed -n '/^--risk-candidates$/{n;p}')
     mkdir -p "$WORK/sizes"
     cp "$WORK/out/test/mle.txt" "$WORK/sizes/mle.txt"
-    if [ "$3" = "$own" ]; then
-        cp "$WORK/out/test/$2.$gamma.$seed.txt" "$out"
+    if [ "$2" = "$(own_size)" ]; then
+        cp "$WORK/out/test/$1.$gamma.$seed.txt" "$out"
         return
     fi
-    train_from_mle "$system" "$1" "$2" "$gamma" "$seed" "$6" --risk-candidates "$3" "${@:7}"
+    train_from_mle "$system" "$1" "$gamma" "$seed" --risk-candidates "$2"
     translate_split "$system" test "$RISK_CHECKPOINT"
     mv "$WORK/out/test/$system.txt" "$out"
     rm "$WORK/$system"/checkpoint_*.pt
+}
+
+own_size() { # N of the configuration, whose system step risk trains
+    flags_of "$CONFIG/risk.flags" | sed -n '/^--risk-candidates$/{n;p}'
 }
 
 plain_text() { # sets plain: flags of fairseq-generate that undo the segmentation
@@ -242,55 +240,40 @@ translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: validation, after on
         --beam 5 --batch-size 50 "${plain[@]}"
 }
 
-paranmt_encoder() { # FLAGS-FILE
-    local where member checksum _
-    IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^paranmt')
-    download "$where" "$DOWNLOADS/para-nmt-50m.zip" "$checksum" "$LOCK"
-    python "$HERE/archives.py" member "$DOWNLOADS/para-nmt-50m.zip" "$member" "$TOP/paranmt.txt"
-    simile filter-pairs "$TOP/paranmt.txt" --score-column 3 --min-score 0.5 --max-overlap 0.2 \
-        --output "$TOP/paranmt.tsv.gz"
-    rm "$TOP/paranmt.txt"
-    simile binarize-pairs "$TOP/paranmt.tsv.gz" --vocab-size 30000 --overwrite \
-        --output "$TOP/paranmt.bin"
-    simile train-encoder "@$1" "$TOP/paranmt.bin" --device "$DEVICE" --output "$OWN_ENCODER"
-}
-
-published_encoder() {
-    local where member checksum _
-    IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^published')
-    download "$where" "$DOWNLOADS/beyond_bleu.zip" "$checksum" "$LOCK"
-    for member in sim.pt sim.sp.30k.model; do
-        python "$HERE/archives.py" member "$DOWNLOADS/beyond_bleu.zip" "$member" "$TOP/$member"
-    done
-    simile convert-encoder --from "$TOP/sim.pt" --sentencepiece "$TOP/sim.sp.30k.model" \
-        --overwrite --output "$OWN_ENCODER"
-}
-
-stand_in_encoder() { # FOLDER FILES...
-    rm -rf "$OWN_ENCODER"
-    cp -r "$1" "$OWN_ENCODER"
-}
-
 make_encoder() {
-    if [ "$ENCODER" != "$OWN_ENCODER" ]; then
-        say "Reward encoder: $ENCODER"
-    elif [ "${SIM:-}" = published ]; then
-        once encoder published_encoder
+    local where member checksum _
+    if [ "${SIM:-}" = published ]; then
+        IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^published')
+        download "$where" "$DOWNLOADS/beyond_bleu.zip" "$checksum"
+        for member in sim.pt sim.sp.30k.model; do
+            python "$HERE/extract.py" "$DOWNLOADS/beyond_bleu.zip" "$member" "$TOP/$member"
+        done
+        simile convert-encoder --from "$TOP/sim.pt" --sentencepiece "$TOP/sim.sp.30k.model" \
+            --overwrite --output "$OWN_ENCODER"
     elif [ -n "${SIMILE_DATA:-}" ]; then
         WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh"
-        once encoder stand_in_encoder "$TOP/paraphrases/encoder.1"{,/*}
+        rm -rf "$OWN_ENCODER"
+        cp -r "$TOP/paraphrases/encoder.1" "$OWN_ENCODER"
     else
-        once encoder paranmt_encoder "$ROOT/recipes/encoder/beyond-bleu.flags"
+        IFS=$'\t' read -r _ where member checksum < <(rows paper - encoder | grep '^paranmt')
+        download "$where" "$DOWNLOADS/para-nmt-50m.zip" "$checksum"
+        python "$HERE/extract.py" "$DOWNLOADS/para-nmt-50m.zip" "$member" "$TOP/paranmt.txt"
+        simile filter-pairs "$TOP/paranmt.txt" --score-column 3 --min-score 0.5 --max-overlap 0.2 \
+            --output "$TOP/paranmt.tsv.gz"
+        rm "$TOP/paranmt.txt"
+        simile binarize-pairs "$TOP/paranmt.tsv.gz" --vocab-size 30000 --overwrite \
+            --output "$TOP/paranmt.bin"
+        simile train-encoder "@$ROOT/recipes/encoder/beyond-bleu.flags" "$TOP/paranmt.bin" \
+            --device "$DEVICE" --output "$OWN_ENCODER"
     fi
 }
 
-estimate() { # COSTS GAMMAS SEEDS, and what decides the result beside them
-    local runs own cost size
+estimate() { # COSTS GAMMAS SEEDS
+    local runs cost size
     runs=$(($(wc -w <<<"$1") * $(wc -w <<<"$2") * $(wc -w <<<"$3")))
-    own=$(flags_of "$CONFIG/risk.flags" | sed -n '/^--risk-candidates$/{n;p}') # done by step risk
     for cost in $1; do
         for size in ${SIZES:-}; do
-            [ "$cost" = half ] || [ "$size" = "$own" ] || runs=$((runs + 1))
+            [ "$cost" = half ] || [ "$size" = "$(own_size)" ] || runs=$((runs + 1))
         done
     done
     estimate_trainings "$CONFIG/mle.flags" "$CONFIG/risk.flags" '' --trainings "$runs"
@@ -326,7 +309,7 @@ report() { # COSTS GAMMAS SEEDS
     [ -z "$AFTER_EPOCH" ] || subset[first]="valid"
     mkdir -p "$results" "$WORK/human/answers"
     for measure in bleu sim simile; do
-        mapfile -t chosen < <(python "$HERE/results.py" choose --measure "$measure" \
+        mapfile -t chosen < <(python "$HERE/results.py" --measure "$measure" \
             --scores "$WORK/out/valid" --costs "$1" --gammas "$2" --seeds "$3")
         [ "${#chosen[@]}" -gt 0 ] || die "no gamma could be chosen, see above"
         say "Chosen on validation by $measure: ${chosen[*]}"
@@ -388,35 +371,32 @@ table() { # LANGUAGES
     local language title folders=() here=$TOP/$ARCH
     for language in $1; do folders+=("$language=$here/$language"); done
     # What the text is, as the step data has written it down: a stand-in stays one.
-    title=$(for language in $1; do sed -n '1s/\.$//p' "$here/$language/counts.md"; done 2>/dev/null |
-        sort -u | paste -sd '|' | sed 's/|/; /g') || true
-    python "$HERE/results.py" table --title "$title" "${folders[@]}" >"$here/table.md.new"
-    mv "$here/table.md.new" "$here/table.md"
-    cat "$here/table.md"
-    say "Every table and figure, for the browser"
+    title=$(for language in $1; do sed -n '1s/\.$//p' "$here/$language/counts.md"; done |
+        sort -u | paste -sd '|' | sed 's/|/; /g')
     PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m recipes.wmt18.page \
         --title "$title" --output "$here/report.html" "${folders[@]}"
-    echo "$here/report.html"
+    say "Every table and figure, for the browser: $here/report.html"
 }
 
-# Everything that decides a step's result is a word of its command: `once` repeats what has changed.
-flags=("${more_flags[@]}")
-[ "$step" = estimate ] || more_flags=()
+case $step in
+encoder | estimate | mle | risk | size) on_device "$TOP" ;;
+esac
+note=$step
 case $step in
 encoder) make_encoder ;;
-data) once data get_data "$HERE/sources.tsv" "$CONFIG/settings.env" "${SIMILE_DATA:-}" ;;
-bin) AFTER=data once bin segment "$CONFIG/settings.env" "$SEGMENT" ;;
-estimate)
-    AFTER=bin once estimate estimate "$3" "$4" "$5" "${SIZES:-}" "$CONFIG"/{mle,risk}.flags "${flags[@]}"
-    ;;
-mle) AFTER=bin once mle train_mle "$CONFIG/mle.flags" "${flags[@]}" ;;
+data) get_data ;;
+bin) segment ;;
+estimate) estimate "${@:3}" ;;
+mle) train_mle ;;
 risk)
-    AFTER=mle once "$3.$4.$5" train_risk "$CONFIG/risk.flags" "${@:3:3}" "$ENCODER/config.json" "${flags[@]}"
+    train_risk "${@:3}"
+    note=$3.$4.$5
     ;;
 size)
-    AFTER="mle $(for gamma in $5; do for seed in $6; do echo "$3.$gamma.$seed"; done; done)" \
-        once "size.$3.$4" train_size "$CONFIG/risk.flags" "${@:3:4}" "$ENCODER/config.json" "${flags[@]}"
+    train_size "${@:3}"
+    note=size.$3.$4
     ;;
-report) report "$3" "$4" "$5" ;;
+report) report "${@:3}" ;;
 table) table "$2" ;;
 esac
+: >"$WORK/.done/$note"

@@ -51,7 +51,7 @@ def accuracy(folder: Path, checkpoint: str, name: str) -> float:
     sources = (folder / "toy/test.xx").read_text().splitlines()
     assert sorted(outputs) == list(range(len(sources)))
     judged = [toy.judge(toy.parse_source(s), outputs[i]) for i, s in enumerate(sources)]
-    return float(toy.count(judged)["accuracy"])
+    return toy.accuracy(judged)
 
 
 def segment(folder: Path) -> None:
