@@ -70,24 +70,26 @@ segment_bitext() {
         --destdir "$WORK/bin" --trainpref "$bpe/train" --validpref "$bpe/valid" --testpref "$bpe/test"
 }
 
-# generate LOG FAIRSEQ-GENERATE-ARGUMENTS...: all that fairseq-generate prints, into LOG.
+# generate SETS FAIRSEQ-GENERATE-ARGUMENTS...: all that fairseq-generate prints for each
+# of SETS, SUBSET=LOG by line.
 generate() {
-    local log=$1
-    shift
+    local sets errors
+    mapfile -t sets <<<"$1"
+    errors=${sets[0]#*=}.errors
     # By default fairseq leaves out the last batch where its size is no multiple of 8.
-    PYTHONWARNINGS=ignore fairseq-generate "$@" --required-batch-size-multiple 1 \
-        --user-dir "$ROOT/user_dir" >"$log" 2>&1 || {
-        tail -n 5 "$log" >&2
-        die "fairseq-generate failed, see above (all of it: $log)"
+    PYTHONWARNINGS=ignore python "$ROOT/recipes/generate.py" "${sets[@]}" -- "${@:2}" \
+        --required-batch-size-multiple 1 --user-dir "$ROOT/user_dir" 2>"$errors" || {
+        tail -n 5 "$errors" >&2
+        die "fairseq-generate failed, see above (all of it: $errors)"
     }
+    rm "$errors"
 }
 
-# translate OUT FAIRSEQ-GENERATE-ARGUMENTS...: plain translations in the order of the test set.
+# translate OUT SUBSET FAIRSEQ-GENERATE-ARGUMENTS...: plain translations in the order of the test set.
 # fairseq's own output stays beside them, as OUT.log.
 translate() {
     local out=$1
-    shift
-    generate "$out.log" "$@"
+    generate "$2=$out.log" "${@:3}"
     # D: hypothesis with the segmentation undone; lines come in the order of batches.
     grep -P '^D-\d+\t' "$out.log" | sed 's/^D-//' | sort -n -k1,1 | cut -f3 >"$out.new"
     mv "$out.new" "$out"
@@ -97,12 +99,9 @@ translate() {
 # valid, to OUT.valid.txt and OUT.txt, and no longer than candidates of training may be: one
 # translation that loops would outweigh the repetition of all others.
 translate_tuned() {
-    local out=$1 subset
-    shift
-    for subset in valid test; do
-        generate "$out.$subset.log" "$@" --gen-subset "$subset" --beam 5 --nbest 5 \
-            --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50
-    done
+    local out=$1
+    generate "valid=$out.valid.log"$'\n'"test=$out.test.log" "${@:2}" --beam 5 --nbest 5 \
+        --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50
     python "$ROOT/recipes/lenpen.py" --valid "$out.valid.log" --test "$out.test.log" \
         --out "$out.txt" --valid-out "$out.valid.txt" | sed "s/^/   ${out##*/}: /"
 }

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,10 @@ STAND_INS = {
             echo "$@" >"$out/model.safetensors"
             ;;
         */bpe.py) [ "$2" = train ] || cat ;;
+        */generate.py) for set in "${@:2}"; do
+            [ "$set" != -- ] || break
+            printf 'D-0\\t-1\\ta\\n' >"${set#*=}"
+        done ;;
         esac""",
     "fairseq-preprocess": VALUE
     + """
@@ -56,10 +61,12 @@ STAND_INS = {
         out=$(FLAG=--save-dir value "$@")
         [ ! -e "$out/checkpoint_last.pt" ] || echo "RESUMED ${out##*/}" >>"$NOTES"
         mkdir -p "$out" && echo "$@" | tee "$out/checkpoint_best.pt" >"$out/checkpoint_last.pt" """,
-    "fairseq-generate": r"printf 'D-0\t-1\ta\n'",
     "fairseq-interactive": "",
     "sha256sum": '[ "$1" = --quiet ] && exec cat >/dev/null; exec /usr/bin/sha256sum "$@"',
 }
+
+
+TEXTS = r"^fairseq-|^simile\|report|/generate\.py\|"  # what reads both languages
 
 
 class Recipe:
@@ -154,7 +161,7 @@ def test_multi30k(tmp_path: Path) -> None:
     few = {"SEEDS": "1", "REWARDS": "bleu"}
     notes = recipe.run(**few)
     assert trainings(notes) == ["mle", "bleu.1"]
-    searches = [line for line in notes if line.startswith("fairseq-generate|")]
+    searches = [line for line in notes if "/generate.py|" in line]
     assert any("|--nbest|8|" in line for line in searches)  # of every sentence, as all searches
     assert all("|--required-batch-size-multiple|1|" in line for line in searches)
     assert trainings(recipe.run(**few)) == []
@@ -170,7 +177,11 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     pair = {"SEEDS": "1", "REWARDS": "bleu", "SRC": "en", "TGT": "de"}
     notes = recipe.run(**pair)
     assert trainings(notes) == ["mle", "bleu.1"]
-    texts = [line for line in notes if line.startswith(("fairseq-", "simile|report"))]
+    texts = [
+        line
+        for line in notes
+        if line.startswith(("fairseq-", "simile|report")) or "/generate.py|" in line
+    ]
     assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     assert not list((tmp_path / "my work/captions").iterdir())  # they are English
     for path, folders in (
@@ -179,7 +190,11 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     ):
         recipe.path = path
         notes = recipe.run(**pair | folders)
-        texts = [line for line in notes if line.startswith(("fairseq-", "simile|report"))]
+        texts = [
+            line
+            for line in notes
+            if line.startswith(("fairseq-", "simile|report")) or "/generate.py|" in line
+        ]
         assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     recipe.path = "multi30k/run.sh"
     for wrong, message in (
@@ -416,7 +431,7 @@ def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_best_folds_of_back_translations(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "backtranslation/run.sh")
+    recipe = Recipe(tmp_path, "papers/wieting-2018-paranmt-50m/run.sh")
     for name, text in (("model", ""), ("train.de", "eins\nzwei"), ("train.en", "one\ntwo\n")):
         (tmp_path / name).write_text(text)  # one side's last line has no end
     (tmp_path / "bin").mkdir()

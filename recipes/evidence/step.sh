@@ -201,15 +201,14 @@ estimate() { # REWARDS SEEDS
 # Each system is translated at its own --lenpen, chosen on validation, and no longer than candidates
 # of training may be: one translation that loops would outweigh the repetition of all others.
 translate_splits() { # SYSTEM CHECKPOINT
-    local split subset out=$WORK/out lists=() texts=()
+    local split logs='' out=$WORK/out lists=() texts=()
     for split in "${SPLITS[@]}"; do
-        subset=${split/heldout/test1} # fairseq's name of the second test set
-        mkdir -p "$(dirname "$out/$split/$1")"
-        generate "$out/$split/$1.log" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" \
-            --gen-subset "$subset" --beam 5 --nbest 5 --max-len-a 1.5 --max-len-b 10 \
-            --remove-bpe sentencepiece --batch-size 50
+        mkdir -p "$out/$split"
         lists+=("$out/$split/$1.log") texts+=("$out/$split/$1.txt")
+        logs+=${split/heldout/test1}=$out/$split/$1.log$'\n' # fairseq's name of the second test set
     done
+    generate "${logs%?}" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$2" --beam 5 --nbest 5 \
+        --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50
     python "$ROOT/recipes/lenpen.py" --valid "$out/valid/$1.log" \
         --test "${lists[@]}" --out "${texts[@]}" >"$out/valid/$1.lenpen"
     sed "s|^|   $1: |" "$out/valid/$1.lenpen"
@@ -228,7 +227,7 @@ systems() { # SPLIT REWARDS SEEDS METEOR: the flags of simile report that name t
 }
 
 report() { # REWARDS SEEDS
-    local split reward flags page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
+    local split reward flags common page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}" || status=$?
@@ -243,15 +242,17 @@ report() { # REWARDS SEEDS
         [[ ${reward%%@*} = more-mle || $reward = *@averaged ]] ||
             page+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
-    page+=(--svg "$results/curves.svg" --out "$results/report.md" --html "$results/report.html"
-        --title "$CORPUS-en, test ($SIZE)")
+    # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
+    common=(--encoder "$JUDGE" --baseline "MLE$bleu" --resamples 10000)
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2" "$meteor")
-        if [ "$split" = test ]; then flags+=("${page[@]}"); else flags+=(--only "results,gaming"); fi
-        # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
-        simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" --encoder "$JUDGE" \
-            "${flags[@]}" --baseline "MLE$bleu" --resamples 10000 --json >"$results/$split.json"
+        simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" "${flags[@]}" \
+            "${common[@]}" --only "results,gaming" --json >"$results/$split.json"
     done
+    mapfile -t flags < <(systems "test" "$1" "$2" "$meteor")
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.$SRC" "${flags[@]}" "${common[@]}" \
+        "${page[@]}" --svg "$results/curves.svg" --out "$results/report.md" \
+        --html "$results/report.html" --title "$CORPUS-en, test ($SIZE)"
 }
 
 table() { # CORPORA

@@ -73,7 +73,7 @@ train() {
 }
 
 translate_test() { # SYSTEM CHECKPOINT
-    translate "$WORK/nbest/$1.txt" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$2" --gen-subset test \
+    translate "$WORK/nbest/$1.txt" test "$WORK/bin" -s "$SRC" -t "$TGT" --path "$2" \
         --beam 5 --remove-bpe sentencepiece --batch-size 50 --required-batch-size-multiple 1
 }
 

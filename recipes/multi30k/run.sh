@@ -156,8 +156,8 @@ translate_test() { # SYSTEM CHECKPOINT
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
-    generate "$WORK/out/mle.nbest.new" "$WORK/bin" -s "$SRC" -t "$TGT" \
-        --path "$WORK/mle/checkpoint_best.pt" --gen-subset valid --beam 8 --nbest 8 \
+    generate "valid=$WORK/out/mle.nbest.new" "$WORK/bin" -s "$SRC" -t "$TGT" \
+        --path "$WORK/mle/checkpoint_best.pt" --beam 8 --nbest 8 \
         --remove-bpe sentencepiece --batch-size 50
     mv "$WORK/out/mle.nbest.new" "$WORK/out/mle.nbest"
 }

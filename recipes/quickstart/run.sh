@@ -92,8 +92,8 @@ train_risk() { # REWARD UPDATES BATCH LR GAMMA SCALE SEED
 }
 
 translate_test() { # SYSTEM
-    translate "$WORK/out/$1.txt" "${common[@]}" --path "$WORK/$1/checkpoint_best.pt" \
-        --gen-subset test --beam 8 --remove-bpe sentencepiece --batch-size 64
+    translate "$WORK/out/$1.txt" test "${common[@]}" --path "$WORK/$1/checkpoint_best.pt" \
+        --beam 8 --remove-bpe sentencepiece --batch-size 64
     python "$HERE/toy.py" meaning --source "$WORK/toy/test.xx" --hyp "$WORK/out/$1.txt" \
         --sentences "$WORK/out/$1.meaning" >"$WORK/out/$1.faults"
 }

@@ -172,12 +172,13 @@ segment() {
 }
 
 train_mle() {
+    local plain
     train mle "$CONFIG/mle.flags"
     translate_split mle test checkpoint_best.pt
     translate_split mle valid checkpoint_best.pt
     plain_text
     # The lists of which the page shows the costs (Figure 11), before any risk training.
-    generate "$WORK/out/valid/mle.nbest.new" "$WORK/bin" -s "$SRC" -t en --gen-subset valid \
+    generate "valid=$WORK/out/valid/mle.nbest.new" "$WORK/bin" -s "$SRC" -t en \
         --path "$WORK/mle/checkpoint_best.pt" --beam 8 --nbest 8 --batch-size 50 "${plain[@]}"
     mv "$WORK/out/valid/mle.nbest.new" "$WORK/out/valid/mle.nbest"
 }
@@ -236,7 +237,7 @@ translate_split() { # SYSTEM SPLIT CHECKPOINT; split first: validation, after on
     plain_text
     [ "$2" != first ] || subset="valid"
     mkdir -p "$WORK/out/$2"
-    translate "$out.txt" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$3" --gen-subset "$subset" \
+    translate "$out.txt" "$subset" "$WORK/bin" -s "$SRC" -t en --path "$WORK/$1/$3" \
         --beam 5 --batch-size 50 "${plain[@]}"
 }
 
