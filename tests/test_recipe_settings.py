@@ -177,11 +177,7 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     pair = {"SEEDS": "1", "REWARDS": "bleu", "SRC": "en", "TGT": "de"}
     notes = recipe.run(**pair)
     assert trainings(notes) == ["mle", "bleu.1"]
-    texts = [
-        line
-        for line in notes
-        if line.startswith(("fairseq-", "simile|report")) or "/generate.py|" in line
-    ]
+    texts = [line for line in notes if re.search(TEXTS, line)]
     assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     assert not list((tmp_path / "my work/captions").iterdir())  # they are English
     for path, folders in (
@@ -190,11 +186,7 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     ):
         recipe.path = path
         notes = recipe.run(**pair | folders)
-        texts = [
-            line
-            for line in notes
-            if line.startswith(("fairseq-", "simile|report")) or "/generate.py|" in line
-        ]
+        texts = [line for line in notes if re.search(TEXTS, line)]
         assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     recipe.path = "multi30k/run.sh"
     for wrong, message in (
