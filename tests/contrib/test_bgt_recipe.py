@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from simile_plugin.encoder import WEIGHTS, Preprocessing, Segmenter
+from simile_plugin.encoder import Preprocessing, Segmenter
 from tests.conftest import SENTENCES
 from tests.contrib.papers import BGT, PAPERS, script
 
@@ -98,58 +98,6 @@ def test_too_few_pairs_and_a_bad_line(
     out = ("-s", "xx", "-t", "yy", "--output", tmp_path / "out")
     assert run(monkeypatch, "segment", *words, *out) == 2
     assert f"--held-out: {files[1]}:1: got 1 tab-separated" in capsys.readouterr().err
-
-
-def test_no_input_is_overwritten(
-    files: tuple[Path, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.en").write_text("a\tb\n")
-    before = {path: path.read_text() for path in Path().iterdir()}
-    split = ("split", "pairs.tsv", "--pairs", 1, "--valid", 1)
-    segment = ("segment", "--train", "train.en", "--sentencepiece", "m", "--output", ".")
-    for words, message in (
-        ((*split, "--train", "./pairs.tsv", "--held-out", "v"), "--train: ./pairs.tsv is an input"),
-        ((*split, "--train", "t", "--held-out", "pairs.tsv"), "--held-out: pairs.tsv is an input"),
-        ((*split, "--train", "t", "--held-out", "./t"), "--held-out: ./t is what --train writes"),
-        ((*segment, "--held-out", "v", "-s", "en", "-t", "de"), "--output: train.en is an input"),
-        (
-            (*segment, "--held-out", "v", "-s", "de", "-t", "de"),
-            "--target-lang: got 'de', which is",
-        ),
-    ):
-        assert run(monkeypatch, *words) == 2
-        error = capsys.readouterr().err
-        assert error.startswith(f"pieces.py: error: {message}") and error.count("\n") == 1
-    assert {path: path.read_text() for path in Path().iterdir()} == before
-
-
-def test_an_encoder_is_replaced_when_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    weights = Path("encoder", WEIGHTS)
-    weights.parent.mkdir()
-    weights.write_text("theirs")
-
-    def refused(*flags: str, output: str = "encoder", model: str = "no.model") -> str:
-        words = ["last.pt", "--data", "bin", "--sentencepiece", model, "--output", output]
-        monkeypatch.setattr(sys, "argv", ["export.py", *words, *flags])
-        assert export.main() == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1 and weights.read_text() == "theirs"
-        return error.removeprefix("export.py: error: ")
-
-    assert refused() == (
-        "--output: encoder holds an encoder; name another folder or add --overwrite\n"
-    )
-    read = "--sentencepiece: no.model: cannot be read: No such file or directory\n"
-    assert refused("--overwrite") == refused(output="new") == read
-    error = refused("--overwrite", model="encoder/sentencepiece.model")
-    assert error.startswith("--output: encoder would be replaced with all in it, encoder/sent")
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

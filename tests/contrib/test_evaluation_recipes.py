@@ -1,6 +1,5 @@
 """Recipes of evaluations: what each script writes, and what it refuses."""
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from simile_plugin.encoder.format import save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Segmenter
-from tests.contrib.papers import DETECT, LANGUAGES, MINE, PAPERS, script
+from tests.contrib.papers import DETECT, LANGUAGES, MINE, script
 
 PAPER = {
     **{"plant_bitext": MINE, "language_choice": LANGUAGES},
@@ -132,19 +131,10 @@ def test_labelled_parts_share_no_sentence(
     ("words", "flag"),
     [
         ("split_labelled fi.train.tsv --output fi", "--output: fi.train.tsv"),
-        ("split_labelled fi.pairs.tsv --output ./fi", "--output: ./fi.pairs.tsv"),
-        ("mix_noise --clean a --clean-share 1 --pairs 1 --output a", "--output: a"),
         ("mix_noise --clean a --noisy b --clean-share 0 --pairs 1 --output b", "--output: b"),
-        ("morphs train a b --model b", "--model: b"),
-        ("morphs segment a --model b --output a", "--output: a"),
-        ("morphs segment a --model b --output ./b", "--output: ./b"),
         (
             "plant_bitext --source fi.source --target b --pairs 1 --distractors 0 --output fi",
             "--output: fi.source",
-        ),
-        (
-            "plant_bitext --source a a --target b fi.gold --pairs 1 --distractors 0 --output fi",
-            "--output: fi.gold",
         ),
     ],
 )
@@ -166,40 +156,6 @@ def test_no_input_is_overwritten(
     assert (status, error) == (2, expected)
     assert {path.name for path in tmp_path.iterdir()} == names
     assert all(Path(name).read_text() == rows for name in names)
-
-
-def test_morphs_of_text_around_the_words() -> None:
-    morphs = load("morphs")
-    known = {"talossa": ["talo", "ssa"], "autot": ["auto", "t"], "ei": ["ei"]}
-
-    def segment(word: str) -> list[str]:
-        return known[word]
-
-    assert morphs.segment_text("Ei, TALOSSA-autot 24!", segment) == "Ei, TALO SSA-auto t 24!"
-    line = "ei\tTalossa\tautot"
-    assert morphs.segment_line(line, segment, {1}) == "ei\tTalo ssa\tautot"
-    assert morphs.segment_line(line, segment, None) == "ei\tTalo ssa\tauto t"
-    # This capital letter is two in lower case.
-    assert morphs.segment_text("İz", lambda word: [word[:2], word[2:]]) == "i̇ z"
-
-
-def test_morfessor_finds_endings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("morfessor", reason="of the extra: pip install -e .[test]")
-    stems = ["talo", "auto", "katu", "kala", "pallo", "kirja", "vene", "sana"]
-    text = " ".join(stem + end for stem in stems for end in ("", "ssa", "lla", "sta"))
-    (tmp_path / "text").write_text(text + "\n")
-    model = tmp_path / "model"
-    flags = ["train", tmp_path / "text", "--model", model]
-    assert run("morphs", flags, monkeypatch, capsys)[0] == 0
-    assert "talo ssa" in model.read_text().splitlines()
-    (tmp_path / "new.tsv").write_text("1\tVenelta kalassa.\n")
-    flags = ["segment", tmp_path / "new.tsv", "--model", model, "--output", tmp_path / "out"]
-    assert run("morphs", flags, monkeypatch, capsys)[0] == 0
-    assert (tmp_path / "out").read_text().endswith(" kala ssa.\n")
-    status, _, error = run("morphs", [*flags, "--columns", "0"], monkeypatch, capsys)
-    assert (status, "--columns: got '0'" in error) == (2, True)
 
 
 def test_shared_pieces_by_hand() -> None:
@@ -255,14 +211,3 @@ def test_language_choice(
     for bad in (specs[:2], [*specs, specs[0]], ["x"]):
         status, _, error = run("language_choice", [*bad, "--sts", tmp_path], monkeypatch, capsys)
         assert (status, error.startswith("language_choice.py: error: LANGUAGE: got")) == (2, True)
-
-
-@pytest.mark.parametrize("name", ["plant_bitext", "mix_noise", "split_labelled", "morphs"])
-def test_scripts_run_by_themselves(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, PAPERS / PAPER[name] / f"{name}.py", "--help"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "usage:" in done.stdout

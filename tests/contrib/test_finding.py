@@ -83,16 +83,6 @@ def test_unknown_words_do_not_count(encoder: Encoder) -> None:
     assert spans(encoder, ["the Ω"], "Ω", 4) == [NOWHERE] == spans(encoder, ["Ω"], document, 4)
 
 
-def test_scores_do_not_depend_on_the_size_of_the_vectors(encoder: Encoder) -> None:
-    tokenizer = encoder.segmenter
-    weight = encoder.weight.detach()
-    (expected,) = spans(encoder, [QUERY], DOCUMENT)
-    for factor in (1e-6, 1e4):
-        (found,) = spans(Encoder(weight * factor, tokenizer), [QUERY], DOCUMENT)
-        assert found.text(DOCUMENT) == expected.text(DOCUMENT)
-        assert found.score == pytest.approx(expected.score, abs=1e-6)
-
-
 def test_spans_need_an_average_of_words() -> None:
     """Without --split-punctuation "pond" and "," are no two words of "pond,"."""
     raw = WordTokenizer(["over", "the", "pond,"], Preprocessing(False, True, False))
@@ -245,17 +235,6 @@ def test_squad_is_read_and_written(tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(json.dumps(written))
     assert [question.answers for question in read_squad(again, "--squad")] == [("Two boys",), ()]
-
-
-def test_nowhere_is_missing_and_written_as_json(tmp_path: Path) -> None:
-    asked = [Question("1", "a dog", ""), Question("2", "a dog", DOCUMENT, ())]
-    written = squad(asked, [NOWHERE, NOWHERE], -math.inf)
-    path = tmp_path / "written.json"
-    path.write_text(json.dumps(written, allow_nan=False))
-    assert [question.answers for question in read_squad(path, "--squad")] == [(), ()]
-    result = evaluate_finding(asked[1:], [NOWHERE])
-    assert (result.exact, result.said_missing) == (100, 100)
-    assert tune_missing(asked[1:], [NOWHERE]) == -math.inf
 
 
 @pytest.mark.parametrize(

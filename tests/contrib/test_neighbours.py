@@ -96,18 +96,6 @@ def test_nearest_rows_slowly(
         assert values == pytest.approx([cosines[row] for row in order], abs=1e-5)
 
 
-def test_equal_texts_but_for_rounding_stand_in_their_order(encoder: Encoder) -> None:
-    # The same pieces in another order: the means differ in the last bit.
-    lines = [" ".join(order) for order in (("boys", "stones", "pond"), ("pond", "stones", "boys"))]
-    for some in (lines, lines[::-1]):
-        pool = text_pool(encoder, [*some, "the museum"])
-        vectors = torch.nn.functional.normalize(encoder.embed_text(["two boys"]), dim=1)
-        (found,) = nearest_texts(["two boys"], vectors, pool, 2)
-        assert found is not None
-        texts = [one.text for one in found if one.text != "the museum"]
-        assert texts == sorted(texts, key=some.index)
-
-
 def test_tokens_with_their_embeddings() -> None:
     grams = NgramTokenizer("trigram", [" bo", "boa", "oat"], Preprocessing())
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])

@@ -9,7 +9,6 @@ import pytest
 
 from recipes.quickstart import toy
 from simile_plugin.encoder import cosine, load_encoder
-from simile_plugin.encoder_training.filtering import trigram_overlap
 from simile_plugin.files import InputError
 from tests.contrib.papers import SCPN, script
 
@@ -53,12 +52,9 @@ def test_marks_beside_the_sentence_as_german_treebanks_have_them() -> None:
     ("line", "error"),
     [
         ("", "column 1: found the end, expected ("),
-        ("He slept", "column 1: found He, expected ("),
         ("(S (NP he)", "column 11: found the end, expected the ) of (S"),
-        ("(S (NP he)))", "column 12: found ), expected the end"),
         ("(S (NP he) slept)", "column 12: found slept, expected the ) of (S"),
         ("(NP the (NN rain))", "column 9: found (, expected the ) of (NP"),
-        ("(NP the rain)", "column 9: found rain, expected the ) of (NP"),
         ("(ROOT (A a) (B b))", "the root holds 2 trees; expected one"),
         ("(())", "the root holds 0 trees; expected one"),
         ("(S" * 5000, "column 401: found 201 open brackets, expected at most 200"),
@@ -68,10 +64,6 @@ def test_malformed_brackets_are_one_line(line: str, error: str) -> None:
     with pytest.raises(InputError) as raised:
         read_tree(line)
     assert str(raised.value) == error
-
-
-def test_the_most_frequent_templates() -> None:
-    assert frequent("b a c b a d b".split(), 3) == ["b", "a", "c"]
 
 
 def test_the_toys_trees_hold_the_sentence_and_come_back() -> None:
@@ -155,7 +147,6 @@ def test_what_the_models_read() -> None:
         ("a\tb\n", f"{SLEPT}\t(S\n", "trees {t}:1: second tree, column 3: found the end, ex"),
         ("a\tb\na\n", f"{SLEPT}\t{RAIN}\n" * 2, "pairs {p}:2: found one column, expected two"),
         ("a\tb\n", SLEPT + "\n", "trees {t}:1: found one column, expected two by a TAB"),
-        ("a\tb\n", "", "pairs {p} has 1 lines but trees {t} has 0; they must be parallel"),
         ("a\tb\n" * 2, f"{SLEPT}\t{RAIN}\n" * 2, "pairs {p} has 2 lines, expected more than"),
     ],
 )
@@ -168,46 +159,6 @@ def test_bad_input_is_one_line(
     assert scpn.main(["prepare", str(tmp_path / "d"), *map(str, files.values())]) == 2
     said = capsys.readouterr().err
     assert said.startswith("scpn.py: error: " + error.format(**files)) and said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("texts", "count", "bound"),
-    [
-        ([chr(0x4E00 + i) for i in range(90)], 50, r"at least \d+"),
-        (["he slept in rain"] * 60, 500, r"at most \d+"),
-    ],
-)
-def test_a_vocabulary_that_the_sentences_cannot_have(
-    texts: list[str], count: int, bound: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "p").write_text("".join(f"{text}\t{text}\n" for text in texts))
-    (tmp_path / "t").write_text(f"{SLEPT}\t{RAIN}\n" * len(texts))
-    flags = ["--test", "5", "--valid", "5", "--vocab-size", str(count)]
-    files = [str(tmp_path / name) for name in ("d", "p", "t")]
-    assert scpn.main(["prepare", *files, *flags]) == 2
-    said = capsys.readouterr().err
-    found = re.search(rf"--vocab-size {count} of .*: expected {bound}", said)
-    assert found and said.count("\n") == 1
-    flags[-1] = found[0].split()[-1]
-    assert scpn.main(["prepare", *files, *flags]) == 0
-
-
-@pytest.mark.parametrize(
-    ("flag", "number", "least"), [("test", -5, 1), ("valid", 0, 1), ("more", -1, 0)]
-)
-def test_numbers_of_pairs_that_cannot_be(
-    flag: str, number: int, least: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert scpn.main(["prepare", str(tmp_path), "p", "t", f"--{flag}={number}"]) == 2
-    expected = f"scpn.py: error: --{flag}: got {number}, expected at least {least}\n"
-    assert capsys.readouterr().err == expected
-
-
-def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    log = "S-1\tx\nH-1\t-0.5\ty y\nD-1\t-0.5\tyy\nD-1\t-0.9\tzz\nP-1\t-0.5\nD-0\t-0.1\t\n"
-    (tmp_path / "m/out").write_text(log)
-    assert scpn.answers(tmp_path, "m") == [[""], ["yy", "zz"]]
 
 
 def test_the_nearest_sentence_of_a_template(encoder_folder: Path) -> None:
@@ -263,9 +214,3 @@ def test_wrong_sentences_differ_in_one_slot_and_similarities_are_means(
                     sums[i] += float(cosine(vectors[0], vectors[i + 1]))
             told += sums[0] > sums[1]
     assert toy_counts.judged(encoder_folder, several) == pytest.approx(told)  # of 100
-
-
-def test_the_overlap_of_a_passive_by_hand() -> None:
-    one = "on monday , the dog saw the cat .".split()
-    # In common: (on monday ,), (monday , the); trigrams of the shorter side: 7.
-    assert trigram_overlap(one, "on monday , the cat was seen by the dog .".split()) == 2 / 7

@@ -108,14 +108,6 @@ def test_a_process_that_fails(
         assert not meteor.close.alive and meteor.process.returncode is not None
 
 
-def test_a_process_that_has_ended(folder: Path) -> None:
-    with Meteor() as meteor:
-        meteor.process.kill()
-        meteor.process.wait()
-        with pytest.raises(ValueError, match="METEOR: java said 'nothing'"):
-            meteor.scores(["a " * 100_000], ["a"])
-
-
 def test_it_ends_with_its_object(folder: Path) -> None:
     meteor = Meteor()
     process = meteor.process

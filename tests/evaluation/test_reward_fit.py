@@ -232,10 +232,3 @@ def test_one_file_is_cut(encoder, judged):
 def test_judgements_that_cannot_be_fitted(judged, change, message):
     with pytest.raises(InputError, match=f"--judgements: {message}"):
         check_fit(change(judged("x.tsv", 1), judged("y.tsv", 2)), [("t", TEXT)])
-
-
-def test_text_without_words(judged):
-    with pytest.raises(InputError, match="--text: t is empty"):
-        check_fit([judged("x.tsv", 1)], [("t", ["", " "])])
-    with pytest.raises(ValueError, match=r"--text: \./t is given twice; it would count twice"):
-        check_fit([judged("x.tsv", 1)], [("t", TEXT), ("./t", TEXT)])

@@ -108,15 +108,6 @@ def test_bad_gold(tmp_path: Path, gold: str, message: str) -> None:
         read_sts(tmp_path)
 
 
-def test_a_line_without_tab(tmp_path: Path) -> None:
-    write_set(tmp_path, "x", PAIRS, "1\n2\n3\n4\n")
-    (tmp_path / "STS.input.x.txt").write_text("a\tb\nno tab here\na\tb\na\tb\n")
-    with pytest.raises(
-        ValueError, match="STS.input.x.txt:2: got 1 tab-separated columns, expected sentence TAB"
-    ):
-        read_sts(tmp_path)
-
-
 def test_names_of_2016_and_of_the_cross_lingual_tracks(tmp_path: Path) -> None:
     rows = "the red house\ta house\tsource one\nsnow on the line\tthe museum\tsource two\n"
     (tmp_path / "STS2016.input.answer-answer.txt").write_text(rows)
