@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     warn_of_unknown(scores)
     warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
     for (path, _), lines in zip(paths, [refs, *outputs], strict=True):
-        if text := tokenised_warning(path, lines):
+        if text := tokenised_warning(path, lines, refs):
             print(f"simile score: warning: {text}", file=sys.stderr)
     signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{tokenize}"

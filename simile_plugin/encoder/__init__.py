@@ -23,7 +23,7 @@ from simile_plugin.encoder.kinds import (
     possible_tokens,
 )
 from simile_plugin.encoder.piece_model import CONTROL, SPACE_MARK, UNKNOWN
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter, find_invisible
 from simile_plugin.encoder.tokens import (
     MIX,
     TOKENS,
@@ -104,6 +104,7 @@ __all__ = [
     "count_vocabulary",
     "export_encoder",
     "file_names",
+    "find_invisible",
     "flat_rows",
     "hide_broken_torchaudio",
     "load_encoder",

@@ -24,6 +24,7 @@ from simile_plugin.files.flags import (
 from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
+    find_escape,
     read_bytes,
     read_lines,
     read_parallel,
@@ -51,6 +52,7 @@ __all__ = [
     "check_outputs",
     "check_replaceable",
     "check_standard_input",
+    "find_escape",
     "finite_number",
     "flag_name",
     "imported_later",

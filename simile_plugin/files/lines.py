@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import html
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from simile_plugin.files.errors import InputError
+
+ESCAPE = re.compile(r"& ?(?:# ?[0-9]{1,7}|# ?[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30}) ?;")
 
 
 def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
@@ -30,6 +34,15 @@ def split_lines(data: bytes, path: str | os.PathLike[str], what: str) -> list[st
     if lines[-1] == "":
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
+
+
+def find_escape(text: str) -> str:
+    """Return the first HTML escape of a text: &#39; or &amp;, or & # 39 ; of tokenisers; or ""."""
+    for found in ESCAPE.finditer(text) if "&" in text else ():
+        whole = found[0].replace(" ", "")
+        if html.unescape(whole) != whole:
+            return found[0]
+    return ""
 
 
 def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:

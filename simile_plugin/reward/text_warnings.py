@@ -1,10 +1,11 @@
-"""What makes the text of a training doubtful: said once, of its first batch."""
+"""What makes text doubtful: said of files, and once of the first batch of a training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from simile_plugin.encoder import SPACE_MARK, split_parts, split_words
+from simile_plugin.encoder import SPACE_MARK, find_invisible, split_parts, split_words
+from simile_plugin.files import find_escape
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.lists import ListScores
 
@@ -14,11 +15,24 @@ UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
 # What sentencepiece, subword-nmt and Moses leave in text; a period as sacreBLEU looks for it.
-MARKS, PERIOD, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ ", "&apos;", "&quot;"), " .", 100
+MARKS, PERIOD, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ "), " .", 100
 TOKENISED = (
     "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
     "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
     "sacremoses -l en detokenize)"
+)
+ESCAPED = (
+    "{0} has HTML escapes ({1!r}), but BLEU, chrF and SIM are of plain text: unescape all files "
+    "(python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))'; "
+    "sacremoses -l en detokenize does it to what Moses tokenised)"
+)
+UNSEEN = (
+    "{0} has characters that nobody sees ({1}), which BLEU and chrF count as all others: remove "
+    "them from all files"
+)
+JOINED = (
+    "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was its "
+    "segmentation undone twice?"
 )
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
@@ -68,17 +82,31 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
         )
 
 
-def tokenised_warning(name: str, lines: Sequence[str]) -> str:
-    """Return what to say of a file that is tokenised or segmented text, or "" if nothing shows it.
+def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ()) -> str:
+    """Return what to say of a file that is tokenised, segmented or escaped text, or "".
 
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
+    Text without spaces is told by its references.
     """
     for mark in MARKS:
         if 100 * sum(mark in line for line in lines) > len(lines):
             return TOKENISED.format(name, mark.strip())
+    escapes = list(filter(None, map(find_escape, lines)))
+    if 100 * len(escapes) > len(lines):
+        return ESCAPED.format(name, escapes[0])
+    unseen = list(filter(None, map(find_invisible, lines)))
+    if 100 * len(unseen) > len(lines):
+        return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
+    if refs and not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
+        return JOINED.format(name)
     if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
         return TOKENISED.format(name, PERIOD)
     return ""
+
+
+def _per_word(lines: Sequence[str]) -> float:
+    """Return the mean length of what stands between spaces."""
+    return sum(map(len, lines)) / max(1, sum(len(line.split()) for line in lines))
 
 
 def is_unspaced(refs: Sequence[str], tokenize: str) -> bool:

@@ -97,17 +97,18 @@ def test_warns_of_text_without_spaces(tmp_path, capsys):
 
 def test_warns_of_tokenised_text(tmp_path, capsys):
     (tmp_path / "plain").write_text("The heron's pond.\nA well-known boat.\n")
-    for text, mark in (
-        ("The heron &apos;s pond .\nA boat .\n", "&apos;"),
-        ("A@@ da\nx\n", "@@"),
-        ("\u2581A da\nx\n", "\u2581"),
+    for text, said in (
+        ("The heron &apos;s pond .\nA boat .\n", "has HTML escapes ('&apos;')"),
+        ("The heron&#39;s pond.\nA boat.\n", "has HTML escapes ('&#39;')"),
+        ("Herons & amp ; boats.\nA boat.\n", "has HTML escapes ('& amp ;')"),
+        ("The \u200bheron.\nA boat.\n", "has characters that nobody sees (U+200B)"),
+        ("Theheron'spond.\nAwell-knownboat.\n", "has next to no spaces, unlike the references"),
+        ("A@@ da\nx\n", "is tokenised or segmented text (it has '@@'"),
+        ("\u2581A da\nx\n", "is tokenised or segmented text (it has '\u2581'"),
     ):
         (tmp_path / "marked").write_text(text)
         _, _, err = run(capsys, "-r", tmp_path / "plain", "-i", tmp_path / "marked")
-        assert (
-            err.count("\n") == 1
-            and f"marked is tokenised or segmented text (it has '{mark}'" in err
-        )
+        assert err.count("\n") == 1 and f"marked {said}" in err
     assert run(capsys, "-r", tmp_path / "plain", "-i", tmp_path / "plain")[2] == ""
 
 

@@ -108,7 +108,7 @@ class Results:
         lead: of three systems or more, the highest BLEU against the second highest.
         unspaced: whether BLEU's tokeniser looks for spaces, of which the references have next to
             none.
-        tokenised: what to say of files that are tokenised or segmented.
+        tokenised: what to say of files that are tokenised, segmented or escaped.
     """
 
     systems: tuple[SystemScores, ...]
@@ -199,7 +199,7 @@ def analyse_results(
         list_scores.unknown_share,
         lead,
         is_unspaced(refs, settings.tokenize),
-        [text for name, lines in texts if (text := tokenised_warning(name, lines))],
+        [text for name, lines in texts if (text := tokenised_warning(name, lines, refs))],
     )
 
 
