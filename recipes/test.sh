@@ -16,19 +16,16 @@ show_help "$@"
 # all: every test; none: the fast ones, and in CI every one.
 [ "$#" != 0 ] || set -- "${CI:+all}"
 case $1 in
-all)
-    shift
-    if [ "$(cores)" -gt 1 ]; then
-        # Two processes, each its own files, so that what a file's tests share is made once; in the
-        # order of tests/conftest.py. Threads that share a core with the other's wait for each other.
-        set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
-        export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-    fi
-    ;;
-'')
-    set -- -m 'not slow'
-    ;;
+all) shift ;;
+'') set -- -m 'not slow' ;;
+*) one=1 ;; # what somebody asks for is run as it is
 esac
+if [ -z "${one:-}" ] && [ "$(cores)" -gt 1 ]; then
+    # Two processes, each its own files, so that what a file's tests share is made once; in the
+    # order of tests/conftest.py. Threads that share a core with the other's wait for each other.
+    set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+fi
 
 setup_venv test
 cd "$ROOT"
@@ -41,11 +38,11 @@ say "Style (ruff)"
 ruff check .
 ruff format --check .
 
-say "Types (mypy; a minute or two the first time)"
-mypy
-
 say "Shell scripts (shellcheck)"
 find recipes tests -name work -prune -o -name '*.sh' -print0 | xargs -0 shellcheck -x .ci/run
+
+say "Types (mypy; a minute or two the first time)"
+mypy
 
 say "Tests (pytest $*)"
 # exec: pytest's status is ours.

@@ -1,5 +1,7 @@
 """Translations of every length penalty out of lists that were searched once."""
 
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +36,21 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, lenpen.__file__, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    """The script as its own process would end, in this one."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["lenpen.py", *arguments])
+        try:
+            lenpen.main()
+        except SystemExit as stop:
+            status = 1
+            err.write(f"{stop.code}\n")
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def test_by_hand(files: Path) -> None:

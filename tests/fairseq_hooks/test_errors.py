@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_hooks import errors
 from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
+from simile_plugin.files import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -20,28 +20,22 @@ def _installed():
     fairseq_hooks.uninstall()
 
 
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def said(error, capsys):
+    """What a process that ends with an error writes to standard error."""
+    try:
+        raise error
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+    return capsys.readouterr().err
 
 
-def test_errors_of_ours_are_one_line():
-    code = (
-        "from simile_plugin import fairseq_hooks\n"
-        "from simile_plugin.files import InputError\n"
-        "fairseq_hooks.install()\n"
-        "raise InputError('--reward: got simlie')\n"
-    )
-    done = run_python(code)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "-c: error: --reward: got simlie"
-    assert "Traceback" not in done.stderr
-    shown = run_python("import os; os.environ['SIMILE_TRACEBACK'] = '1'\n" + code)
-    assert "Traceback" in shown.stderr
-
-
-def test_other_errors_keep_their_traceback():
-    start = "from simile_plugin import fairseq_hooks\nfairseq_hooks.install()\n"
-    assert "Traceback" in run_python(start + "int('no number')\n").stderr
+def test_errors_of_ours_are_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["bin/fairseq-train"])
+    line = "fairseq-train: error: --reward: got simlie\n"
+    assert said(InputError("--reward: got simlie"), capsys) == line
+    assert "Traceback" in said(ValueError("ours or fairseq's"), capsys)
+    monkeypatch.setenv("SIMILE_TRACEBACK", "1")
+    assert "Traceback" in said(InputError("--reward: got simlie"), capsys)
 
 
 def test_a_loss_scale_at_its_floor_gets_advice():
@@ -84,20 +78,20 @@ class Runs:
         return (open, (str(self.trace), "w"))
 
 
-def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path):
+def test_a_refused_checkpoint_is_one_line_without_bad_advice(tmp_path, monkeypatch, capsys):
+    from fairseq import checkpoint_utils
+
+    fairseq_hooks.uninstall()
+    monkeypatch.setenv(UNSAFE_VARIABLE, "1")
+    fairseq_hooks.install()
+    assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is not needed" in capsys.readouterr().err
     torch.save({"args": Runs(tmp_path / "ran")}, tmp_path / "evil.pt")
-    code = (
-        "from simile_plugin import fairseq_hooks\n"
-        "fairseq_hooks.install()\n"
-        "from fairseq import checkpoint_utils\n"
-        f"checkpoint_utils.load_checkpoint_to_cpu({str(tmp_path / 'evil.pt')!r})\n"
-    )
-    done = run_python(f"import os; os.environ[{UNSAFE_VARIABLE!r}] = '1'\n" + code)
+    with pytest.raises(pickle.UnpicklingError) as caught:
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "evil.pt"))
     assert not (tmp_path / "ran").exists()
-    assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is not needed and has been unset" in done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert re.search(r"error: .*evil.pt: not read: .* could run anything .*GLOBAL.*open", line)
-    assert "weights_only" not in done.stderr and "Traceback" not in done.stderr
+    line = errors.one_line(caught.value)
+    assert re.search(r"evil.pt: not read: .* could run anything .*GLOBAL.*open", line)
+    assert "weights_only" not in line and "\n" not in line
 
 
 def test_a_pickle_cut_anywhere_is_one_line(tmp_path):

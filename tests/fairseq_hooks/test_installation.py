@@ -4,10 +4,12 @@ import argparse
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+from fairseq_cli import train
 from torch.backends import cuda
 
 from simile_plugin import fairseq_hooks
@@ -72,19 +74,14 @@ def test_a_class_keeps_its_static_functions(clean, tmp_path):
     assert (tmp_path / "c").read_text() == "x"
 
 
-def test_a_second_copy_of_the_trainer_is_watched_too():
+def test_a_second_copy_of_the_trainer_is_watched_too(clean, monkeypatch):
     # python -m fairseq_cli.train runs a copy of the module under the name __main__
-    code = (
-        "import sys\n"
-        "from fairseq_cli.train import (\n"
-        "    get_valid_stats, should_stop_early, train, validate, validate_and_save)\n"
-        "from simile_plugin import fairseq_hooks\n"
-        "original = train\n"
-        "fairseq_hooks.install()\n"
-        "print(sys.modules['__main__'].train.__wrapped__ is original)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip().endswith("True"), done.stderr
+    copy = types.ModuleType("__main__")
+    vars(copy).update(vars(train))
+    monkeypatch.setitem(sys.modules, "__main__", copy)
+    original = copy.train
+    fairseq_hooks.install()
+    assert copy.train.__wrapped__ is train.train.__wrapped__ is original
 
 
 @pytest.mark.parametrize("chosen", [["--criterion", "simile_risk"], ["--criterion=simile_risk"]])

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fairseq.data import ConcatDataset, Dictionary, data_utils
-from fairseq.logging import metrics
+from fairseq.data import ConcatDataset, data_utils
 from fairseq_cli import train
 
 from simile_plugin import fairseq_hooks
@@ -54,18 +53,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"common.seed": 12345678901234567890123}, "--seed: got 12345678901234567890123, expec"),
-        ({"common.seed": -1}, "--seed: got -1, expected 0 to"),
-        ({"task.data": "nowhere:more"}, "DATA nowhere: no such folder"),
-        ({"common.fp16": True}, "--fp16: got it without a GPU; leave it out"),
-    ],
-)
-def test_flags_before_any_process(changes: dict[str, Any], message: str) -> None:
-    cfg = config(**changes)
-    with pytest.raises(ValueError, match=message):
+def test_flags_before_any_process() -> None:
+    cfg = config(**{"common.seed": -1})
+    with pytest.raises(ValueError, match="--seed: got -1, expected 0 to"):
         preflight.check_flags(passed, cfg, None)
     cfg.criterion._name = "cross_entropy"  # of no concern of ours
     assert preflight.check_flags(passed, cfg, None) == "passed"
@@ -137,22 +127,6 @@ def test_processes_that_fairseq_would_not_start(monkeypatch: pytest.MonkeyPatch)
         preflight.check_flags(passed, cfg)
 
 
-def test_a_metric_that_is_not_logged() -> None:
-    def valid_step(trainer: Any) -> str:
-        metrics.log_scalar("cost", 0.5)
-        metrics.log_scalar("_counts", 3)
-        return "passed"
-
-    for metric in ("cost", "num_updates"):
-        trainer = SimpleNamespace(cfg=config(**{"checkpoint.best_checkpoint_metric": metric}))
-        with metrics.aggregate(new_root=True):
-            assert preflight.check_metric(valid_step, trainer) == "passed"
-    trainer.cfg.checkpoint.best_checkpoint_metric = "nonsense"
-    message = "--best-checkpoint-metric: got 'nonsense', expected one of cost, num_updates$"
-    with pytest.raises(ValueError, match=message), metrics.aggregate(new_root=True):
-        preflight.check_metric(valid_step, trainer)
-
-
 @pytest.fixture
 def data() -> str:
     """Both files of a data set, copied: data.en.idx and data.en.bin."""
@@ -169,12 +143,6 @@ def load(path: str, dictionary: Any = None) -> Any:
         fairseq_hooks.uninstall()
 
 
-def test_whole_data(data: str) -> None:
-    dictionary = Dictionary.load(str(FIXTURE / "dict.en.txt"))
-    found, plain = load(data, dictionary), data_utils.load_indexed_dataset(data, dictionary)
-    assert len(found) == len(plain) > 0 and found[0].tolist() == plain[0].tolist()
-
-
 @pytest.mark.parametrize("end", ["idx", "bin"])
 @pytest.mark.parametrize("content", [b"", b"MMIDI", b"MMIDIDX\0\0" + b"x" * 200, None])
 def test_data_that_is_damaged(data: str, end: str, content: bytes | None) -> None:
@@ -182,30 +150,6 @@ def test_data_that_is_damaged(data: str, end: str, content: bytes | None) -> Non
     path.write_bytes(path.read_bytes()[:-1] if content is None else content)
     with pytest.raises(ValueError, match=rf"^{data}.idx \(.* bytes\) and .bin .* copy both again"):
         load(data)
-
-
-def test_a_dictionary_that_is_too_short(data: str) -> None:
-    dictionary = Dictionary.load(str(FIXTURE / "dict.en.txt"))
-    largest = max(int(load(data)[i].max()) for i in range(len(load(data))))
-    dictionary.symbols = dictionary.symbols[: largest + 1]
-    assert len(load(data, dictionary)) > 0
-    dictionary.symbols.pop()
-    message = rf"data.en.bin: holds token number {largest}, but dict.en.txt makes only {largest}; g"
-    with pytest.raises(ValueError, match=message):
-        load(data, dictionary)
-
-
-@pytest.mark.parametrize("content", [b"two words\n", b"same 1\nsame 2\n", b"\xff 1\n"])
-def test_a_file_that_is_no_dictionary(content: bytes) -> None:
-    Path("dict.en.txt").write_bytes(content)
-    fairseq_hooks.install()
-    try:
-        with pytest.raises(ValueError, match=r"^dict.en.txt: not a dictionary of fairseq-prep"):
-            Dictionary.load("dict.en.txt")
-        with pytest.raises(FileNotFoundError):
-            Dictionary.load("dict.xx.txt")
-    finally:
-        fairseq_hooks.uninstall()
 
 
 SIZES = (
@@ -255,28 +199,6 @@ def test_training_data_in_parts() -> None:
         assert len(ConcatDataset(parts)) == 3
     finally:
         fairseq_hooks.uninstall()
-
-
-@pytest.mark.parametrize(
-    ("flags", "filename", "refused"),
-    [
-        ({"checkpoint.finetune_from_model": "mle"}, "mle", "--finetune-from-model mle: no such"),
-        ({"checkpoint.restore_file": "a.pt"}, "a.pt", "--restore-file a.pt: no such file"),
-        ({}, "run/checkpoint_last.pt", ""),  # a first run from random weights
-        ({}, "folder", "--save-dir folder: no such file"),
-    ],
-)
-def test_nothing_loaded_is_refused(flags: dict[str, Any], filename: str, refused: str) -> None:
-    Path("folder").mkdir()
-    criterion = SimpleNamespace(objective=dict)
-    trainer = SimpleNamespace(
-        cfg=config(**flags), get_criterion=lambda: criterion, get_num_updates=lambda: 0
-    )
-    if refused:
-        with pytest.raises(ValueError, match=refused):
-            checkpoints.load_with_record(lambda *_: None, trainer, filename)
-    else:
-        assert checkpoints.load_with_record(lambda *_: None, trainer, filename) is None
 
 
 SEEN = [0.5, 1.0, 30.0, 0.01]

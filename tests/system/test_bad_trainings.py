@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -61,6 +62,9 @@ def data(trainings: Trainings) -> Path:
         ("--cpu --distributed-world-size 2", "--distributed-world-size: got 2 without a GPU"),
         ("--risk-dump d --disable-validation", "--risk-dump d: given with --disable-validation"),
         ("--store-ema", "--store-ema: mle/checkpoint_last.pt holds no average, and fairseq cannot"),
+        ("--reward simlie", "--reward: got 'simlie'"),
+        ("--risk-candidates 500", "--risk-candidates: got 500"),
+        ("--simile-encoder mle", "mle: config.json is missing from the encoder folder"),
         ("--reset-optimizer", "--finetune-from-model can not be set together with either --reset"),
     ],
 )
@@ -124,6 +128,8 @@ def test_dictionaries_that_do_not_fit(refused: Callable[..., str], data: Path) -
     )
     change_dictionaries(data, lambda lines: ["no count\n"])
     assert refused("", data.name).startswith("damaged/dict.xx.txt: not a dictionary of fairseq-pre")
+    (data / "dict.xx.txt").unlink()
+    assert refused("", data.name).startswith("damaged/dict.xx.txt: no such dictionary; expected a")
 
 
 @pytest.mark.parametrize("name", ["valid.xx-en.en.bin", "train.xx-en.xx.idx", "train.xx-en.en.bin"])
@@ -187,3 +193,24 @@ def test_the_recipe_and_fairseqs_errors(trainings: Trainings, data: Path) -> Non
         assert done.returncode == 1, done.stdout[-2000:] + done.stderr
         assert done.stdout.strip().splitlines()[-1].startswith(f"fairseq-train: error: {line}")
         assert "Traceback" not in done.stdout
+
+
+class Runs:
+    """Pickled as a call that makes a file."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (open, (str(self.trace), "w"))
+
+
+def test_a_checkpoint_cannot_run_code(
+    trainings: Trainings, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """For fairseq-generate see test_commands."""
+    state = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
+    torch.save({**state, "extra_state": Runs(tmp_path / "ran")}, trainings.folder / "pickled.pt")
+    line = refused("--finetune-from-model pickled.pt")
+    assert line.startswith("pickled.pt: not read: it is damaged, or holds more than tensors")
+    assert not (tmp_path / "ran").exists()

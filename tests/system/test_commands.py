@@ -116,50 +116,6 @@ def test_fine_tuning_validates_first_and_logs_both_costs(world, tmp_path):
     assert len(re.findall(r"^D-\d+\t", translated.stdout, re.MULTILINE)) == 16
 
 
-def test_the_start_is_the_best_until_a_validation_is_better(world, tmp_path):
-    """A rate that ruins the model; gone on with where nothing but the weights was saved."""
-    allow_fairseq_checkpoints()
-    flags = [
-        *risk_flags(world), "--lr", 0.5, "--risk-max-skipped", 0, "--no-save-optimizer-state",
-        "--best-checkpoint-metric", "simile", "--maximize-best-checkpoint-metric",
-        "--max-update", 2,
-    ]  # fmt: skip
-    done = train(world / "bin", tmp_path / "run", *flags)
-    best, ruined = (float(line["valid_simile"]) for line in logged(done, "valid"))
-    assert ruined < best
-    assert "is the model of update 0 until" in done.stdout + done.stderr
-    begun = read_checkpoint(str(world / "mle/checkpoint_last.pt"))
-    found = read_checkpoint(str(tmp_path / "run/checkpoint_best.pt"))
-    for name, weights in begun["model"].items():
-        assert torch.equal(weights, found["model"][name])
-    # It is a checkpoint of this run, as small as others, from which another can begin.
-    assert found.get("last_optimizer_state") is None
-    assert found["optimizer_history"][-1]["criterion_name"] == "SimileRiskCriterion"
-    other = flags.copy()
-    place = other.index("--finetune-from-model")
-    other[place : place + 2] = ["--restore-file", tmp_path / "run/checkpoint_best.pt"]
-    done = train(world / "bin", tmp_path / "on", *other)
-    assert float(logged(done, "valid")[-1]["valid_simile"]) == ruined
-    # Without an optimizer's state it goes on at update 0, and that is not its start.
-    done = train(world / "bin", tmp_path / "run", *flags)
-    assert float(logged(done, "valid")[0]["valid_simile"]) == ruined
-    assert float(logged(done, "valid")[0]["valid_best_simile"]) == best
-    assert "is the model of update 0 until" not in done.stdout + done.stderr
-
-
-def test_fine_tuning_counts_its_own_hours(world, tmp_path):
-    allow_fairseq_checkpoints()
-    state = torch.load(world / "mle/checkpoint_last.pt")
-    state["extra_state"]["previous_training_time"] = 2 * 3600.0  # as if the MLE took two hours
-    torch.save(state, tmp_path / "mle.pt")
-    done = train(
-        world / "bin", tmp_path / "run", *risk_flags(world), "--max-update", 2,
-        "--finetune-from-model", tmp_path / "mle.pt", "--stop-time-hours", 1,
-        "--disable-validation",
-    )  # fmt: skip
-    assert [int(line["num_updates"]) for line in logged(done, "train_inner")] == [1, 2]
-
-
 @pytest.fixture(scope="module")
 def one_process(world, tmp_path_factory):
     """Three batches in two updates, the second of one batch only; no dropout."""
@@ -223,27 +179,6 @@ def test_killed_and_resumed(world, tmp_path):
     assert all(int(line["valid_num_updates"]) > 0 for line in logged(done, "valid"))
 
 
-def test_bad_input_is_one_line(world, tmp_path):
-    broken = tmp_path / "broken"
-    shutil.copytree(world / "encoder", broken)
-    (broken / "encoder.safetensors").unlink()
-    no_dictionary = tmp_path / "bin"
-    shutil.copytree(world / "bin", no_dictionary)
-    (no_dictionary / "dict.en.txt").unlink()
-    cases = [
-        (world / "bin", ["--reward", "simlie"], "--reward: got 'simlie'"),
-        (world / "bin", ["--simile-encoder", broken], "encoder.safetensors"),
-        (world / "bin", ["--risk-candidates", "500"], "--risk-candidates: got 500"),
-        (no_dictionary, ["-s", "xx", "-t", "en"], "dict.en.txt: no such dictionary"),
-    ]
-    for data, flags, message in cases:
-        done = train(data, tmp_path / "no", *risk_flags(world), *flags, check=False)
-        assert done.returncode == 1
-        last = done.stderr.strip().splitlines()[-1]
-        assert message in last and last.startswith("fairseq-train: error: ")
-        assert "Traceback" not in done.stderr
-
-
 class Runs:
     """Pickled as a call that makes a file."""
 
@@ -255,6 +190,7 @@ class Runs:
 
 
 def test_a_checkpoint_cannot_run_code(world, tmp_path):
+    """For fairseq-train see test_bad_trainings."""
     allow_fairseq_checkpoints()
     state = torch.load(world / "mle/checkpoint_last.pt", weights_only=True)
     pickled, evaluated, trace = tmp_path / "pickled.pt", tmp_path / "eval.pt", tmp_path / "ran"
@@ -264,19 +200,13 @@ def test_a_checkpoint_cannot_run_code(world, tmp_path):
     fconv = {"_name": "fconv", "arch": "fconv", "encoder_layers": payload}
     model = Namespace(**{**vars(state["cfg"]["model"]), **fconv})
     torch.save({**state, "cfg": {**state["cfg"], "model": model}}, evaluated)
-    refused = "pickled.pt: not read: it is damaged, or holds more than tensors"
-    restore = [*risk_flags(world)[:4], "--restore-file", pickled, "--reset-optimizer"]
     generate = ["fairseq-generate", world / "bin", "--user-dir", ROOT / "user_dir"]
     generate += ["--gen-subset", "valid", "--num-workers", "0", "--path"]
-    for done, message in [
-        (
-            train(world / "bin", tmp_path / "a", *risk_flags(world)[:5], pickled, check=False),
-            refused,
-        ),
-        (train(world / "bin", tmp_path / "b", *restore, check=False), refused),
-        (run(*generate, pickled, check=False), refused),
-        (run(*generate, evaluated, check=False), 'got "[(16, 3)] if open('),
+    for path, message in [
+        (pickled, "pickled.pt: not read: it is damaged, or holds more than tensors"),
+        (evaluated, 'got "[(16, 3)] if open('),
     ]:
+        done = run(*generate, path, check=False)
         last = done.stderr.strip().splitlines()[-1]
         assert done.returncode == 1 and message in last, done.stderr[-2000:]
         assert "Traceback" not in done.stderr and not trace.exists()
@@ -304,14 +234,3 @@ def test_finetune_reads_the_model_from_the_checkpoint(world):
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and "not a fairseq checkpoint" in done.stderr
-
-
-def test_the_flags_of_an_old_checkpoint_with_an_architecture_of_ours(tmp_path):
-    path = tmp_path / "old.pt"
-    state = {"args": Namespace(arch="fconv_beyond_bleu", encoder_embed_dim=128), "model": {}}
-    torch.save(state, path, _use_new_zipfile_serialization=False)  # as torch < 1.6 wrote it
-    done = subprocess.run(
-        [sys.executable, ROOT / "recipes/model_flags.py", path],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["--arch=fconv_beyond_bleu", "--encoder-embed-dim=128"], done

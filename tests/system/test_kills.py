@@ -401,3 +401,35 @@ def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
     log = read(trainings, "first-version.log")
     assert "Loaded checkpoint first-version/checkpoint_last.pt (epoch 1 @ 3 updates)" in log
     assert "it goes on with" not in log  # nothing of the objective has changed
+
+
+def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings) -> None:
+    """A rate that ruins the model; gone on with where nothing but the weights was saved."""
+    metric = "--best-checkpoint-metric simile --maximize-best-checkpoint-metric"
+    flags = f"{metric} --lr 0.5 --risk-max-skipped 0 --no-save-optimizer-state"
+    status, log = short(trainings, "ruined", flags)
+    assert status == 0
+    said = kills.numbers(trainings.folder / log)
+    best, ruined = (float(said[f"valid {update}"]["valid_simile"]) for update in (0, 2))
+    assert ruined < best and "is the model of update 0 until" in read(trainings, log)
+    begun = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
+    kept = torch.load(trainings.folder / "ruined" / "checkpoint_best.pt")
+    assert kills.compare(begun["model"], kept["model"], "model") == []
+    # It is a checkpoint of this run, as small as others.
+    assert kept.get("last_optimizer_state") is None
+    assert kept["optimizer_history"][-1]["criterion_name"] == "SimileRiskCriterion"
+    # Without an optimizer's state the run goes on at update 0, and that is not its start.
+    (trainings.folder / log).unlink()
+    assert short(trainings, "ruined", flags)[0] == 0
+    again = kills.numbers(trainings.folder / log)["valid 0"]
+    assert float(again["valid_simile"]) == ruined and float(again["valid_best_simile"]) == best
+    assert "is the model of update 0 until" not in read(trainings, log)
+
+
+def test_fine_tuning_counts_its_own_hours(trainings: Trainings) -> None:
+    state = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
+    state["extra_state"]["previous_training_time"] = 2 * 3600.0  # as if the MLE took two hours
+    torch.save(state, trainings.folder / "slow.pt")
+    more = "--finetune-from-model slow.pt --stop-time-hours 1 --disable-validation"
+    status, log = short(trainings, "hours", more)
+    assert status == 0 and "train_inner 2" in kills.numbers(trainings.folder / log)
