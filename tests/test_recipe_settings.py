@@ -6,12 +6,10 @@ has a space in its name and is relative.
 
 import gzip
 import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -422,35 +420,24 @@ def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
     assert "unexpected end of file" in recipe.refused("en", "de", str(prefix), TEST=test)
 
 
-def test_the_best_folds_of_back_translations(tmp_path: Path) -> None:
+def test_back_translations_stand_beside_their_references(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "papers/wieting-2018-paranmt-50m/run.sh")
     for name, text in (("model", ""), ("train.de", "eins\nzwei"), ("train.en", "one\ntwo\n")):
         (tmp_path / name).write_text(text)  # one side's last line has no end
     (tmp_path / "bin").mkdir()
     with (tmp_path / "venv/bin/fairseq-interactive").open("a") as stream:
         stream.write("printf 'D-%d\\t-0.5\\tones\\n' 0 1\n")
-    folds = [{"low": low, "pairs": pairs} for low, pairs in ((0.1, 300), (0.25, 100), (0.75, 600))]
-    with (tmp_path / "venv/bin/simile").open("a") as stream:  # its output, and the folds
+    with (tmp_path / "venv/bin/simile").open("a") as stream:
         stream.write('\ncat "$2" >"$(FLAG=--output value "$@")"\n')
-        stream.write(
-            f"[[ $* != *--json* ]] || echo '{json.dumps({'deciles': {'score': folds}})}'\n"
-        )
-    python = tmp_path / "venv/bin/python"
-    real = f'#!/bin/bash\n[ $# != 4 ] || exec {sys.executable} "$@"\n'  # -c CODE FOLDS TOP
-    python.write_text(python.read_text().replace("#!/bin/bash\n", real, 1))
     bitext = ("model", "bin", "-", "train.de", "train.en")
-    for top, lowest in (("1", "0.75"), ("2", "0.75"), ("6", "0.75"), ("7", "0.25"), ("10", "0.1")):
-        last = recipe.run(*bitext, TOP=top, OUTPUT="out.tsv")[-1].split("|")
-        assert last[last.index("--min-score") + 1] == lowest
+    recipe.run(*bitext, OUTPUT="out.tsv")
     assert (tmp_path / "out.tsv").read_text() == "one\tones\t-0.5\ntwo\tones\t-0.5\n"
-    assert not recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")
-    (tmp_path / "encoder/config.json").write_text('{"trained": "anew"}')
-    assert recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")
+    assert not recipe.run(*bitext, OUTPUT="out.tsv")
     assert "PART: got '2o', expected a whole number" in recipe.refused(*bitext, PART="2o")
     (tmp_path / "short.de").write_text("eins\n")
     short = (*bitext[:3], "short.de", bitext[4])
     assert "FOREIGN has 1 lines and REFERENCE 2" in recipe.refused(*short)
-    notes = recipe.run(*bitext, TOP="10", OUTPUT="out.tsv")  # neither lost a translation
+    notes = recipe.run(*bitext, OUTPUT="out.tsv")  # neither lost a translation
     assert not any(line.startswith("fairseq-interactive") for line in notes)
 
 

@@ -1,9 +1,9 @@
 """Mix clean and noisy pairs at a stated rate: how much noise does an encoder's training bear?
 
-    python mix_noise.py --clean PAIRS [--noisy PAIRS] --clean-share 0.8 --pairs N --output OUT
+    python mix_noise.py --clean PAIRS --clean-share 0.8 --pairs N --output OUT
 
 Sjöblom et al. 2018 train on Opusparcus down to where 80, 70 or 60 % of the pairs are paraphrases.
-Without --noisy, a noisy pair is the first sentence of one clean pair with the second of another.
+A noisy pair is the first sentence of one clean pair with the second of another.
 """
 
 from __future__ import annotations
@@ -23,45 +23,32 @@ from simile_plugin.files import (
 Pair = tuple[str, str]
 
 
-def mix(
-    clean: list[Pair], noisy: list[Pair] | None, clean_share: float, pairs: int, seed: int
-) -> list[Pair]:
+def mix(clean: list[Pair], clean_share: float, pairs: int, seed: int) -> list[Pair]:
     """``pairs`` pairs in random order, round(clean_share * pairs) of them clean, each used once.
 
     Raises:
-        InputError: if there are too few pairs of a kind.
+        InputError: if there are too few pairs.
     """
     rng = random.Random(seed)
     wanted = round(clean_share * pairs)
-    kept = _sample(rng, clean, wanted, "--clean")
-    if noisy is None:
-        noisy = _repaired(rng, clean) if pairs > wanted else []
-    mixed = kept + _sample(rng, noisy, pairs - wanted, "--noisy")
+    if len(clean) < max(2, pairs):
+        raise InputError(f"--clean: {pairs} pairs are wanted, but there are only {len(clean)}")
+    mixed = rng.sample(clean, wanted)
+    if pairs > wanted:
+        mixed += rng.sample(_repaired(rng, clean), pairs - wanted)
     rng.shuffle(mixed)
     return mixed
 
 
-def _sample(rng: random.Random, pairs: list[Pair], count: int, flag: str) -> list[Pair]:
-    if len(pairs) < count:
-        raise InputError(f"{flag}: {count} pairs are wanted, but there are only {len(pairs)}")
-    return rng.sample(pairs, count)
-
-
 def _repaired(rng: random.Random, pairs: list[Pair]) -> list[Pair]:
     """Every first sentence with the second sentence of the next pair in a random circle."""
-    if len(pairs) < 2:
-        raise InputError("--clean: noise is made of two pairs or more; give --noisy PAIRS")
     circle = rng.sample(pairs, len(pairs))
     return [(one[0], other[1]) for one, other in zip(circle, circle[1:] + circle[:1], strict=True)]
 
 
-def read_pairs(path: str, flag: str) -> list[Pair]:
-    """The first two columns of a TSV.
-
-    Raises:
-        InputError: naming file:line, for a line without TAB.
-    """
-    rows = read_rows(path, flag)
+def read_pairs(path: str) -> list[Pair]:
+    """The first two columns of a TSV."""
+    rows = read_rows(path, "--clean")
     for row in rows:
         row.expect(2, what="sentence TAB paraphrase")
     return [(row.cells[0], row.cells[1]) for row in rows]
@@ -72,7 +59,6 @@ def main() -> None:
     """Read the flags, write the mixture."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--clean", required=True, metavar="PAIRS")
-    parser.add_argument("--noisy", metavar="PAIRS")
     parser.add_argument("--clean-share", type=float, required=True, metavar="SHARE", help="0 to 1")
     parser.add_argument("--pairs", type=int, required=True, metavar="N", help="to write")
     parser.add_argument("--output", required=True, metavar="OUT")
@@ -80,12 +66,8 @@ def main() -> None:
     args = parser.parse_args()
     if not 0 <= args.clean_share <= 1:
         raise InputError(f"--clean-share: got {args.clean_share}, expected 0 to 1")
-    if args.pairs < 1:
-        raise InputError(f"--pairs: got {args.pairs}, expected 1 or more")
-    refuse_overwriting_input(args.output, filter(None, (args.clean, args.noisy)))
-    clean = read_pairs(args.clean, "--clean")
-    noisy = read_pairs(args.noisy, "--noisy") if args.noisy else None
-    mixed = mix(clean, noisy, args.clean_share, args.pairs, args.seed)
+    refuse_overwriting_input(args.output, [args.clean])
+    mixed = mix(read_pairs(args.clean), args.clean_share, args.pairs, args.seed)
     with atomic_write(args.output) as stream:
         stream.writelines(f"{one}\t{other}\n" for one, other in mixed)
 

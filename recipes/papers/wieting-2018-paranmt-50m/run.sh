@@ -24,10 +24,8 @@
 #   MAX_TOKENS   4000      of a batch
 #   REMOVE_BPE   sentencepiece; subword_nmt for models of subword-nmt
 #   FILTERS      flags of simile filter-pairs; the default are those of ParaNMT that need no encoder:
-#                "--max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates"
-#   ENCODER      an encoder for the paraphrase score (say, of recipes/encoder/bitext.sh): of ten folds
-#                by it of what the filters leave, only the TOP best are kept; default: none, and all folds
-#   TOP          2         folds, the paper's
+#                "--max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates"; with one, say of
+#                recipes/encoder/bitext.sh, also: --encoder DIR --min-score 0.5
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../common.sh"
 
@@ -39,10 +37,6 @@ extra=("$@")
 [ -f "$checkpoint" ] || die "CHECKPOINT: no such file: $checkpoint"
 [ -d "$data" ] || die "DATA-BIN: no such folder: $data"
 [ "$bpe" = - ] || [ -f "$bpe" ] || die "BPE: no such file: $bpe"
-case " ${extra[*]} " in
-*" --tokenizer"[\ =]*) [ "$bpe" = - ] && [[ " ${extra[*]} " = *" --bpe"[\ =]* ]] ||
-    die "--tokenizer: tokenises text that BPE has segmented; expected BPE - and --bpe too (see --help)" ;;
-esac
 [ -f "$foreign" ] || die "FOREIGN: no such file: $foreign"
 [ -f "$reference" ] || die "REFERENCE: no such file: $reference"
 
@@ -54,10 +48,7 @@ MAX_TOKENS=${MAX_TOKENS:-4000}
 REMOVE_BPE=${REMOVE_BPE:-sentencepiece}
 FILTERS=${FILTERS---max-overlap 0.2 --min-tokens 3 --max-tokens 30 --near-duplicates}
 read -ra filters <<<"$FILTERS"
-TOP=${TOP:-2}
 whole_numbers PART BEAM MAX_TOKENS
-[[ $TOP =~ ^([1-9]|10)$ ]] || die "TOP: got '$TOP', expected 1 to 10 folds"
-[ -z "${ENCODER:-}" ] || [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -115,27 +106,7 @@ translate_part() { # PART
 }
 
 filter_all() {
-    if [ -z "${ENCODER:-}" ]; then
-        simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}"
-        return
-    fi
-    local all=$WORK/filtered.tsv again=(--max-overlap 1 --keep-duplicates --encoder "$ENCODER") lowest
-    simile filter-pairs "$WORK"/parts/*.tsv --output "$all" "${filters[@]}"
-    simile filter-pairs "$all" "${again[@]}" --min-score -1 --deciles --json --output "$all.scored" \
-        >"$WORK/folds.json"
-    rm "$all.scored"
-    # The lowest paraphrase score of the TOP best folds. Equal scores stay together: where they fill
-    # several folds, their middle says which.
-    lowest=$(python -c 'import json, sys
-folds = json.load(open(sys.argv[1]))["deciles"]["score"]
-wanted, above = int(sys.argv[2]) / 10 * sum(fold["pairs"] for fold in folds), 0
-for fold in reversed(folds):
-    if above and above + fold["pairs"] / 2 > wanted:
-        break
-    lowest, above = fold["low"], above + fold["pairs"]
-print(lowest)' "$WORK/folds.json" "$TOP")
-    say "The $TOP best of ten folds: a paraphrase score of $lowest and more"
-    simile filter-pairs "$all" "${again[@]}" --min-score "$lowest" --output "$OUTPUT"
+    simile filter-pairs "$WORK"/parts/*.tsv --output "$OUTPUT" "${filters[@]}"
 }
 
 say "Back-translating $foreign in $WORK"
@@ -150,6 +121,6 @@ for path in "${parts[@]}"; do
     steps=${steps:-}${steps:+ }part-${part##*/}
 done
 say "Filtering $(cat "$WORK"/parts/*.tsv | wc -l) pairs: $FILTERS"
-AFTER=$steps once filter filter_all "$OUTPUT" "${ENCODER:+$ENCODER/config.json}" "$TOP" "${filters[@]}"
+AFTER=$steps once filter filter_all "$OUTPUT" "${filters[@]}"
 say "Paraphrases: $OUTPUT ($(zcat -f "$OUTPUT" | wc -l) pairs)"
 say "An encoder of them: simile train-encoder $OUTPUT --output encoder"

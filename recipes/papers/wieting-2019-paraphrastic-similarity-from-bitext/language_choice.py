@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -64,12 +63,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("language", nargs="+", metavar="LANGUAGE=ENCODER=FOREIGN,ENGLISH")
     parser.add_argument("--sts", nargs="+", required=True, metavar="DIR")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     report = compare(args.language, args.sts)
-    if args.json:
-        print(json.dumps(report, indent=2))
-        return 0
     print(f"{'language':<10}{'STS':>7}{'shared pieces':>15}")
     for name, row in report["languages"].items():
         print(f"{name:<10}{row['sts']:7.1f}{row['overlap']:15.3f}")
@@ -112,7 +107,7 @@ def compare(specs: Sequence[str], folders: Sequence[str]) -> dict:
     found = spearman(x, y)
     exact = len(x) <= MOST_FOR_EXACT and not math.isnan(found)
     p = exact_p(x, y) if exact else None
-    return {"languages": languages, "spearman": found, "p": p, "sts": list(folders)}
+    return {"languages": languages, "spearman": found, "p": p}
 
 
 if __name__ == "__main__":

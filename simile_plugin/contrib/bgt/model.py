@@ -86,8 +86,8 @@ class BgtConfig(FairseqDataclass):
     bgt_heads: int = flag(16, "of attention (paper, for MGT: 16)")
     bgt_places: str = flag(
         f"{ATTENTION}+{LOGIT}",
-        "where decoders take z in, with + between: word (beside the embeddings), attention (in "
-        "place of attention to a source), logit (before the logits); paper: attention+logit",
+        "where decoders take z in, with + between: attention (in place of attention to a source), "
+        "logit (before the logits); paper: attention+logit",
     )
     bgt_one_decoder: bool = flag(
         False,

@@ -13,8 +13,8 @@ from simile_plugin.contrib.bgt.elbo import Posterior
 from simile_plugin.encoder import TransformerComposer, sinusoids
 
 # Where a decoder takes z in (5.4.1 and Table 54).
-WORD, ATTENTION, LOGIT = "word", "attention", "logit"
-PLACES = (WORD, ATTENTION, LOGIT)
+ATTENTION, LOGIT = "attention", "logit"
+PLACES = (ATTENTION, LOGIT)
 
 
 class InferenceNetwork(nn.Module):
@@ -102,7 +102,6 @@ class LatentDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.start = nn.Parameter(torch.randn(languages, dim) * dim**-0.5)
-        self.word = BesideLatent(dim, latent, dim) if WORD in places else None
         context = ATTENTION in places
         self.layers = nn.ModuleList(
             DecoderLayer(dim, heads, feedforward, latent, dropout, context) for _ in range(layers)
@@ -123,8 +122,6 @@ class LatentDecoder(nn.Module):
         """
         first = self.start[language].expand(len(embedded), 1, -1)
         states = torch.cat([first, embedded], 1) * math.sqrt(first.shape[2])
-        if self.word is not None:
-            states = self.word(states, latent)
         states = states + sinusoids(states.shape[1], states.shape[2], states)
         states = F.dropout(states, self.dropout, self.training)
         length = states.shape[1]

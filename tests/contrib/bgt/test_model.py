@@ -50,7 +50,7 @@ def sides_of(sample: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("one", [False, True])
 @every_variant
 def test_the_gradient_reaches_every_part(ablation: str, one: bool) -> None:
-    places = "word+attention+logit"
+    places = "attention+logit"
     model = make_bgt(bgt_ablation=ablation, bgt_one_decoder=one, bgt_places=places)
     model.set_num_updates(3)
     loss, pairs, log = make_bgt_criterion()(model, batch())
@@ -66,7 +66,7 @@ def test_the_gradient_reaches_every_part(ablation: str, one: bool) -> None:
     assert ("elbo" in log) == (ablation in ("none", "no-prior", "variational"))
 
 
-@pytest.mark.parametrize("places", ["word", "attention", "logit", "word+attention+logit"])
+@pytest.mark.parametrize("places", ["attention", "logit", "attention+logit"])
 def test_a_decoder_beside_a_slow_loop(places: str) -> None:
     """[x; z] written down, token by token; and no token sees what comes after it."""
     model = make_bgt(bgt_places=places).eval()
@@ -78,7 +78,7 @@ def test_a_decoder_beside_a_slow_loop(places: str) -> None:
         return weight @ torch.cat([row, latent[0]]) + layer.of_token.bias
 
     inputs = torch.cat([decoder.start[:1], embed(written[0])]) * 16**0.5
-    rows = [beside(decoder.word, row) if decoder.word else row for row in inputs]
+    rows = [*inputs]
     half = torch.arange(8)
     for time in range(len(rows)):
         angles = time / 10000.0 ** (half / 7)
