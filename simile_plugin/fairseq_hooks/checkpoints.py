@@ -47,7 +47,7 @@ LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-sca
 def same_batches_in_every_epoch(
     original: Callable[..., Any], trainer: Any, epoch: int, *args: Any, **kwargs: Any
 ) -> Any:
-    """``Trainer.get_train_iterator``; the batches are those of the first epoch also after a resume.
+    """Wrap ``Trainer.get_train_iterator``: a resumed run has the batches of the first epoch, too.
 
     fairseq draws which sentences share a batch from the seed and the epoch in which it starts, and
     keeps these batches for all epochs: a run that resumes in another epoch would get others.
@@ -64,7 +64,7 @@ def same_batches_in_every_epoch(
 
 
 def save_whole(original: Callable[..., Any], obj: Any, filename: str, *args: Any, **kw: Any) -> Any:
-    """``torch.save`` to a name of its own, then rename: the old file or the new one.
+    """Save to a hidden name, then rename: there is the old file or the new one.
 
     Raises InputError naming the file, the reason and what is left.
     """
@@ -104,7 +104,7 @@ def unwritten(filename: str, error: BaseException) -> InputError:
 
 
 def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
-    """fairseq's ``load_checkpoint_to_cpu``; InputError for a damaged file, or one of another kind.
+    """Wrap ``load_checkpoint_to_cpu``: InputError for a damaged file, or one of another kind.
 
     A file that torch refuses because it could run something raises torch's own error.
     """
@@ -160,7 +160,7 @@ def _first_words(error: BaseException) -> str:
 def save_with_record(
     original: Callable[..., Any], trainer: Any, filename: str, extra_state: dict[str, Any]
 ) -> Any:
-    """``Trainer.save_checkpoint`` with our record in ``extra_state`` of a risk run."""
+    """Wrap ``Trainer.save_checkpoint``: a risk run puts our record into ``extra_state``."""
     objective = watch.objective_of(trainer)
     if objective is not None:
         # fairseq-validate takes the flags out of the checkpoint: it would add the lists of the
@@ -196,7 +196,7 @@ def _rescale_place(extra_state: dict[str, Any], record: dict[str, Any], processe
 def load_with_record(
     original: Callable[..., Any], trainer: Any, filename: str, *args: Any, **kwargs: Any
 ) -> Any:
-    """``Trainer.load_checkpoint``; a run that resumes gets its record back.
+    """Wrap ``Trainer.load_checkpoint``: a run that resumes gets its record back.
 
     Raises InputError if the model does not fit, if nothing was loaded where a checkpoint was named,
     if --store-ema finds no average in it, or if the record is of a newer format.

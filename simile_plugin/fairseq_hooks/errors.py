@@ -51,7 +51,7 @@ def show(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """``sys.excepthook``."""
+    """Wrap ``sys.excepthook``."""
     line = None if os.environ.get(TRACEBACK_VARIABLE) else one_line(error)
     if line is None:
         original(kind, error, trace)

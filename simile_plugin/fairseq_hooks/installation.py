@@ -47,7 +47,7 @@ def uninstall() -> None:
 
 
 def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """(owner, name, function of ours around it); of two around one name, the later is outside."""
+    """Yield (owner, name, function of ours); of two around one name, the later is outside."""
     from fairseq import checkpoint_utils, options, trainer
     from fairseq.data import ConcatDataset, Dictionary, indexed_dataset
     from fairseq.distributed import utils
@@ -110,7 +110,7 @@ def attend_without_plans() -> None:
 
 
 def step_unscaled_once(original: Callable[..., None], optimizer: Any) -> None:
-    """``AMPOptimizer.step`` of --amp, which divides the gradients by the loss scale once more.
+    """Replace ``AMPOptimizer.step`` of --amp, which divides gradients by the loss scale twice.
 
     Clipping tells the scaler of torch's optimizer, and fairseq's step of its own wrapper.
     """
@@ -119,7 +119,7 @@ def step_unscaled_once(original: Callable[..., None], optimizer: Any) -> None:
 
 
 def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``options.parse_args_and_arch``, which takes --bf16 for a TPU: one needs torch_xla."""
+    """Wrap ``options.parse_args_and_arch``, which takes --bf16 for a TPU."""
     from fairseq import utils
 
     found = original(*args, **kwargs)
@@ -130,7 +130,7 @@ def let_bf16_run_on_a_gpu(original: Callable[..., Any], *args: Any, **kwargs: An
 
 
 def name_a_missing_task_or_arch(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``options.parse_args_and_arch``; names a missing --arch or --task."""
+    """Wrap ``options.parse_args_and_arch``: name a missing --arch or --task."""
     try:
         return original(*args, **kwargs)
     except KeyError as error:
@@ -151,7 +151,7 @@ def name_a_missing_task_or_arch(original: Callable[..., Any], *args: Any, **kwar
 def show_flags_with_help(
     original: Callable[..., Any], parser: argparse.ArgumentParser, *args: Any, **kwargs: Any
 ) -> Any:
-    """``options.parse_args_and_arch``; ``--criterion simile_risk --help`` explains its flags too.
+    """Wrap ``options.parse_args_and_arch``: --criterion simile_risk --help explains its flags.
 
     fairseq answers --help before it adds the flags of the chosen criterion.
     """

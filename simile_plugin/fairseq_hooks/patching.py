@@ -46,7 +46,7 @@ def undo() -> None:
 
 
 def train_modules() -> list[ModuleType]:
-    """fairseq-train's module, and its second copy where it runs as the main program."""
+    """Return fairseq-train's module, and its second copy where it is the main program."""
     from fairseq_cli import train
 
     main = sys.modules["__main__"]

@@ -26,7 +26,7 @@ MEMORY_ADVICE = (
 def broadcast(
     original: Callable[..., Any], obj: Any, src_rank: int, group: Any, dist_device: torch.device
 ) -> Any:
-    """``_broadcast_object_slow``, by which all ranks start from the checkpoint that one has read.
+    """Replace ``_broadcast_object_slow``: all ranks start from the checkpoint that one has read.
 
     fairseq sends it through ``torch.load``, with a parsed command line (omegaconf) in it that the
     others' torch >= 2.6 refuses: they die and the first one waits. Here it goes through torch's own
@@ -38,7 +38,7 @@ def broadcast(
 
 
 def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
-    """torchrun on a machine without a GPU: fairseq divides by the number of GPUs and wants NCCL."""
+    """Let torchrun work without a GPU: fairseq divides by the number of GPUs and wants NCCL."""
     if torch.cuda.is_available():
         original(cfg)
         return
@@ -52,7 +52,7 @@ def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
 
 
 def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any, **kw: Any) -> Any:
-    """``Trainer.load_checkpoint``, the first exchange of a run: compare the ranks before it.
+    """Compare the ranks before ``Trainer.load_checkpoint``, the first exchange of a run.
 
     Raises InputError on every rank, naming the flag that differs and both values.
     """
@@ -80,7 +80,7 @@ def check_agreement(objectives: Sequence[dict[str, str]]) -> None:
 def fail_where_memory_ends(
     original: Callable[..., Any], trainer: Any, samples: Any, raise_oom: bool = False
 ) -> Any:
-    """``Trainer.train_step``: of several ranks, one out of memory ends, and the others with it.
+    """Wrap ``Trainer.train_step``: a rank out of memory ends, and the others with it.
 
     fairseq goes on with the next batch; but then this rank makes fewer collective calls than the
     others, and they wait for it, or add up numbers that do not belong together.
@@ -91,7 +91,7 @@ def fail_where_memory_ends(
 def without_empty_batches(
     original: Callable[..., Any], trainer: Any, samples: Any, *args: Any, **kw: Any
 ) -> Any:
-    """``Trainer.train_step``; with --update-freq a rank's batches count, also before an empty one.
+    """Wrap ``Trainer.train_step``: with --update-freq the batches before an empty one count.
 
     Where the batches of an epoch run out amid an update, a rank's last one is empty, and fairseq
     leaves out the sentences of its others when it divides the gradient, and when it logs.

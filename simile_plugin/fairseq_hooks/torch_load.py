@@ -52,7 +52,7 @@ def allow_fairseq_checkpoints() -> None:
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:
-    """What is in a checkpoint, as fairseq wrote it: nothing in it is run, and nothing upgraded.
+    """Return a checkpoint as fairseq wrote it: nothing in it is run, and nothing upgraded.
 
     Call :func:`allow_fairseq_checkpoints` before. Tensors stay in the file until they are used.
 

@@ -52,13 +52,13 @@ _running: Watch | None = None  # of the trainer whose epoch runs at this moment
 
 
 def watch_of(trainer: Any) -> Watch:
-    """The watch of a trainer."""
+    """Return the watch of a trainer."""
     found: Watch = trainer.simile_watch
     return found
 
 
 def begin(original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any) -> None:
-    """``Trainer.__init__``: a run begins.
+    """Wrap ``Trainer.__init__``: a run begins.
 
     fairseq keeps the best validation and the patience on functions: those of an earlier run in this
     process are forgotten.
@@ -74,13 +74,13 @@ def begin(original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any
 
 
 def objective_of(trainer: Any) -> dict[str, str] | None:
-    """What a risk run optimises, by flag; None for other criteria."""
+    """Return what a risk run optimises, by flag; None for other criteria."""
     objective = getattr(trainer.get_criterion(), "objective", None)
     return None if objective is None else objective()
 
 
 def detect_forward_only(original: Callable[..., Any], model: Any) -> Any:
-    """fairseq's NanDetector: where a run ends in NaN, it runs the model again and names the module.
+    """Wrap NanDetector, which runs a model again that gave NaN, and names the module.
 
     Its backward hooks fail on current torch, at an encoder's output, and hide the error itself.
     """
@@ -88,7 +88,7 @@ def detect_forward_only(original: Callable[..., Any], model: Any) -> Any:
 
 
 def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -> Any:
-    """``Trainer.clip_grad_norm``; a non-finite gradient is dropped and its optimizer step left out.
+    """Wrap ``Trainer.clip_grad_norm``: a non-finite gradient is dropped, with its step.
 
     With --fp16 and --amp fairseq's loss scaling does that, and lowers the scale. Gradients are
     summed over the ranks already: all of them skip, or none.
@@ -113,7 +113,7 @@ def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -
 
 
 def _leave_out_next_step(trainer: Any) -> None:
-    """Adam moves by its momentum even at a zero gradient: the step itself must not happen."""
+    """Leave the step out: Adam moves by its momentum even at a zero gradient."""
     task = trainer.task
 
     def no_step(*args: Any, **kwargs: Any) -> None:
@@ -125,7 +125,7 @@ def _leave_out_next_step(trainer: Any) -> None:
 
 
 def after_update(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Trainer._reduce_and_log_stats``, which every rank calls with the sums over all of them.
+    """Wrap ``Trainer._reduce_and_log_stats``, which every rank calls with the sums of all.
 
     Logs ``skipped``, the share of updates that were left out; the criterion's length control sees
     the others.
@@ -148,7 +148,7 @@ def judge_validation(
     stats: dict[str, Any],
     tracking_best: bool,
 ) -> dict[str, Any]:
-    """fairseq-train's ``get_valid_stats``; the first validation set is judged, and dumped."""
+    """Wrap fairseq-train's ``get_valid_stats``: judge and dump the first validation set."""
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
     if dump := getattr(trainer.get_criterion(), "dump", None):
         dump.close()  # the sentences of another set have the same ids
@@ -159,14 +159,14 @@ def judge_validation(
 
 
 def stop_if_told(original: Callable[..., bool], cfg: Any, valid_loss: float | None) -> bool:
-    """fairseq-train's ``should_stop_early``: also true where the watch says so."""
+    """Wrap fairseq-train's ``should_stop_early``: also true where the watch says so."""
     return (_running is not None and bool(_running.stop)) or original(cfg, valid_loss)
 
 
 def train_watched(
     original: Callable[..., Any], cfg: Any, trainer: Any, task: Any, epoch_itr: Any
 ) -> Any:
-    """fairseq-train's ``train``, an epoch: what is done stays done, what was stopped is an error.
+    """Wrap fairseq-train's ``train``, an epoch: what is done stays done.
 
     Fine-tuning starts from a trained model, and a validation curve without its first point hides
     what the fine-tuning changed: a risk run is validated at update 0, which fairseq leaves out.
@@ -228,7 +228,7 @@ def start_with_the_best(flags: Any, trainer: Any, epoch_itr: Any, value: float |
 
 
 def nothing_left(cfg: Any, trainer: Any) -> str:
-    """The flag by which a run that is started again is at its end already, or "".
+    """Return the flag by which a run that is started again is at its end already, or "".
 
     fairseq looks for the end after an update only: a run that was killed after its last checkpoint,
     or had ended, would go one update (or, with --patience, one validation) too far.
@@ -240,5 +240,5 @@ def nothing_left(cfg: Any, trainer: Any) -> str:
 
 
 def is_risk(cfg: Any) -> bool:
-    """Whether a run's criterion is ours."""
+    """Return whether a run's criterion is ours."""
     return getattr(cfg.criterion, "_name", None) == CRITERION

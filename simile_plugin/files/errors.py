@@ -19,7 +19,7 @@ class InputError(ValueError):
 
 
 def as_script(main: Callable[P, int | None]) -> Callable[P, int]:
-    """A script's main: bad input is one line on standard error, and exit status 2."""
+    """Wrap a script's main: bad input is one line on standard error, and exit status 2."""
 
     @functools.wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def imported_later(room: str, modules: Sequence[str], names: Sequence[str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a face: looks for its names in modules that are imported only then.
+    """Return a face's ``__getattr__``, which imports modules when one of their names is asked for.
 
     Args:
         room: the face's ``__name__``.

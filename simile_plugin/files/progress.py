@@ -53,11 +53,11 @@ class Progress:
         self.bar.close()
 
     def update(self, more: int = 1) -> None:
-        """Some more are done."""
+        """Count some more as done."""
         self.bar.update(more)
 
     def show(self, done: int, text: str, line: str = "", last: bool = False) -> None:
-        """So many are done in all.
+        """Show how many are done in all.
 
         Args:
             text: beside the bar.
