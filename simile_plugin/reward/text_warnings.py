@@ -31,8 +31,8 @@ UNSEEN = (
     "them from all files"
 )
 JOINED = (
-    "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was its "
-    "segmentation undone twice?"
+    "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
+    "its segmentation undone twice?"
 )
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
