@@ -1,10 +1,9 @@
-"""Memory and speed of binarized pairs; called by encoder_memory.sh, which says what it does."""
+"""Memory of training on binarized pairs; called by encoder_memory.sh, which says what it does."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -40,8 +39,11 @@ def resident(kind: str) -> int:
 
 def write(folder: Path, pairs: int) -> None:
     """A folder as `simile binarize-pairs` writes it: pieces by Zipf's law, Poisson lengths."""
-    model = train_sentencepiece(["a short text", "of few words"], Preprocessing(), 40)
+    # Real pieces of made-up words: a folder is refused whose ids are not below its model's size.
     rng = np.random.default_rng(1)
+    letters = rng.choice([*"abcdefghijklmnopqrstuvwxyz"], (4 * VOCABULARY, 6))
+    words = ["".join(row) for row in letters]
+    model = train_sentencepiece(words, Preprocessing(), VOCABULARY)
     writer = FolderWriter(folder, "<u2")
     for start in range(0, pairs, CHUNK):
         sentences = 2 * min(CHUNK, pairs - start)
@@ -114,7 +116,7 @@ def training_memory(pairs: int) -> None:
         print(f"{'':<32}{'own memory':>12}{'imports':>10}{'mapped':>10}{'pairs/s':>12}{'open':>8}")
         rows = {"200 mega-batches of 60 x 128": ("draw", 200), "trainer, 180 steps": ("train", 180)}
         for title, (what, count) in rows.items():
-            found = in_fresh_process("measure", folder, what, count)
+            found = in_fresh_process(count, "--measure", what, "--folder", folder)
             print(
                 f"{title:<32}{found['anonymous_bytes'] / 1e6:>9.0f} MB"
                 f"{found['imports_bytes'] / 1e6:>7.0f} MB"
@@ -125,52 +127,18 @@ def training_memory(pairs: int) -> None:
                 raise SystemExit(f"{title}: more than 2 GB beyond the mapped file")
 
 
-def binarize_speed(paths: list[str]) -> None:
-    """`simile binarize-pairs` over real pairs, once and four times over: time and memory."""
-    cores = len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="simile-memory-") as name:
-        model = Path(name, "first", "sentencepiece.model")
-        binarize = [sys.executable, "-m", "simile_plugin", "binarize-pairs", "--json"]
-        first = [*binarize, *paths, "--vocab-size", "8000", "--sample-sentences", "50000"]
-        subprocess.run([*first, "--output", str(model.parent)], check=True, capture_output=True)
-        for repeats in (1, 4):
-            for workers in sorted({1, cores}):
-                command = [*binarize, *paths * repeats, "--sentencepiece", str(model)]
-                command += ["--workers", str(workers), "--output", f"{name}/{repeats}.{workers}"]
-                started = time.perf_counter()
-                process = subprocess.Popen(
-                    command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-                )
-                assert process.stdout is not None
-                pairs = json.loads(process.stdout.read())["pairs"]
-                _, status, usage = os.wait4(process.pid, 0)
-                if status:
-                    raise SystemExit(f"{' '.join(command)}: failed")
-                rate = pairs / (time.perf_counter() - started)
-                print(
-                    f"binarize-pairs, {pairs:>7,} pairs, workers: {workers}, with their start: "
-                    f"{rate:>7,.0f} pairs/s, {1e6 * (usage.ru_utime + usage.ru_stime) / pairs:.1f} "
-                    f"us of CPU a pair, largest process {usage.ru_maxrss / 1e3:.0f} MB"
-                )
-
-
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("training").add_argument("pairs", type=int)
-    commands.add_parser("binarize").add_argument("paths", nargs="+")
-    inner = commands.add_parser("measure")
-    inner.add_argument("folder", type=Path)
-    inner.add_argument("what", choices=("draw", "train"))
-    inner.add_argument("count", type=int)
+    parser.add_argument("pairs", type=int, help="how many to write and train on")
+    inner = parser.add_argument_group("in a fresh process")
+    inner.add_argument("--measure", choices=("draw", "train"), help="what to do with a folder")
+    inner.add_argument("--folder", type=Path)
     args = parser.parse_args()
-    if args.command == "training":
-        training_memory(args.pairs)
-    elif args.command == "binarize":
-        binarize_speed(args.paths)
+    if args.measure:
+        measure(args.folder, args.measure, args.pairs)
     else:
-        measure(args.folder, args.what, args.count)
+        training_memory(args.pairs)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import gzip
 import importlib
 import os
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,10 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import (
-    CONTROL,
     MODEL2VEC,
     SENTENCE_TRANSFORMERS,
-    UNKNOWN,
     Encoder,
     Preprocessing,
     Segmenter,
@@ -81,13 +78,6 @@ def make_encoder(folder: Path, sentences: list[str]) -> Encoder:
     return encoder
 
 
-def pieces_of(encoder: Encoder) -> Segmenter:
-    """The sentencepiece model of an encoder that has one."""
-    if not isinstance(encoder.segmenter, Segmenter):
-        raise ValueError(f"the encoder reads {encoder.segmenter.unit}, expected pieces")
-    return encoder.segmenter
-
-
 def open_ours(work: Path, encoder_folder: Path) -> Embed:
     """`Encoder.embed_text`, from the disk."""
     encoder = load_own_encoder(encoder_folder)
@@ -111,36 +101,6 @@ def open_model2vec(work: Path, encoder_folder: Path) -> Embed:
     return lambda sentences: model.encode(
         list(sentences), use_multiprocessing=torch.get_num_threads() > 1
     )
-
-
-def open_at_scale(clone: Path) -> Callable[[Path, Path], Embed]:
-    """The published code's embed(), on the same pieces; it lowercases and does no more."""
-    sys.path.insert(0, str(clone))
-    models = importlib.import_module("models")
-    embed = importlib.import_module("embed_sentences")
-
-    def opened(work: Path, encoder_folder: Path) -> Embed:
-        encoder = load_own_encoder(encoder_folder)
-        segmenter = pieces_of(encoder)
-        path = work / "sentencepiece.model"
-        path.write_bytes(segmenter.model_proto)
-        kinds = zip(segmenter.model.pieces, segmenter.model.types, strict=True)
-        words = [piece for piece, kind in kinds if kind not in (UNKNOWN, CONTROL)]
-        vocabulary = {word: row for row, word in enumerate([*words, "UUUNKKK"])}
-        flags = {
-            **{"gpu": 0, "dim": encoder.dim, "pool": "mean", "ngrams": 0, "dropout": 0.0},
-            **{"save_interval": 0, "delta": 0.4, "share_encoder": 1, "share_vocab": 1},
-            **{"scramble_rate": 0, "zero_unk": 1, "batchsize": 128, "megabatch_size": 60},
-            **{"megabatch_anneal": 150, "sp_model": str(path), "lr": 0.001, "model": "avg"},
-        }
-        model = models.Averaging(None, argparse.Namespace(**flags), vocabulary, None)
-        model.eval()
-        settings = argparse.Namespace(
-            batch_size=32, tokenize=0, lower_case=1, entok=None, sp=model.sp, model=model
-        )
-        return lambda sentences: embed.embed(settings, embed.batcher, list(sentences))
-
-    return opened
 
 
 def check_same(name: str, ours: Vectors, theirs: Vectors) -> float:
@@ -187,7 +147,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--encoder", default="")
-    parser.add_argument("--clone", default="")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
@@ -205,8 +164,6 @@ def main() -> None:
         "model2vec": open_model2vec,
         "sentence-transformers": open_sentence_transformers,
     }
-    if args.clone:
-        openers["at scale"] = open_at_scale(Path(args.clone))
     systems: dict[str, Callable[[], Embed]] = {
         name: partial(opened, args.work, folder) for name, opened in openers.items()
     }

@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# Speed of text -> vector: ours beside sentence-transformers' StaticEmbedding, model2vec and, if a
-# clone of it is named, the code of "Paraphrastic Representations at Scale".
+# Speed of text -> vector: ours beside sentence-transformers' StaticEmbedding and model2vec.
 #
-#     recipes/benchmarks/encoder_text.sh [CLONE]
+#     recipes/benchmarks/encoder_text.sh
 #
 # One encoder (ENCODER, or 30,000 pieces trained on the texts, with random vectors) is exported to
 # each library, so that all have the same vocabulary and, checked first, the same vectors. Texts:
 # English sides under SIMILE_DATA, or generated ones. Repeats are interleaved; the fastest of each
 # counts, which a busy machine disturbs least.
-#
-#   CLONE      folder of a clone of github.com/jwieting/paraphrastic-representations-at-scale
 #
 # Settings (environment variables, with their defaults):
 #   WORK       work/benchmarks in the repository: the peers' environment, exported models
@@ -21,10 +18,7 @@
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-show_help "$@"
-CLONE=${1:-}
-[ -z "$CLONE" ] || [ -f "$CLONE/embed_sentences.py" ] ||
-    die "$CLONE: no embed_sentences.py there; expected a clone of the repository named in --help"
+no_arguments "$@"
 WORK=${WORK:-$ROOT/work/benchmarks}
 mkdir -p "$WORK"
 
@@ -40,5 +34,5 @@ for threads in ${THREADS:-1 2}; do
         TOKENIZERS_PARALLELISM=true \
         "$PEERS/bin/python" "$ROOT/recipes/benchmarks/encoder_text.py" --work "$WORK" \
         --threads "$threads" --sentences "${SENTENCES:-20000}" --repeats "${REPEATS:-5}" \
-        --encoder "${ENCODER:-}" --clone "$CLONE"
+        --encoder "${ENCODER:-}"
 done

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import statistics
@@ -41,10 +40,9 @@ from simile_plugin.fairseq_training import (
     TargetText,
     build_risk_set,
 )
-from simile_plugin.files import atomic_write
 from simile_plugin.reward import length_penalty
 from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
-from simile_plugin.significance import COLORS, DASHES, FILE_STYLE, MARKERS
+from simile_plugin.significance import COLORS, FILE_STYLE, MARKERS
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")
@@ -392,35 +390,28 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--precision", choices=PRECISIONS, default="fp32", help="of the weights (default fp32)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--no-memory", action="store_true", help="do not measure memory")
-    add("--json", type=Path, help="write the figures here too")
     add("--plot", type=Path, help="write an SVG of time and memory by N")
     return parser.parse_args(argv)
 
 
 def plot(results: dict[int, Any], path: Path) -> None:
-    """Time and peak memory of an update by N."""
+    """Write time and peak memory of an update by N."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(FILE_STYLE):
         figure = Figure(figsize=(9, 3.4), layout="constrained")
-        FigureCanvasAgg(figure)
         axes = figure.subplots(1, 2)
         labels = (("total", "CPU seconds an update"), ("peak_gb", "peak memory, GB"))
         for axis, (key, label) in zip(axes, labels, strict=True):
-            for place, side in enumerate(SIDES):
+            for color, marker, side in zip(COLORS, MARKERS, SIDES, strict=False):
                 values = [(n, found[side][key]) for n, found in results.items() if found[side]]
-                axis.plot(
-                    *zip(*values, strict=True), color=COLORS[place], marker=MARKERS[place],
-                    linestyle=DASHES[place], label=side,
-                )  # fmt: skip
-            axis.set(xscale="log", yscale="log", xlabel="candidates N", ylabel=label)
-            axis.set_xticks(list(results), [str(n) for n in results], minor=False)
+                axis.loglog(*zip(*values, strict=True), color=color, marker=marker, label=side)
+            axis.set(xlabel="candidates N", ylabel=label)
+            axis.set_xticks(list(results), [str(n) for n in results])
             axis.grid(axis="y")
         axes[0].legend(frameon=False)
-        with atomic_write(path, "wb") as out:
-            figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def make_bench(args: argparse.Namespace, task: Any, size: int, device: torch.device) -> Bench:
@@ -441,9 +432,6 @@ def main(argv: list[str] | None = None) -> int:
         results[size] = measure(make_bench(args, task, size, device), samples, not args.no_memory)
         print(f"\n{args.checkpoint or args.model}, B = {args.sentences}, N = {size}, {device}\n")
         print(table(results[size]), flush=True)
-    if args.json:
-        with atomic_write(args.json) as out:
-            json.dump(results, out, indent=1)
     if args.plot:
         plot(results, args.plot)
     return 0

@@ -1,4 +1,4 @@
-"""All that recipes/gpu/run.sh has found: one page, and one markdown table."""
+"""All that recipes/gpu/run.sh has found, in one markdown table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from recipes.gpu.cells import load
 from simile_plugin.files import atomic_write
-from simile_plugin.report import Answer, make_table, render_page
 from simile_plugin.significance import markdown_table
 
 COLUMNS = ("part", "cell", "found", "s")
@@ -58,7 +57,7 @@ def rows_of(work: Path, parts: list[str]) -> list[tuple[str, str, str, str]]:
 
 
 def write_page(work: Path, parts: list[str], rehearsed: bool) -> None:
-    """Write WORK/results.md and WORK/results.html."""
+    """Write WORK/results.md."""
     rows = rows_of(work, parts)
     failed = [
         f"{part}, {cell}: {found}" for part, cell, found, _ in rows if found.startswith("error")
@@ -68,18 +67,7 @@ def write_page(work: Path, parts: list[str], rehearsed: bool) -> None:
     sentences = [f"{len(rows) - len(failed)} cells of {len(parts) - len(absent)} parts are done."]
     if absent:
         sentences.append(f"Not begun: {', '.join(absent)}.")
-    answer = Answer(
-        name="gpu",
-        title=title,
-        lead="Each cell was measured once, by recipes/gpu/run.sh.",
-        heading=title,
-        parts=[make_table(COLUMNS, rows)],
-        data={},
-        sentences=sentences,
-        warnings=[f"Failed: {text}" for text in failed],
-    )
-    with atomic_write(work / "results.html") as out:
-        out.write(render_page(title, "", [answer]))
+    sentences += [f"Failed: {text}" for text in failed]
     with atomic_write(work / "results.md") as out:
         out.write(f"# {title}\n\n{' '.join(sentences)}\n\n{markdown_table([COLUMNS, *rows])}\n")
-    print(f"{work / 'results.md'}, {work / 'results.html'}: {' '.join(sentences)}")
+    print(f"{work / 'results.md'}: {' '.join(sentences)}")

@@ -9,8 +9,8 @@
 #   --rehearse   everything in miniature on the CPU, in a few minutes; needs no GPU
 #
 # A part is made of cells. It writes the result of each into WORK/PART.json, begins none that would
-# end after its budget, and leaves out those that are there. The end: WORK/results.md, one table, and
-# WORK/results.html. A fresh machine without network installs from a folder of recipes/wheelhouse.sh:
+# end after its budget, and leaves out those that are there. The end: WORK/results.md, one table.
+# A fresh machine without network installs from a folder of recipes/wheelhouse.sh:
 #
 #   SIMILE_TORCH=keep PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER recipes/gpu/run.sh
 #
