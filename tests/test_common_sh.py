@@ -1,12 +1,8 @@
 """recipes/common.sh: restartable steps, and what an installation answers when something lacks."""
 
-import fcntl
 import os
-import pty
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -94,16 +90,6 @@ def test_a_failed_step_ends_the_recipe_and_is_repeated(tmp_path: Path) -> None:
     assert runs(tmp_path) == ["a", "a", "b", "after"]
 
 
-def test_a_failed_repetition_is_not_taken_for_done(tmp_path: Path) -> None:
-    script = LOG + "step() { note $1; [ $1 != bad ]; }\nonce first step ARG"
-    assert [bash(script.replace("ARG", x), tmp_path).returncode for x in ("a", "bad", "a")] == [
-        0,
-        1,
-        0,
-    ]
-    assert runs(tmp_path) == ["a", "bad", "a"]
-
-
 def test_two_recipes_do_a_step_once(tmp_path: Path) -> None:
     script = (
         f". '{COMMON}'; {UNTIL_THE_OTHER_WAITS} slow() {{ hold; echo x >>log; }}; once slow slow"
@@ -119,25 +105,6 @@ def test_two_recipes_do_a_step_once(tmp_path: Path) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert runs(tmp_path) == ["x"]
     assert sum("running elsewhere" in output for output in outputs) == 1
-
-
-def test_a_terminal_does_not_set_the_recipes_lines(tmp_path: Path) -> None:
-    """bash sets LINES and COLUMNS to the size of a terminal after each command that it runs."""
-    theirs, ours = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 50, 120, 0, 0))
-    script = f". '{COMMON}'; LINES=all; /bin/true; (/bin/true; echo $LINES)"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, stdin=ours, stdout=subprocess.PIPE, stderr=ours
-    )
-    os.close(ours)
-    os.close(theirs)
-    assert done.stdout == b"all\n"
-
-
-def test_once_needs_a_folder(tmp_path: Path) -> None:
-    done = bash("unset WORK; once first true", tmp_path)
-    assert done.returncode != 0
-    assert "set WORK to the folder of this recipe" in done.stderr
 
 
 def fake_python(folder: Path, says: str) -> str:
@@ -164,29 +131,6 @@ def test_unsuitable_python(tmp_path: Path, says: str, reason: str) -> None:
     assert not (tmp_path / "v").exists()
 
 
-def test_headers_are_needed_to_build_only(tmp_path: Path) -> None:
-    """The fake answers as asked: 1 says that a wheel of fairseq is at hand."""
-    (tmp_path / "w").mkdir()
-    python = Path(fake_python(tmp_path, '"headers 3.12"'))
-    python.write_text('#!/bin/sh\n[ "$3" = 1 ] && echo "ok 3.12" || echo "headers 3.12"\n')
-    script = "_find_python; echo found $python"
-    variables = {"SIMILE_PYTHON": str(python), "PIP_FIND_LINKS": str(tmp_path / "w")}
-    assert "lacks its C headers" in bash(script, tmp_path, **variables).stderr
-    (tmp_path / "w" / "fairseq_fixed-0-cp312.whl").touch()
-    assert bash(script, tmp_path, **variables).stdout == f"found {python}\n"
-
-
-def test_packages_of_a_virtual_environment_are_inherited(tmp_path: Path) -> None:
-    for name in ("theirs", "ours"):
-        venv = [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages"]
-        subprocess.run([*venv, tmp_path / name], check=True)
-    (packages,) = (tmp_path / "theirs").glob("lib/*/site-packages")
-    (packages / "of_the_machine.py").write_text("print('imported')")
-    script = '_inherit "$PWD/theirs/bin/python"; "$VENV/bin/python" -c "import of_the_machine"'
-    done = bash(script, tmp_path, VENV=str(tmp_path / "ours"))
-    assert done.stdout == "imported\n", done.stderr
-
-
 def test_kept_packages_may_bring_pip_along(tmp_path: Path) -> None:
     """As on a GPU server whose Python lacks ensurepip."""
     for name, content in (("ensurepip", "raise ImportError"), ("pip", "")):
@@ -209,11 +153,6 @@ def test_no_python(tmp_path: Path) -> None:
     )
 
 
-def test_this_python_is_suitable(tmp_path: Path) -> None:
-    done = bash('_find_python; echo "$python"', tmp_path, SIMILE_PYTHON=sys.executable)
-    assert done.stdout.strip() == sys.executable
-
-
 def test_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "thesis.tex").write_text("years of work")
@@ -221,13 +160,6 @@ def test_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "v is no virtual environment; remove it, or set SIMILE_VENV" in done.stderr
     assert os.listdir(tmp_path / "v") == ["thesis.tex"]
-
-
-def test_wrong_settings(tmp_path: Path) -> None:
-    done = bash("setup_venv", tmp_path, SIMILE_TORCH="cpu")
-    assert done.stderr == "recipe: error: SIMILE_TORCH: got 'cpu', expected 'keep' or nothing\n"
-    done = bash("setup_venv", tmp_path, SIMILE_VENV=str(tmp_path / "no" / "v"))
-    assert f"SIMILE_VENV: no such folder: {tmp_path / 'no'}" in done.stderr
 
 
 def environment_of(folder: Path, **files: str) -> Path:
@@ -323,15 +255,3 @@ def test_every_recipe_can_be_started() -> None:
     own = [path for path in scripts if path.read_text(encoding="utf-8").startswith("#!")]
     assert len(own) > 20
     assert not [path for path in own if not os.access(path, os.X_OK)]
-
-
-def test_a_search_path_of_cd_is_left_aside() -> None:
-    done = subprocess.run(
-        ["bash", "-c", ". recipes/common.sh; echo $ROOT"],
-        cwd=COMMON.parents[1],
-        env={**os.environ, "CDPATH": "."},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"{COMMON.parents[1]}\n"

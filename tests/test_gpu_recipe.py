@@ -14,7 +14,7 @@ from torch.autograd import DeviceType
 from recipes.benchmarks.update import covered, device_spans
 from recipes.gpu import measure
 from recipes.gpu.cells import Cell, run_cells
-from recipes.gpu.page import facts, write_page
+from recipes.gpu.page import write_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,13 +44,6 @@ def test_cells_are_kept_and_failures_repeated(
     broken[0] = False
     assert run_cells(path, cells, budget=60) == "done"
     assert ran == ["bad", "good", "bad"] and "error" not in json.loads(path.read_text())["bad"]
-
-
-def test_a_part_stops_at_its_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "part.json"
-    assert run_cells(path, {"one": dict, "two": dict}, budget=-1) == "stopped"
-    assert "part: -1 s are over, before one; run again" in capsys.readouterr().out
-    assert not path.exists()
 
 
 def test_a_cell_of_known_length_begins_where_it_fits(
@@ -115,11 +108,6 @@ def test_time_that_intervals_cover() -> None:
     # 0 to 3 and 5 to 6: the second begins within the first, the third within both.
     assert covered([(1, 3), (0, 2), (1, 1.5), (5, 6)]) == 3 + 1
     assert covered([]) == 0
-
-
-def test_what_a_cell_found_in_words() -> None:
-    found = {"MLE": {"BLEU": 21.456}, "pairs": 12_345.6, "peak": None, "said": [], "ok": 0}
-    assert facts(found) == ["MLE BLEU 21.5", "pairs 12,346", "ok 0"]
 
 
 def test_the_page(tmp_path: Path) -> None:

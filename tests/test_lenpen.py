@@ -99,14 +99,6 @@ def test_the_command(files: Path) -> None:
     [
         (["--out", "test.log"], "--out: test.log is an input of this command; name another place"),
         (["--out", "o", "--valid-out", "link"], "--valid-out: link is an input of this command"),
-        (
-            ["--test", "test.log", "test.log", "--out", "o", "./o"],
-            "--out: ./o is what --out writes; name another place",
-        ),
-        (["--out", "o", "--valid-out", "o"], "--valid-out: o is what --out writes; name another"),
-        (["--out", "no/o"], "--out: no folder for no/o; make it first"),
-        (["--out", "."], "--out: . is a folder, expected a file; name one"),
-        (["--out", "made"], "--out: made is a folder, expected a file; name one"),
         (["--out", "o", "p"], "got 1 --test and 2 --out; expected pairs"),
     ],
 )
@@ -121,25 +113,13 @@ def test_outputs_that_cannot_be_meant(files: Path, arguments: list[str], message
     assert not (files / "o").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "bad"), [("P-0\t-0.5 -", "-"), ("P-0\t", ""), ("P-0\t-0.5 nan", "nan")]
-)
+@pytest.mark.parametrize(("line", "bad"), [("P-0\t-0.5 -", "-"), ("P-0\t-0.5 nan", "nan")])
 def test_scores_that_are_none(files: Path, line: str, bad: str) -> None:
     (files / "test.log").write_text(VALID.replace("P-0\t-0.5 -0.5", line), encoding="utf-8")
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
     assert found.returncode == 1 and found.stderr == (
         f"lenpen.py: test.log:10: got '{bad}' in a P- line, expected the log-probability of each "
         "token; if the log is cut, generate again\n"
-    )
-    assert not (files / "out.txt").exists()
-
-
-def test_a_log_that_lacks_a_sentence(files: Path) -> None:
-    (files / "test.log").write_text(VALID.replace("-1\t", "-2\t"), encoding="utf-8")
-    found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
-    assert found.returncode == 1 and found.stderr == (
-        "lenpen.py: test.log has D-2 but no D-1; the log is cut, or fairseq-generate skipped long "
-        "sentences: generate again\n"
     )
     assert not (files / "out.txt").exists()
 
