@@ -265,32 +265,21 @@ def named(trainer: Any, filename: str) -> str:
 
 def misfit(error: BaseException, filename: str) -> str:
     """Return why the parameters in a checkpoint are not those of the model, from torch's words."""
-    found = str(error.__context__)
-    sizes = {
-        name: (inside.replace(", ", " x "), here.replace(", ", " x "))
-        for name, inside, here in re.findall(
-            r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) .*?Size\(\[(.*?)\]\)", found
+    said = str(error.__context__)
+    shapes = r"size mismatch for (\S*embed_tokens\S*): .*?\[(\d+), (\d+)\].*?\[(\d+), (\d+)\]"
+    table = re.search(shapes, said)
+    if table and table[3] == table[5]:
+        return (
+            f"its vocabulary has {table[2]} entries, the dictionary in DATA makes {table[4]} "
+            f"({table[1]}); give the folder of fairseq-preprocess that the model was trained on, "
+            "or binarise your text with its dictionaries (--srcdict, --tgtdict)"
         )
-    }
-    for name, (inside, here) in sizes.items():
-        rows, width = inside.split(" x ")[0], inside.split(" x ")[1:]
-        if "embed_tokens" in name and here.split(" x ")[1:] == width:
-            return (
-                f"its vocabulary has {rows} entries, the dictionary in DATA makes "
-                f"{here.split(' x ')[0]} ({name}); give the folder of fairseq-preprocess that the "
-                "model was trained on, or binarise your text with its dictionaries (--srcdict, "
-                "--tgtdict)"
-            )
-    if sizes:
-        name, (inside, here) = next(iter(sizes.items()))
-        found = f"{name} is {inside} in the file and {here} here"
-    elif keys := re.search(r"(Missing|Unexpected) key\(s\).*?\"(.*?)\"", found):
-        found = f"{keys[2]} is only {'here' if keys[1] == 'Missing' else 'in the file'}"
-    else:
+    first = re.search(r"size mismatch for [^\n]+|(?:Missing|Unexpected) key\(s\).*?\".*?\"", said)
+    if first is None:
         return f"holds no parameters of a model ({_first_words(error.__context__ or error)})"
     return (
-        f"a model of another shape: {found}; give --arch and the other flags with which it was "
-        f"trained (recipes/model_flags.py {filename} prints them)"
+        f"a model of another shape ({first[0][:200]}); give --arch and the other flags with which "
+        f"it was trained (recipes/model_flags.py {filename} prints them)"
     )
 
 

@@ -40,8 +40,8 @@ FAIRSEQ_SAYS = {
         "--max-tokens, --max-source-positions and --max-target-positions, and not empty"
     ),
     "Cannot combine --fp16 and --tpu": "--bf16: given together with --fp16; expected one of them",
-    # What it says of flags is clear by itself.
-    r"^(?:Must specify|Valid paths|--)[^\n]*--[a-z]": "{0}",
+    # What it says of flags is clear by itself; all settings may follow.
+    r"^((?:Must specify|Valid paths|--[a-z])[^\n{]*)": "{1}",
 }
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy
 import torch
 
-from simile_plugin.fairseq_hooks.checkpoints import WANTED
 from simile_plugin.fairseq_hooks.watch import is_risk
 from simile_plugin.files import InputError
 
@@ -49,7 +48,6 @@ def check_settings(
     """Wrap ``Trainer.__init__``: flags that fairseq takes, and then trains something else."""
     if is_risk(cfg):
         check_direction(cfg.checkpoint)
-        check_start(cfg.checkpoint)
         optimizer = getattr(cfg.optimizer, "_name", None)
         if optimizer == "adam" and list(cfg.optimization.lr) == [NAG_RATE]:  # destroys a model
             raise InputError(
@@ -77,19 +75,6 @@ def check_direction(flags: Any) -> None:
             f"--best-checkpoint-metric {metric}: lower is better; leave out "
             "--maximize-best-checkpoint-metric"
         )
-
-
-def check_start(flags: Any) -> None:
-    """Check --finetune-from-model, unless the run has a checkpoint of its own already.
-
-    fairseq trains from random weights, and does not say so, where the path is a folder.
-    """
-    path = flags.finetune_from_model
-    last = os.path.join(flags.save_dir, "checkpoint_last.pt")
-    if path is None or "://" in path or os.path.exists(last) or os.path.isfile(path):
-        return
-    problem = "a folder" if os.path.isdir(path) else "no such file"
-    raise InputError(f"--finetune-from-model {path}: {problem}; {WANTED}")
 
 
 def check_processes(cfg: Any) -> None:

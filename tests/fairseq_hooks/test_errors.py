@@ -118,8 +118,8 @@ def test_a_pickle_cut_anywhere_is_one_line(tmp_path):
             "--save-dir or --restore-file: the checkpoint there is of a run with A, this one has B",
         ),
         (
-            ValueError("--finetune-from-model and --restore-file (non-default value) can not {}"),
-            "--finetune-from-model and --restore-file (non-default value) can not {}",
+            ValueError("--finetune-from-model and --restore-file can not be together: {'a': 1}"),
+            "--finetune-from-model and --restore-file can not be together: ",
         ),
         (
             ValueError("Valid paths ['valid1'] will be ignored. Set --combine-val"),

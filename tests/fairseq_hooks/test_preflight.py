@@ -65,8 +65,6 @@ def test_flags_before_any_process() -> None:
     ("changes", "message"),
     [
         ({"optimization.lr": [0.25]}, "--lr: got 0.25, fairseq's default, with --optimizer adam"),
-        ({"checkpoint.finetune_from_model": "run"}, "--finetune-from-model run: a folder; exp"),
-        ({"checkpoint.finetune_from_model": "no.pt"}, "--finetune-from-model no.pt: no such fi"),
         (
             {"criterion.risk_dump": "lists", "dataset.disable_validation": True},
             "--risk-dump lists: given with --disable-validation",
@@ -74,13 +72,8 @@ def test_flags_before_any_process() -> None:
     ],
 )
 def test_settings_of_a_trainer(changes: dict[str, Any], message: str) -> None:
-    Path("run").mkdir()
-    cfg = config(**changes)
     with pytest.raises(ValueError, match=message):
-        preflight.check_settings(passed, None, cfg)
-    if "finetune" in message:  # a run that resumes needs its first checkpoint no more
-        Path("run/checkpoint_last.pt").touch()
-        preflight.check_settings(passed, None, cfg)
+        preflight.check_settings(passed, None, config(**changes))
 
 
 @pytest.mark.parametrize(
@@ -167,11 +160,12 @@ SIZES = (
         ),
         (
             SIZES.format("encoder.embed_tokens.weight", "40, 32", "40, 64"),
-            "another shape: encoder.embed_tokens.weight is 40 x 32 in the file and 40 x 64 here; g",
+            r"another shape \(size mismatch for encoder.embed_tokens.weight: copying a param with",
         ),
-        (SIZES.format("decoder.fc.bias", "8", "9"), "decoder.fc.bias is 8 in the file and 9 here"),
-        ('Missing key(s) in state_dict: "encoder.a", "encoder.b"', "encoder.a is only here; give"),
-        ('Unexpected key(s) in state_dict: "encoder.a"', "encoder.a is only in the file; give"),
+        (
+            'Missing key(s) in state_dict: "encoder.a", "b"',
+            r'Missing key.*"encoder.a"\); give --ar',
+        ),
         ("'model'", "holds no parameters of a model"),
     ],
 )
