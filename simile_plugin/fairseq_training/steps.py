@@ -66,8 +66,7 @@ def decoder_steps(
         with decoding_mode(model.decoder, size):
             yield FairseqSteps(model, encoder_out, sentences, size)
     else:
-        with decoding_mode(model.decoder, 1):  # attention may be left as another search set it
-            yield PrefixSteps(model, encoder_out, sentences, size)
+        yield PrefixSteps(model, encoder_out, sentences, size)
 
 
 class FairseqSteps:
