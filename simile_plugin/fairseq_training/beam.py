@@ -51,7 +51,7 @@ class _Copy:
             self.made.record()
 
     def read(self) -> Tensor:
-        """The values; waits until they are there."""
+        """Return the values; waits until they are there."""
         if self.made is not None:
             self.made.synchronize()
         return self.values
@@ -86,7 +86,7 @@ def beam_search(
     start: int,
     end: int | None = None,
 ) -> Hypotheses:
-    """The n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
+    """Return the n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
 
     Args:
         model: an encoder-decoder.
@@ -143,13 +143,17 @@ class _Search:
         self.look: _Copy | None = None
 
     def run(self) -> Hypotheses:
-        rows = torch.arange(self.batch, device=self.device)  # sentences that are searched on
+        # A finished sentence drops out of the batch: rows has the numbers of the others, and all
+        # that a step needs has one entry for each of them.
+        rows = torch.arange(self.batch, device=self.device)
         last = rows.new_full((self.batch * self.size,), self.start)
         scores = torch.zeros(self.batch, self.size, device=self.device)
         ignored = torch.zeros(self.batch, self.size, dtype=torch.bool, device=self.device)
         for step in range(self.max_len + 1):
             logits = self._logits(last, step)
             best, tokens, beams = self._candidates(logits, scores, step)
+            # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations:
+            # so many are asked for that N go on even if all of the best N end.
             ended = tokens.eq(self.eos) & best.ne(-torch.inf)
             ended[:, : self.size] &= ~ignored
             top = ended[:, : self.size]
@@ -163,6 +167,7 @@ class _Search:
                     break
                 rows, best, tokens, beams = rows[kept], best[kept], tokens[kept], beams[kept]
                 ended, ignored = ended[kept], ignored[kept]
+            # Fillers of the last step are no hypotheses (SequenceGenerator's cands_to_ignore).
             ended[:, : self.size] |= ignored
             # The first N candidates that go on; where there are fewer, ended ones fill the beam.
             going = torch.arange(ended.size(1), device=self.device) + ended * ended.size(1)
@@ -252,6 +257,8 @@ class _Search:
         Args:
             searched: steps; on a device the rows are so long, which then need not be asked for.
         """
+        # Walking from the last step to the first, each hypothesis picks up the token of the beam it
+        # stands on and moves to that beam's parent; one that ends later joins at its last step.
         scores, order = self.found.scores[:, :-1].sort(dim=1, descending=True, stable=True)
         steps = self.found.steps[:, :-1].gather(1, order)
         beams = self.found.beams[:, :-1].gather(1, order)
@@ -271,7 +278,7 @@ class _Search:
 def best_continuations(
     logits: Tensor, sums: Tensor, scores: Tensor, wanted: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each sentence's beams, best first.
+    """Return the best continuations of each sentence's beams, best first.
 
     Args:
         logits: (S x beams, V); ``sums``: (S x beams, 1) their log-sum-exp.
@@ -281,6 +288,8 @@ def best_continuations(
     Returns:
         (S, wanted) scores, tokens, and beams that they continue.
     """
+    # The best k continuations of a sentence are among the best k of each of its beams: a top-k by
+    # beam, without normalising the rest of the vocabulary, then one over the beams.
     vocabulary = logits.size(-1)
     wanted = min(wanted, scores.size(1) * vocabulary - 1)
     best, tokens = block_topk(logits, min(wanted, vocabulary))
@@ -298,6 +307,9 @@ def block_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     blocks = width // BLOCK
     if blocks <= 4 * k:
         return values.topk(k, dim=1)
+    # Each of the k best is the maximum of its block or stands beside a larger one in it, so that
+    # their blocks are among the k with the largest maxima; the entries after the last whole block
+    # are always looked at.
     whole = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK)
     chosen = whole.amax(-1).topk(k, dim=1, sorted=False).indices
     index = chosen.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=values.device)

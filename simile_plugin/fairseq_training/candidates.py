@@ -1,4 +1,4 @@
-"""The risk set U(x): n-best lists or samples of the current model, and their second scoring."""
+"""The risk set U(x): n-best lists or samples of the current model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float1
 def part_of(
     sample: dict[str, Any], rows: slice, pad: int, sources: Tensor | None = None
 ) -> dict[str, Any]:
-    """Some sentences of a batch; their sources without the columns that are padding in all of them.
+    """Cut some sentences out of a batch, and the columns that are padding in all their sources.
 
     fairseq's LSTM encoder refuses a batch whose longest source is shorter than the batch is wide.
 
@@ -85,7 +85,7 @@ class CandidateGenerator:
     def _within_memory(
         self, model: Any, sample: dict[str, Any], start: int, end: int
     ) -> Hypotheses:
-        """The lists of a batch; of its halves one after the other where memory runs out."""
+        """Return the lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
             return beam_search(model, sample, self.cfg, self.dictionary, start, end)
@@ -103,7 +103,7 @@ class CandidateGenerator:
 
 
 def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
-    """The tokens that the batch's targets start from and end in.
+    """Return the tokens that the batch's targets start from and end in.
 
     Both are eos. Multilingual tasks start from the tag of a language, mBART also ends in it.
 
@@ -124,7 +124,7 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
 
 
 def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
-    """The lists of several batches as those of one."""
+    """Return the lists of several batches as those of one."""
     longest = max(part.tokens.size(-1) for part in parts)
     tokens = [
         nn.functional.pad(part.tokens, (0, longest - part.tokens.size(-1)), value=pad)
@@ -136,7 +136,7 @@ def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
 def build_risk_set(
     target: Tensor, hypotheses: Hypotheses, cfg: SimileRiskConfig, pad: int, eos: int
 ) -> RiskSet:
-    """The lists of a search beside the references (B, T'), see risk.layout."""
+    """Return the lists of a search beside the references (B, T'), see risk.layout."""
     include, keep = cfg.risk_include_reference, cfg.risk_keep_duplicates
     found = hypotheses.scores > -torch.inf
     return layout(target, hypotheses.tokens, found, include, keep, pad, eos)

@@ -96,7 +96,7 @@ def _warn_of_compat(cfg: SimileRiskConfig) -> None:
 
 
 def settings_of(task: Any) -> Any:
-    """A task's settings: fairseq's older tasks have ``args``, and a ``cfg`` of None."""
+    """Return a task's settings: fairseq's older tasks have ``args``, and a ``cfg`` of None."""
     cfg = getattr(task, "cfg", None)
     return getattr(task, "args", None) if cfg is None else cfg
 

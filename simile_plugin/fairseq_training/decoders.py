@@ -92,7 +92,7 @@ def _plain_layers(decoder: Any) -> bool:
 
 
 def _plain(layer: Any) -> bool:
-    """Whether a fairseq Transformer's layer has none of the variants that its settings allow."""
+    """Return whether a fairseq layer has none of the variants that its settings allow."""
     variants = ("c_attn", "attn_ln", "ffn_layernorm", "w_resid")
     return (
         _defined_in(TRANSFORMER, layer, ["residual_connection"])
@@ -108,13 +108,13 @@ def _plain(layer: Any) -> bool:
 
 
 def _is(kind: type[nn.Module], part: object) -> bool:
-    """Whether a module is of this class, whose own code is as it was written."""
+    """Return whether a module is of this class, whose own code is as it was written."""
     methods = ["forward", "apply_sparse_mask"]
     return type(part) is kind and _defined_in({kind.__module__}, part, methods)
 
 
 def _changed(part: nn.Module) -> bool:
-    """Whether a module has hooks, or methods that are not those of its class."""
+    """Return whether a module has hooks, or methods that are not those of its class."""
     if part._forward_hooks or part._forward_pre_hooks:
         return True
     for name, value in vars(part).items():

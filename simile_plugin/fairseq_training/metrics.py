@@ -57,7 +57,7 @@ def note_memory() -> None:
 
 
 def peak_gigabytes() -> float:
-    """Largest memory so far, in 10^9 bytes: of the GPU's tensors, or of this process."""
+    """Return the largest memory so far, in 10^9 bytes: of the GPU's tensors, or of this process."""
     note_memory()
     if _peak:
         return _peak / 1e9

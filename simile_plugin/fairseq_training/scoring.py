@@ -29,7 +29,7 @@ from simile_plugin.risk import (
 
 
 def copied(encoder_out: Any) -> Any:
-    """A copy whose containers ``reorder_encoder_out`` may change in place."""
+    """Return a copy whose containers ``reorder_encoder_out`` may change in place."""
     if not isinstance(encoder_out, dict):
         return encoder_out
     return {

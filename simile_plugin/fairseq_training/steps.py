@@ -244,7 +244,7 @@ class TransformerSteps:
 
 
 def _rows(parents: Tensor, kept: Tensor | None, size: int) -> Tensor:
-    """The rows of the hypotheses to go on with, see Steps.reorder."""
+    """Return the rows of the hypotheses to go on with, see Steps.reorder."""
     sentences = torch.arange(len(parents), device=parents.device) if kept is None else kept
     return (sentences.unsqueeze(1) * size + parents).flatten()
 

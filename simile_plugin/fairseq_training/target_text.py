@@ -74,13 +74,13 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
 
 
 def _are_bytes(symbols: Sequence[str]) -> bool:
-    """Whether all characters stand for bytes, as in no language that has two of STAND_INS."""
+    """Return whether all characters stand for bytes: no language has two of STAND_INS."""
     found = set("".join(symbols)) - {SPACE_MARK}
     return found <= BCHAR_TO_BYTE.keys() and len(found & STAND_INS) > 1
 
 
 def marked_as(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:
-    """How the marks of a vocabulary's tokens say that they join, as :func:`guess_post_process`.
+    """Tell by the marks of a vocabulary's tokens how they join, as :func:`guess_post_process`.
 
     Args:
         counts: how often each token occurs in the training text; default: each as often.
@@ -171,7 +171,7 @@ class TargetText:
 
 
 def moses_mark(symbols: Iterable[str]) -> str:
-    """The first token that only Moses' tokeniser makes, or ""."""
+    """Return the first token that only Moses' tokeniser makes, or ""."""
     return next((symbol for symbol in symbols if symbol.startswith(MOSES_MARKS)), "")
 
 

@@ -32,7 +32,7 @@ class Batch:
 
     @cached_property
     def sources(self) -> Tensor:
-        """Their tokens on the CPU, (B, S)."""
+        """Return their tokens on the CPU, (B, S)."""
         sources: Tensor = self.sample["net_input"]["src_tokens"].cpu()
         return sources
 
@@ -109,7 +109,7 @@ def describe_text(text: TargetText, detok: str) -> None:
 
 
 def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "auto") -> TargetText:
-    """How ids become strings, of the side "target" (what is scored) or "source".
+    """Return how ids become strings, of the side "target" (what is scored) or "source".
 
     Args:
         post_process: of the target; a source's follows from its dictionary.
@@ -126,7 +126,7 @@ def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "au
 
 
 def language_of(task: Any, side: str) -> str:
-    """The language of a side; a multilingual training names it in its first --lang-pairs alone."""
+    """Return a side's language; a multilingual training names it in its --lang-pairs alone."""
     if named := getattr(settings_of(task), f"{side}_lang", None):
         return str(named)
     pairs = getattr(task, "lang_pairs", ())
@@ -134,7 +134,7 @@ def language_of(task: Any, side: str) -> str:
 
 
 def language_tags(task: Any) -> set[int]:
-    """Ids of the tags by which a multilingual task names a source's language, or its target's."""
+    """Return the tags by which a multilingual task names a source's language, or its target's."""
     dictionary, languages = task.source_dictionary, getattr(task, "langs", ())
     tags = [form.format(language) for language in languages for form in ("__{}__", "[{}]")]
     return {dictionary.index(tag) for tag in tags if tag in dictionary}

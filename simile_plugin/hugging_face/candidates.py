@@ -44,7 +44,7 @@ def our_search(model: Any) -> Iterator[None]:
 def generation_config(
     settings: RiskSettings, special: SpecialTokens, longest: int, most: float = math.inf
 ) -> Any:
-    """What `generate` is asked for; what is not said here is the model's own.
+    """Return what `generate` is asked for; what is not said here is the model's own.
 
     Args:
         longest: tokens of the longest source.
@@ -118,7 +118,7 @@ class _Temperature(LogitsProcessor):
 
 
 def padded_after(rows: Tensor, end: int) -> Tensor:
-    """Rows of ids (..., T) with ``PADDING`` after their first end of sentence."""
+    """Return rows of ids (..., T) with ``PADDING`` after their first end of sentence."""
     ended = rows.eq(end).cumsum(-1)
     return rows.masked_fill(ended - rows.eq(end).int() > 0, PADDING)
 
@@ -132,7 +132,7 @@ def references(labels: Tensor, special: SpecialTokens) -> Tensor:
 def risk_set_of(
     model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
 ) -> RiskSet:
-    """The lists of a batch, the references before them.
+    """Return the lists of a batch, the references before them.
 
     Args:
         inputs: input_ids, attention_mask and labels of B sentences.

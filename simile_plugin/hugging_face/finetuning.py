@@ -57,7 +57,7 @@ class Job:
 
 
 def load(job: Job) -> tuple[Any, Any]:
-    """The model and its tokenizer.
+    """Return the model and its tokenizer.
 
     Raises:
         InputError: where one of them is missing, or the model is no encoder-decoder.
@@ -137,12 +137,12 @@ def _check_tokenizer(folder: Path) -> None:
 
 
 def _line(error: Exception) -> str:
-    """The first sentence of what transformers says."""
+    """Return the first sentence of what transformers says."""
     return " ".join(str(error).split()).partition(". ")[0][:300]
 
 
 def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], flag: str, most: float) -> Pairs:
-    """The pairs of two parallel files; most: tokens that the model can read or write.
+    """Return the pairs of two parallel files; most: tokens that the model can read or write.
 
     Raises:
         InputError: for files of different lengths, without a line, or with an empty line.
@@ -156,7 +156,7 @@ def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], flag: str, most: 
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The last checkpoint that is whole: its trainer_state.json is what is written last."""
+    """Return the last checkpoint that is whole: its trainer_state.json is what is written last."""
     named = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdecimal()]
     for path in sorted(named, key=lambda path: int(path.name[11:]), reverse=True):
         try:
@@ -180,7 +180,7 @@ def _check_new(folder: Path) -> None:
 
 
 def _begun(job: Job, seed: int, model: Any, train: Pairs, valid: Pairs | None) -> dict[str, str]:
-    """What a run is begun with, by flag; files and models by their content."""
+    """Return what a run is begun with, by flag; files and models by their content."""
     weights = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         some = tensor.detach().flatten()[:256].double().cpu().tolist()

@@ -37,7 +37,7 @@ class Sums:
         self.values += torch.cat([torch.tensor(numbers, dtype=torch.float64), stats])
 
     def total(self, accelerator: Any) -> dict[str, float | Tensor]:
-        """The sums over all processes; every one of them must call it."""
+        """Return the sums over all processes; every one of them must call it."""
         values = self.values.to(accelerator.device)
         found = accelerator.reduce(values, reduction="sum").cpu()
         numbers = dict(zip(NAMES, found.tolist(), strict=False))

@@ -19,7 +19,7 @@ TABLES = ("embed_positions", "position_embeddings")
 
 
 def base_of(model: Any) -> Any:
-    """The translation model inside distributed wrappers and adapters."""
+    """Return the translation model inside distributed wrappers and adapters."""
     plain = unwrap(model)
     get_base = getattr(plain, "get_base_model", None)  # peft
     return plain if get_base is None else get_base()
@@ -60,7 +60,7 @@ class SpecialTokens:
 
     @property
     def first(self) -> dict[str, int]:
-        """What `generate` begins a target with, by its arguments."""
+        """Return what `generate` begins a target with, by its arguments."""
         tag = {} if self.tag is None else {"forced_bos_token_id": self.tag}
         return {"decoder_start_token_id": self.start, **tag}
 
@@ -180,7 +180,7 @@ def _check_languages(tokenizer: Any) -> None:
 
 
 def output_bias(model: Any) -> Tensor | None:
-    """What is added to a model's logits after its output layer: Marian's and BART's buffer."""
+    """Return what is added to logits after the output layer: Marian's and BART's buffer."""
     bias = getattr(model, "final_logits_bias", None)
     return bias.flatten() if isinstance(bias, Tensor) else None
 
@@ -195,8 +195,8 @@ def soft_cap(model: Any) -> float | None:
 
 
 def positions(model: Any, side: str) -> float:
-    """Most tokens that a model's "encoder" can read or its "decoder" write; infinite where it has
-    no table of positions."""
+    """Return the most tokens that a model's "encoder" can read or its "decoder" write; infinite
+    where it has no table of positions."""
     configs = (model.config, getattr(model.config, side, None))
     names = ("max_position_embeddings", f"max_{side}_position_embeddings")
     found = (getattr(config, name, None) for config in configs for name in names)

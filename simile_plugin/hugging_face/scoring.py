@@ -85,7 +85,7 @@ class Scorer:
         return scores[..., 0], scores[:, 0, :, 1]
 
     def _positions_are_lost(self) -> bool:
-        """Whether layers that see positions run again in the backward pass, after the tree's."""
+        """Return whether layers that see positions run again in the backward pass."""
         if not (self.model.training and self.model.is_activation_checkpointing):
             return False
         modules = position_modules(self.model.get_decoder())
@@ -163,14 +163,14 @@ class Scorer:
 
 
 def _rows_of(encoded: Any, rows: Tensor) -> Any:
-    """What an encoder gave, for some sources, also the same one again."""
+    """Return what an encoder gave, for some sources, also the same one again."""
     found = copy.copy(encoded)
     found["last_hidden_state"] = encoded.last_hidden_state.index_select(0, rows)
     return found
 
 
 def _first_row(value: Any, width: int) -> Any:
-    """An argument of a module of positions, cut to the first sequence and to `width` positions."""
+    """Cut an argument of a module of positions to the first sequence and `width` positions."""
     if isinstance(value, tuple):  # a shape: batch, length
         return (1, min(value[1], width), *value[2:])
     if isinstance(value, Tensor):
@@ -179,7 +179,7 @@ def _first_row(value: Any, width: int) -> Any:
 
 
 def best_way(model: Any, special: SpecialTokens) -> str:
-    """The way with the least work that gives the probabilities of the model's own logits.
+    """Return the way with the least work that gives the probabilities of the model's own logits.
 
     Tried on one source and four short rows, in evaluation mode.
 
@@ -230,7 +230,7 @@ def _attention_kept(encoder: Any) -> Iterator[None]:
 def _token_by_token(
     model: Any, special: SpecialTokens, inputs: dict[str, Tensor], tokens: Tensor
 ) -> Tensor:
-    """Log-probabilities (1, M, T) of one source's targets, each from its prefix alone."""
+    """Return log-probabilities (1, M, T) of one source's targets, each from its prefix alone."""
     rows = tokens.size(1)
     sources = {name: value.expand(rows, -1) for name, value in inputs.items()}
     previous = teacher_forcing_input(tokens[0], special.start, PADDING)

@@ -140,14 +140,14 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         return loss * (processes / sentences)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], int]:
-        """The batches of an update, and its sentences over all processes."""
+        """Return the batches of an update, and its sentences over all processes."""
         batches, _ = super().get_batch_samples(*args, **kwargs)
         sentences = torch.tensor(sum(map(sentences_of, batches)))
         total = self.accelerator.reduce(sentences.to(self.accelerator.device), reduction="sum")
         return batches, int(total)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """The norm that is logged; the last place before the optimizer's step.
+        """Return the norm that is logged; the last place before the optimizer's step.
 
         A NaN or infinite gradient is dropped: without gradients an optimizer changes nothing. Under
         --fp16 the loss scale decides. Gradients are summed over processes: all skip, or none.
@@ -185,7 +185,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         ignore_keys: Any = None,
         **gen_kwargs: Any,
     ) -> tuple[None, Tensor | None, Tensor | None]:
-        """Sums of a validation batch, without what fills the last batches of all processes up.
+        """Add up a validation batch, without what fills the last batches of all processes up.
 
         Returns:
             as any Seq2SeqTrainer with ``predict_with_generate`` what `generate` writes, and labels.
@@ -217,13 +217,13 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         return output._replace(metrics=named | output.metrics)  # those of compute_metrics go first
 
     def _evaluate(self, trial: Any, ignore_keys: Any, skip_scheduler: bool = False) -> Any:
-        """A run that is resumed has been validated at its start already."""
+        """Validate, but not a run that is resumed: it was validated at its start."""
         if skip_scheduler and self.state.global_step:
             return {}
         return super()._evaluate(trial, ignore_keys, skip_scheduler=skip_scheduler)
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """A run that has had all its updates is resumed for none; transformers would make one."""
+        """Make no update in a run that has had them all; transformers would make one."""
         if self.state.global_step < self.state.max_steps:
             super()._run_epoch(*args, **kwargs)
         else:  # of a stream it has epochs without end
@@ -231,7 +231,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
 
     @attention_without_plans()
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As ever; what the watch stops is saved, then an error.
+        """Train as ever; what the watch stops is saved, then an error.
 
         Raises:
             InputError: with what was found, and advice.

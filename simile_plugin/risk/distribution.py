@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def candidate_scores(token_lprobs: Tensor, token_mask: Tensor, normalize: bool) -> Tensor:
-    """Model score of each candidate: sum_t log p(u_t | u_<t, x), or its mean over tokens.
+    """Compute each candidate's score: sum_t log p(u_t | u_<t, x), or its mean over tokens.
 
     Args:
         token_lprobs: (..., T) log-probabilities of the candidates' own tokens.
@@ -64,12 +64,12 @@ def expected_cost(distribution: Tensor, cost: Tensor) -> Tensor:
 
 
 def entropy(distribution: Tensor) -> Tensor:
-    """Entropy of Q in nats: 0 for one candidate, log N for a uniform list."""
+    """Return the entropy of Q in nats: 0 for one candidate, log N for a uniform list."""
     return -torch.special.xlogy(distribution, distribution).sum(-1)
 
 
 def masked_std(values: Tensor, mask: Tensor) -> Tensor:
-    """Standard deviation (of the population) of each list's members; 0 without members.
+    """Return the standard deviation (of the population) of each list's members; 0 without members.
 
     Args:
         values, mask: (B, N).

@@ -78,7 +78,7 @@ class Portions:
         portion_loss: PortionLoss[Found],
         phase: Phase,
     ) -> tuple[Tensor, list[Found]]:
-        """The loss of a batch, ready for ``backward``, and what each portion found, in order.
+        """Return a batch's loss, ready for ``backward``, and what each portion found, in order.
 
         Args:
             model: in its distributed wrapper if there is one.
@@ -103,7 +103,7 @@ class Portions:
         return loss, work.found
 
     def shrunk(self, portion: Portion, tokens: Sequence[int]) -> list[Portion]:
-        """What to try instead of a portion that ran out of memory; nothing if it is one row."""
+        """Cut a portion that ran out of memory; return nothing if it is one row."""
         rows = portion.rows
         held = sum(tokens[rows])
         if rows.stop - rows.start > 1:
@@ -157,12 +157,12 @@ class _Work:
             return list(torch.autograd.grad(loss, self.parameters, scale, allow_unused=True))
 
     def values(self) -> Tensor:
-        """The loss without gradient."""
+        """Return the loss without gradient."""
         with torch.no_grad():
             return self._sum(lambda portion: (*self.loss(portion), None))[0]
 
     def whole(self) -> Tensor | None:
-        """The loss with its graph, if the batch is one portion and fits."""
+        """Return the loss with its graph, if the batch is one portion and fits."""
         portions = plan_portions(self.tokens, self.owner.max_tokens)
         if len(portions) > 1:
             return None
@@ -175,7 +175,7 @@ class _Work:
         return loss
 
     def gradients(self, scale: Tensor | None = None) -> tuple[Tensor, Gradients]:
-        """The loss, and d(scale * loss) by each parameter."""
+        """Return the loss, and d(scale * loss) by each parameter."""
 
         def compute(portion: Portion) -> tuple[Tensor, Any, Gradients]:
             with torch.enable_grad():
@@ -190,6 +190,7 @@ class _Work:
         self, compute: Callable[[Portion], tuple[Tensor, Any, Gradients | None]]
     ) -> tuple[Tensor, Gradients | None]:
         """Compute each portion, in halves where memory runs out, and add up."""
+        # Out of memory, a portion gives way to its halves: what is done before it stays done.
         open_ = plan_portions(self.tokens, self.owner.max_tokens)
         total: Tensor | None = None
         gradients: Gradients | None = None
@@ -286,7 +287,7 @@ def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tenso
 
 
 def in_half_range(model: nn.Module) -> bool:
-    """Whether gradients have the narrow range of fp16, and so need the trainer's loss scale."""
+    """Return whether gradients have the range of fp16, and so need the trainer's loss scale."""
     device = next(model.parameters()).device.type
     if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
         return True
@@ -294,7 +295,7 @@ def in_half_range(model: nn.Module) -> bool:
 
 
 def gradients_can_be_taken(model: nn.Module, plain: nn.Module) -> bool:
-    """Whether the gradient may be computed aside from the trainer's backward pass.
+    """Return whether the gradient may be computed aside from the trainer's backward pass.
 
     Not where a wrapper has parameters of its own (FSDP shards them), and not under fairseq's
     --checkpoint-activations, which works in ``loss.backward()`` only.

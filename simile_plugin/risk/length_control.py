@@ -1,4 +1,4 @@
-"""Holds the expected length of candidates where it is: what pleases the reward may not be length.
+"""Hold the expected length of candidates where it is: what pleases the reward may not be length.
 
     minimise  sum_i E_Q[cost(u)]   such that   sum_i E_Q[|u|] / sum_i |r_i|  stays
 
@@ -54,7 +54,7 @@ class LengthControl:
 
     @property
     def multiplier(self) -> float:
-        """What a candidate's relative length costs: above 0 where the reward pays for length."""
+        """Return the cost of relative length 1: above 0 where the reward pays for length."""
         slope = -self.covariance / self.variance if self.variance else 0.0
         longer = self.ratio - self.first
         share = SHARE + GAIN * (longer if slope > 0 else -longer)
@@ -81,7 +81,7 @@ class LengthControl:
             self.ratio += SMOOTHING * (ratio - self.ratio)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return what a checkpoint keeps."""
         return asdict(self)
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -97,7 +97,7 @@ def token_lprobs(
     starts: Sequence[int] | None = None,
     soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
+    """Return log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
 
     Args:
         features: (K, D) decoder output.
@@ -139,7 +139,7 @@ def _capped_lprobs(
     starts: Sequence[int],
     cap: float,
 ) -> tuple[Tensor, Tensor]:
-    """The same for c * tanh(logits / c): a slice at a time, each computed again backward."""
+    """Return the same for c * tanh(logits / c): a slice at a time, each computed again backward."""
 
     def slice_lprobs(part: slice) -> tuple[Tensor, Tensor]:
         logits = cap * torch.tanh(nn.functional.linear(features[part], weight, bias) / cap)

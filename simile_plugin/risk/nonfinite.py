@@ -1,4 +1,4 @@
-"""Guards of the risk set: NaN and infinity, equal candidates, lists without a member.
+"""What leaves the risk set for being no number, and lists that have no member left.
 
 Shapes: B sentences, 1 + N rows (the reference first), T target positions.
 """
@@ -60,7 +60,7 @@ def finite_rows(
 
 
 def cost_without_members(members: Tensor) -> Tensor:
-    """What is added to expected costs: 1, the worst cost, for a list without members; else 0.
+    """Return 1, the worst cost, for a list without members, which is added to its cost; else 0.
 
     A search that finds nothing would otherwise cost nothing, and look like the best model.
 

@@ -35,6 +35,8 @@ class PrefixTree:
 
         What lies beyond a sentence's count looks at the root.
         """
+        # A node's ancestors are the nodes along any row that has its prefix, up to its depth; what
+        # stands behind it in that row is replaced by the node itself.
         chosen = np.asarray(sentences)
         depth, row = self.depth[chosen, :nodes], self.row[chosen, :nodes]
         path = self.node[chosen[:, None], row]  # (S, nodes, T)
@@ -45,13 +47,16 @@ class PrefixTree:
         return found
 
     def edges(self, sentences: Sequence[int]) -> tuple[Ids, Ids, list[int]]:
-        """The targets of some sentences, by their node, the nodes counted through.
+        """Return the targets of some sentences, by their node, the nodes counted through.
 
         Returns:
             (E,) places of the targets in (B, M, T), (E,) their nodes, and where each node's
             targets begin among them, the end last.
         """
         chosen = np.asarray(sentences)
+        # Several rows may go on from one prefix, with the same token or with others: a node's
+        # features are projected once, and looked up for each of its targets. Sorting by node lets
+        # the projection run in slices of nodes.
         before = np.concatenate([[0], self.counts[chosen].cumsum()])
         sentence, row, time = (self.node[chosen] >= 0).nonzero()
         nodes = before[sentence] + self.node[chosen[sentence], row, time]
@@ -69,12 +74,16 @@ def prefix_tree(ids: Ids, lengths: Ids) -> PrefixTree:
         lengths: (B, M) targets of each row, 0 for rows that are left out; row 0 never is.
     """
     batch, rows, width = ids.shape
+    # same[b, m, k, t]: the rows m and k of sentence b agree in all tokens before t, and row k is
+    # that long; a prefix is that of target t, so that it ends before it.
     there = np.arange(width) < lengths[..., None]
     same = np.ones((batch, rows, rows, width), dtype=bool)
     equal = ids[:, :, None, :-1] == ids[:, None, :, :-1]
     np.logical_and.accumulate(equal, axis=-1, out=same[..., 1:])
     same &= there[:, None]
     first = same.argmax(axis=2)  # the first row with the same prefix
+    # A prefix is a node of the first row that has it: numbering these rows' own prefixes in order
+    # numbers the nodes, the empty one first, and each after the one that it continues.
     own = there & (first == np.arange(rows)[:, None])
     number = own.reshape(batch, -1).cumsum(axis=1).reshape(own.shape) - 1
     node = number[np.arange(batch)[:, None, None], first, np.arange(width)]
@@ -86,7 +95,7 @@ def prefix_tree(ids: Ids, lengths: Ids) -> PrefixTree:
 
 
 def trees_of_rows(lengths: Ids, width: int) -> PrefixTree:
-    """Each row of at most ``width`` targets, (B, M) lengths, as a tree of its own, of M = 1."""
+    """Make each row, of at most ``width`` targets, (B, M) lengths, a tree of its own, of M = 1."""
     counts = lengths.flatten()
     times = np.broadcast_to(np.arange(width), (len(counts), width))
     node = np.where(times < counts[:, None], times, -1)

@@ -34,7 +34,7 @@ class RiskSet:
         return array[..., :-1], array[..., -1].astype(bool)
 
     def part(self, rows: slice, width: int | None = None) -> RiskSet:
-        """The lists of some sentences, or of all, and of their targets the first ``width``."""
+        """Return some sentences' lists, and of their targets the first ``width``."""
         found = replace(
             self, tokens=self.tokens[rows, :, :width].contiguous(), mask=self.mask[rows]
         )
@@ -54,7 +54,7 @@ class RiskSet:
         return self.lengths(pad) * scored
 
     def sentence_tokens(self, pad: int) -> list[int]:
-        """Rows x longest row of each sentence, B numbers."""
+        """Return rows x longest row of each sentence, B numbers."""
         found: list[int] = (self.tokens.size(1) * self.lengths(pad).max(1)).tolist()
         return found
 
@@ -94,7 +94,7 @@ def layout(
 
 
 def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tensor:
-    """Decoder input of target rows: shifted right by one, beginning with ``start``.
+    """Return decoder input of target rows: shifted right by one, beginning with ``start``.
 
     Args:
         tokens: (..., T) targets, padded on the right.
@@ -109,7 +109,7 @@ def teacher_forcing_input(tokens: Tensor, start: Tensor | int, pad: int) -> Tens
 
 
 def repeats(tokens: Tensor, members: Tensor) -> Tensor:
-    """Where a member's tokens (B, M, T) are those of an earlier member of its list: (B, M) bool."""
+    """Mark members whose tokens (B, M, T) are those of an earlier one of their list: (B, M)."""
     equal = (tokens.unsqueeze(2) == tokens.unsqueeze(1)).all(-1)
     earlier = torch.ones_like(equal[0]).tril(-1)
     return (equal & earlier & members.unsqueeze(1)).any(-1)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def unwrap(model: nn.Module) -> Any:
-    """The model inside any distributed wrappers."""
+    """Return the model inside any distributed wrappers."""
     while isinstance(inner := getattr(model, "module", None), nn.Module):
         model = inner
     return model

@@ -80,7 +80,7 @@ class Scored(FiniteRows):
 
     @classmethod
     def cat(cls, parts: list[Scored]) -> Scored:
-        """The sentences of several portions, in order."""
+        """Return the sentences of several portions, in order."""
         names = vars(parts[0])
         return cls(**{name: torch.cat([vars(part)[name] for part in parts]) for name in names})
 

@@ -62,12 +62,6 @@ def test_reference_and_duplicates():
     assert build(target, lists, options).mask.sum() == 4
 
 
-def test_longer_lists_are_cut():
-    lists = [[hypo(4), hypo(5), hypo(6)]]
-    found = build(torch.tensor([[4, EOS]]), lists, config(2))
-    assert found.tokens.shape == (1, 3, 2) and found.mask.sum() == 2
-
-
 def test_repeats_count_members_only():
     tokens = torch.tensor([[[4], [4], [5], [5]]])
     mask = torch.tensor([[False, True, True, True]])

@@ -375,32 +375,19 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
     ("flags", "message"),
     [
         ({"mle_weight": 1.5}, "--mle-weight: got 1.5, expected a number from 0 to 1"),
-        ({"label_smoothing": 1.0}, "--label-smoothing: got 1.0"),
         ({"risk_candidates": 0}, "--risk-candidates: got 0, expected a whole number of at least 1"),
         ({"risk_candidates": 1}, "--risk-candidates: got 1 with --mle-weight 0.3; expected at"),
         ({"risk_candidates": 9000}, "--risk-candidates: got 9000; expected fewer than"),
-        (
-            {"risk_max_tokens": -1},
-            "--risk-max-tokens: got -1, expected a whole number",
-        ),
         ({"risk_sampling_topk": 5}, "expected --risk-search sampling"),
         (
             {"risk_search": "sampling", "risk_sampling_topk": 5, "risk_sampling_topp": 0.9},
             "--risk-sampling-topk: got 5 together with --risk-sampling-topp 0.9",
         ),
-        ({"risk_search": "sampling", "risk_sampling_topp": 2.0}, "--risk-sampling-topp: got 2.0"),
         (
             {"risk_search": "sampling", "risk_sampling_topp": 0.0},
             r"--risk-sampling-topp: got 0.0, expected -1 \(all\) or a mass above 0, up to 1",
         ),
-        ({"risk_search": "sampling", "risk_sampling_topp": -0.5}, "--risk-sampling-topp: got -0.5"),
-        (
-            {"risk_search": "sampling", "risk_sampling_topk": 0},
-            "--risk-sampling-topk: got 0, expec",
-        ),
         ({"risk_search": "sampling", "risk_sampling_topk": 99}, "topk: got 99; expected at most"),
-        ({"risk_max_len_a": -1.0}, "--risk-max-len-a: got -1.0, expected a number of at least 0"),
-        ({"risk_alpha": 0.0}, "--risk-alpha: got 0.0, expected a number above 0"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
         ({"simile_encoder": None}, "--simile-encoder: not given, but --reward simile needs"),
@@ -413,14 +400,6 @@ def test_bad_flags(make_criterion, flags, message):
 
 
 FLOATS = [f.name for f in dataclasses.fields(SimileRiskConfig) if isinstance(f.default, float)]
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("name", FLOATS)
-def test_numbers_of_flags_are_finite(make_criterion, name, value):
-    message = f"--{name.replace('_', '-')}: got {value}, expected a finite number"
-    with pytest.raises(InputError, match=message):
-        make_criterion(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -515,11 +494,6 @@ def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch)
     trainer = Namespace(cfg=Namespace(common=common), get_criterion=lambda: criterion)
     watch.clip_or_skip(lambda trainer, norm: torch.tensor(1.0), trainer, 1.0)
     assert training_metrics.peak_gigabytes() == training_metrics.peak_gigabytes() == 7.0
-
-
-def test_bleu_alone_needs_no_encoder(make_criterion, task):
-    _, loss, _, log = forward(make_criterion(reward="bleu", simile_encoder=None), make_sample(task))
-    assert torch.isfinite(loss) and "simile" not in log
 
 
 def test_bad_tasks_and_models(make_criterion, task):

@@ -75,16 +75,6 @@ def test_finite_rows_by_hand():
     assert lprobs.grad.tolist() == [[[1, 1], [0, 0], [1, 1]], [[0, 0], [1, 1], [1, 1]]]
 
 
-def test_what_is_finite_passes_unchanged():
-    lprobs, means, reward = torch.randn(2, 3, 4), torch.randn(2, 4), torch.randn(2, 3)
-    members = torch.tensor([[True, False, True]] * 2)
-    rows = nonfinite.finite_rows(lprobs, means, reward, members)
-    assert torch.equal(rows.token_lprobs, lprobs) and torch.equal(rows.mean_lprobs, means)
-    assert torch.equal(rows.reward, reward) and torch.equal(rows.members, members)
-    assert rows.dropped.tolist() == [0, 0]
-    assert nonfinite.cost_without_members(members).tolist() == [0.0, 0.0]
-
-
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("value", [NAN, INF])
 def test_a_sentence_that_the_model_cannot_score_leaves_the_others(

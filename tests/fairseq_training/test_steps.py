@@ -47,20 +47,8 @@ VARIANTS = {
 
 
 # What our steps go round: these modules are not called.
-GONE_ROUND = [
-    "",
-    "dropout_module",
-    "layers.0",
-    "layers.1.dropout_module",
-    "layers.0.activation_dropout_module",
-    "layers.1.self_attn",
-    "layers.0.self_attn.dropout_module",
-    "layers.0.self_attn.q_proj",
-    "layers.1.self_attn.k_proj",
-    "layers.0.self_attn.v_proj",
-    "layers.1.encoder_attn",
-    "layers.0.encoder_attn.dropout_module",
-]
+GONE_ROUND = ["", "layers.0", "layers.1.self_attn", "layers.0.self_attn.q_proj"]
+GONE_ROUND += ["layers.1.dropout_module", "layers.1.encoder_attn"]
 
 
 class Lora(nn.Linear):

@@ -166,25 +166,6 @@ def test_what_a_batch_is_padded_to_does_not_count(make_trainer, tmp_path):
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
 
 
-def test_validation_has_costs_as_they_are(make_trainer):
-    trainer = make_trainer()
-    loss = trainer.evaluate()["eval_loss"]
-    trainer.risk_state.length_control = LengthControl(covariance=-0.4, variance=1.0)
-    found = trainer.evaluate()  # whatever length costs by then
-    assert loss == found["eval_loss"]
-    assert found["eval_length_multiplier"] == pytest.approx(0.5 * 0.4)
-
-
-def test_rewards_are_those_of_the_flags(make_trainer, encoder):
-    trainer = make_trainer(reward="half", simile_alpha=1.0, risk_bleu_tokenize="char")
-    inputs = batch_of(trainer.processing_class)
-    risk_set = risk_set_of(trainer.model, inputs, trainer.args, trainer.translator.special)
-    hyps = trainer.translator.texts(risk_set)
-    reward = trainer.reward(hyps, risk_set, list).reward
-    scores = score_lists(hyps, [row[0] for row in hyps], encoder, 1.0, "char")
-    assert torch.allclose(reward, (scores.simile + scores.bleu) / 2)
-
-
 def test_length_control_sees_each_update_once(make_trainer):
     flags = {"max_steps": 2, "gradient_accumulation_steps": 2}
     trainer = make_trainer(**flags, risk_bleu_tokenize="char")  # in words all are as long
@@ -211,27 +192,6 @@ def test_the_model_with_the_least_cost_is_the_best(make_trainer):
         assert make_trainer(metric_for_best_model=name).args.greater_is_better is greater
     given = make_trainer(metric_for_best_model="cost", greater_is_better=True)
     assert given.args.greater_is_better is True
-
-
-def test_repetition_is_seen_where_there_are_no_spaces(make_trainer, monkeypatch):
-    def lists(rows):
-        return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
-
-    trainer = make_trainer()
-    monkeypatch.setattr(trainer.translator.text, "lists", lists)
-    _, sums = trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
-    assert sums["repetition"] == pytest.approx(4 * 1 / 5)
-
-
-def test_references_without_spaces_are_warned_of_once(make_trainer, monkeypatch, caplog):
-    trainer = make_trainer()
-    said = "他走了，因为天气不好。"
-    monkeypatch.setattr(
-        trainer.translator.text, "lists", lambda rows: [[said] * len(row) for row in rows]
-    )
-    for _ in range(2):
-        trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
-    assert caplog.text.count("--risk-bleu-tokenize 13a: the references have next to no spaces") == 1
 
 
 def test_settings_are_those_of_the_criterion():
@@ -317,20 +277,6 @@ def test_a_run_that_goes_on_with_another_objective_says_so(make_trainer, caplog)
     again.train(resume_from_checkpoint=True)
     said = [r.getMessage() for r in caplog.records if "it goes on with" in r.getMessage()]
     assert said == ["--mle-weight: this run had 0.3, it goes on with 0.5"]
-
-
-def test_nan_rewards_are_left_out(make_trainer, tmp_path, monkeypatch):
-    (tmp_path / "hf_nan_reward.py").write_text(
-        "def score(hyps, refs, srcs):\n"
-        "    assert srcs[0]\n"
-        "    return [[float('nan')] + [0.5] * (len(row) - 1) for row in hyps]\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    trainer = make_trainer(reward="hf_nan_reward:score")
-    loss, sums = trainer.risk_loss(trainer.model, batch_of(trainer.processing_class))
-    loss.backward()
-    assert torch.isfinite(loss) and int(sums["nonfinite"]) == 4 and int(sums["candidates"]) == 12
-    assert all(p.grad is None or p.grad.isfinite().all() for p in trainer.model.parameters())
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing_and_ends_a_run(make_trainer):
