@@ -52,7 +52,6 @@ setup(
         "contrib": ["scikit-learn"],  # simile find and detect
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
-        "zstd": ["zstandard"],  # pairs in .zst files, where neither Python nor a program reads them
         "language": ["py3langid"],  # simile filter-pairs --language
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime

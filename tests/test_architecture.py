@@ -47,7 +47,8 @@ ALLOWED: dict[str, set[str]] = {
         *("torch", "transformers", "safetensors", "peft"),
     },
     "contrib": {
-        *("files", "significance", "risk", "encoder", "reward", "evaluation", "fairseq_hooks"),
+        *("files", "significance", "risk", "encoder", "encoder_training", "reward"),
+        *("evaluation", "fairseq_hooks"),
         *("torch", "numpy", "scipy", "sacrebleu", "sklearn", "fairseq"),
     },
 }

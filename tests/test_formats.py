@@ -10,7 +10,7 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
-from simile_plugin.encoder_training.binarized import binarized_segmenter, open_binarized
+from simile_plugin.encoder_training.binarized import open_binarized
 from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, checkpoints
 from simile_plugin.fairseq_hooks.watch import Watch
 from simile_plugin.nbest.readers import read_nbest_lists
@@ -55,7 +55,7 @@ def test_newer_encoder(first: Path) -> None:
 
 
 def test_binarized_pairs() -> None:
-    pairs, segmenter = open_binarized(FIRST / "pairs.bin"), binarized_segmenter(FIRST / "pairs.bin")
+    pairs, segmenter = open_binarized(FIRST / "pairs.bin")
     assert (len(pairs), len(segmenter)) == (8, 60)
 
 
@@ -86,6 +86,17 @@ def test_interrupted_training_goes_on(first: Path) -> None:
     assert torch.allclose(found.weight, load_own_encoder(FIRST / "encoder").weight, atol=1e-6)
     steps = [json.loads(line)["step"] for line in (first / "again/training.jsonl").open()]
     assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_interrupted_training_with_a_flag_that_is_no_more(
+    first: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = first / "interrupted" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"objective": "mnr"}))
+    assert train(first) == 2
+    assert (
+        "an interrupted run with another --objective (mnr, now margin)" in capsys.readouterr().err
+    )
 
 
 def test_newer_state_of_a_training(first: Path, capsys: pytest.CaptureFixture[str]) -> None:

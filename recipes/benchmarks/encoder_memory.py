@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simile_plugin.encoder import Ints, Preprocessing, Segmenter
+from simile_plugin.encoder import Preprocessing, Segmenter
 from simile_plugin.encoder_training import (
     FolderWriter,
     Pairs,
@@ -50,7 +50,7 @@ def write(folder: Path, pairs: int) -> None:
         lengths = rng.poisson(MEAN_PIECES - 1, sentences) + 1
         draws = VOCABULARY ** rng.random(int(lengths.sum()), dtype=np.float32)
         hashes = rng.integers(0, 1 << 64, sentences, dtype=np.uint64)
-        ids: Ints = np.minimum(draws, VOCABULARY - 1).astype(np.uint16)
+        ids = np.minimum(draws, VOCABULARY - 1).astype(np.uint16)
         writer.add(Tokens(ids, lengths, hashes))
     writer.finish(Segmenter(model, Preprocessing()), {"digest": "0" * 16, "synthetic": True})
 
@@ -91,7 +91,7 @@ def train(pairs: Pairs, steps: int) -> dict[str, float]:
 def measure(folder: Path, what: str, count: int) -> None:
     """Print one JSON object: open the folder in this fresh process and use it."""
     before, started = resident("RssAnon"), time.perf_counter()
-    pairs = open_binarized(folder)
+    pairs, _ = open_binarized(folder)
     opened = time.perf_counter() - started
     found = draw(pairs, count) if what == "draw" else train(pairs, count)
     facts = {"pairs": len(pairs), "open_seconds": opened, "imports_bytes": before}

@@ -18,8 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import (
-    MODEL2VEC,
-    SENTENCE_TRANSFORMERS,
     Encoder,
     Preprocessing,
     Segmenter,
@@ -88,7 +86,7 @@ def open_sentence_transformers(work: Path, encoder_folder: Path) -> Embed:
     """sentence-transformers' encode() of a StaticEmbedding."""
     hide_broken_torchaudio()
     library = importlib.import_module("sentence_transformers")
-    model = library.SentenceTransformer(str(work / SENTENCE_TRANSFORMERS), device="cpu")
+    model = library.SentenceTransformer(str(work / "sentence-transformers"), device="cpu")
     return lambda sentences: model.encode(
         list(sentences), batch_size=THEIR_BATCH, show_progress_bar=False
     )
@@ -97,7 +95,7 @@ def open_sentence_transformers(work: Path, encoder_folder: Path) -> Embed:
 def open_model2vec(work: Path, encoder_folder: Path) -> Embed:
     """model2vec's encode()."""
     library = importlib.import_module("model2vec")
-    model = library.StaticModel.from_pretrained(str(work / MODEL2VEC))
+    model = library.StaticModel.from_pretrained(str(work / "model2vec"))
     return lambda sentences: model.encode(
         list(sentences), use_multiprocessing=torch.get_num_threads() > 1
     )
@@ -157,7 +155,7 @@ def main() -> None:
     if not (folder / "config.json").is_file():
         make_encoder(folder, first + second)
     encoder = load_own_encoder(folder)
-    for name in (SENTENCE_TRANSFORMERS, MODEL2VEC):
+    for name in ("sentence-transformers", "model2vec"):
         export_encoder(encoder, args.work / name, name)
     openers: dict[str, Callable[[Path, Path], Embed]] = {
         "ours": open_ours,

@@ -51,8 +51,7 @@ def main() -> None:
 
 def make(folder: str, count: int, vocabulary: int = 30_000) -> None:
     """Pairs with the lengths and piece frequencies of text, half of the pieces shared."""
-    from simile_plugin.encoder import Preprocessing
-    from simile_plugin.encoder_training import BadLines, BinarizeOptions, binarize_pairs
+    from simile_plugin.encoder_training import BinarizeOptions, binarize_pairs
 
     rng = np.random.default_rng(0)
     chance = 1 / (np.arange(vocabulary) + 3.0)
@@ -66,8 +65,7 @@ def make(folder: str, count: int, vocabulary: int = 30_000) -> None:
         sides = (np.split(words[side], ends[:-1]) for side in (left, right))
         for one, two in zip(*sides, strict=True):
             stream.write(f"{' '.join(one)}\t{' '.join(two)}\n")
-    options = BinarizeOptions((str(source),), folder, Preprocessing(), vocab_size=vocabulary)
-    binarize_pairs(options, BadLines())
+    binarize_pairs(BinarizeOptions(pairs=[str(source)], output=folder, vocab_size=vocabulary))
     source.unlink()
 
 
@@ -216,9 +214,10 @@ def at_scale(args: argparse.Namespace) -> dict[str, Any]:
 
 def mapped(folder: str) -> tuple[Any, int]:
     """Pairs and vocabulary size of a folder."""
-    from simile_plugin.encoder_training import open_binarized, read_manifest
+    from simile_plugin.encoder_training import open_binarized
 
-    return open_binarized(folder), read_manifest(folder)["vocab_size"]
+    pairs, tokenizer = open_binarized(folder)
+    return pairs, len(tokenizer)
 
 
 def table(path: str) -> None:

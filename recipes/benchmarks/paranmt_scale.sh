@@ -7,7 +7,7 @@
 # reference TAB translation TAB score: the paraphrases under SIMILE_DATA over and over, one of their
 # words drawn anew on each side so that pairs differ, with random scores. Then, on one core,
 #
-#     simile filter-pairs --score-column 3 --min-score 0.5 --deciles
+#     simile filter-pairs --score-column 3 --min-score 0.5
 #     simile binarize-pairs --vocab-size 30000
 #
 # and says pairs a second, CPU hours and the memory of the largest process of each. With all lines
@@ -29,7 +29,7 @@ script=$ROOT/recipes/benchmarks/paranmt_scale.py
 once made python "$script" write "$WORK/lines.tsv" "$count" \
     "$SIMILE_DATA"/paraphrases/paranmt-10k.tsv.gz "$SIMILE_DATA"/paraphrases/quora.*.gz
 AFTER=made once filter python "$script" time "$WORK/filter.json" simile filter-pairs \
-    "$WORK/lines.tsv" --score-column 3 --min-score 0.5 --deciles --workers 1 \
+    "$WORK/lines.tsv" --score-column 3 --min-score 0.5 --workers 1 \
     --output "$WORK/pairs.tsv"
 AFTER=filter once binarise python "$script" time "$WORK/binarise.json" simile binarize-pairs \
     "$WORK/pairs.tsv" --vocab-size 30000 --workers 1 --output "$WORK/pairs.bin" --overwrite

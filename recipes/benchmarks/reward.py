@@ -16,7 +16,6 @@ import torch
 
 from recipes.benchmarks.encoder_text import make_encoder, texts
 from simile_plugin.encoder import (
-    SENTENCE_TRANSFORMERS,
     Encoder,
     export_encoder,
     hide_broken_torchaudio,
@@ -170,12 +169,12 @@ def main() -> None:
     if not (folder / "config.json").is_file():
         make_encoder(folder, found)
     encoder = load_own_encoder(folder)
-    export_encoder(encoder, args.work / SENTENCE_TRANSFORMERS, SENTENCE_TRANSFORMERS)
+    export_encoder(encoder, args.work / "sentence-transformers", "sentence-transformers")
     systems = open_ours(encoder, found) | {
         "sacrebleu.sentence_bleu": open_sacrebleu("sentence_bleu"),
         "sacrebleu.sentence_chrf": open_sacrebleu("sentence_chrf"),
         "StaticEmbedding (sentence-transformers)": open_static_embedding(
-            args.work / SENTENCE_TRANSFORMERS
+            args.work / "sentence-transformers"
         ),
     }
     size = args.batches * args.sentences

@@ -45,8 +45,7 @@ def main(paths: list[str]) -> None:
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for pair in shared_translations(lines()):
         print("\t".join(pair))
-    if bad.total:
-        print(f"warning: {bad.summary()}", file=sys.stderr)
+    bad.warn()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder with paraphrases/, tatoeba-de-en/, europarl20k-de-en/, newstest/ and sts/
 #   WORK          work/table1 in the repository: everything that is made
-#   KINDS         "sp trigram word lstm"    of simile train-encoder --kind
+#   KINDS         "sp trigram word lstm"    of simile contrib train-encoder --kind
 #   PAIRS         60000
 #   STEPS         1000                      minibatches of 128
 # shellcheck source=recipes/common.sh
@@ -60,7 +60,7 @@ encoder() { # KIND DATA STEPS FILES...
     word | trigram | charagram) settings[1]=200000 ;;
     lstm | blstm) settings+=(--scramble 0.3) ;;
     esac
-    simile train-encoder "$WORK/pairs/$2.tsv" --kind "$1" "${settings[@]}" --dim 300 --steps "$3" \
+    simile contrib train-encoder "$WORK/pairs/$2.tsv" --kind "$1" "${settings[@]}" --dim 300 --steps "$3" \
         --batch-size 128 --margin 0.4 --megabatch 60 --megabatch-anneal 150 --seed 1 --overwrite \
         --output "$out"
     simile eval-encoder "$out" --sts "$SIMILE_DATA"/sts/STS201{2,3,4}-en-test --json \

@@ -65,11 +65,13 @@ def add_flags(
 ) -> None:
     """Declare a flag for each field of a dataclass; see `simile_plugin.files.option`.
 
+    A field that is no option is no flag.
+
     other_names: of fields, a second flag for each.
     """
     kinds = get_type_hints(settings)
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    for field in dataclasses.fields(settings):
+    groups = {group.title: group for group in parser._action_groups}
+    for field in _options(settings):
         title = field.metadata.get("group")
         if title and title not in groups:
             groups[title] = parser.add_argument_group(title)
@@ -80,14 +82,18 @@ def add_flags(
         )
 
 
-def read_flags(args: argparse.Namespace, settings: type[T]) -> T:
-    """Return the dataclass of the flags that `add_flags` declared."""
-    fields = dataclasses.fields(settings)  # type: ignore[arg-type]
+def read_flags(args: argparse.Namespace, settings: type[T], **others: Any) -> T:
+    """Return the dataclass of the flags that `add_flags` declared, and its other fields."""
+    fields = _options(settings)
     values = {field.name: getattr(args, field.name) for field in fields}
     for field in fields:  # argparse makes lists
         if "tuple[" in str(field.type) and values[field.name] is not None:
             values[field.name] = tuple(values[field.name])
-    return settings(**values)
+    return settings(**values, **others)
+
+
+def _options(settings: type) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(settings) if "help" in field.metadata]
 
 
 def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dict[str, Any]:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import file_name
-from simile_plugin.files import InputError, check_outputs
+from simile_plugin.cli._flags import add_flags, read_flags
+from simile_plugin.files import (
+    FILE,
+    InputError,
+    check_outputs,
+    flag_name,
+    option,
+    read_bytes,
+    refuse_unasked_overwrite,
+)
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import Encoder
@@ -48,95 +57,83 @@ then, in Python:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options:
     """Flags of `simile convert-encoder`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.add_argument(
-        "--from",
-        dest="source",
-        required=True,
-        type=file_name,
-        metavar="PATH",
-        help="published .pt, or our folder",
+
+    source: str = option(
+        "published .pt, or our folder", names=["--from"], metavar="PATH", range=FILE
     )
-    parser.add_argument(
-        "--sentencepiece",
-        type=file_name,
-        metavar="MODEL",
-        help="sentencepiece model of a published .pt",
+    sentencepiece: str | None = option(
+        "sentencepiece model of a published .pt", None, metavar="MODEL", range=FILE
     )
-    parser.add_argument(
-        "--to",
-        default="simile",
-        choices=["simile", "sentence-transformers", "model2vec"],
-        help="what to write (default %(default)s)",
+    to: str = option(
+        "what to write", "simile", choices=("simile", "sentence-transformers", "model2vec")
     )
-    parser.add_argument(
-        "--output", required=True, type=file_name, metavar="DIR", help="folder to write"
+    output: str = option("folder to write", metavar="DIR", range=FILE)
+    overwrite: bool = option("replace the encoder that is in --output", False)
+    split_punctuation: bool | None = option(
+        "set punctuation of text off by spaces (default: if the published encoder's training flags "
+        "say that it tokenises)",
+        None,
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the encoder that is in --output"
-    )
-    parser.add_argument(
-        "--split-punctuation",
-        action=argparse.BooleanOptionalAction,
-        help="set punctuation of text off by spaces (default: if the published encoder's training "
-        "flags say that it tokenises)",
-    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
     """Convert; exit status 0. Errors are raised as InputError or OSError."""
-    from simile_plugin.encoder import MODULES, WEIGHTS, export_encoder, save_encoder, types_of
-    from simile_plugin.files import refuse_unasked_overwrite
+    from simile_plugin.encoder import WEIGHTS, export_encoder, save_encoder, types_of
 
-    check_outputs({"--output": args.output}, [args.source, args.sentencepiece], folders=True)
-    marker = WEIGHTS if args.to == "simile" else MODULES
-    refuse_unasked_overwrite(args.output, marker, "an encoder", args.overwrite)
-    encoder = _read(args)
-    if args.to == "simile":
-        save_encoder(args.output, encoder)
+    options = read_flags(args, Options)
+    inputs = [options.source, options.sentencepiece]
+    check_outputs({"--output": options.output}, inputs, folders=True)
+    marker = WEIGHTS if options.to == "simile" else "modules.json"
+    refuse_unasked_overwrite(options.output, marker, "an encoder", options.overwrite)
+    encoder = _read(options)
+    if options.to == "simile":
+        save_encoder(options.output, encoder)
     else:
         try:
-            export_encoder(encoder, args.output, args.to)
-        except ValueError as error:
-            raise InputError(f"--from: {args.source}: {error}") from error
+            export_encoder(encoder, options.output, options.to)
+        except InputError as error:
+            raise InputError(f"--from: {options.source}: {error}") from error
     tokens = f"{len(encoder.segmenter)} {types_of(encoder.segmenter.name)}"
-    print(f"{args.output}: {args.to}, {tokens}, {encoder.dim} dimensions")
+    print(f"{options.output}: {options.to}, {tokens}, {encoder.dim} dimensions")
     return 0
 
 
-def _read(args: argparse.Namespace) -> Encoder:
-    from simile_plugin.encoder import convert_published, load_own_encoder, read_published
-    from simile_plugin.files import read_bytes
+def _read(options: Options) -> Encoder:
+    from simile_plugin.encoder import convert_published, load_own_encoder
 
-    if Path(args.source).is_dir():
-        for flag, value in (
-            ("--sentencepiece", args.sentencepiece),
-            ("--split-punctuation", args.split_punctuation),
-        ):
-            if value is not None:
+    if Path(options.source).is_dir():
+        for name in ("sentencepiece", "split_punctuation"):
+            if getattr(options, name) is not None:
                 raise InputError(
-                    f"{flag}: is for a published .pt, but --from {args.source} is ours"
+                    f"{flag_name(name)}: is for a published .pt; --from {options.source} is ours"
                 )
-        return load_own_encoder(args.source)
-    if not Path(args.source).exists():
-        raise InputError(f"--from: {args.source}: no such file or folder")
-    if args.sentencepiece is None:
+        return load_own_encoder(options.source)
+    if not Path(options.source).exists():
+        raise InputError(f"--from: {options.source}: no such file or folder")
+    if options.sentencepiece is None:
         raise InputError(
-            f"--sentencepiece: missing; --from {args.source} is no folder, and a published .pt "
+            f"--sentencepiece: missing; --from {options.source} is no folder, and a published .pt "
             "needs the sentencepiece model that came with it"
         )
-    published = read_published(args.source)
-    model = read_bytes(args.sentencepiece, "--sentencepiece")
+    model = read_bytes(options.sentencepiece, "--sentencepiece")
     try:
-        encoder, counts = convert_published(published, model, args.split_punctuation)
-    except ValueError as error:
-        raise InputError(f"--sentencepiece: {args.sentencepiece}: {error}") from error
-    encoder.training_facts["from"] = Path(args.source).name
+        encoder, counts = convert_published(options.source, model, options.split_punctuation)
+    except InputError as error:
+        if str(error).startswith("--from"):
+            raise
+        raise InputError(f"--sentencepiece: {options.sentencepiece}: {error}") from error
+    encoder.training_facts["from"] = Path(options.source).name
     print(
-        f"{args.source}: {counts['with_embedding']} of {counts['pieces']} pieces have an "
+        f"{options.source}: {counts['with_embedding']} of {counts['pieces']} pieces have an "
         f"embedding; {counts['words_left_out']} words of its vocabulary are no pieces, left out",
         file=sys.stderr,
     )

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from simile_plugin.encoder.kinds import check_kind, possible_tokens
+from simile_plugin.encoder.kinds import find_kind
 from simile_plugin.encoder.models import EMBEDDINGS, Encoder, RewardEncoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.sentence_transformer import (
@@ -142,7 +142,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     }
     kind = config.get("kind")
     try:
-        check_kind(str(kind))
+        possible = find_kind(str(kind)).tokens
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     if kind != "sp":
@@ -154,7 +154,6 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: training: got {config['training']!r}, expected dict")
     # What format version 1 leaves out.
     config = {"tokens": "sp", "embedding_dim": config["dim"], "composer": {}, **config}
-    possible = possible_tokens(str(kind))
     if config["tokens"] not in possible:
         raise InputError(
             f"{path}: tokens: got {config['tokens']!r}, expected {' or '.join(possible)} "

@@ -1,44 +1,58 @@
-"""The kinds of encoders by name, and what each of them reads."""
+"""The kinds of encoders by name, and the tokens that each of them reads."""
 
 from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from simile_plugin.encoder.tokens import MIX
 from simile_plugin.files import InputError
 
-COMBINE = ("mean", "concat")
-MIXTURES = ("add", "concat")
-# Kind of encoder -> what it splits sentences into; None: as --tokens says.
-KINDS: dict[str, str | None] = {
-    "sp": "sp",
-    "word": "word",
-    "trigram": "trigram",
-    "charagram": "ngram",
-    "lstm": None,
-    "blstm": None,
-    "gran": None,
-    "transformer": "sp",
-}
-TRANSFORMER = "transformer"  # made by simile_plugin.contrib.bgt, not by simile train-encoder
-RECURRENT = tuple(kind for kind, tokens in KINDS.items() if tokens is None)
-UNMIXED = (*RECURRENT, TRANSFORMER)  # they read tokens in turn, a mixture adds bags
-SEQUENCE_TOKENS = ("sp", "word", "trigram")
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of encoder.
+
+    Attributes:
+        tokens: names of the tokens it can read, see tokens.TOKENS; the first is the default.
+        make: embedding length and settings -> its Composer; None for the average.
+        mixes: whether it can be a part of a mixture, which adds vectors of bags of tokens.
+    """
+
+    tokens: tuple[str, ...]
+    make: Callable[[int, dict[str, Any]], Any] | None = None
+    mixes: bool = True
 
 
-def check_kind(kind: str) -> None:
-    """Raise InputError for what is no kind, and no mixture of kinds."""
-    parts = kind.split(MIX)
+KINDS = {name: Kind((name,)) for name in ("sp", "word", "trigram")}
+# Its KINDS, attributes of each, are added when a kind is named that is none of the above, so that
+# folders of the papers' other kinds are read wherever a folder is. By name: the core does not
+# import it.
+OTHER_KINDS = "simile_plugin.contrib.encoder_kinds"
+
+
+def find_kind(name: str) -> Kind:
+    """Return the kind of that name, or what a mixture of kinds is (`sp+trigram`).
+
+    Raises:
+        InputError: for what is no kind, and no mixture of kinds.
+    """
+    parts = name.split(MIX)
+    if not set(parts) <= set(KINDS):
+        others = importlib.import_module(OTHER_KINDS).KINDS
+        KINDS.update({kind: Kind(*attributes) for kind, attributes in others.items()})
     for part in parts:
         if part not in KINDS:
             raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
-        if len(parts) > 1 and (part in UNMIXED or parts.count(part) > 1):
+        if len(parts) > 1 and (not KINDS[part].mixes or parts.count(part) > 1):
             raise InputError(
-                f"kind: got {kind!r}, expected a mixture of different ones of "
-                f"{', '.join(name for name in KINDS if name not in UNMIXED)}"
+                f"kind: got {name!r}, expected a mixture of different ones of "
+                f"{', '.join(kind for kind in KINDS if KINDS[kind].mixes)}"
             )
-
-
-def possible_tokens(kind: str) -> tuple[str, ...]:
-    """The kinds of tokens that a kind of encoder, or a mixture, can read."""
-    if kind in RECURRENT:
-        return SEQUENCE_TOKENS
-    return (MIX.join(str(KINDS[part]) for part in kind.split(MIX)),)
+    if len(parts) == 1:
+        return KINDS[name]
+    kinds = [KINDS[part] for part in parts]
+    tokens = MIX.join(kind.tokens[0] for kind in kinds)
+    return Kind((tokens,), next((kind.make for kind in kinds if kind.make is not None), None))

@@ -13,21 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.encoder.averages import BagComposer, Composer, SequenceComposer, make_composer
+from simile_plugin.encoder.averages import Composer, make_composer
 from simile_plugin.encoder.devices import to_device
 from simile_plugin.encoder.tokens import Tokenizer, types_of
-from simile_plugin.encoder.word_cache import flat_rows
+from simile_plugin.encoder.word_cache import Ints, flat_rows
 from simile_plugin.files import InputError
 
-AT_ONCE = 1024  # sentences that go through a recurrent layer together
 EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
-
-
-def flatten(pieces: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Ragged rows of piece ids -> (flat ids (P,), start of each row (U,)), both int64."""
-    ids, lengths = flat_rows(pieces)
-    offsets = np.cumsum(lengths) - lengths
-    return torch.from_numpy(ids), torch.from_numpy(offsets)
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -195,9 +187,13 @@ class Encoder(RewardEncoder):
         return cls(weight, segmenter, training, composer)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All parameters by name, detached: the embeddings first."""
-        named = {COMPOSER + name: part for name, part in self.composer.state_dict().items()}
-        return {EMBEDDINGS: self.weight.detach(), **named}
+        """Return all parameters by name, detached: the embeddings first."""
+        return self.named_tensors(self.weight.detach(), self.composer.state_dict())
+
+    @staticmethod
+    def named_tensors(embeddings: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return embeddings and the composer's parameters by the names that files have."""
+        return {EMBEDDINGS: embeddings, **{COMPOSER + name: parts[name] for name in parts}}
 
     @property
     def dim(self) -> int:
@@ -214,27 +210,19 @@ class Encoder(RewardEncoder):
         before = F.pad(known.cumsum(0), (1, 0))
         device = self.weight.device
         starts, kept = to_device(before[offsets], device), to_device(ids[known], device)
-        if isinstance(self.composer, SequenceComposer):
-            distinct, rows = torch.unique(kept, return_inverse=True)
-            states: Tensor = self.composer(F.embedding(distinct, self.weight), rows, starts)
-            return states
-        # Taking the unknown pieces out first is twice as fast as padding_idx.
-        assert isinstance(self.composer, BagComposer)
-        bags = self.composer.bags(kept, starts)
-        means = F.embedding_bag(kept, self.weight, bags, mode="mean")
-        lengths = torch.diff(bags, append=bags.new_full((1,), len(kept)))
-        vectors: Tensor = self.composer(means, lengths)
+        vectors: Tensor = self.composer(self.weight, kept, starts)
         return vectors
 
     @torch.no_grad()
     def embed(self, pieces: Sequence[Sequence[int]]) -> Tensor:
-        """Sentence vectors (U, D) float32 of rows of token ids, without gradient."""
-        return self._embed_flat(*flatten(pieces))
+        """Return sentence vectors (U, D) float32 of rows of token ids, without gradient."""
+        ids, lengths = flat_rows(pieces)
+        return self._embed_flat(ids, np.cumsum(lengths) - lengths)
 
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
         """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
-        return self._embed_flat(*map(torch.from_numpy, self.segmenter.encode_flat(sentences)))
+        return self._embed_flat(*self.segmenter.encode_flat(sentences))
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
@@ -243,22 +231,14 @@ class Encoder(RewardEncoder):
         tokens = np.diff(offsets, append=len(ids))
         before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
         unknown = before[offsets + tokens] - before[offsets]
-        vectors = self._embed_flat(torch.from_numpy(ids), torch.from_numpy(offsets))
+        vectors = self._embed_flat(ids, offsets)
         lengths = to_device(self.segmenter.lengths(ids, offsets), vectors.device)
         return Embedded(vectors, lengths, torch.from_numpy(tokens), torch.from_numpy(unknown))
 
-    def _embed_flat(self, ids: Tensor, offsets: Tensor) -> Tensor:
+    def _embed_flat(self, ids: Ints, offsets: Ints) -> Tensor:
         if not len(offsets):
             return torch.zeros(0, self.dim, device=self.weight.device)
-        if isinstance(self.composer, BagComposer) or len(offsets) <= AT_ONCE:
-            return self(ids, offsets)
-        ends = torch.cat([offsets[1:], offsets.new_tensor([len(ids)])])
-        parts = []
-        for start in range(0, len(offsets), AT_ONCE):
-            some = offsets[start : start + AT_ONCE]
-            end = int(ends[min(start + AT_ONCE, len(ends)) - 1])
-            parts.append(self(ids[int(some[0]) : end], some - some[0]))
-        return torch.cat(parts)
+        return self(torch.from_numpy(ids), torch.from_numpy(offsets))
 
     @property
     def fingerprint(self) -> str:

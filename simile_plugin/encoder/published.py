@@ -141,7 +141,7 @@ def _vocabulary(found: Any, rows: int, where: str) -> dict[str, int]:
 
 
 def convert_published(
-    published: Published, sentencepiece_model: bytes, split_punctuation: bool | None = None
+    path: str | Path, sentencepiece_model: bytes, split_punctuation: bool | None = None
 ) -> tuple[Encoder, dict[str, int]]:
     """Make an encoder of ours: the rows put in the order of sentencepiece's ids.
 
@@ -149,6 +149,8 @@ def convert_published(
     direction of the mean, and so SIM, as it is), and the row UNKNOWN_WORD where that is used.
 
     Args:
+        path: of the `.pt`, see read_published.
+        sentencepiece_model: bytes of the model that was published with it.
         split_punctuation: of our preprocessing; None: as `published.tokenize`.
 
     Returns:
@@ -158,6 +160,7 @@ def convert_published(
     Raises:
         InputError: if the sentencepiece model is none, or is not the one of this vocabulary.
     """
+    published = read_published(path)
     preprocessing = Preprocessing(
         lowercase=published.lowercase,
         nfkc=False,  # sentencepiece normalises by the rules in its model

@@ -352,8 +352,18 @@ def _vocabulary_json(name: str, types: list[str]) -> bytes:
 
 
 def file_names(name: str) -> list[str]:
-    """Names of the files of a kind of tokeniser, those of a mixture in the order of its parts."""
-    files = [SENTENCEPIECE if part == "sp" else VOCABULARY for part in name.split(MIX)]
+    """Return the names of a tokeniser's files, those of a mixture in the order of its parts.
+
+    Raises:
+        InputError: for what is no tokeniser's name.
+    """
+    parts = name.split(MIX)
+    if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
+        raise InputError(
+            f"got {name!r}, expected one of {', '.join(TOKENS)}, or different ones with {MIX} "
+            "between them"
+        )
+    files = [SENTENCEPIECE if part == "sp" else VOCABULARY for part in parts]
     if len(files) == 1:
         return files
     return [f"{number}.{file}" for number, file in enumerate(files)]

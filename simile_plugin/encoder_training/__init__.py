@@ -6,22 +6,14 @@ What needs torch is imported when it is first asked for: the workers that segmen
 from typing import TYPE_CHECKING
 
 from simile_plugin.encoder_training.binarized import (
-    MANIFEST,
     BinarizeOptions,
     FolderWriter,
-    are_binarized,
     binarize_pairs,
-    binarized_segmenter,
     open_binarized,
-    read_manifest,
 )
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.filtering import (
-    FilterOptions,
-    FilterReport,
-    filter_pairs,
-    read_exclusions,
-)
+from simile_plugin.encoder_training.filtering import FilterOptions, filter_pairs
+from simile_plugin.encoder_training.options import RunOptions
 from simile_plugin.encoder_training.pairs import (
     BadLines,
     Pairs,
@@ -32,46 +24,44 @@ from simile_plugin.encoder_training.pairs import (
     train_sentencepiece,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.tsv import PPDB, Columns, TsvInput
-from simile_plugin.encoder_training.workers import choose_workers
+from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
-    from simile_plugin.encoder_training.run import RunOptions, keep_freed_memory, train_encoder
-    from simile_plugin.encoder_training.trainer import Trainer
+    from simile_plugin.encoder_training.learner import Bags, Gradient, Learner
+    from simile_plugin.encoder_training.negatives import sharing_pairs
+    from simile_plugin.encoder_training.run import keep_freed_memory, train_encoder
+    from simile_plugin.encoder_training.trainer import StepStats, Trainer, embeddings_collapsed
 
 __all__ = [
     "DENSE_STEPS",
-    "MANIFEST",
-    "PPDB",
     "BadLines",
+    "Bags",
     "BinarizeOptions",
-    "Columns",
     "FilterOptions",
-    "FilterReport",
     "FolderWriter",
+    "Gradient",
+    "Learner",
     "Pairs",
     "RunOptions",
+    "StepStats",
     "TextPairs",
     "Tokens",
     "Trainer",
     "TrainingConfig",
     "TsvInput",
-    "are_binarized",
     "binarize_pairs",
-    "binarized_segmenter",
-    "choose_workers",
+    "embeddings_collapsed",
     "filter_pairs",
     "keep_freed_memory",
     "open_binarized",
-    "read_exclusions",
-    "read_manifest",
     "read_pairs",
     "segment_pairs",
+    "sharing_pairs",
     "train_encoder",
     "train_sentencepiece",
     "train_tokenizer",
 ]
 
-__getattr__ = imported_later(__name__, ("adam", "trainer", "run"), __all__)
+__getattr__ = imported_later(__name__, ("adam", "learner", "negatives", "trainer", "run"), __all__)

@@ -23,16 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin import __version__
-from simile_plugin.encoder import (
-    MIX,
-    TOKENS,
-    Preprocessing,
-    Segmenter,
-    Tokenizer,
-    file_names,
-    load_tokenizer,
-    types_of,
-)
+from simile_plugin.encoder import Preprocessing, Segmenter, Tokenizer, file_names, load_tokenizer
+from simile_plugin.encoder_training.options import COUNT, ColumnFiles, TextOptions, data, text
 from simile_plugin.encoder_training.pairs import (
     DEFAULT_SIZE,
     NO_PIECE,
@@ -40,7 +32,6 @@ from simile_plugin.encoder_training.pairs import (
     Pairs,
     Tokens,
     ids_dtype,
-    no_pair,
     of_prepared,
     read_block,
     read_sentencepiece,
@@ -48,36 +39,49 @@ from simile_plugin.encoder_training.pairs import (
     sentence_hash,
     train_tokenizer,
 )
-from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
-from simile_plugin.encoder_training.workers import ordered_map
-from simile_plugin.files import InputError, atomic_folder
+from simile_plugin.encoder_training.tsv import Block, Columns, PairsProgress, TsvInput
+from simile_plugin.encoder_training.workers import choose_workers, ordered_map
+from simile_plugin.files import (
+    FILE,
+    InputError,
+    atomic_folder,
+    refuse_overwriting_input,
+    refuse_unasked_overwrite,
+)
 
 FORMAT = "simile binarized pairs"
 FORMAT_VERSION = 3  # as of encoder folders: older ones where the preprocessing is of old
 MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
-OFFSETS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class SegmentedBlock:
-    """What a block of lines gives.
+class BinarizeOptions(TextOptions, ColumnFiles):
+    """Flags of `simile binarize-pairs`."""
 
-    Attributes:
-        tokens: of its pairs.
-        accepted: the lines that enter the digest of the data.
-        bad: (line number, reason) of the lines that gave no pair.
-    """
-
-    name: str
-    tokens: Tokens
-    accepted: bytes
-    bad: list[tuple[int, str]]
+    output: str = data("folder to write", metavar="DIR", range=FILE)
+    overwrite: bool = data("replace the pairs that are in --output", False)
+    tokens: str = text(
+        "what sentences are split into: sp (sentencepiece pieces), word, trigram (of characters), "
+        "ngram (of 2 to 4 characters, which contrib train-encoder --kind charagram reads); with + "
+        "between them for a mixture (default %(default)s)",
+        "sp",
+    )
+    sample_sentences: int = text(
+        "distinct sentences at most that sentencepiece is trained on, or words are counted on; the "
+        "training of sentencepiece takes about 2 KB of memory for each (default %(default)s: 2 GB, "
+        "a few minutes)",
+        1_000_000,
+        range=COUNT,
+    )
 
 
 @dataclass(frozen=True)
 class BlockSegmenter:
-    """Block of lines -> tokens; picklable, so that it can run in another process."""
+    """Block of lines -> its tokens, accepted lines, and (line number, reason) of its bad lines.
+
+    Picklable, so that it can run in another process.
+    """
 
     tokenizer: Tokenizer
     columns: Columns
@@ -86,14 +90,14 @@ class BlockSegmenter:
     def _of_prepared(self) -> Tokenizer:
         return of_prepared(self.tokenizer)
 
-    def __call__(self, block: Block) -> SegmentedBlock:
+    def __call__(self, block: Block) -> tuple[str, Tokens, bytes, list[tuple[int, str]]]:
         """Parse, preprocess, hash and segment."""
         bad: list[tuple[int, str]] = []
         preprocessing = self.tokenizer.preprocessing
-        text = read_block(block, self.columns, preprocessing, lambda *line: bad.append(line))
-        tokens, usable = segment_block(text, self._of_prepared)
-        bad += [(n, NO_PIECE) for n, good in zip(text.numbers, usable, strict=True) if not good]
-        return SegmentedBlock(block.name, tokens, text.accepted, sorted(bad))
+        pairs = read_block(block, self.columns, preprocessing, lambda *line: bad.append(line))
+        tokens, usable = segment_block(pairs, self._of_prepared)
+        bad += [(n, NO_PIECE) for n, good in zip(pairs.numbers, usable, strict=True) if not good]
+        return block.name, tokens, pairs.accepted, sorted(bad)
 
 
 class _DataFile:
@@ -165,77 +169,51 @@ class FolderWriter:
         return manifest
 
 
-@dataclass(frozen=True)
-class BinarizeOptions:
-    """What to binarize and how.
-
-    Attributes:
-        paths: TSV files, "-" for standard input.
-        output: folder to write.
-        preprocessing: of every sentence before segmentation.
-        sentencepiece: path of a model, or None to train one.
-        vocab_size: of the tokeniser that is trained, an upper limit; 0 for the papers' sizes.
-        sample_sentences: distinct sentences that it is trained on, at most.
-        columns: that hold the sentences.
-        header: the first line of each file is none of them.
-        workers: processes.
-        tokens: what sentences are split into, one of tokens.TOKENS or several joined by +.
-    """
-
-    paths: tuple[str, ...]
-    output: str
-    preprocessing: Preprocessing
-    sentencepiece: str | None = None
-    vocab_size: int = 0
-    sample_sentences: int = 1_000_000
-    columns: Columns = FIRST_TWO
-    header: bool = False
-    workers: int = 1
-    tokens: str = "sp"
-
-
-def binarize_pairs(options: BinarizeOptions, bad: BadLines) -> dict[str, Any]:
+def binarize_pairs(options: BinarizeOptions) -> dict[str, Any]:
     """Write the folder; one that is there stays whole until the new one is complete.
-
-    Args:
-        options: what and how.
-        bad: collects the lines that gave no pair.
 
     Returns:
         the manifest.
 
     Raises:
         InputError: for bad input, a folder that is not ours to replace, no pair at all, or the
-            first bad line if ``bad.strict``.
+            first bad line if ``options.strict``.
     """
-    source = TsvInput(options.paths, options.header)
+    try:
+        file_names(options.tokens)
+    except InputError as error:
+        raise InputError(f"--tokens: {error}") from error
+    options.check_tokens(options.tokens)
+    refuse_overwriting_input(options.output, options.pairs)
+    refuse_unasked_overwrite(options.output, MANIFEST, "binarized pairs", options.overwrite)
+    source = TsvInput(options.pairs, options.header)
+    workers, bad = choose_workers(options.workers, source.total), BadLines(options.strict)
     with atomic_folder(options.output, marker=MANIFEST) as folder:
-        tokenizer, origin = _tokenizer(options, source, bad.strict)
-        job = BlockSegmenter(tokenizer, options.columns)
+        tokenizer, origin = _tokenizer(options, source)
+        job = BlockSegmenter(tokenizer, options.chosen)
         writer = FolderWriter(folder, ids_dtype(tokenizer))
         digest = hashlib.sha256()
         with PairsProgress("binarizing", source) as progress:
-            for block in ordered_map(job, source.blocks(), options.workers):
-                for number, reason in block.bad:
-                    bad.add(block.name, number, reason)
-                digest.update(block.accepted)
-                writer.add(block.tokens)
-                progress.add(len(block.tokens.lengths) // 2)
+            for name, tokens, accepted, wrong in ordered_map(job, source.blocks(), workers):
+                for number, reason in wrong:
+                    bad.add(name, number, reason)
+                digest.update(accepted)
+                writer.add(tokens)
+                progress.add(len(tokens.lengths) // 2)
         if not writer.sentences:
-            raise no_pair(options.paths, bad)
+            raise bad.no_pair(options.pairs)
+        bad.warn()
         facts = {
             "digest": digest.hexdigest()[:16],
-            "columns": str(options.columns),
+            "columns": str(options.chosen),
             "skipped_lines": bad.counts,
             "sentencepiece": origin,
         }
         return writer.finish(tokenizer, facts)
 
 
-def _tokenizer(
-    options: BinarizeOptions, source: TsvInput, strict: bool
-) -> tuple[Tokenizer, dict[str, Any]]:
-    """The tokeniser, given or trained now, and where it is from."""
+def _tokenizer(options: BinarizeOptions, source: TsvInput) -> tuple[Tokenizer, dict[str, Any]]:
+    """Return the tokeniser, given or trained now, and where it is from."""
     given = read_sentencepiece(options.sentencepiece, options.preprocessing)
     if given is not None and options.tokens == "sp":
         return Segmenter(given, options.preprocessing), {"trained": False}
@@ -245,7 +223,7 @@ def _tokenizer(
             "sentencepiece model, or counting words, takes a pass of its own; give "
             "--sentencepiece MODEL or a file"
         )
-    sample = sample_sentences(source, options.columns, options.sample_sentences, strict)
+    sample = sample_sentences(source, options.chosen, options.sample_sentences, options.strict)
     sample = list(map(options.preprocessing.apply, sample))
     tokenizer = train_tokenizer(
         options.tokens, sample, options.preprocessing, options.vocab_size, given
@@ -260,7 +238,7 @@ def _tokenizer(
 def sample_sentences(
     source: TsvInput, columns: Columns, size: int, strict: bool = False
 ) -> list[str]:
-    """The ``size`` distinct sentences with the smallest hashes, or all if there are fewer.
+    """Return the ``size`` distinct sentences with the smallest hashes, or all if there are fewer.
 
     The same ones whatever the order of the lines and files; equal to a draw without replacement
     from the distinct sentences. At most a quarter more are in memory at once.
@@ -270,7 +248,7 @@ def sample_sentences(
     """
     kept: dict[int, str] = {}
     limit = 1 << 64
-    bad = BadLines.of(columns, strict)
+    bad = BadLines(strict)
     with PairsProgress("sampling", source) as progress:
         for block in source.blocks():
             count = 0
@@ -283,7 +261,7 @@ def sample_sentences(
                         kept = {key: kept[key] for key in kept if key < limit}
             progress.add(count // 2)
     if not kept:
-        raise no_pair(source.paths, bad)
+        raise bad.no_pair(source.paths)
     return [kept[key] for key in sorted(kept)[:size]]
 
 
@@ -300,15 +278,18 @@ def _hashed_sentences(block: Block, columns: Columns, bad: BadLines) -> Iterator
 
 
 def are_binarized(paths: Sequence[str]) -> bool:
-    """Whether the pairs to train on are one folder made by binarize_pairs, not files."""
+    """Return whether the pairs to train on are one folder made by binarize_pairs, not files."""
     return len(paths) == 1 and (Path(paths[0]) / MANIFEST).is_file()
 
 
-def open_binarized(folder: str | Path) -> Pairs:
+def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
     """Map a folder into memory; all of it is read once, to check it, and nothing is kept loaded.
 
     Args:
         folder: as binarize_pairs writes it.
+
+    Returns:
+        the pairs, and the tokeniser with the preprocessing that they were made with.
 
     Raises:
         InputError: naming the folder or file, if a part is missing, truncated, changed, foreign or
@@ -316,85 +297,41 @@ def open_binarized(folder: str | Path) -> Pairs:
     """
     root = Path(folder)
     manifest = read_manifest(root)
-    sizes = {
-        IDS: manifest["tokens"] * np.dtype(manifest["dtype"]).itemsize,
-        OFFSETS: 8 * (manifest["sentences"] + 1),
-        HASHES: 8 * manifest["sentences"],
-    }
-    for name, size in sizes.items():
-        _check_file(root / name, size, manifest)
-    for name in tokenizer_files(manifest):
+    tokens = manifest.get("tokenizer", "sp")
+    try:
+        names = file_names(tokens)
+    except InputError as error:
+        raise InputError(f"{root / MANIFEST}: tokenizer: {error}") from error
+    ids = np.dtype(manifest["dtype"]).newbyteorder("<")
+    counts = {IDS: manifest["tokens"], OFFSETS: manifest["sentences"] + 1}
+    counts[HASHES] = manifest["sentences"]
+    for name, dtype in ((IDS, ids), (OFFSETS, np.dtype("<i8")), (HASHES, np.dtype("<u8"))):
+        _check_file(root / name, dtype.itemsize * counts[name], manifest)
+    for name in names:
         _check_file(root / name, None, manifest)
-    offsets = _mapped(root / OFFSETS, "<i8")
-    if offsets[0] != 0 or offsets[-1] != manifest["tokens"]:
-        raise InputError(
-            f"{root / OFFSETS}: runs from {offsets[0]} to {offsets[-1]}, expected 0 to "
-            f"{manifest['tokens']}; binarize the pairs again"
-        )
-    ids = _mapped(root / IDS, np.dtype(manifest["dtype"]).newbyteorder("<"))
-    _check_numbers(root, ids, offsets, manifest["vocab_size"])
-    return Pairs(
-        ids=ids,
-        offsets=offsets,
+    try:
+        files = {name: (root / name).read_bytes() for name in names}
+        preprocessing = Preprocessing.of_facts(manifest["preprocessing"])
+        assert preprocessing is not None, "read_manifest looked at it"
+        tokenizer = load_tokenizer(tokens, files, preprocessing)
+    except ValueError as error:
+        raise InputError(f"{root}/{error}") from error
+    pairs = Pairs(
+        ids=_mapped(root / IDS, ids),
+        offsets=_mapped(root / OFFSETS, "<i8"),
         hashes=_mapped(root / HASHES, "<u8"),
         digest=manifest["digest"],
     )
-
-
-def _check_numbers(
-    root: Path, ids: NDArray[np.integer], offsets: NDArray[np.int64], vocab_size: int
-) -> None:
-    """A manifest can agree with files that no version has written: look at what they say."""
-    largest = int(ids.max())
-    if largest >= vocab_size:
+    if len(tokenizer) != manifest["vocab_size"] or pairs.ids.max() >= len(tokenizer):
         raise InputError(
-            f"{root / IDS}: got piece {largest}, expected pieces below {vocab_size} "
-            f"(vocab_size of {MANIFEST}); binarize the pairs again"
+            f"{root}: the tokeniser has {len(tokenizer)} tokens, and the pairs have been made with "
+            "another one; binarize the pairs again"
         )
-    for start in range(0, len(offsets) - 1, OFFSETS_AT_ONCE):
-        rising = np.diff(offsets[start : start + OFFSETS_AT_ONCE + 1]) > 0
-        if not rising.all():
-            sentence = start + int(rising.argmin())
-            raise InputError(
-                f"{root / OFFSETS}: sentence {sentence} runs from {offsets[sentence]} to "
-                f"{offsets[sentence + 1]}; binarize the pairs again"
-            )
-
-
-def tokenizer_files(manifest: dict[str, Any]) -> list[str]:
-    """Names of the tokeniser's files."""
-    return file_names(manifest.get("tokenizer", "sp"))
-
-
-def binarized_segmenter(folder: str | Path) -> Tokenizer:
-    """The tokeniser with the preprocessing that a folder was made with.
-
-    Raises:
-        InputError: as open_binarized.
-    """
-    root = Path(folder)
-    manifest = read_manifest(root)
-    names = tokenizer_files(manifest)
-    for name in names:
-        _check_file(root / name, None, manifest)
-    tokens = manifest.get("tokenizer", "sp")
-    preprocessing = Preprocessing.of_facts(manifest["preprocessing"])
-    assert preprocessing is not None, "read_manifest looked at it"
-    try:
-        files = {name: (root / name).read_bytes() for name in names}
-        segmenter = load_tokenizer(tokens, files, preprocessing)
-    except ValueError as error:
-        raise InputError(f"{root}/{error}") from error
-    if len(segmenter) != manifest["vocab_size"]:
-        raise InputError(
-            f"{root / names[0]}: has {len(segmenter)} {types_of(tokens)}, but {MANIFEST} says "
-            f"{manifest['vocab_size']}; binarize the pairs again"
-        )
-    return segmenter
+    return pairs, tokenizer
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """``manifest.json`` with every key that is needed, of the right type.
+    """Return ``manifest.json`` with every key that is needed, of the right type.
 
     Raises:
         InputError: naming the file, if it is missing, not valid, foreign or of a newer format.
@@ -417,21 +354,17 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
             f"{path}: format_version {version} is newer than {FORMAT_VERSION}, the newest this "
             "version reads; update simile-plugin or binarize the pairs again"
         )
-    for key in ("pairs", "sentences", "tokens", "vocab_size"):
-        if type(manifest.get(key)) is not int or manifest[key] < 1:
-            raise InputError(f"{path}: {key}: got {manifest.get(key)!r}, expected a number above 0")
-    parts = manifest.get("files")
     checks = {
-        "tokenizer": set(str(manifest.get("tokenizer", "sp")).split(MIX)) <= set(TOKENS),
-        "sentences": manifest["sentences"] == 2 * manifest["pairs"],
+        **{
+            key: type(manifest.get(key)) is int and manifest[key] > 0
+            for key in ("pairs", "sentences", "tokens", "vocab_size")
+        },
+        "tokenizer": isinstance(manifest.get("tokenizer", "sp"), str),
         "dtype": manifest.get("dtype") in ("uint16", "uint32"),
         "digest": isinstance(manifest.get("digest"), str),
         "preprocessing": Preprocessing.of_facts(manifest.get("preprocessing")) is not None,
-        "files": isinstance(parts, dict)
-        and all(
-            isinstance(parts.get(name), dict) and isinstance(parts[name].get("sha256"), str)
-            for name in (IDS, OFFSETS, HASHES, *tokenizer_files(manifest))
-        ),
+        "files": isinstance(manifest.get("files"), dict)
+        and all(isinstance(part, dict) for part in manifest["files"].values()),
     }
     for key, good in checks.items():
         if not good:
@@ -446,15 +379,15 @@ def _check_file(path: Path, size: int | None, manifest: dict[str, Any]) -> None:
     """Compare the size with that the counts give, and the content with the manifest."""
     if not path.is_file():
         raise InputError(f"{path.parent}: {path.name} is missing; binarize the pairs again")
-    found = path.stat().st_size
-    if size is not None and found != size:
+    actual = path.stat().st_size
+    if size is not None and actual != size:
         raise InputError(
-            f"{path}: has {found} bytes, expected {size}: truncated or of another folder; "
+            f"{path}: has {actual} bytes, expected {size}: truncated or of another folder; "
             "copy it again or binarize the pairs again"
         )
     with open(path, "rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    if sha256 != manifest["files"][path.name]["sha256"]:
+    if sha256 != manifest["files"].get(path.name, {}).get("sha256"):
         raise InputError(
             f"{path}: its sha256 is not that of {MANIFEST}: changed or of another folder; "
             "copy it again or binarize the pairs again"

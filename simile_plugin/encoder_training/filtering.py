@@ -10,100 +10,105 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from html import unescape
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import Preprocessing, split_words
-from simile_plugin.encoder_training.deciles import Decile, Tally, merge_tallies
-from simile_plugin.encoder_training.pairs import BadLines, no_pair, sentence_hash
-from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, PairsProgress, TsvInput
-from simile_plugin.encoder_training.workers import ordered_map
-from simile_plugin.files import InputError, atomic_write, finite_number
+from simile_plugin.encoder_training.options import COUNT, ColumnFiles, data
+from simile_plugin.encoder_training.pairs import BadLines, sentence_hash
+from simile_plugin.encoder_training.tsv import Block, PairsProgress, TsvInput
+from simile_plugin.encoder_training.workers import choose_workers, ordered_map
+from simile_plugin.files import (
+    FILE,
+    InputError,
+    Range,
+    atomic_write,
+    check_outputs,
+    finite_number,
+    option,
+)
 
 # Filters compare words; case and the spacing of punctuation must not decide.
 COMPARED = Preprocessing()
 SCORE, LENGTH, OVERLAP, LANGUAGE = "score", "length", "overlap", "language"
 EXCLUDED, DUPLICATE, NEAR_DUPLICATE = "excluded", "duplicate", "near-duplicate"
+SHARE, NOT_NEGATIVE = Range.within(0, 1), Range.at_least(0)
+filters = partial(option, group="filters")
 
 
 @dataclass(frozen=True)
-class FilterOptions:
-    """What must hold of a pair; None, False, or an overlap from 0 to 1 switch a filter off.
+class FilterOptions(ColumnFiles):
+    """Flags of `simile filter-pairs`: what must hold of a pair; bounds are inclusive."""
 
-    Attributes:
-        columns: that hold the sentences.
-        score_column: column of the paraphrase score, from 0.
-        encoder: folder of an encoder whose cosine is the score instead.
-        min_score, max_score: bounds of the score, inclusive.
-        min_tokens, max_tokens: bounds of the words of each side, inclusive; punctuation counts, and
-            each letter of a script without spaces.
-        min_overlap, max_overlap: bounds of trigram_overlap, inclusive.
-        language: ISO 639-1 code that both sides must be identified as.
-        duplicates: remove a pair that came before, in either order.
-        near_duplicates: also one that differs in nothing but case, digits, punctuation and spaces.
-        deciles: also count what each filter that looks at one pair alone would remove of all pairs.
-    """
-
-    columns: Columns = FIRST_TWO
-    score_column: int | None = None
-    encoder: str | None = None
-    min_score: float | None = None
-    max_score: float | None = None
-    min_tokens: int | None = None
-    max_tokens: int | None = None
-    min_overlap: float = 0.0
-    max_overlap: float = 1.0
-    language: str | None = None
-    duplicates: bool = True
-    near_duplicates: bool = False
-    deciles: bool = False
+    output: str | None = data(
+        "file to write, .gz by its name (default: standard output)", None, metavar="FILE"
+    )
+    write_score: bool = data("write the score behind each pair, as a further column", False)
+    score_column: int | None = filters("column of the paraphrase score, from 1", None, range=COUNT)
+    encoder: str | None = filters(
+        "the score is this encoder's cosine of the sides", None, metavar="DIR", range=FILE
+    )
+    min_score: float | None = filters("lowest score that is kept", None)
+    max_score: float | None = filters("highest score that is kept", None)
+    min_tokens: int | None = filters(
+        "fewest words of a side; punctuation counts, and each letter of a script without spaces",
+        None,
+        range=NOT_NEGATIVE,
+    )
+    max_tokens: int | None = filters("most words of a side", None, range=NOT_NEGATIVE)
+    min_overlap: float = filters(
+        "smallest trigram overlap: sides that share too little may be no paraphrases (default 0: "
+        "all pairs). Above 0.2 it needs --max-overlap too",
+        0.0,
+        range=SHARE,
+    )
+    max_overlap: float = filters(
+        "largest trigram overlap, 1: all pairs (default and papers: %(default)s). A side of one or "
+        "two words is compared by words or bigrams",
+        0.2,
+        range=SHARE,
+    )
+    language: str | None = filters(
+        "ISO 639-1 code, as en; needs the package py3langid", None, metavar="CODE"
+    )
+    keep_duplicates: bool = filters("keep a pair that came before", False)
+    near_duplicates: bool = filters("remove near duplicates too", False)
+    exclude: list[str] = option(
+        "evaluation files (STS.input.*.txt, judgements, any TSV or text): pairs with a sentence "
+        "that is a column of a line there are removed; compared without case, punctuation and "
+        "spaces",
+        [],
+        nargs="+",
+        metavar="FILE",
+        range=FILE,
+        group="filters",
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError naming the flag of a value that makes no sense."""
+        super().__post_init__()
         scored = self.score_column is not None or self.encoder is not None
         bounded = self.min_score is not None or self.max_score is not None
         if self.score_column is not None and self.encoder is not None:
             raise InputError("--score-column and --encoder: give one of them, not both")
-        if self.score_column is not None and self.columns.ppdb:
+        if (bounded or self.write_score) and not scored:
             raise InputError(
-                f"--score-column: got {self.score_column + 1}, but PPDB's lines have no columns "
-                "between TABs; leave it out, or let --encoder score the pairs"
+                "--min-score, --max-score, --write-score: need --score-column or --encoder"
             )
-        if bounded and not scored:
-            raise InputError("--min-score, --max-score: need --score-column or --encoder")
-        if scored and not bounded:
+        if scored and not bounded and not self.write_score:
             flag = "--encoder" if self.score_column is None else "--score-column"
             raise InputError(f"{flag}: removes nothing without --min-score or --max-score")
-        lengths = self.min_tokens is not None or self.max_tokens is not None
-        if self.deciles and not (scored or lengths or self._bounds_overlap):
-            raise InputError(
-                "--deciles: no filter with a score is on; give --score-column or --encoder, "
-                "--min-tokens, --max-tokens, --min-overlap above 0, or --max-overlap below 1"
-            )
-        for name in ("min_overlap", "max_overlap"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise InputError(f"--{name.replace('_', '-')}: got {value}, expected 0 to 1")
         for what in ("score", "tokens", "overlap"):
-            low, high = f"min_{what}", f"max_{what}"
-            lowest, highest = getattr(self, low), getattr(self, high)
-            for name, value in ((low, lowest), (high, highest)):
-                if value is not None and not math.isfinite(value):
-                    raise InputError(f"--{name.replace('_', '-')}: got {value}, expected a number")
-                if name.endswith("tokens") and value is not None and value < 0:
-                    raise InputError(f"--{name.replace('_', '-')}: got {value}, expected 0 or more")
-            if lowest is not None and highest is not None and lowest > highest:
-                flags = f"--{low} {lowest} is above --{high} {highest}".replace("_", "-")
-                raise InputError(f"{flags}: no pair could stay")
-
-    @property
-    def _bounds_overlap(self) -> bool:
-        return self.min_overlap > 0 or self.max_overlap < 1
+            low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
+            if low is not None and high is not None and low > high:
+                raise InputError(
+                    f"--min-{what} {low} is above --max-{what} {high}: no pair could stay"
+                )
 
     @property
     def active(self) -> list[str]:
@@ -114,37 +119,20 @@ class FilterOptions:
         on = {
             SCORE: self.score_column is not None or self.encoder is not None,
             LENGTH: self.min_tokens is not None or self.max_tokens is not None,
-            OVERLAP: self._bounds_overlap,
-            EXCLUDED: True,
+            OVERLAP: self.min_overlap > 0 or self.max_overlap < 1,
+            EXCLUDED: bool(self.exclude),
             LANGUAGE: self.language is not None,
-            DUPLICATE: self.duplicates,
+            DUPLICATE: not self.keep_duplicates,
             NEAR_DUPLICATE: self.near_duplicates,
         }
         return [name for name, is_on in on.items() if is_on]
 
 
-@dataclass
-class FilterReport:
-    """What a run of the filters did.
-
-    Attributes:
-        read: pairs that were looked at.
-        kept: pairs that were written.
-        removed: pairs under the first filter that removed them.
-        deciles: score / length / overlap -> its tenths, if they were asked for.
-    """
-
-    read: int = 0
-    kept: int = 0
-    removed: dict[str, int] = field(default_factory=dict)
-    deciles: dict[str, list[Decile]] = field(default_factory=dict)
-
-
 def trigram_overlap(left: Sequence[str], right: Sequence[str]) -> float:
-    """Word trigrams in common (as often as in both) / trigrams of the shorter side, in [0, 1].
+    """Return word trigrams in common (as often as in both) / trigrams of the shorter side.
 
-    A side of one or two words is short of trigrams: then bigrams or words, as long as it is, take
-    their place, so that a short copy counts as one.
+    In [0, 1]. A side of one or two words is short of trigrams: then bigrams or words, as long as it
+    is, take their place, so that a short copy counts as one.
     """
     shorter = min(len(left), len(right))
     size = min(3, shorter)
@@ -174,7 +162,7 @@ _LETTERS, _LETTERS_AND_DIGITS = _Only("LM"), _Only("LMN")
 
 
 def without_punctuation(prepared: str) -> str:
-    """Letters and digits of a preprocessed sentence, without spaces: tokenisers differ in them."""
+    """Return letters and digits of a preprocessed sentence: tokenisers differ in all else."""
     return prepared.translate(_LETTERS_AND_DIGITS)
 
 
@@ -185,17 +173,17 @@ def _exclusion_key(sentence: str, prepared: str) -> int:
 
 
 def letters_only(prepared: str) -> str:
-    """Letters of a preprocessed sentence, without spaces; the sentence itself if it has none."""
+    """Return the letters of a preprocessed sentence, or the sentence if it has none."""
     return prepared.translate(_LETTERS) or prepared
 
 
 def pair_key(left: str, right: str) -> int:
-    """64-bit hash of a pair in either order."""
+    """Return a 64-bit hash of a pair in either order."""
     return sentence_hash("\t".join(sorted((left, right))))
 
 
 def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
-    """Hashes of the sentences of evaluation files: every column of every line that has a letter.
+    """Return hashes of the sentences of evaluation files: every column that has a letter.
 
     Compared without case, punctuation and spaces, and without Moses' escapes (&apos;), so that
     tokenised text is found too.
@@ -204,7 +192,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
         InputError: for a file that is not UTF-8 text or has no sentence.
         OSError: if a file cannot be read.
     """
-    found: set[int] = set()
+    keys: set[int] = set()
     for path in paths:
         bad, before = BadLines(), 0
         for block in TsvInput([path]).blocks():
@@ -212,12 +200,12 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
                 for cell in line.split("\t"):
                     prepared = COMPARED.apply(unescape(cell))
                     if prepared.translate(_LETTERS):
-                        found.add(sentence_hash(without_punctuation(prepared)))
+                        keys.add(sentence_hash(without_punctuation(prepared)))
                         before += 1
         if bad.total or not before:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"
             raise InputError(f"--exclude: {reason}; nothing would be known to be excluded")
-    return frozenset(found)
+    return frozenset(keys)
 
 
 @dataclass
@@ -228,6 +216,10 @@ class _Candidate:
     raw: tuple[str, str]
     prepared: tuple[str, str]
     score: float = math.nan
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        return [split_words(side) for side in self.prepared]
 
 
 @dataclass(frozen=True)
@@ -240,7 +232,6 @@ class FilteredBlock:
         read: pairs of the block.
         removed: pairs under the first filter that removed them.
         bad: (line number, reason) of the lines that gave no pair.
-        tallies: what each filter would remove of all pairs, by each score.
     """
 
     name: str
@@ -250,7 +241,6 @@ class FilteredBlock:
     read: int
     removed: Counter[str]
     bad: list[tuple[int, str]]
-    tallies: dict[str, Tally]
 
 
 @dataclass(frozen=True)
@@ -265,101 +255,74 @@ class BlockFilter:
         bad: list[tuple[int, str]] = []
         removed: Counter[str] = Counter()
         kept = candidates = self._candidates(block, bad)
-        tallies = self._tallies(candidates) if self.options.deciles else {}
         for name, passes in self._filters():
+            if name == SCORE and self.options.encoder is not None:
+                self._add_similarities(kept)
             before = len(kept)
             kept = [pair for pair in kept if passes(pair)]
             removed[name] += before - len(kept)
-        if self.options.encoder is not None and kept:
-            if not self.options.deciles:
-                self._add_similarities(kept)
-            before = len(kept)
-            kept = [pair for pair in kept if self._in_range(pair.score)]
-            removed[SCORE] += before - len(kept)
         near = [tuple(map(letters_only, pair.prepared)) for pair in kept]
+        score = "\t{0.score:g}" if self.options.write_score else ""
         return FilteredBlock(
             name=block.name,
-            lines=[f"{pair.text}\n".encode() for pair in kept],
+            lines=[f"{pair.text}{score.format(pair)}\n".encode() for pair in kept],
             keys=np.array([pair_key(*pair.prepared) for pair in kept], dtype=np.uint64),
             near_keys=np.array([pair_key(*sides) for sides in near], dtype=np.uint64),
             read=len(candidates),
             removed=removed,
             bad=sorted(bad),
-            tallies=tallies,
         )
 
-    def _tallies(self, pairs: list[_Candidate]) -> dict[str, Tally]:
-        """Every filter asked about every pair, by each of the scores that filters look at."""
-        filters = dict(self._filters())
-        if self.options.encoder is not None:
-            if pairs:
-                self._add_similarities(pairs)
-            filters[SCORE] = lambda pair: self._in_range(pair.score)
-        scores: dict[str, Callable[[_Candidate], float]] = {
-            SCORE: lambda pair: pair.score,
-            LENGTH: lambda pair: max(len(split_words(side)) for side in pair.prepared),
-            OVERLAP: lambda pair: trigram_overlap(*map(split_words, pair.prepared)),
-        }
-        tallies = {name: Tally() for name in scores if name in filters}
-        order = [name for name in self.options.active if name in filters]
-        for pair in pairs:
-            gone = [not filters[name](pair) for name in order]
-            for name, tally in tallies.items():
-                tally.add(scores[name](pair), gone)
-        return tallies
-
     def _candidates(self, block: Block, bad: list[tuple[int, str]]) -> list[_Candidate]:
-        columns = self.options.columns
-        found: list[_Candidate] = []
+        columns = self.options.chosen
+        candidates: list[_Candidate] = []
         for number, line in block.lines(lambda number, reason: bad.append((number, reason))):
             pairs, reason = columns.pairs(line)
             score = self._score(line)
             if reason is None and score is None:
-                assert self.options.score_column is not None
-                reason = f"no score in column {self.options.score_column + 1}"
+                reason = f"no score in column {self.options.score_column}"
             if reason is not None or score is None:
                 bad.append((number, reason or ""))
                 continue
             for raw in pairs:
                 prepared = COMPARED.apply(raw[0]), COMPARED.apply(raw[1])
                 if all(prepared):
-                    text = "\t".join(raw) if columns.is_cluster or columns.ppdb else line
-                    found.append(_Candidate(text, raw, prepared, score))
+                    text = "\t".join(raw) if columns.is_cluster else line
+                    candidates.append(_Candidate(text, raw, prepared, score))
                 else:
                     bad.append((number, "empty side"))
-        return found
+        return candidates
 
     def _score(self, line: str) -> float | None:
-        """The score of a line, NaN where none is asked for, None if there is no finite number."""
-        column = self.options.score_column
-        if column is None:
+        """Return the score of a line, NaN where none is asked for, None if it is no number."""
+        if self.options.score_column is None:
             return math.nan
-        cells = line.split("\t")
-        return finite_number(cells[column]) if column < len(cells) else None
+        cells = line.split("\t", self.options.score_column)
+        place = self.options.score_column - 1
+        return finite_number(cells[place]) if place < len(cells) else None
 
     def _filters(self) -> Iterator[tuple[str, Callable[[_Candidate], bool]]]:
-        """Cheap ones first; a pair is counted under the first that removes it."""
+        """Yield cheap ones first; a pair is counted under the first that removes it."""
         options = self.options
         if options.score_column is not None:
-            yield SCORE, lambda pair: self._in_range(pair.score)
+            yield SCORE, self._score_in_range
         if LENGTH in options.active:
             low = 0 if options.min_tokens is None else options.min_tokens
             high = math.inf if options.max_tokens is None else options.max_tokens
-            yield LENGTH, lambda p: all(low <= len(split_words(s)) <= high for s in p.prepared)
+            yield LENGTH, lambda pair: all(low <= len(words) <= high for words in pair.words)
         if OVERLAP in options.active:
-            yield OVERLAP, self._overlap_in_range
+            least, most = options.min_overlap, options.max_overlap
+            yield OVERLAP, lambda pair: least <= trigram_overlap(*pair.words) <= most
         if self.exclusions:
             yield EXCLUDED, self._is_not_excluded
         if options.language is not None:
             yield LANGUAGE, self._is_in_language
+        if options.encoder is not None:
+            yield SCORE, self._score_in_range
 
-    def _in_range(self, score: float) -> bool:
+    def _score_in_range(self, pair: _Candidate) -> bool:
         low, high = self.options.min_score, self.options.max_score
-        return (low is None or score >= low) and (high is None or score <= high)
-
-    def _overlap_in_range(self, pair: _Candidate) -> bool:
-        overlap = trigram_overlap(*map(split_words, pair.prepared))
-        return self.options.min_overlap <= overlap <= self.options.max_overlap
+        return (low is None or pair.score >= low) and (high is None or pair.score <= high)
 
     def _is_not_excluded(self, pair: _Candidate) -> bool:
         keys = map(_exclusion_key, pair.raw, pair.prepared)
@@ -373,7 +336,7 @@ class BlockFilter:
         return all(self._classify(side)[0] == self.options.language for side in pair.raw)
 
     @cached_property
-    def _encoder(self) -> object:
+    def _encoder(self) -> Any:
         import torch
 
         from simile_plugin.encoder import load_encoder
@@ -383,19 +346,18 @@ class BlockFilter:
         return load_encoder(self.options.encoder or "")
 
     def _add_similarities(self, pairs: Sequence[_Candidate]) -> None:
-        """The encoder's cosine of the sides becomes the score of each pair."""
-        from simile_plugin.encoder import RewardEncoder
+        """Make the encoder's cosine of the sides the score of each pair."""
+        if not pairs:
+            return
         from simile_plugin.evaluation import similarities
 
-        encoder = self._encoder
-        assert isinstance(encoder, RewardEncoder)
-        sims = similarities(encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
+        sims = similarities(self._encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
         for pair, sim in zip(pairs, sims.tolist(), strict=True):
             pair.score = sim
 
 
 def language_classifier(language: str) -> Callable[[str], tuple[str, float]]:
-    """Sentence -> (ISO 639-1 code, log-probability), by py3langid.
+    """Return sentence -> (ISO 639-1 code, log-probability), by py3langid.
 
     Raises:
         InputError: if it is not installed, or does not know ``language``.
@@ -441,61 +403,59 @@ class SeenKeys:
         return new
 
 
-def filter_pairs(
-    source: TsvInput,
-    output: str | None,
-    options: FilterOptions,
-    exclusions: frozenset[int],
-    bad: BadLines,
-    workers: int = 1,
-) -> FilterReport:
+def filter_pairs(options: FilterOptions) -> dict[str, Any]:
     """Write the lines whose pairs pass every filter; the two-column lines of clusters.
 
-    Args:
-        source: TSV files.
-        output: a file, gzip if its name ends in .gz, written under another name until it is
-            complete; None for standard output.
-        options: the filters.
-        exclusions: of read_exclusions.
-        bad: collects the lines that gave no pair.
-        workers: processes; the output does not depend on their number.
+    The output is gzip if its name ends in .gz, and written under another name until it is complete.
+
+    Returns:
+        counts: "read" and "kept" pairs, "removed" under the first filter that did, and
+        "skipped_lines" by reason.
 
     Raises:
-        InputError: for bad input, no pair at all, or the first bad line if ``bad.strict``.
+        InputError: for bad input, no pair at all, or the first bad line if ``options.strict``.
     """
-    job = BlockFilter(options, exclusions)
+    _check_files(options)
+    source = TsvInput(options.pairs, options.header)
+    workers, bad = choose_workers(options.workers, source.total), BadLines(options.strict)
+    job = BlockFilter(options, read_exclusions(options.exclude))
     if options.language is not None:
         language_classifier(options.language)  # fails now rather than in a worker
-    report = FilterReport(removed=dict.fromkeys(options.active, 0))
-    if not exclusions:
-        del report.removed[EXCLUDED]
+    removed = dict.fromkeys(options.active, 0)
+    read = kept = 0
     seen, seen_near = SeenKeys(), SeenKeys()
-    tallies: dict[str, Tally] = {}
-    with _writer(output) as stream, PairsProgress("filtering", source) as progress:
+    with _writer(options.output) as stream, PairsProgress("filtering", source) as progress:
         for block in ordered_map(job, source.blocks(), workers):
             for number, reason in block.bad:
                 bad.add(block.name, number, reason)
-            report.read += block.read
+            read += block.read
             for name, count in block.removed.items():
-                report.removed[name] += count
-            merge_tallies(tallies, block.tallies)
+                removed[name] += count
             keep = np.ones(len(block.lines), dtype=bool)
-            if options.duplicates:
+            if not options.keep_duplicates:
                 keep &= seen.add(block.keys)
-                report.removed[DUPLICATE] += int((~keep).sum())
+                removed[DUPLICATE] += int((~keep).sum())
             if options.near_duplicates:
                 places = np.flatnonzero(keep)
                 new = seen_near.add(block.near_keys[places])
                 keep[places[~new]] = False
-                report.removed[NEAR_DUPLICATE] += int((~new).sum())
-            report.kept += int(keep.sum())
+                removed[NEAR_DUPLICATE] += int((~new).sum())
+            kept += int(keep.sum())
             stream.writelines(line for line, good in zip(block.lines, keep, strict=True) if good)
             progress.add(block.read)
-        if not report.read:
-            raise no_pair(source.paths, bad)
-    alone = [name for name in report.removed if name not in (DUPLICATE, NEAR_DUPLICATE)]
-    report.deciles = {name: tally.deciles(alone) for name, tally in tallies.items()}
-    return report
+        if not read:
+            raise bad.no_pair(source.paths)
+    bad.warn()
+    return {"read": read, "kept": kept, "removed": removed, "skipped_lines": bad.counts}
+
+
+def _check_files(options: FilterOptions) -> None:
+    if "-" in options.pairs and "-" in options.exclude:
+        raise InputError("PAIRS, --exclude: only one of them can be - (standard input)")
+    if options.output is not None and options.output.endswith(".zst"):
+        raise InputError("--output: .zst is read but not written; name a .gz or a plain file")
+    inputs = [*options.pairs, *options.exclude, options.encoder]
+    check_outputs({"--output": options.output}, inputs)
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +17,16 @@ from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import InputError
 
 FLAG = "--init-embeddings"
-LONGEST_NGRAM = 4  # characters; no token has more spaces
 
 
 def random_embeddings(config: TrainingConfig, count: int) -> Tensor:
-    """(count, D), normal with standard deviation config.init_std, by config.seed."""
+    """Draw (count, D), normal with standard deviation config.init_std, by config.seed."""
     generator = torch.Generator().manual_seed(config.seed)
     return torch.randn(count, config.dim, generator=generator) * config.init_std
 
 
 def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) -> Tensor:
-    """Vectors (V, D) of the tokens that ``path`` knows by the same text, random ones of the others.
+    """Return vectors (V, D) of the tokens that ``path`` knows by the same text; others are random.
 
     Args:
         path: text of a token and its D numbers a line, as word2vec and GloVe write them (plain,
@@ -56,10 +54,7 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
             f"{FLAG}: {path}: knows none of the {len(row)} {tokenizer.unit} of this encoder; its "
             "tokens must be spelled as ours (lowercased, pieces with their mark)"
         )
-    few = ""
-    if 2 * known < len(tokenizer) and tokenizer.preprocessing.lowercase:
-        few = "; tokens are lowercased: give --keep-case for vectors of words with capitals"
-    say(f"{known} of {len(tokenizer)} tokens have a vector in {path}{few}")
+    say(f"{known} of {len(tokenizer)} tokens have a vector in {path}")
     return table
 
 
@@ -70,34 +65,31 @@ def _folder(path: str) -> Iterator[tuple[str | None, NDArray[np.float32]]]:
 
 def _lines(
     path: str, dim: int, wanted: dict[str, int]
-) -> Iterator[tuple[str | None, NDArray[np.float32]]]:
-    left_out: Counter[str] = Counter()
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    left_out: list[str] = []
 
     def report(number: int, reason: str) -> None:
         if number < 3:  # the first ones show whether the file is one
             raise InputError(f"{FLAG}: {path}:{number}: {reason}; expected vectors as UTF-8 text")
-        left_out[reason] += 1
+        left_out.append(reason)
 
     for block in TsvInput([path]).blocks():
         for number, line in block.lines(report):
             text, *cells = line.rstrip().rsplit(" ", dim)
             if number == 1 and len(line.split()) == 2 and dim > 1:
                 continue  # how many there are, and their length
-            if text in wanted or number < 3:
-                vector = _vector(cells)
-                longer = text.count(" ") > LONGEST_NGRAM  # the first of its numbers are in there
-                if longer or len(vector) != dim or not np.isfinite(vector).all():
-                    raise InputError(
-                        f"{FLAG}: {path}:{number}: got {len(line.split()) - 1} numbers behind the "
-                        f"token, or what is none; expected --dim {dim} finite ones"
-                    )
-                yield text, vector
-    for reason, count in left_out.items():
-        say(f"{path}: left out {count} lines, {reason}")
-
-
-def _vector(cells: Sequence[str]) -> NDArray[np.float32]:
-    try:
-        return np.array(cells, dtype=np.float32)
-    except ValueError:
-        return np.full(1, np.nan, dtype=np.float32)
+            if text not in wanted and number > 2:
+                continue
+            try:
+                vector = np.array(cells, dtype=np.float32)
+            except ValueError:
+                vector = np.full(1, np.nan, dtype=np.float32)
+            # Numbers that are too many stand in the text, where an n-gram has 3 spaces at most.
+            if len(vector) != dim or not np.isfinite(vector).all() or text.count(" ") > 4:
+                raise InputError(
+                    f"{FLAG}: {path}:{number}: got {len(line.split()) - 1} numbers behind the "
+                    f"token, or what is none; expected --dim {dim} finite ones"
+                )
+            yield text, vector
+    if left_out:
+        say(f"{path}: left out {len(left_out)} lines ({', '.join(sorted(set(left_out)))})")

@@ -1,14 +1,14 @@
 """The trained parameters of an encoder: vectors of training sentences, gradients, optimizer.
 
-What averages embeddings has its gradient written out, which is several times faster than autograd;
-recurrent layers go through autograd. The embeddings of either have RowAdam, which touches the rows
-of a step only.
+The gradient of a mean of embeddings is written out, which is several times faster than autograd;
+RowAdam touches only the rows that a step's tokens have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,22 +16,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder import (
-    AT_ONCE,
-    COMPOSER,
-    EMBEDDINGS,
-    BagComposer,
-    Composer,
-    Mixture,
-    SequenceComposer,
-    make_composer,
-)
-from simile_plugin.encoder_training.adagrad import RowAdagrad
+from simile_plugin.encoder import Encoder, make_composer
 from simile_plugin.encoder_training.adam import RowAdam
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.initial import random_embeddings
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
+
+COMPOSER = "composer."  # before the names of its parameters in a state
 
 
 @dataclass(frozen=True)
@@ -57,6 +49,11 @@ class Bags:
         """Pieces of each sentence, (U,)."""
         return torch.diff(self.starts, append=self.starts.new_tensor([len(self.ids)]))
 
+    @property
+    def row_numbers(self) -> Tensor:
+        """The distinct pieces where the ids are."""
+        return torch.from_numpy(self.rows.astype(np.int64)).to(self.ids.device)
+
     @classmethod
     def of(
         cls,
@@ -65,7 +62,7 @@ class Bags:
         device: torch.device | str = "cpu",
         split: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> Bags:
-        """The bags of some sentences of the training pairs.
+        """Return the bags of some sentences of the training pairs.
 
         Args:
             split: ids and starts of sentences -> starts of several bags of each.
@@ -86,11 +83,11 @@ class Bags:
         return cls(on_device[0], on_device[1], ordered[row_starts], *on_device[2:])
 
     def means(self, weight: Tensor) -> Tensor:
-        """Mean embedding (U, D) of each sentence."""
+        """Return the mean embedding (U, D) of each sentence."""
         return F.embedding_bag(self.ids, weight, self.starts, mode="mean")
 
     def gradient(self, of_means: Tensor) -> Tensor:
-        """Gradient (R, D) of the rows, from that of the means (U, D).
+        """Return the gradient (R, D) of the rows, from that of the means (U, D).
 
         The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
         sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
@@ -115,7 +112,7 @@ class Gradient:
     of_composer: list[Tensor]
 
     def summed(self, share: float) -> Gradient:
-        """``share`` times this one, summed over all processes, the same on all to the bit."""
+        """Return ``share`` times this one, summed over processes, the same on all to the bit."""
         parts = [part * share for part in self.of_composer]
         for part in parts:
             torch.distributed.all_reduce(part)
@@ -134,9 +131,6 @@ class Learner:
         sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
         device: where the parameters live.
         initial: (V, E) embeddings to begin with, instead of random ones.
-
-    Raises:
-        InputError: if ``initial`` has another shape.
     """
 
     def __init__(
@@ -157,30 +151,26 @@ class Learner:
                 f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
                 f"{config.dim}): pieces and --dim"
             )
-        table = table.to(device)
-        self.initial = table.clone() if config.l2_initial > 0 else None
         # A graphics card moves the whole table faster than it gathers rows.
-        self.optimizer = self._make_optimizer(table, device.type != "cpu")
-        self.composer: Composer = make_composer(config.kind, config.dim, config.composer, sizes)
+        self.optimizer = self.make_optimizer(table.to(device), device.type != "cpu")
+        self.composer: Any = make_composer(config.kind, config.dim, config.composer, sizes)
         self.composer.reset(torch.Generator().manual_seed(config.seed + 1))
         self.composer.to(device)
         self.parameters = list(self.composer.parameters())
         self.optimizers = {
-            name: self._make_optimizer(part.data, dense=True)
+            name: self.make_optimizer(part.data, dense=True)
             for name, part in self.composer.named_parameters()
         }
         self.dropout_generator = torch.Generator(device)
 
-    def _make_optimizer(self, table: Tensor, dense: bool) -> RowAdam | RowAdagrad:
-        """Of a table; dense: Adam touches all rows at every step."""
-        if self.config.optimizer == "adagrad":
-            return RowAdagrad(table, self.config.lr_at)
+    def make_optimizer(self, table: Tensor, dense: bool) -> Any:
+        """Return the optimizer of a table; dense: it touches all rows at every step."""
         return RowAdam(table, self.config.lr_at, self.config.steps, dense)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All parameters after the last step, as Encoder.tensors names them."""
-        named = {COMPOSER + name: part.weight for name, part in self.optimizers.items()}
-        return {EMBEDDINGS: self.optimizer.read(), **named}
+        """Return all parameters after the last step, as Encoder.tensors names them."""
+        parts = {name: part.weight for name, part in self.optimizers.items()}
+        return Encoder.named_tensors(self.optimizer.read(), parts)
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -190,38 +180,30 @@ class Learner:
 
     @torch.no_grad()
     def embed(self, sentences: NDArray[np.integer]) -> Tensor:
-        """Vectors (U, D) of training sentences, as the finished encoder will give them."""
-        if isinstance(self.composer, BagComposer):
-            bags = self._bags(sentences)
-            return self._over_means(bags, bags.means(self.optimizer.read(bags.rows)))
-        parts = []
-        for start in range(0, len(sentences), AT_ONCE):
-            bags = self._bags(sentences[start : start + AT_ONCE])
-            rows = self._row_numbers(bags)
-            table = self.optimizer.read(bags.rows)[rows]
-            parts.append(self.composer(table, torch.searchsorted(rows, bags.ids), bags.starts))
-        return torch.cat(parts)
+        """Return vectors (U, D) of training sentences, as the finished encoder will give them."""
+        bags = self.bags(sentences)
+        means = bags.means(self.optimizer.read(bags.rows))
+        vectors: Tensor = self.composer.of_means(means, bags.lengths)
+        return vectors
 
     def forward(self, sentences: NDArray[np.integer], draw: list[int]) -> tuple[Tensor, Backward]:
-        """Vectors (U, D) in training, with dropout and scrambling, and their backward pass.
+        """Return vectors (U, D) in training, with dropout, and their backward pass.
 
         Args:
             sentences: (U,) of the training pairs.
             draw: seed of this step and process.
         """
-        bags = self._bags(sentences)
+        bags = self.bags(sentences)
         table = self.optimizer.read(bags.rows)
-        if isinstance(self.composer, SequenceComposer):
-            return self._over_tokens(bags, table, draw)
         if self.config.dropout > 0:
             means, of_table = self.means_with_dropout(bags, table, draw)
         else:
             means, of_table = bags.means(table), bags.gradient
-        if type(self.composer) is BagComposer:
+        if self.composer.is_mean:
             return means, lambda of_means: Gradient(bags.rows, of_table(of_means), [])
         leaf = means.detach().requires_grad_()
         with torch.enable_grad():
-            vectors = self._over_means(bags, leaf)
+            vectors = self.composer.of_means(leaf, bags.lengths)
 
         def backward(of_vectors: Tensor) -> Gradient:
             of_means, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
@@ -229,45 +211,13 @@ class Learner:
 
         return vectors.detach(), backward
 
-    def _bags(self, sentences: NDArray[np.integer]) -> Bags:
-        split = self.composer.bags if isinstance(self.composer, Mixture) else None
+    def bags(self, sentences: NDArray[np.integer]) -> Bags:
+        """Return some training sentences as bags."""
+        split = None if self.composer.is_mean else self.composer.bags
         return Bags.of(self.pairs, sentences, self.device, split)
 
-    def _over_means(self, bags: Bags, means: Tensor) -> Tensor:
-        vectors: Tensor = self.composer(means, bags.lengths)
-        return vectors
-
-    def _over_tokens(self, bags: Bags, table: Tensor, draw: list[int]) -> tuple[Tensor, Backward]:
-        rows = self._row_numbers(bags)
-        leaf = table[rows].requires_grad_()
-        ids = self._scrambled(bags, draw) if self.config.scramble > 0 else bags.ids
-        mask = self._token_mask(bags, draw) if self.config.dropout > 0 else None
-        with torch.enable_grad():
-            where = torch.searchsorted(rows, ids)
-            vectors: Tensor = self.composer(leaf, where, bags.starts, mask)
-
-        def backward(of_vectors: Tensor) -> Gradient:
-            of_rows, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
-            return Gradient(bags.rows, of_rows, others)
-
-        return vectors.detach(), backward
-
-    def _row_numbers(self, bags: Bags) -> Tensor:
-        return torch.from_numpy(bags.rows.astype(np.int64)).to(self.device)
-
-    def _scrambled(self, bags: Bags, draw: list[int]) -> Tensor:
-        """The tokens, those of some sentences in random order (Wieting & Gimpel 2017)."""
-        generator = np.random.default_rng([*draw, 1])
-        lengths = bags.lengths.cpu().numpy()
-        chosen = generator.random(len(lengths)) < self.config.scramble
-        sentence_of = np.repeat(np.arange(len(lengths)), lengths)
-        place = np.arange(len(sentence_of), dtype=np.float64)
-        moved = chosen[sentence_of]
-        place[moved] = generator.random(int(moved.sum()))
-        order = np.lexsort([place, sentence_of])
-        return bags.ids[torch.from_numpy(order).to(self.device)]
-
-    def _mask(self, rows: int, columns: int, draw: list[int]) -> Tensor:
+    def dropout_mask(self, rows: int, columns: int, draw: list[int]) -> Tensor:
+        """Return what embeddings (rows, columns) are multiplied by."""
         keep = 1 - self.config.dropout
         # Seeded anew at every step and process, so that no state of it has to be kept.
         seed = int(np.random.default_rng(draw).integers(1 << 62))
@@ -275,22 +225,11 @@ class Learner:
         mask = torch.empty(rows, columns, device=self.device)
         return mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
 
-    def _token_mask(self, bags: Bags, draw: list[int]) -> Tensor:
-        """What is dropped of the embeddings of a sequence.
-
-        For GRAN the same entries of all tokens of a sentence (variational dropout, Gal &
-        Ghahramani 2016), for others each token's own.
-        """
-        if self.composer.kind != "gran":
-            return self._mask(len(bags.ids), self.config.dim, draw)
-        of_sentences = self._mask(len(bags.starts), self.config.dim, draw)
-        return torch.repeat_interleave(of_sentences, bags.lengths, dim=0)
-
     def means_with_dropout(
         self, bags: Bags, table: Tensor, draw: list[int]
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Means of embeddings with entries dropped; every occurrence has its own mask."""
-        mask = self._mask(len(bags.ids), table.shape[1], draw)
+        """Return means of embeddings with entries dropped; every occurrence has its own mask."""
+        mask = self.dropout_mask(len(bags.ids), table.shape[1], draw)
         lengths = bags.lengths
         sums = torch.segment_reduce(table[bags.ids] * mask, "sum", lengths=lengths, axis=0)
         means = sums / lengths.clamp(min=1)[:, None]
@@ -298,37 +237,30 @@ class Learner:
         def gradient(of_means: Tensor) -> Tensor:
             each = of_means / lengths.clamp(min=1)[:, None]
             of_pieces = torch.repeat_interleave(each, lengths, dim=0) * mask
-            rows = self._row_numbers(bags)
+            rows = bags.row_numbers
             result = torch.zeros(len(rows), table.shape[1], device=self.device)
             return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
 
         return means, gradient
 
     def no_gradient(self) -> Gradient:
-        """Of no sentence."""
+        """Return the gradient of no sentence."""
         nothing = np.zeros(0, dtype=np.int64), torch.zeros(0, self.config.dim, device=self.device)
         return Gradient(*nothing, [torch.zeros_like(part) for part in self.parameters])
 
     def step(self, gradient: Gradient) -> None:
-        """One step of the optimizer of all parameters."""
+        """Make one step of the optimizer of all parameters."""
         self.optimizer.read(gradient.rows)  # of several processes there are rows of the others
-        if self.initial is None:
-            self.optimizer.step(gradient.rows, gradient.of_rows)
-        else:
-            full = (self.optimizer.read() - self.initial) * self.config.l2_initial
-            full[torch.from_numpy(gradient.rows).to(self.device)] += gradient.of_rows
-            self.optimizer.dense_step(full)
+        self.optimizer.step(gradient.rows, gradient.of_rows)
         for optimizer, part in zip(self.optimizers.values(), gradient.of_composer, strict=True):
             optimizer.dense_step(part)
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors from which load_state goes on bit for bit."""
+        """Return tensors from which load_state goes on bit for bit."""
         # The key of states that were written before there was another optimizer.
         tensors = {f"adam.{name}": value for name, value in self.optimizer.state().items()}
         for part, optimizer in self.optimizers.items():
             tensors |= {f"{COMPOSER}{part}/{name}": v for name, v in optimizer.state().items()}
-        if self.initial is not None:
-            tensors["initial"] = self.initial
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
@@ -344,12 +276,10 @@ class Learner:
         self.optimizer.load_state(below("adam."))
         for part, optimizer in self.optimizers.items():
             optimizer.load_state(below(f"{COMPOSER}{part}/"))
-        if self.initial is not None:
-            self.initial.copy_(tensors["initial"])
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Number of this process, and how many there are (torchrun), (0, 1) for one alone."""
+    """Return the number of this process, and how many there are (torchrun); (0, 1) alone."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return 0, 1
@@ -371,6 +301,7 @@ def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np
     sizes = torch.zeros(world, dtype=torch.int64, device=device)
     sizes[distributed.get_rank()] = len(rows)
     distributed.all_reduce(sizes)
+    # Processes have different numbers of rows, and all_gather wants equal ones: -1 fills them up.
     longest = int(sizes.max())
     padded_rows = torch.full((longest,), -1, dtype=torch.int64, device=device)
     padded_rows[: len(rows)] = torch.from_numpy(rows.astype(np.int64)).to(device)

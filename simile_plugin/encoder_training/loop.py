@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
@@ -42,7 +41,6 @@ class TrainingRun:
         tokenizer: of the training data.
         folder: opened; a state in it is gone on from.
         sts: sets of each STS folder that choose the checkpoint; may be empty.
-        board: TensorBoard's add_scalar(name, value, step), or None.
     """
 
     def __init__(
@@ -51,13 +49,11 @@ class TrainingRun:
         tokenizer: Tokenizer,
         folder: RunFolder,
         sts: Mapping[str, list[StsSet]],
-        board: Callable[[str, float, int], object] | None = None,
     ) -> None:
         self.trainer = trainer
         self.tokenizer = tokenizer
         self.folder = folder
         self.sts = sts
-        self.board = board
         self.best_score: float | None = None
         self.best_step = 0
         self.best: Tensors | None = None
@@ -119,7 +115,7 @@ class TrainingRun:
             "seconds": round(self._seconds(), 2),
         }
         self.window_started = now
-        if stats.collapsed(trainer.config):
+        if trainer.collapsed(stats):
             record["collapsed"] = True
             if not self.warned:
                 say(
@@ -129,9 +125,6 @@ class TrainingRun:
                 )
             self.warned = True
         _write_line(log, record)
-        if self.board is not None:
-            for name in ("loss", "active", "positive", "negative", "random", "megabatch", "lr"):
-                self.board(name, record[name], trainer.step)
         return (
             f"M {record['megabatch']} loss {record['loss']:.3f} active {record['active']:.2f} "
             f"cosine of pairs {record['positive']:.2f}, negatives {record['negative']:.2f}, "
@@ -149,9 +142,6 @@ class TrainingRun:
         if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
             self.best_score, self.best_step = mean, self.trainer.step
             self.best = {name: part.clone() for name, part in tensors.items()}
-        if self.board is not None:
-            for path, part in scores.items():
-                self.board(f"sts/{Path(path).name}", part.mean_pearson, self.trainer.step)
         pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
         _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
 
@@ -185,7 +175,7 @@ class TrainingRun:
         return chosen, facts
 
     def _seconds(self) -> float:
-        """Since the first start, without the time between an interruption and the next start."""
+        """Return the time since the first start, without that between interruption and restart."""
         return self.seconds_before + time.perf_counter() - self.started
 
     def _save_state(self) -> None:
@@ -243,7 +233,7 @@ def finished_encoder(
     config: TrainingConfig,
     facts: dict[str, Any] | None = None,
 ) -> Encoder:
-    """An encoder of a copy of parameters in training."""
+    """Return an encoder of a copy of parameters in training."""
     copies = {name: part.detach().clone() for name, part in tensors.items()}
     return Encoder.of_tensors(copies, tokenizer, config.kind, config.composer, facts)
 
@@ -257,5 +247,5 @@ def _write_line(log: BinaryIO, record: dict[str, Any]) -> None:
 
 
 def _rounded(value: float) -> float | None:
-    """For JSON, which has no NaN."""
+    """Return None for NaN, which JSON has not."""
     return round(value, 4) if math.isfinite(value) else None

@@ -16,7 +16,6 @@ from torch import Tensor
 BLOCK = 512  # rows multiplied at once: memory is O(block * n)
 TILE = 128  # side of a tile: what is searched again
 NOTHING = -2.0  # below every cosine: the value of a forbidden cell
-TRIES = 20  # draws of a random negative
 
 
 def hardest_negatives(
@@ -103,36 +102,6 @@ def sharing_pairs(left_keys: Tensor, right_keys: Tensor) -> Tensor:
         one, other = pairs[same], pairs[same + distance]
         cells += [torch.stack([one, other], 1), torch.stack([other, one], 1)]
     return torch.cat(cells)
-
-
-def random_negatives(
-    left_keys: Tensor, right_keys: Tensor, pool: str, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Any wrong partner of each sentence, as positions as in hardest_negatives.
-
-    A draw that shares a sentence is drawn again; after TRIES of them the result is -1.
-
-    Args:
-        left_keys, right_keys, pool: as in hardest_negatives.
-        generator: of the CPU.
-    """
-    n, device = len(left_keys), left_keys.device
-    shared = sharing_pairs(left_keys, right_keys)
-    codes = torch.unique(shared[:, 0] * n + shared[:, 1])
-    sides = []
-    for other_side in (1, 0):
-        drawn = torch.full((n,), -1, dtype=torch.int64, device=device)
-        for _ in range(TRIES):
-            missing = (drawn < 0).nonzero().squeeze(1)
-            guess = torch.randint(n, (n,), generator=generator).to(device)[missing]
-            good = ~torch.isin(missing * n + guess, codes)
-            drawn[missing[good]] = guess[good]
-        if pool == "all":
-            side = torch.randint(2, (n,), generator=generator).to(device)
-        else:
-            side = torch.full((n,), other_side, device=device)
-        sides.append(torch.where(drawn >= 0, drawn + side * n, drawn))
-    return sides[0], sides[1]
 
 
 Best = tuple[Tensor, Tensor]  # value (n,) and position (n,), -1 for none

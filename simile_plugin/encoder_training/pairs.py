@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,6 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import (
-    MIX,
     Preprocessing,
     Segmenter,
     Tokenizer,
@@ -43,28 +41,19 @@ class BadLines:
 
     Attributes:
         strict: the first one raises.
-        unit: what is counted; a line of a cluster can lose one pair and keep others.
-        layout: what a line should be.
         counts: of each reason.
         examples: the first few.
     """
 
     strict: bool = False
-    unit: str = "lines"
-    layout: str = FIRST_TWO.layout
     counts: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, columns: Columns, strict: bool = False) -> BadLines:
-        """Of lines with such columns."""
-        return cls(strict, columns.unit, columns.layout)
 
     def add(self, name: str, line: int, reason: str) -> None:
         """Count one; with ``strict`` raise InputError instead."""
         message = f"{name}:{line}: {reason}"
         if self.strict:
-            raise InputError(f"{message}; expected {self.layout} (--strict)")
+            raise InputError(f"{message}; expected sentence TAB paraphrase (--strict)")
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if len(self.examples) < SHOWN:
             self.examples.append(message)
@@ -75,10 +64,22 @@ class BadLines:
         return sum(self.counts.values())
 
     def summary(self) -> str:
-        """One line: total, count of each reason, first examples."""
+        """Return one line: total, count of each reason, first examples."""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.counts.items())
         more = ", ..." if self.total > len(self.examples) else ""
-        return f"{self.total} {self.unit} skipped ({reasons}): {', '.join(self.examples)}{more}"
+        return f"{self.total} lines skipped ({reasons}): {', '.join(self.examples)}{more}"
+
+    def warn(self) -> None:
+        """Say on standard error what was skipped, if anything was."""
+        if self.total:
+            say(f"warning: {self.summary()}")
+
+    def no_pair(self, paths: Sequence[str]) -> InputError:
+        """Return what is wrong with input that gave no pair."""
+        skipped = f"; {self.summary()}" if self.total else ""
+        return InputError(
+            f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase{skipped}"
+        )
 
 
 @dataclass(frozen=True)
@@ -165,11 +166,11 @@ class Pairs:
         return len(self.hashes) // 2
 
     def pair_rows(self, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Sentences (m, 2) of the chosen pairs (m,)."""
+        """Return sentences (m, 2) of the chosen pairs (m,)."""
         return 2 * chosen.astype(np.int64)[:, None] + np.arange(2)
 
     def bags(self, sentences: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pieces of the given sentences: flat ids (P,) and the start of each bag (len,)."""
+        """Return the pieces of the given sentences: flat ids (P,), the start of each bag."""
         begin = self.offsets[sentences]
         lengths = self.offsets[sentences + 1] - begin
         ends = np.cumsum(lengths)
@@ -179,19 +180,19 @@ class Pairs:
 
 
 def say(message: str) -> None:
-    """One line of progress on standard error."""
+    """Print one line of progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
 def sentence_hash(prepared: str) -> int:
-    """64-bit hash of a preprocessed sentence, the same on every machine."""
+    """Return a 64-bit hash of a preprocessed sentence, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(prepared.encode(), digest_size=8).digest(), "little")
 
 
 def read_block(
     block: Block, columns: Columns, preprocessing: Preprocessing, report: Callable[[int, str], None]
 ) -> TextBlock:
-    """The pairs of a block of lines; report(line number, reason) hears of lines without one."""
+    """Return the pairs of a block; report(line number, reason) hears of lines without one."""
     numbers: list[int] = []
     raw: list[str] = []
     sentences: list[str] = []
@@ -218,40 +219,32 @@ def read_pairs(
     bad: BadLines | None = None,
     columns: Columns = FIRST_TWO,
 ) -> TextPairs:
-    """Read TSV or PPDB files (plain, .gz, .zst, "-") whole; further columns are ignored.
+    """Read TSV files (plain, .gz, .zst, "-") whole.
 
     Args:
         paths: files, read in order as one.
         preprocessing: decides which sentences are equal, and which are empty.
         bad: collects the lines that are skipped.
-        columns: that hold the sentences.
+        columns: that hold the sentences; others are ignored.
 
     Raises:
         InputError: for a damaged file, files without a pair, or the first bad line if
             ``bad.strict``.
         OSError: if a file cannot be read.
     """
-    bad = BadLines.of(columns) if bad is None else bad
+    bad = BadLines() if bad is None else bad
     blocks, digest = [], hashlib.sha256()
     for block in TsvInput(paths).blocks():
         blocks.append(read_block(block, columns, preprocessing, partial(bad.add, block.name)))
         digest.update(blocks[-1].accepted)
-    text = TextPairs(blocks, digest.hexdigest()[:16], bad.total)
-    if not len(text):
-        raise no_pair(paths, bad)
-    return text
-
-
-def no_pair(paths: Sequence[str], bad: BadLines) -> InputError:
-    """What is wrong with input that gave no pair."""
-    return InputError(
-        f"{', '.join(paths)}: no pair found, expected lines of {bad.layout}"
-        + (f"; {bad.summary()}" if bad.total else "")
-    )
+    pairs = TextPairs(blocks, digest.hexdigest()[:16], bad.total)
+    if not len(pairs):
+        raise bad.no_pair(paths)
+    return pairs
 
 
 def segment_block(text: TextBlock, tokenizer: Tokenizer) -> tuple[Tokens, NDArray[np.bool_]]:
-    """Tokens of the pairs of a block; unknown ones are left out, as in the encoder's mean.
+    """Return the tokens of the pairs of a block, without unknown ones, as in the encoder's mean.
 
     Args:
         tokenizer: of preprocessed sentences.
@@ -271,12 +264,12 @@ def segment_block(text: TextBlock, tokenizer: Tokenizer) -> tuple[Tokens, NDArra
 
 
 def ids_dtype(tokenizer: Tokenizer) -> str:
-    """Of the ids: the smaller one that holds them."""
+    """Return the smaller type that holds the ids."""
     return "<u2" if len(tokenizer) <= 1 << 16 else "<u4"
 
 
 def segment_pairs(text: TextPairs, tokenizer: Tokenizer) -> Pairs:
-    """Tokens of all pairs, without those of which a side has no known token.
+    """Return the tokens of all pairs, without those of which a side has no known token.
 
     Raises:
         InputError: if no pair is left.
@@ -296,14 +289,14 @@ def segment_pairs(text: TextPairs, tokenizer: Tokenizer) -> Pairs:
 
 
 def of_prepared(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokeniser, of sentences that are preprocessed already."""
+    """Return the same tokeniser, of sentences that are preprocessed already."""
     return load_tokenizer(
         tokenizer.name, tokenizer.files, Prepared(**asdict(tokenizer.preprocessing))
     )
 
 
 def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes | None:
-    """The model of --sentencepiece, if there is one.
+    """Read the model of --sentencepiece, if there is one.
 
     Raises:
         InputError: naming the flag, if it is none.
@@ -329,23 +322,23 @@ def train_tokenizer(
     name: str,
     prepared: Sequence[str],
     preprocessing: Preprocessing,
-    vocab_size: int,
-    given: bytes | None,
+    vocab_size: int | None,
+    given: bytes | None = None,
 ) -> Tokenizer:
-    """A tokeniser of at most ``vocab_size`` tokens, made for the given text.
+    """Return a tokeniser of at most ``vocab_size`` tokens, made for the given text.
 
     Args:
         name: one of tokens.TOKENS, or several with + between them.
         prepared: preprocessed sentences, distinct.
         preprocessing: of the tokeniser.
-        vocab_size: of each part; 0 for the papers' sizes.
-        given: a sentencepiece model to use instead of training one, or None.
+        vocab_size: of each part; None for the papers' sizes.
+        given: a sentencepiece model to use instead of training one.
 
     Raises:
         InputError: if the text has none, or sentencepiece cannot train.
     """
     files = {}
-    for part, file in zip(name.split(MIX), file_names(name), strict=True):
+    for part, file in zip(name.split("+"), file_names(name), strict=True):
         size = vocab_size or DEFAULT_SIZE[part]
         if part == "sp" and given is not None:
             files[file] = given
@@ -358,9 +351,9 @@ def train_tokenizer(
         say(f"{doing} on {len(prepared)} distinct sentences")
         make = train_sentencepiece if part == "sp" else partial(count_vocabulary, part)
         files[file] = make(prepared, Prepared(), size)
-        found = len(load_tokenizer(part, {file_names(part)[0]: files[file]}, preprocessing))
-        if found < size:
-            say(f"the text supports {found} {types_of(part)}, fewer than --vocab-size {size}")
+        made = len(load_tokenizer(part, {file_names(part)[0]: files[file]}, preprocessing))
+        if made < size:
+            say(f"the text supports {made} {types_of(part)}, fewer than --vocab-size {size}")
     return load_tokenizer(name, files, preprocessing)
 
 
@@ -395,12 +388,8 @@ def train_sentencepiece(
             **longer,
         )
     except (RuntimeError, OSError, ValueError) as error:  # the last: a size beyond 32 bits
-        reason = " ".join(str(error).split())
-        if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
-            # Its own advice is a flag that we do not have.
-            reason = f"a character is a piece at least, and the text needs {needed[1]} of them"
         raise InputError(
-            f"--vocab-size {vocab_size}: sentencepiece could not be trained ({reason}); "
-            "give more text or another size"
+            f"--vocab-size {vocab_size}: sentencepiece could not be trained "
+            f"({' '.join(str(error).split())}); give more text or another size"
         ) from error
     return model.getvalue()

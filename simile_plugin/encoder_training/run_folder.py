@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +17,6 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
-from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learner import rank_and_world
 from simile_plugin.files import (
     InputError,
@@ -32,29 +31,36 @@ RUN, LOG = "run.json", "log.jsonl"
 OURS = re.compile(
     r"run\.json|log\.jsonl|state|(\d+\.)?(sentencepiece\.model|vocabulary\.json)|\..*"
 )
-FILES = "files"  # of the identity: flag -> digest of what it names; older versions have none
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
 # Of the state's format; states without a number are of the first. That numbered the sentences of
 # TSV files in another way.
 STATE_VERSION = 2
 
 
-def _defaults() -> dict[str, Any]:
-    """Flags of the identity that have a default, with it."""
-    given = [field for field in fields(TrainingConfig) if field.default is not MISSING]
-    return {"tokens": "sp"} | {f.name.replace("_", "-"): f.default for f in given}
+# Flags that some version's runs have in their identity and others have not, with their defaults.
+SINCE = {
+    "tokens": "sp",
+    "mix": "add",
+    "hidden": 0,
+    "combine": "mean",
+    "scramble": 0.0,
+    "objective": "margin",
+    "scale": 20.0,
+    "negatives": "max",
+    "optimizer": "adam",
+    "l2-initial": 0.0,
+    "mine-per-process": False,
+    "init-embeddings": None,
+    "kind": "sp",
+}
 
 
 def _difference(known: dict[str, Any], identity: dict[str, Any]) -> str:
-    """The first thing in which a run is not the one that a folder was made by; "" for none."""
-    since = _defaults()  # flags that an older version did not have
-    for key, value in identity.items():
-        if key == FILES:
-            for flag, digest in value.items():
-                if known.get(FILES, {}).get(flag, digest) != digest:
-                    return f"other content of --{flag} than now"
-        elif known.get(key, since.get(key)) != value:
-            return f"another --{key} ({known.get(key)}, now {value})"
+    """Return the first thing in which a run is not the one that made a folder; "" for none."""
+    for key in (identity | SINCE).keys():
+        before, now = known.get(key, SINCE.get(key)), identity.get(key, SINCE.get(key))
+        if before != now:
+            return f"another --{key} ({before}, now {now})"
     return ""
 
 
@@ -144,7 +150,7 @@ class RunFolder:
         return replace(wanted, drop_invisible=False) if goes_on else wanted
 
     def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
-        """That of an interrupted run, or None if there is none."""
+        """Return that of an interrupted run, or None if there is none."""
         saved = {file: self.path / file for file in file_names(name)}
         if not all(path.is_file() for path in saved.values()):
             return None
@@ -167,7 +173,7 @@ class RunFolder:
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any], int] | None:
-        """The last state and its version, or None if there is none."""
+        """Return the last state and its version, or None if there is none."""
         state = self.path / STATE
         if not state.is_dir():
             return None
@@ -185,7 +191,7 @@ class RunFolder:
         return tensors, values, version
 
     def open_log(self, step: int) -> BinaryIO:
-        """The log, cut back to what was written up to ``step``, open for more lines."""
+        """Open the log for more lines, cut back to what was written up to ``step``."""
         if self.writes:
             self._cut_log(step)
         # Without a buffer, so that what a full disk refuses is not tried again on closing.

@@ -12,14 +12,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder import EMBEDDINGS
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learner import Gradient, Learner, rank_and_world
-from simile_plugin.encoder_training.negatives import (
-    hardest_negatives,
-    random_negatives,
-    sharing_pairs,
-)
+from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
 
@@ -34,7 +29,7 @@ COLLAPSE_ADVICE = (
 
 
 def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
-    """Both hinges of each pair (Wieting et al. 2019, eq. 3; the second is its mirror image).
+    """Return both hinges of each pair (Wieting et al. 2019, eq. 3; the second is its mirror image).
 
     max(0, d - cos(s, t) + cos(s, t')) and max(0, d - cos(s, t) + cos(t, s')).
 
@@ -49,14 +44,14 @@ def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
     return (margin - positive[:, None] + negative).clamp(min=0)
 
 
-def margin_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
+def margin_step(vectors: Tensor, exists: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """Return margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
 
     With unit vectors a = s/|s| and so on, d cos(s, t) / ds = (b - cos(s, t) a) / |s|.
 
     Args:
         vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
-        found: (B, 2) whether t' and s' exist; the hinge of one that does not is 0.
+        exists: (B, 2) whether there are t' and s'; the hinge of one that is not there is 0.
         margin: d.
 
     Returns:
@@ -67,7 +62,7 @@ def margin_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, 
     left, right, left_negative, right_negative = unit.chunk(4)
     positive = (left * right).sum(1)
     negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
-    hinges = margin_loss(positive, negative, margin) * found
+    hinges = margin_loss(positive, negative, margin) * exists
     active = hinges > 0
     push = active.to(unit.dtype) / len(left)  # d loss / d negative cosine
     for_left, for_right, pull = push[:, :1], push[:, 1:], push.sum(1, keepdim=True)
@@ -78,79 +73,10 @@ def margin_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, 
     torch.mul(left, for_left, out=of_left_negative)
     torch.mul(right, for_right, out=of_right_negative)
     gradient.addcmul_(unit, (gradient * unit).sum(1, keepdim=True), value=-1).div_(norms)
-    count = found.sum().clamp(min=1)
+    count = exists.sum().clamp(min=1)
     neighbours = (left * right.roll(-1, 0)).sum(1).mean()
-    means = active.sum() / count, positive.mean(), (negative * found).sum() / count, neighbours
+    means = active.sum() / count, positive.mean(), (negative * exists).sum() / count, neighbours
     return torch.stack([hinges.sum() / len(left), *means]), gradient
-
-
-def ranking_step(vectors: Tensor, keys: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Multiple-negatives ranking loss (Henderson et al. 2017), in both directions.
-
-    Mean over pairs and directions of -log softmax_j(scale * cos(s_i, t_j)) at j = i; pairs that
-    share a sentence are left out of each other's sums.
-
-    Args:
-        vectors: (2 * B, D): all s, all t.
-        keys: (B, 2) int64, equal for equal sentences.
-        scale: inverse temperature.
-
-    Returns:
-        the values of StepStats (5,) and the gradient (2 * B, D). Active is the share of sentences
-        that some wrong one is nearer to than the right one; negative the nearest wrong one's mean.
-    """
-    vectors = vectors.detach().requires_grad_()
-    with torch.enable_grad():
-        left, right = F.normalize(vectors, dim=1).chunk(2)
-        cosines = left @ right.T
-        shared = sharing_pairs(keys[:, 0], keys[:, 1])
-        own = torch.arange(len(left), device=vectors.device)
-        mask = torch.zeros_like(cosines)
-        mask[shared[:, 0], shared[:, 1]] = -torch.inf
-        wrong = cosines.detach() + mask
-        mask[own, own] = 0
-        logits = scale * cosines + mask
-        loss = (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
-        loss.backward()
-    assert vectors.grad is not None
-    positive = cosines.detach().diagonal()
-    nearest = torch.cat([wrong.amax(1), wrong.amax(0)])
-    exists = nearest > -torch.inf
-    active = ((nearest >= positive.repeat(2)) & exists).sum() / exists.sum().clamp(min=1)
-    negative = nearest.where(exists, torch.zeros_like(nearest)).sum() / exists.sum().clamp(min=1)
-    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
-    stats = [loss, active, positive.mean(), negative, neighbours]
-    return torch.stack(stats).detach(), vectors.grad
-
-
-def contrastive_step(vectors: Tensor, found: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Paraphrases pulled together, negatives pushed apart up to a margin.
-
-    Mean over pairs of d(s, t) + (max(0, m - d(s, t'))^2 + max(0, m - d(t, s'))^2) / 2 with
-    d = 1 - cos (Sjöblom et al. 2018, section 3.2, who pair at random: --negatives rand). Their
-    formula has the label the other way round, which would push paraphrases apart; this is their
-    text.
-
-    Args:
-        vectors, found, margin: as for margin_step.
-
-    Returns:
-        the values of StepStats (5,), and the gradient (4 * B, D). Active is the share of negatives
-        within the margin.
-    """
-    vectors = vectors.detach().requires_grad_()
-    with torch.enable_grad():
-        left, right, left_negative, right_negative = F.normalize(vectors, dim=1).chunk(4)
-        positive = (left * right).sum(1)
-        negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
-        within = (margin - 1 + negative).clamp(min=0) * found
-        loss = (1 - positive).mean() + (within**2).sum(1).mean() / 2
-        loss.backward()
-    assert vectors.grad is not None
-    count = found.sum().clamp(min=1)
-    means = (within > 0).sum() / count, positive.mean(), (negative * found).sum() / count
-    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
-    return torch.stack([loss, *means, neighbours]).detach(), vectors.grad
 
 
 @dataclass
@@ -170,14 +96,9 @@ class StepStats:
     negative: float
     random: float
 
-    def collapsed(self, config: TrainingConfig) -> bool:
-        """Every cosine is near 1, and the margin loss near what equal cosines give."""
-        stuck = config.objective != "margin" or self.loss > COLLAPSED_LOSS * 2 * config.margin
-        return stuck and embeddings_collapsed(self.positive, self.random)
-
 
 def embeddings_collapsed(positive: float, random: float) -> bool:
-    """Whether pairs and random sentences cannot be told apart: all cosines are near 1."""
+    """Return whether pairs and random sentences cannot be told apart: all cosines are near 1."""
     return random > COLLAPSED_COSINE and positive - random < COLLAPSED_GAP
 
 
@@ -199,6 +120,8 @@ class Trainer:
             another shape.
     """
 
+    learner_class = Learner
+
     def __init__(
         self,
         config: TrainingConfig,
@@ -217,7 +140,7 @@ class Trainer:
                 "equally; use a multiple of their number"
             )
         sizes = (vocab_size,) if isinstance(vocab_size, int) else vocab_size
-        self.learner = Learner(config, pairs, sizes, self.device, initial)
+        self.learner = self.learner_class(config, pairs, sizes, self.device, initial)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
@@ -232,10 +155,10 @@ class Trainer:
     @property
     def weight(self) -> Tensor:
         """Embeddings (V, D) after the last step."""
-        return self.tensors()[EMBEDDINGS]
+        return self.learner.optimizer.read()
 
     def tensors(self) -> dict[str, Tensor]:
-        """All parameters after the last step, as Encoder.tensors names them."""
+        """Return all parameters after the last step, as Encoder.tensors names them."""
         return self.learner.tensors()
 
     @property
@@ -248,8 +171,13 @@ class Trainer:
         """Learning rate at this step."""
         return self.config.lr_at(self.step)
 
+    def collapsed(self, stats: StepStats) -> bool:
+        """Return whether every cosine is near 1, and the loss near what equal cosines give."""
+        stuck = stats.loss > COLLAPSED_LOSS * 2 * self.config.margin
+        return stuck and embeddings_collapsed(stats.positive, stats.random)
+
     def train_step(self) -> Tensor:
-        """One minibatch: mine if nothing is left, loss, gradient, a step.
+        """Train on one minibatch: mine if nothing is left, loss, gradient, a step.
 
         Returns:
             the values of StepStats, (5,), on the device.
@@ -272,30 +200,23 @@ class Trainer:
         return stats
 
     def _gradient(self, batch: NDArray[np.int64]) -> tuple[Gradient, Tensor]:
-        """Gradient of a minibatch, and the values of StepStats.
+        """Return the gradient of a minibatch, and the values of StepStats.
 
         Args:
             batch: (b, 4) s, t, t', s' as sentences, -1 for none.
         """
-        ranking = self.config.objective == "mnr"
-        used = batch[:, :2] if ranking else np.maximum(batch, 0)
         draw = [self.config.seed, self.step, self.rank]
-        vectors, backward = self.learner.forward(used.T.ravel(), draw)
-        if ranking:
-            keys = torch.from_numpy(self._keys(used)).to(self.device)
-            stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
-        else:
-            found = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
-            step = margin_step if self.config.objective == "margin" else contrastive_step
-            stats, of_vectors = step(vectors, found, self.config.margin)
+        vectors, backward = self.learner.forward(np.maximum(batch, 0).T.ravel(), draw)
+        exists = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
+        stats, of_vectors = self.objective(vectors, exists)
         return backward(of_vectors), stats
 
-    def _keys(self, sentences: NDArray[np.integer]) -> NDArray[np.int64]:
-        # 64-bit hashes as int64: only their equality counts.
-        return self.pairs.hashes[sentences].view(np.int64)
+    def objective(self, vectors: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values of StepStats and the gradient of vectors, see margin_step."""
+        return margin_step(vectors, exists, self.config.margin)
 
     def _next_pairs(self) -> NDArray[np.integer]:
-        """Sentences (m, 2) of the next mega-batch; whole minibatches, unless data is tiny."""
+        """Return sentences (m, 2) of the next mega-batch: whole minibatches, all of tiny data."""
         n, size = len(self.pairs), self.config.batch_size
         usable = max(n - n % size, min(n, size))
         if self.position >= usable:
@@ -309,71 +230,49 @@ class Trainer:
 
     @torch.no_grad()
     def _mine(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(m, 4): s, t and their negatives t', s' (-1: none) as sentences."""
+        """Return (m, 4): s, t and their negatives t', s' (-1: none) as sentences."""
         n = len(rows)
         mined = np.full((n, 4), -1, dtype=np.int64)
         mined[:, :2] = rows
-        if self.config.objective == "mnr":
-            return mined
         own = np.arange(self.rank, n, self.world)
-        pool = own if self.config.mine_per_process else np.arange(n)
         if len(own):
-            negatives = self._negatives(rows[pool], None if len(pool) == len(own) else own)
-            both_sides = rows[pool].T.ravel()
+            # 64-bit hashes as int64: only their equality counts.
+            keys = torch.from_numpy(self.pairs.hashes[rows].view(np.int64)).to(self.device)
+            negatives = self.negatives(rows, keys, torch.from_numpy(own).to(self.device))
+            both_sides = rows.T.ravel()
             for column, index in enumerate(negatives, 2):
-                mined[own, column] = np.where(index >= 0, both_sides[index], -1)
+                place = index.cpu().numpy()
+                mined[own, column] = np.where(place >= 0, both_sides[place], -1)
         if self.world > 1:  # the negatives of the others' pairs, so that any process can save all
             shared = torch.from_numpy(mined).to(self.device)
             torch.distributed.all_reduce(shared, torch.distributed.ReduceOp.MAX)
             mined = shared.cpu().numpy()
         return mined
 
-    def _negatives(
-        self, rows: NDArray[np.integer], only: NDArray[np.int64] | None
-    ) -> list[NDArray[np.int64]]:
-        """Positions of t' and of s' in cat(s, t) of the given pairs, for the pairs ``only``."""
-        keys = torch.from_numpy(self._keys(rows)).to(self.device)
-        chosen = torch.arange(len(rows)) if only is None else torch.from_numpy(only)
-        chosen = chosen.to(self.device)
-        if self.config.negatives == "max":
-            found = self._hardest(rows, keys, chosen)
-        else:
-            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + self.step)
-            found = random_negatives(keys[:, 0], keys[:, 1], self.config.pool, generator)
-            found = found[0][chosen], found[1][chosen]
-            if self.config.negatives == "mix":
-                hardest = self._hardest(rows, keys, chosen)
-                coin = torch.rand(2, len(rows), generator=generator).to(self.device) < 0.5
-                coin = coin[:, chosen]
-                found = (
-                    torch.where(coin[0], hardest[0], found[0]),
-                    torch.where(coin[1], hardest[1], found[1]),
-                )
-        return [side.cpu().numpy() for side in found]
-
-    def _hardest(
-        self, rows: NDArray[np.integer], keys: Tensor, only: Tensor
+    def negatives(
+        self, rows: NDArray[np.integer], keys: Tensor, own: Tensor
     ) -> tuple[Tensor, Tensor]:
+        """Return positions of t' and of s' in cat(s, t) of the pairs ``rows``, for ``own``.
+
+        Args:
+            rows: (m, 2) sentences of a mega-batch.
+            keys: (m, 2), equal for equal sentences.
+            own: (k,) pairs of this process.
+        """
         left, right = self.learner.embed(rows.T.ravel()).chunk(2)
-        return hardest_negatives(
-            left,
-            right,
-            keys[:, 0],
-            keys[:, 1],
-            self.config.pool,
-            only=None if len(only) == len(rows) else only,
-        )
+        some = None if len(own) == len(rows) else own
+        return hardest_negatives(left, right, keys[:, 0], keys[:, 1], self.config.pool, some)
 
     @torch.no_grad()
     def mean_cosines(self, sample: int = 2000) -> tuple[float, float]:
-        """Mean cosine of training pairs, and of sentences of different pairs, over a sample."""
+        """Return mean cosines of a sample of training pairs, and of sentences of different ones."""
         rows = self.pairs.pair_rows(self._shuffled(0)[:sample])
         left, right = F.normalize(self.learner.embed(rows.T.ravel()), dim=1).chunk(2)
         positive, random = (left * right).sum(1), (left * right.roll(-1, 0)).sum(1)
         return float(positive.mean()), float(random.mean())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors and plain values from which load_state goes on bit for bit (on the CPU)."""
+        """Return tensors and values from which load_state goes on bit for bit (on the CPU)."""
         tensors = {**self.learner.state(), "queue": torch.from_numpy(self.queue)}
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +12,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from types import ModuleType
 from typing import IO
 
-from simile_plugin.files import InputError, Progress
+from simile_plugin.files import InputError, Progress, check_standard_input
 
 CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
@@ -30,7 +27,6 @@ PACKED = {  # how compressed files begin: no text does
     b"BZh91AY&SY": "bzip2",
     b"PK\3\4": "zip",
 }
-NONTERMINAL = re.compile(r"\[[^\s\[\]]+,\d+\]")  # a gap of a PPDB rule, as [NN,1]
 
 
 @dataclass(frozen=True)
@@ -41,14 +37,16 @@ class Block:
         name: of the file, for messages.
         first_line: number of the first line, from 1.
         data: the lines as bytes.
+        header: the first line of the file is left out.
     """
 
     name: str
     first_line: int
     data: bytes
+    header: bool = False
 
     def lines(self, report: Callable[[int, str], None]) -> Iterator[tuple[int, str]]:
-        """(line number, text without its end) of each line; only LF ends a line.
+        """Yield (line number, text without its end) of each line; only LF ends a line.
 
         Lines that are no UTF-8 text go to ``report(line number, reason)`` instead.
         """
@@ -57,6 +55,8 @@ class Block:
             rows.pop()
         for number, row in enumerate(rows, self.first_line):
             if number == 1:
+                if self.header:
+                    continue
                 row = row.removeprefix(BOM)
             if len(row) > LONGEST_LINE:
                 report(number, f"longer than {LONGEST_LINE >> 20} MiB")
@@ -79,12 +79,10 @@ class Columns:
     Attributes:
         chosen: columns from 0; None for all from ``first`` on.
         first: used if ``chosen`` is None.
-        ppdb: columns are not between TABs, the line is one of the Paraphrase Database.
     """
 
     chosen: tuple[int, ...] | None = (0, 1)
     first: int = 0
-    ppdb: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Columns:
@@ -112,32 +110,15 @@ class Columns:
         """Whether a line can give more than one pair."""
         return self.chosen is None or len(self.chosen) > 2
 
-    @property
-    def unit(self) -> str:
-        """What a bad line costs: itself, or some of its pairs."""
-        return "lines or pairs of clusters" if self.is_cluster else "lines"
-
-    @property
-    def layout(self) -> str:
-        """What a line should be, for messages."""
-        if self.ppdb:
-            return "[X] ||| phrase ||| paraphrase ||| features ||| alignment ||| entailment"
-        return "sentence TAB paraphrase"
-
     def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
-        """The pairs of a line, or none and the reason.
+        """Return the pairs of a line, or none and the reason.
 
         Two columns are one pair. More are a cluster of sentences that mean the same: all
         k * (k - 1) / 2 pairs of those that are there and not empty.
         """
         if self.chosen == (0, 1):
             cells = line.split("\t", 2)
-            if len(cells) < 2:
-                hint = " (||| without TAB: --format ppdb?)" if "|||" in line else ""
-                return [], f"no second column{hint}"
-            return [(cells[0], cells[1])], None
-        if self.ppdb:
-            return _ppdb_pair(line)
+            return ([], "no second column") if len(cells) < 2 else ([(cells[0], cells[1])], None)
         cells = line.split("\t")
         if self.chosen is not None and not self.is_cluster:
             if max(self.chosen) >= len(cells):
@@ -149,31 +130,12 @@ class Columns:
         return list(combinations(there, 2)), None if len(there) > 1 else "fewer than two sentences"
 
     def __str__(self) -> str:
-        if self.ppdb:
-            return "ppdb"
         if self.chosen is None:
             return f"{self.first + 1}-"
         return ",".join(str(column + 1) for column in self.chosen)
 
 
-def _ppdb_pair(line: str) -> tuple[list[tuple[str, str]], str | None]:
-    """Phrase and paraphrase of a PPDB line, or none and the reason.
-
-    Six fields in PPDB 2.0 (Pavlick et al. 2015), five in 1.0 (Ganitkevitch et al. 2013), which has
-    no entailment; the first is a syntactic label in brackets. Rules with gaps are no phrases.
-    """
-    cells = [" ".join(cell.split()) for cell in line.split("|||")]
-    if len(cells) not in (5, 6):
-        return [], "not 5 or 6 fields between |||"
-    if not (cells[0].startswith("[") and cells[0].endswith("]")):
-        return [], "no [label] before the first |||"
-    if any(NONTERMINAL.search(cell) for cell in cells[1:3]):
-        return [], "gap in a phrase"
-    return [(cells[1], cells[2])], None
-
-
 FIRST_TWO = Columns()
-PPDB = Columns((1, 2), ppdb=True)
 
 
 class TsvInput:
@@ -187,7 +149,7 @@ class TsvInput:
         total: bytes of all files, None where one of them is no plain file.
 
     Raises:
-        InputError: for a folder, standard input named twice, or .zst without a way to read it.
+        InputError: for a folder, standard input named twice, or .zst without the program zstd.
         OSError: if a file is not there or not readable.
     """
 
@@ -205,7 +167,7 @@ class TsvInput:
         return self._before + here
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks of whole lines, file after file.
+        """Yield blocks of whole lines, file after file.
 
         Raises:
             InputError: for a damaged archive, or one where text is expected.
@@ -228,40 +190,31 @@ class TsvInput:
             data = pending + chunk
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield from self._without_header(Block(name, line, data[:cut]))
+                yield Block(name, line, data[:cut], self.header)
                 line += data.count(b"\n", 0, cut)
             pending = data[cut:][: LONGEST_LINE + 1]
         if pending:
-            yield from self._without_header(Block(name, line, pending))
-
-    def _without_header(self, block: Block) -> Iterator[Block]:
-        if not self.header or block.first_line > 1:
-            yield block
-            return
-        rest = block.data.partition(b"\n")[2]
-        if rest:
-            yield Block(block.name, 2, rest)
+            yield Block(name, line, pending, self.header)
 
 
 def _check_inputs(paths: Sequence[str]) -> int | None:
-    if sum(path == "-" for path in paths) > 1:
-        raise InputError("standard input (-) can be read only once")
+    check_standard_input((path, path) for path in paths)
     if "-" in paths and sys.stdin is None:
         raise InputError("standard input (-) is closed; pipe the text in, or name a file")
-    total, known = 0, True
-    for path in paths:
-        if path == "-":
-            known = False
-            continue
+    files = [path for path in paths if path != "-"]
+    for path in files:
         if os.path.isdir(path):
             raise InputError(f"{path}: is a folder, expected a TSV file")
         if not os.access(path, os.R_OK):
             open(path, "rb").close()  # raises what is wrong
-        if path.endswith(".zst"):
-            _zstd_library()
-        known = known and os.path.isfile(path)
-        total += os.stat(path).st_size
-    return total if known else None
+        if path.endswith(".zst") and shutil.which("zstd") is None:
+            raise InputError(
+                f"{path}: is read by the program zstd, which is not here; install it, or give the "
+                "file unpacked"
+            )
+    if len(files) < len(paths) or not all(map(os.path.isfile, files)):
+        return None
+    return sum(map(os.path.getsize, files))
 
 
 def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
@@ -295,52 +248,7 @@ def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
         raise InputError(f"{name}: damaged gzip file ({error})") from error
 
 
-def _zstd_library() -> ModuleType | None:
-    """Python's own zstd (3.14), else the package zstandard, else None: the program zstd.
-
-    Raises:
-        InputError: if there is none of the three.
-    """
-    for library in ("compression.zstd", "zstandard"):
-        try:
-            return importlib.import_module(library)
-        except ImportError:
-            continue
-    if shutil.which("zstd") is None:
-        raise InputError(
-            "a .zst file needs the Python package zstandard (pip install zstandard) or the program "
-            "zstd, and neither is here; install one of them, or give the file unpacked"
-        )
-    return None
-
-
 def _zstd_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
-    library = _zstd_library()
-    if library is None:
-        yield from _zstd_program_chunks(raw, name)
-        return
-    if hasattr(library, "ZstdFile"):
-        new = library.ZstdDecompressor
-    else:
-        new = library.ZstdDecompressor(max_window_size=1 << 31).decompressobj
-    frame, begun = new(), False
-    try:
-        # Frame by frame: a file may have many, and it may end in the middle of one, which
-        # zstandard's own reader takes for its end.
-        while data := raw.read(CHUNK_BYTES // 4):
-            while data:
-                if frame.eof:
-                    frame = new()
-                begun = True
-                yield frame.decompress(data)
-                data = frame.unused_data
-    except library.ZstdError as error:
-        raise InputError(f"{name}: damaged zstd file ({error})") from error
-    if begun and not frame.eof:
-        raise InputError(f"{name}: damaged zstd file (it ends in the middle)")
-
-
-def _zstd_program_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
     command = ["zstd", "-dcq", "--long=31"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=raw, stdout=pipe, stderr=pipe) as process:
@@ -368,7 +276,7 @@ class PairsProgress(Progress):
         self.started, self.pairs = time.perf_counter(), 0
 
     def add(self, pairs: int) -> None:
-        """Some more pairs are done."""
+        """Show that some more pairs are done."""
         self.pairs += pairs
         seconds = max(time.perf_counter() - self.started, 1e-9)
         text = f"{self.pairs} pairs, {self.pairs / seconds:.0f} pairs/s"

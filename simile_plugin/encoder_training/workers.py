@@ -23,18 +23,13 @@ _job: Callable[[Any], Any]  # of this worker process
 
 
 def choose_workers(flag: int | None, total: int | None) -> int:
-    """Number of processes: as asked, or one for each usable core, but one for a small input.
+    """Return the number of processes: as asked, or one a usable core, but one for a small input.
 
     Args:
         flag: value of --workers, None if it was not given.
         total: bytes of the input, None if not known.
-
-    Raises:
-        InputError: if ``flag`` is below 1.
     """
     if flag is not None:
-        if flag < 1:
-            raise InputError(f"--workers: got {flag}, expected 1 or more")
         return flag
     if total is not None and total < SMALL_INPUT:
         return 1

@@ -1,14 +1,11 @@
 """`simile train-encoder` and `simile eval-encoder` as they are typed."""
 
-import dataclasses
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder, load_own_encoder
-from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.loop import _write_line
 from simile_plugin.encoder_training.run_folder import RunFolder
 from tests.encoder_training.test_processes import free_port
@@ -221,57 +217,10 @@ def test_a_start_that_failed_is_nothing_to_go_on_from(
     out = tmp_path / "enc"
     command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--steps", "3"]
     missing = tmp_path / "vectors.txt"
-    assert "No such file" in error_of(capsys, *command, "--init-embeddings", missing)
+    assert "no such file" in error_of(capsys, *command, "--init-embeddings", missing)
     assert "interrupted" not in error_of(capsys, *command, "--lr", "-1")
     assert main(command) == 0  # without the flag that was wrong
     assert not (tmp_path / "enc.training").exists()
-
-
-def test_a_pipe_is_read_once(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    command = ("train-encoder", tsv, "--output", tmp_path / "enc", *SMALL)
-    said = error_of(capsys, *command, "--init-embeddings", pipe)
-    assert f"--init-embeddings {pipe}: a pipe can be read only once" in said
-
-
-@pytest.mark.parametrize("flag", ["--sentencepiece", "--init-embeddings", "--eval-sts"])
-def test_interrupted_and_another_file_of_that_name(
-    flag: str,
-    tsv: Path,
-    sts: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from simile_plugin.encoder_training.trainer import Trainer
-
-    first = ["train-encoder", str(tsv), "--output", str(tmp_path / "first"), *SMALL, "--steps", "1"]
-    assert main(first) == 0
-    given, vectors = tmp_path / "m.model", tmp_path / "vectors.txt"
-    given.write_bytes((tmp_path / "first" / "sentencepiece.model").read_bytes())
-    vectors.write_text("".join(f"{letter}{16 * ' 0.1'}\n" for letter in "abcdefgh"))
-    small = [part for part in SMALL if part not in ("--vocab-size", "150")]
-    command = ["train-encoder", str(tsv), *small, "--output", str(tmp_path / "enc"), "--steps", "9"]
-    command += ["--sentencepiece", str(given), "--eval-sts", str(sts)]
-    command += ["--init-embeddings", str(vectors)]
-
-    def interrupt(self: Trainer) -> object:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "train_step", interrupt)
-        assert main(command) == 130
-    capsys.readouterr()
-    gold = sts / "STS.gs.own.txt"
-    changed = {"--sentencepiece": given, "--init-embeddings": vectors, "--eval-sts": gold}[flag]
-    before = changed.read_bytes()
-    changed.write_bytes(before.replace(b"5", b"4") if flag == "--eval-sts" else b"another")
-    message = error_of(capsys, *command)
-    assert f"holds an interrupted run with other content of {flag} than now" in message
-    assert "add --restart" in message
-    changed.write_bytes(before)
-    assert main(command) == 0
 
 
 def test_a_model_of_another_library_is_never_replaced(
@@ -323,7 +272,7 @@ def test_an_sts_that_says_nothing(
     assert "warning: --eval-sts: no mean Pearson was defined" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("output", ["", ".", "/", ".."])
+@pytest.mark.parametrize("output", [".", "/", ".."])
 def test_an_output_without_a_name(
     output: str, tsv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,21 +324,15 @@ def test_bad_lines_are_reported_and_fatal_if_strict(
     [
         (["--margin", "-1"], "--margin: got -1.0, expected above 0"),
         (["--epochs", "0"], "--epochs: got 0, expected a number above 0"),
-        (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
+        (["--vocab-size", "0"], "--vocab-size: got 0, expected a whole number of at least 1"),
         (["--vocab-size", "3"], "--vocab-size 3: sentencepiece could not be trained"),
-        (["--vocab-size", "1" + 12 * "0"], "--vocab-size 10{12}: sentencepiece could not be"),
         (["--sentencepiece", "{tsv}"], "--sentencepiece: .*not a sentencepiece model"),
         (["--sentencepiece", "nowhere.model"], "nowhere.model: No such file"),
         (["--sentencepiece", "m", "--vocab-size", "90"], "--vocab-size: got 90, but the pieces"),
-        (["--batch-size", "0"], "--batch-size: got 0, expected 1 or more"),
-        (["--dim", "1000000000"], r"--dim: got 1000000000: to train \d+ embeddings takes .* GiB"),
-        (["--kind", "lstm", "--hidden", "900000"], "--hidden: got 900000: to train .* GiB"),
-        (["--seed", "1" + 22 * "0"], "--seed: got 10{22}, expected 0 to 4294967295"),
+        (["--dim", "1000000000"], r"--dim: got 1000000000: training \d+ embeddings takes .* GiB"),
+        (["--seed", "1" + 22 * "0"], "--seed: got 10{22}, expected a whole number from 0 to"),
         (["--epochs", "nan"], "--epochs: got nan, expected a number above 0"),
-        (["--epochs", "inf"], "--epochs: got inf, expected a number above 0"),
-        (["--margin", "nan"], "--margin: got nan, expected above 0"),
-        (["--lr", "inf"], "--lr: got inf, expected a number above 0"),
-        (["--eval-sts", "x", "--eval-every", "0"], "--eval-every: got 0, with which --eval-sts"),
+        (["--eval-every", "0"], "--eval-every: got 0, expected a whole number of at least 1"),
         (["--eval-every", "5"], "--eval-every: got 5, but there is nothing"),
         (["--output", "{tsv}"], "--output: .* is an input of this command"),
         (["--eval-sts", "nowhere"], "--eval-sts: nowhere: no STS.input"),
@@ -417,10 +360,8 @@ def test_bad_flags(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"--dim 4\n@{own}\n", "own.flags: names itself, or a file that names it"),
-        (b"\x80\x04\x95", "own.flags:1: not UTF-8 text"),
-        (b"--dim 4\n--output 'x\n", "own.flags: line 2: No closing quotation"),
-        (None, "own.flags: cannot be read: No such file"),
+        (b"--dim 4\n--output 'x\n", "--output 'x: No closing quotation"),
+        (None, "No such file or directory: "),
     ],
 )
 def test_bad_flag_files(
@@ -431,7 +372,7 @@ def test_bad_flag_files(
         own.write_bytes(content.replace(b"{own}", str(own).encode()))
     assert main(["train-encoder", f"@{own}", "x.tsv", "--output", "y"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"simile train-encoder: error: @{own}: ") and message in line
+    assert line.startswith("simile train-encoder: error: ") and message in line
 
 
 def test_a_flag_file_may_name_another(tsv: Path, tmp_path: Path) -> None:
@@ -491,16 +432,6 @@ def test_no_steps_give_the_random_encoder(tsv: Path, tmp_path: Path) -> None:
     drawn[~encoder.segmenter.known(np.arange(len(drawn)))] = 0  # the unknown piece is left out
     assert torch.equal(encoder.weight.detach(), drawn)
     assert encoder.training_facts["chosen_step"] == 0
-
-
-def test_help_says_the_defaults_of_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["train-encoder", "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    defaults = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
-    for name in ("dim", "batch_size", "margin", "megabatch", "megabatch_anneal", "save_every"):
-        part = shown.split(f" --{name.replace('_', '-')} ", 2)[-1]
-        assert f"{defaults[name]}" in part.split(")")[0]
 
 
 def test_bad_outputs(tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -617,7 +548,7 @@ def test_binarized_pairs_have_their_own_pieces(
         *("--sentencepiece", binarized / "sentencepiece.model"),
     )
     assert "--sentencepiece" in message
-    assert "with a sentencepiece model of its own" in message
+    assert "is binarized, which decided it" in message
     message = error_of(capsys, "train-encoder", binarized, tsv, "--output", out)
     assert f"{binarized}: is a folder, expected TSV files, or one folder" in message
 
@@ -634,21 +565,25 @@ def test_what_binarizing_decided(
 def test_flags_from_a_file(tsv: Path, tmp_path: Path) -> None:
     flags = tmp_path / "own.flags"
     flags.write_text(
-        "# of nobody's paper\n--dim 12 --margin 0.3  # as a test\n\n--objective mnr\n--steps 5\n"
+        "# of nobody's paper\n--dim 12 --margin 0.3  # as a test\n\n--pool all\n--steps 5\n"
     )
     out = tmp_path / "enc"
     command = ["train-encoder", f"@{flags}", str(tsv), "--vocab-size", "150", "--margin", "0.2"]
     assert main([*command, "--output", str(out)]) == 0
     facts = load_encoder(out).training_facts["flags"]
     # What comes later on the command line wins, --epochs over --steps too.
-    assert (facts["dim"], facts["margin"], facts["objective"]) == (12, 0.2, "mnr")
+    assert (facts["dim"], facts["margin"], facts["pool"]) == (12, 0.2, "all")
     assert facts["steps"] == 5
     assert main([*command, "--epochs", "2", "--output", str(out), "--overwrite"]) == 0
     assert load_encoder(out).training_facts["flags"]["steps"] == 2 * (400 // 128)
 
 
 @pytest.mark.parametrize(
-    "name", sorted(path.name for path in (ROOT / "recipes/encoder").glob("*.flags"))
+    "name",
+    sorted(
+        {path.name for path in (ROOT / "recipes/encoder").glob("*.flags")}
+        - {"paragram-phrase.flags"}
+    ),
 )
 def test_flags_of_the_papers_are_understood(name: str, tsv: Path, tmp_path: Path) -> None:
     out = tmp_path / "enc"
@@ -682,42 +617,9 @@ def test_several_processes_need_binarized_pairs(
     assert "simile binarize-pairs" in message
 
 
-def test_tensorboard_gets_the_log_or_says_what_is_missing(
-    tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    board = tmp_path / "board"
-    command = ["train-encoder", str(tsv), *SMALL, "--steps", "20", "--tensorboard-logdir"]
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    message = error_of(capsys, *command, board, "--output", tmp_path / "enc")
-    assert "--tensorboard-logdir: the package tensorboard is not installed" in message
-
-    written: list[tuple[str, int]] = []
-
-    class Writer:
-        def __init__(self, folder: str) -> None:
-            assert folder == str(board)
-
-        def __enter__(self) -> "Writer":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            written.append((name, step))
-
-    fake = types.SimpleNamespace(SummaryWriter=Writer)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    assert main([*command, str(board), "--output", str(tmp_path / "enc")]) == 0
-    assert {("loss", 10), ("loss", 20), ("lr", 20)} <= set(written)
-
-    for inside in ("new/board", "new", "new.training/board"):  # would go with it
-        message = error_of(capsys, *command, tmp_path / inside, "--output", f"{tmp_path}/new/")
-        assert f"--tensorboard-logdir: {tmp_path / inside} is in {tmp_path}/new" in message
-
-
 def test_killed_again_and_again(binarized: Path, tmp_path: Path) -> None:
     flags = [*without(SMALL, "--vocab-size"), "--steps", "2500", "--save-every", "20"]
-    flags += ["--megabatch", "5", "--megabatch-anneal", "20", "--negatives", "mix"]
+    flags += ["--megabatch", "5", "--megabatch-anneal", "20"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert main(["train-encoder", str(binarized), "--output", str(whole), *flags]) == 0
     # One interpreter whose children train: importing torch takes longer than training here.
@@ -767,31 +669,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_recurrent_kind_keeps_its_best_checkpoint(
-    tsv: Path, sts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "enc"
-    command = ["train-encoder", str(tsv), "--output", str(out), *SMALL, "--kind", "gran"]
-    command += ["--tokens", "word", "--scramble", "0.3", "--dropout", "0.1", "--lr", "0.02"]
-    assert main([*command, "--steps", "40", "--eval-sts", str(sts), "--eval-every", "10"]) == 0
-    assert " 41 words x 16, step " in capsys.readouterr().out
-    facts = load_encoder(out).training_facts
-    assert facts["flags"]["kind"] == "gran" and facts["flags"]["scramble"] == 0.3
-    assert main(["eval-encoder", str(out), "--sts", str(sts), "--json"]) == 0
-    (part,) = json.loads(capsys.readouterr().out)["sts"]
-    assert part["mean_pearson"] == pytest.approx(facts["chosen_sts_pearson"], abs=1e-3)
-
-
-def test_contrastive_objective(tsv: Path, tmp_path: Path) -> None:
-    flags = ["--objective", "contrastive", "--negatives", "rand", "--steps", "40", *SMALL]
-    out = tmp_path / "enc"
-    assert main(["train-encoder", str(tsv), *flags, "--output", str(out)]) == 0
-    facts = load_encoder(out).training_facts
-    assert facts["flags"]["objective"] == "contrastive"
-    losses = [json.loads(line)["loss"] for line in (out / "training.jsonl").open()]
-    assert losses[-1] < losses[0]
-
-
 def test_binarized_pairs_carry_their_tokens(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -799,14 +676,13 @@ def test_binarized_pairs_carry_their_tokens(
     binarize = ["binarize-pairs", str(tsv), "--vocab-size", "120", "--workers", "1"]
     assert main([*binarize, "--tokens", "word", "--output", str(folder)]) == 0
     assert main([*binarize, "--tokens", "sp+trigram", "--output", str(mixed)]) == 0
-    # An LSTM of small embeddings gives all sentences nearly one vector after three steps.
-    train = ["--steps", "3", *without(SMALL, "--vocab-size"), "--seed", "5", "--init-std", "5"]
-    for kind, source in (("word", folder), ("lstm", folder), ("sp+trigram", mixed)):
+    train = ["--steps", "3", *without(SMALL, "--vocab-size")]
+    for kind, source in (("word", folder), ("sp+trigram", mixed)):
         first, second = tmp_path / f"{kind}1", tmp_path / f"{kind}2"
         command = ["train-encoder", "--kind", kind, *train]
         assert main([*command, str(source), "--output", str(first)]) == 0
         text = [*command, str(tsv), "--vocab-size", "120", "--output", str(second)]
-        assert main([*text, *(["--tokens", "word"] if kind == "lstm" else [])]) == 0
+        assert main(text) == 0
         one, two = load_own_encoder(first), load_own_encoder(second)
         assert one.segmenter.files == two.segmenter.files
         assert one.kind == two.kind == kind
@@ -820,13 +696,9 @@ def test_binarized_pairs_carry_their_tokens(
     [
         (["--kind", "elmo"], "--kind: got 'elmo', expected one of sp, word, trigram"),
         (["--kind", "sp+lstm"], "expected a mixture of different ones of sp, word"),
-        (
-            ["--kind", "word", "--tokens", "sp"],
-            "--tokens: got sp with --kind word, which reads word",
-        ),
+        (["--kind", "gran"], "simile contrib train-encoder trains the papers' other kinds"),
         (["--kind", "word", "--sentencepiece", "m"], "--sentencepiece: got m, but the tokens of"),
-        (["--scramble", "0.5"], "--scramble: got 0.5, which a sp encoder has no use for"),
-        (["--vocab-size", "0"], "--vocab-size: got 0, expected 1 or more"),
+        (["--vocab-size", "0"], "--vocab-size: got 0, expected a whole number of at least 1"),
     ],
 )
 def test_flags_of_kinds(
@@ -843,7 +715,7 @@ def test_wrong_tokens(
     message = error_of(
         capsys, "binarize-pairs", tsv, "--tokens", tokens, "--output", tmp_path / "x"
     )
-    assert f"--tokens: got {tokens}, expected one of sp, word, trigram, ngram, or diff" in message
+    assert f"--tokens: got '{tokens}', expected one of sp, word, trigram, ngram, or diff" in message
 
 
 def test_another_script_is_pointed_out(

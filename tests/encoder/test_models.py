@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from simile_plugin.encoder.models import Encoder, cosine, flatten, usable_device
+from simile_plugin.encoder.models import Encoder, cosine, usable_device
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 
 
@@ -54,7 +54,6 @@ def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
     assert unknown_id(encoder) in rows[2]
     for _ in range(3):
         torch.testing.assert_close(encoder.embed_text(sentences), encoder.embed(rows))
-    torch.testing.assert_close(encoder.embed(rows), encoder(*flatten(rows)).detach())
     assert not encoder.embed_text(sentences)[1:3].any()
     assert encoder.embed_text([]).shape == (0, encoder.dim)
 
@@ -88,7 +87,7 @@ def test_a_sentence_does_not_depend_on_its_batch_or_on_the_order_of_pieces(
 
 def test_embedding_takes_no_gradient_and_forward_does(encoder: Encoder) -> None:
     assert not encoder.embed([[5, 6]]).requires_grad
-    assert encoder(*flatten([[5, 6]])).requires_grad
+    assert encoder(torch.tensor([5, 6]), torch.tensor([0])).requires_grad
 
 
 def test_fingerprint_depends_on_every_part(encoder: Encoder) -> None:

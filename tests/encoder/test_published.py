@@ -80,7 +80,7 @@ def test_cosines_are_those_of_the_published_code(
         found = at_scale(spm_proto, zero_unk=int(layout == "at-scale"))
     path = tmp_path / "sim.pt"
     torch.save(found, path, _use_new_zipfile_serialization=zipped)
-    encoder, counts = convert_published(read_published(path), spm_proto)
+    encoder, counts = convert_published(path, spm_proto)
     # Two words of the vocabulary are no pieces; <unk>, <s>, </s> and 20 pieces are not in it.
     assert counts["words_left_out"] == 2
     assert counts["with_embedding"] == counts["pieces"] - 3 - 20
@@ -97,10 +97,9 @@ def test_cosines_are_those_of_the_published_code(
 
 def test_case_and_tokenisation_follow_the_training_flags(spm_proto: bytes, tmp_path: Path) -> None:
     torch.save(at_scale(spm_proto, lower_case=0, tokenize=1), tmp_path / "x.pt")
-    published = read_published(tmp_path / "x.pt")
-    encoder, _ = convert_published(published, spm_proto)
+    encoder, _ = convert_published(tmp_path / "x.pt", spm_proto)
     assert encoder.segmenter.preprocessing == Preprocessing(lowercase=False, nfkc=False)
-    plain, _ = convert_published(published, spm_proto, split_punctuation=False)
+    plain, _ = convert_published(tmp_path / "x.pt", spm_proto, split_punctuation=False)
     assert not plain.segmenter.preprocessing.split_punctuation
 
 
@@ -179,7 +178,7 @@ def test_the_sentencepiece_model_must_be_that_of_the_vocabulary(
     words = {f"x{row}": row for row in range(20)}
     torch.save({**found, "vocab_words": words}, tmp_path / "x.pt")
     with pytest.raises(ValueError, match="only 0 of the 20 words .* are pieces of this model"):
-        convert_published(read_published(tmp_path / "x.pt"), spm_proto)
+        convert_published(tmp_path / "x.pt", spm_proto)
 
 
 def test_command(spm_proto: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,11 @@
 """Filters of pairs: every removal by hand, the counts add up, and slow oracles beside fast code."""
 
 import gzip
-import itertools
 import os
 import random
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,8 @@ from hypothesis import strategies as st
 
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
-from simile_plugin.encoder_training.deciles import Tally
 from simile_plugin.encoder_training.filtering import (
     FilterOptions,
-    FilterReport,
     SeenKeys,
     filter_pairs,
     letters_only,
@@ -30,37 +26,26 @@ from simile_plugin.encoder_training.filtering import (
     trigram_overlap,
     without_punctuation,
 )
-from simile_plugin.encoder_training.pairs import BadLines
-from simile_plugin.encoder_training.tsv import Columns, TsvInput
 from simile_plugin.evaluation.sts import similarities
+
+Run = Callable[..., tuple[list[str], dict[str, Any]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., tuple[list[str], FilterReport, BadLines]]:
-    """run(text, exclude=(), workers=1, **options) -> lines, report, bad lines."""
+def run(tmp_path: Path) -> Run:
+    """run(text, **options) -> lines that are kept, counts."""
 
-    def run(
-        text: str, exclude: list[str] | None = None, workers: int = 1, **options: Any
-    ) -> tuple[list[str], FilterReport, BadLines]:
-        (tmp_path / "in.tsv").write_text(text, encoding="utf-8")
-        bad = BadLines()
-        report = filter_pairs(
-            TsvInput([str(tmp_path / "in.tsv")]),
-            str(tmp_path / "out.tsv"),
-            FilterOptions(**options),
-            read_exclusions(exclude or []),
-            bad,
-            workers,
-        )
-        lines = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
-        assert report.kept == len(lines)
-        assert report.read == report.kept + sum(report.removed.values())
-        return lines, report, bad
+    def run(text: str, **options: Any) -> tuple[list[str], dict[str, Any]]:
+        source, out = tmp_path / "in.tsv", tmp_path / "out.tsv"
+        source.write_text(text, encoding="utf-8")
+        options = {"max_overlap": 1.0, **options}
+        counts = filter_pairs(FilterOptions(pairs=[str(source)], output=str(out), **options))
+        lines = out.read_text(encoding="utf-8").splitlines()
+        assert counts["kept"] == len(lines)
+        assert counts["read"] == counts["kept"] + sum(counts["removed"].values())
+        return lines, counts
 
     return run
-
-
-Run = Callable[..., tuple[list[str], FilterReport, BadLines]]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +100,7 @@ def test_letters_count_as_words_where_there_are_no_spaces(run: Run) -> None:
     assert run(text, max_overlap=0.83)[0] == [far]
     assert run(text, max_overlap=0.84)[0] == [near, far]
     assert run(text, min_tokens=8)[0] == [near]
-    lines, report, _ = run(text, max_tokens=7, deciles=True)
-    assert not lines and report.deciles["length"][-1].high == 8
+    assert not run(text, max_tokens=7)[0]
 
 
 @given(batches=st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=12))
@@ -155,31 +139,33 @@ def test_what_is_compared() -> None:
 def test_length(run: Run) -> None:
     # Words with punctuation: "one two." has 3.
     text = "one two.\tthree four five\nsix\tseven eight nine\na b c d e\tf g h\n"
-    lines, report, _ = run(text, min_tokens=3, max_tokens=4)
+    lines, report = run(text, min_tokens=3, max_tokens=4)
     assert lines == ["one two.\tthree four five"]
-    assert report.removed == {"length": 2, "duplicate": 0}
+    assert report["removed"] == {"length": 2, "duplicate": 0}
 
 
 def test_overlap(run: Run) -> None:
     text = "a b c d e\tx b c d y\na b c d\te f g h\nThe end.\tthe end .\n"
     assert run(text, max_overlap=0.2)[0] == ["a b c d\te f g h"]
-    lines, report, _ = run(text, max_overlap=0.4)
+    lines, report = run(text, max_overlap=0.4)
     assert lines == ["a b c d e\tx b c d y", "a b c d\te f g h"]
-    assert report.removed == {"overlap": 1, "duplicate": 0}
+    assert report["removed"] == {"overlap": 1, "duplicate": 0}
     # Overlaps 1/3, 0 and 1; both bounds are inclusive.
     assert run(text, min_overlap=1 / 3)[0] == ["a b c d e\tx b c d y", "The end.\tthe end ."]
-    lines, report, _ = run(text, min_overlap=0.3, max_overlap=0.4)
+    lines, report = run(text, min_overlap=0.3, max_overlap=0.4)
     assert lines == ["a b c d e\tx b c d y"]
-    assert report.removed == {"overlap": 2, "duplicate": 0}
+    assert report["removed"] == {"overlap": 2, "duplicate": 0}
 
 
 def test_score_column(run: Run) -> None:
     text = "a\tb\t0.39\nc\td\t0.4\ne\tf\t1e0\ng\th\t1.01\ni\tj\nk\tl\tnan\nm\tn\thigh\n"
-    lines, report, bad = run(text, score_column=2, min_score=0.4, max_score=1)
+    lines, report = run(text, score_column=3, min_score=0.4, max_score=1)
     assert lines == ["c\td\t0.4", "e\tf\t1e0"]
-    assert report.removed == {"score": 2, "duplicate": 0}
-    assert bad.counts == {"no score in column 3": 3}
-    assert bad.examples[0].endswith("in.tsv:5: no score in column 3")
+    assert report["removed"] == {"score": 2, "duplicate": 0}
+    assert report["skipped_lines"] == {"no score in column 3": 3}
+    # the score may be written, and then need not remove anything
+    written, _ = run("c\td\t0.40\n", score_column=3, write_score=True)
+    assert written == ["c\td\t0.40\t0.4"]
 
 
 def test_score_of_an_encoder(run: Run, encoder: Encoder, encoder_folder: Path) -> None:
@@ -188,26 +174,26 @@ def test_score_of_an_encoder(run: Run, encoder: Encoder, encoder_folder: Path) -
     pairs = [(" ".join(rng.sample(words, 4)), " ".join(rng.sample(words, 4))) for _ in range(50)]
     sims = similarities(encoder, [a for a, _ in pairs], [b for _, b in pairs])
     text = "".join(f"{a}\t{b}\n" for a, b in pairs)
-    lines, report, _ = run(text, encoder=str(encoder_folder), min_score=0.4, max_score=0.7)
+    lines, report = run(text, encoder=str(encoder_folder), min_score=0.4, max_score=0.7)
     expected = [f"{a}\t{b}" for (a, b), sim in zip(pairs, sims, strict=True) if 0.4 <= sim <= 0.7]
     assert lines == expected
     assert 0 < len(expected) < 50
-    assert report.removed["score"] == 50 - len(expected)
+    assert report["removed"]["score"] == 50 - len(expected)
 
 
 def test_duplicates(run: Run) -> None:
     text = "One fox\ta dog\na dog\tone  FOX\tmore\none fox.\ta dog\none fox\ta cat\n"
-    lines, report, _ = run(text)
+    lines, report = run(text)
     assert lines == ["One fox\ta dog", "one fox.\ta dog", "one fox\ta cat"]
-    assert report.removed == {"duplicate": 1}
-    lines, report, _ = run(text, near_duplicates=True)
+    assert report["removed"] == {"duplicate": 1}
+    lines, report = run(text, near_duplicates=True)
     assert lines == ["One fox\ta dog", "one fox\ta cat"]
-    assert report.removed == {"duplicate": 1, "near-duplicate": 1}
-    assert run(text, duplicates=False)[1].kept == 4
+    assert report["removed"] == {"duplicate": 1, "near-duplicate": 1}
+    assert run(text, keep_duplicates=True)[1]["kept"] == 4
     # A byte order mark in the file, a zero-width space: nobody sees the difference.
-    assert run("a fox\ta dog\n\ufeffa fox\ta dog\na\u200b fox\ta dog\n")[1].kept == 1
+    assert run("a fox\ta dog\n\ufeffa fox\ta dog\na\u200b fox\ta dog\n")[1]["kept"] == 1
     # Numbers alone are their own key, or all of them would be near duplicates.
-    assert run("1\t2\n3\t4\n", near_duplicates=True)[1].kept == 2
+    assert run("1\t2\n3\t4\n", near_duplicates=True)[1]["kept"] == 2
 
 
 def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) -> None:
@@ -223,13 +209,13 @@ def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) ->
         "7\t0.5\n"  # a cell without a letter is no sentence
         "coins coins\tmoney\n"
     )
-    lines, report, _ = run(text, exclude=[str(sts), str(judged)])
+    lines, report = run(text, exclude=[str(sts), str(judged)])
     assert lines == ["the ferry is late\tsomething", "7\t0.5"]
-    assert report.removed == {"excluded": 4, "duplicate": 0}
+    assert report["removed"] == {"excluded": 4, "duplicate": 0}
     sts.write_text("A heron, waiting.\tThe ferry &apos;s late !\n")
-    assert run("x\tThe ferry's late!\n", exclude=[str(sts)])[1].removed["excluded"] == 1
+    assert run("x\tThe ferry's late!\n", exclude=[str(sts)])[1]["removed"]["excluded"] == 1
     sts.write_text("A heron.\t&quot; 7 &quot;\n&quot;\tB.\n")  # an escape is no letter
-    assert run("7\tseven\n...\ta pause\n", exclude=[str(sts)])[1].removed["excluded"] == 0
+    assert run("7\tseven\n...\ta pause\n", exclude=[str(sts)])[1]["removed"]["excluded"] == 0
 
 
 def test_exclusion_files_must_be_readable(tmp_path: Path) -> None:
@@ -247,9 +233,9 @@ def test_language(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     library.rank = lambda text: [("de", 0.7), ("en", 0.3)]
     library.classify = lambda text: ("de" if "ä" in text else "en", 1.0)
     monkeypatch.setitem(sys.modules, "py3langid", library)
-    lines, report, _ = run("the bear\ta bear\ndas Fass\tFässer\n", language="en")
+    lines, report = run("the bear\ta bear\ndas Fass\tFässer\n", language="en")
     assert lines == ["the bear\ta bear"]
-    assert report.removed == {"language": 1, "duplicate": 0}
+    assert report["removed"] == {"language": 1, "duplicate": 0}
     with pytest.raises(ValueError, match="--language: got 'english', expected one of de en"):
         run("a\tb\n", language="english")
     monkeypatch.setitem(sys.modules, "py3langid", None)
@@ -258,97 +244,31 @@ def test_language(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_clusters(run: Run) -> None:
-    lines, report, bad = run(
-        "id1\tred\tgreen\tblue\nid2\tred\tGreen\nid3\tred\n", columns=Columns.parse("2-")
-    )
+    lines, report = run("id1\tred\tgreen\tblue\nid2\tred\tGreen\nid3\tred\n", columns="2-")
     assert lines == ["red\tgreen", "red\tblue", "green\tblue"]
-    assert report.removed == {"duplicate": 1}
-    assert bad.counts == {"fewer than two sentences": 1}
+    assert report["removed"] == {"duplicate": 1}
+    assert report["skipped_lines"] == {"fewer than two sentences": 1}
 
 
 def test_the_first_filter_counts(run: Run, tmp_path: Path) -> None:
     (tmp_path / "eval").write_text("a b c d\n")
     text = "a b c d\ta b c d\t0.1\n" * 2
-    flags: dict[str, Any] = {"score_column": 2, "min_score": 0.5, "min_tokens": 9}
+    flags: dict[str, Any] = {"score_column": 3, "min_score": 0.5, "min_tokens": 9}
     flags |= {"max_overlap": 0.2, "near_duplicates": True}
     order = ["score", "length", "overlap", "excluded", "duplicate", "near-duplicate"]
-    _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
-    assert list(report.removed) == order
+    _, report = run(text, exclude=[str(tmp_path / "eval")], **flags)
+    assert list(report["removed"]) == order
     switched_off: dict[str, dict[str, Any]] = {
         "score": {"score_column": None, "min_score": None},
         "length": {"min_tokens": None},
         "overlap": {"max_overlap": 1.0},
     }
     for name, off in switched_off.items():
-        assert report.removed[name] == 2
+        assert report["removed"][name] == 2
         flags |= off
-        _, report, _ = run(text, exclude=[str(tmp_path / "eval")], **flags)
-    assert report.removed["excluded"] == 2
-    assert run(text, **flags)[1].removed == {"duplicate": 1, "near-duplicate": 0}
-
-
-def test_deciles_by_hand(run: Run) -> None:
-    # Scores 0.00 to 0.19, ten folds of two; sides of one to twenty words that share no trigram.
-    lines = [
-        f"{' '.join(f'a{j}' for j in range(i + 1))}\t{' '.join(f'b{j}' for j in range(i + 1))}"
-        f"\t{i / 100}"
-        for i in range(20)
-    ]
-    options = {"score_column": 2, "min_score": 0.05, "max_tokens": 17, "max_overlap": 0.2}
-    kept, report, _ = run("\n".join(lines) + "\n", deciles=True, **options)
-    assert kept == lines[5:17]  # as without deciles
-    folds = report.deciles["score"]
-    assert [(fold.low, fold.high, fold.pairs) for fold in folds] == [
-        (2 * k / 100, (2 * k + 1) / 100, 2) for k in range(10)
-    ]
-    assert [fold.removed["score"] for fold in folds] == [2, 2, 1, 0, 0, 0, 0, 0, 0, 0]
-    # were it the only one: of 18, 19 and 20 words
-    assert [fold.removed["length"] for fold in folds] == [0, 0, 0, 0, 0, 0, 0, 0, 1, 2]
-    assert [fold.removed["overlap"] for fold in folds] == [0] * 10
-    # equal scores stay together: all overlaps are 0
-    (fold,) = report.deciles["overlap"]
-    assert (fold.low, fold.high, fold.pairs) == (0, 0, 20)
-    assert fold.removed == {"score": 5, "length": 3, "overlap": 0}
-    assert run("\n".join(lines) + "\n", **options)[1].deciles == {}
-
-
-def test_deciles_of_an_encoders_score(run: Run, encoder: Encoder, encoder_folder: Path) -> None:
-    sides = [("a red boat", f"the {word} boat of {i}") for i, word in enumerate(["red", "x"] * 9)]
-    text = "".join(f"{left}\t{right}\n" for left, right in sides)
-    sims = similarities(encoder, [one for one, _ in sides], [other for _, other in sides])
-    bound = float(np.median(sims))
-    options = {"encoder": str(encoder_folder), "min_score": bound}
-    kept, report, _ = run(text, deciles=True, **options)
-    assert kept == run(text, **options)[0]
-    folds = report.deciles["score"]
-    assert sum(fold.pairs for fold in folds) == len(sides)
-    assert sum(fold.removed["score"] for fold in folds) == sum(sims < bound)
-    assert folds[0].removed["score"] == folds[0].pairs and folds[-1].removed["score"] == 0
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 5))
-def test_tallies_of_blocks_are_those_of_all(scores: list[float], size: int) -> None:
-    whole, parts = Tally(), Tally()
-    for start in range(0, len(scores), size):
-        part = Tally()
-        for score in scores[start : start + size]:
-            part.add(score, [score < 0.5])
-            whole.add(score, [score < 0.5])
-        parts.merge(part)
-    folds = whole.deciles(["score"])
-    assert parts.deciles(["score"]) == folds
-    assert sum(fold.pairs for fold in folds) == len(scores) and len(folds) <= 10
-    assert sum(fold.removed["score"] for fold in folds) == sum(score < 0.5 for score in scores)
-    assert all(one.high < other.low for one, other in itertools.pairwise(folds))
-    # As --min-score the bound of a fold keeps what is in it and above, whatever was rounded.
-    assert folds[0].low == min(scores) and folds[-1].high == max(scores)
-    above = itertools.accumulate(fold.pairs for fold in reversed(folds))
-    assert [sum(score >= fold.low for score in scores) for fold in reversed(folds)] == list(above)
-
-
-def test_deciles_need_a_filter_with_a_score() -> None:
-    with pytest.raises(ValueError, match=r"^--deciles: no filter with a score is on; give --score"):
-        FilterOptions(deciles=True, max_overlap=1)
+        _, report = run(text, exclude=[str(tmp_path / "eval")], **flags)
+    assert report["removed"]["excluded"] == 2
+    assert run(text, **flags)[1]["removed"] == {"duplicate": 1, "near-duplicate": 0}
 
 
 def test_output_does_not_depend_on_the_workers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,8 +287,8 @@ def test_gzip_output_is_the_same_each_time(tmp_path: Path) -> None:
     (tmp_path / "in.tsv").write_text("a\tb\n")
     found = []
     for name in ("one.gz", "two.gz"):
-        source, path = TsvInput([str(tmp_path / "in.tsv")]), tmp_path / name
-        filter_pairs(source, str(path), FilterOptions(), frozenset(), BadLines())
+        path = tmp_path / name
+        filter_pairs(FilterOptions(pairs=[str(tmp_path / "in.tsv")], output=str(path)))
         found.append(path.read_bytes())
     assert gzip.decompress(found[0]) == b"a\tb\n"
     assert found[0] == found[1]
@@ -380,9 +300,7 @@ def test_errors_leave_the_old_output(tmp_path: Path) -> None:
     for text, message in (("a\tb\nalone\n", r"in.tsv:2: no second"), ("", "no pair found")):
         source.write_text(text)
         with pytest.raises(ValueError, match=message):
-            filter_pairs(
-                TsvInput([str(source)]), str(out), FilterOptions(), frozenset(), BadLines(True)
-            )
+            filter_pairs(FilterOptions(pairs=[str(source)], output=str(out), strict=True))
     assert out.read_text() == "old\n"
     assert sorted(os.listdir(tmp_path)) == ["in.tsv", "out.tsv"]
 
@@ -390,18 +308,18 @@ def test_errors_leave_the_old_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"min_score": 0.1}, "--min-score, --max-score: need --score-column or --encoder"),
-        ({"score_column": 2}, "--score-column: removes nothing without --min-score"),
+        ({"min_score": 0.1}, "--min-score, --max-score, --write-score: need --score-column"),
+        ({"score_column": 3}, "--score-column: removes nothing without --min-score"),
         ({"encoder": "e"}, "--encoder: removes nothing without"),
-        ({"encoder": "e", "score_column": 2, "min_score": 0}, "give one of them, not both"),
-        ({"max_overlap": 1.5}, "--max-overlap: got 1.5, expected 0 to 1"),
+        ({"encoder": "e", "score_column": 3, "min_score": 0}, "give one of them, not both"),
+        ({"max_overlap": 1.5}, "--max-overlap: got 1.5, expected a number from 0 to 1"),
         ({"max_overlap": float("nan")}, "--max-overlap: got nan"),
-        ({"min_overlap": -0.1}, "--min-overlap: got -0.1, expected 0 to 1"),
-        ({"min_overlap": 0.3, "max_overlap": 0.2}, "--min-overlap 0.3 is above --max-overlap 0.2"),
+        ({"min_overlap": -0.1}, "--min-overlap: got -0.1, expected a number from 0 to 1"),
+        ({"min_overlap": 0.3}, "--min-overlap 0.3 is above --max-overlap 0.2"),
         ({"min_tokens": 5, "max_tokens": 4}, "--min-tokens 5 is above --max-tokens 4"),
-        ({"score_column": 2, "min_score": float("nan")}, "--min-score: got nan"),
+        ({"score_column": 3, "min_score": float("nan")}, "--min-score: got nan"),
     ],
 )
 def test_flags_that_make_no_sense(flags: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(FilterOptions(), **flags)
+        FilterOptions(pairs=["a"], **flags)

@@ -38,7 +38,7 @@ def test_lines_that_are_no_text_are_left_out_and_counted(
     (tmp_path / "v").write_bytes(b"\n".join(lines))
     found = initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)
     assert found[2:].tolist() == [[1, 2, 3], [3, 2, 1]]
-    assert f"{tmp_path}/v: left out 2 lines, not UTF-8" in capsys.readouterr().err
+    assert f"{tmp_path}/v: left out 2 lines (not UTF-8)" in capsys.readouterr().err
 
 
 def test_tokens_with_spaces(tmp_path: Path) -> None:
@@ -78,32 +78,21 @@ def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
         initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)
 
 
-def test_training_stays_near_them(make_tsv: Callable[..., Path], tmp_path: Path) -> None:
-    """Without steps they are the encoder; the L2 term pulls back to them."""
+def test_without_steps_they_are_the_encoder(make_tsv: Callable[..., Path], tmp_path: Path) -> None:
     tsv, vectors = make_tsv(60), tmp_path / "vectors"
     words = sorted(set(tsv.read_text().lower().replace(".", " .").split()))
     rng = np.random.default_rng(0)
     lines = [" ".join([word, *(f"{x:.3f}" for x in rng.normal(size=8))]) for word in words]
     vectors.write_text("\n".join(lines) + "\n")
     command = ["train-encoder", str(tsv), "--kind", "word", "--dim", "8", "--batch-size", "16"]
-    command += ["--init-embeddings", str(vectors), "--lr", "0.05", "--lr-schedule", "constant"]
-    found = {}
-    for name, flags in {
-        "first": ["--steps", "0"],
-        "free": ["--steps", "40"],
-        "held": ["--steps", "40", "--l2-initial", "1"],
-    }.items():
-        assert main([*command, *flags, "--output", str(tmp_path / name)]) == 0
-        found[name] = load_own_encoder(tmp_path / name)
-    encoder = found["first"]
+    command += ["--init-embeddings", str(vectors)]
+    out = tmp_path / "enc"
+    assert main([*command, "--steps", "0", "--output", str(out)]) == 0
+    encoder = load_own_encoder(out)
     row = encoder.segmenter.texts.index("the")
     known = np.array([float(x) for x in lines[words.index("the")].split()[1:]])
     assert encoder.weight[row].tolist() == pytest.approx(known.tolist())
     assert encoder.training_facts["init_embeddings"] == str(vectors)
-    distance = {
-        name: float((e.weight - encoder.weight).detach().norm()) for name, e in found.items()
-    }
-    assert 0 < distance["held"] < 0.5 * distance["free"]
 
 
 def test_a_file_that_is_missing_is_named_with_its_flag(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from simile_plugin.encoder_training.negatives import (
     _Search,
     fastest_dtype,
     hardest_negatives,
-    random_negatives,
     sharing_pairs,
 )
 
@@ -190,10 +189,6 @@ def test_all_cosines_negative() -> None:
         assert [side.tolist() for side in found] == list(expected)
 
 
-def test_pools() -> None:
-    assert POOLS == ("other", "all")  # --pool of the command
-
-
 @pytest.mark.parametrize("pool", POOLS)
 def test_some_pairs_get_what_all_of_them_would(pool: str) -> None:
     keys = torch.randint(0, 60, (80,), generator=torch.Generator().manual_seed(3))
@@ -211,36 +206,3 @@ def test_cells_that_share_a_sentence() -> None:
     left, right = torch.tensor([1, 3, 4, 2]), torch.tensor([2, 1, 5, 2])
     cells = {tuple(cell) for cell in sharing_pairs(left, right).tolist()}
     assert cells == {(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (1, 0), (0, 3), (3, 0)}
-
-
-@pytest.mark.parametrize("pool", POOLS)
-def test_random_negatives_are_allowed_and_vary(pool: str) -> None:
-    n = 30
-    keys = torch.randint(0, 50, (2 * n,), generator=torch.Generator().manual_seed(0))
-    seen: list[set[int]] = [set(), set()]
-    times = torch.zeros(2 * n)
-    for seed in range(200):
-        generator = torch.Generator().manual_seed(seed)
-        found = random_negatives(keys[:n], keys[n:], pool, generator)
-        for side, index in enumerate(found):
-            assert int(index.min()) >= 0 and int(index.max()) < 2 * n
-            times += torch.bincount(index, minlength=2 * n)
-            for i, negative in enumerate(index.tolist()):
-                own = {int(keys[i]), int(keys[i + n])}
-                assert not own & {int(keys[negative % n]), int(keys[negative % n + n])}
-            seen[side].add(int(index[0]))
-            if pool == "other":
-                assert all(negative // n == 1 - side for negative in index.tolist())
-    # Of 200 draws for one sentence nearly all that are allowed come up.
-    assert all(len(drawn) > 20 for drawn in seen)
-    # 200 of 60 sentences draw from 60: 200 times each, less where a sentence is shared.
-    assert times.min() > 100 and times.max() < 300
-    both = {drawn // n for drawn in seen[0]}
-    assert both == ({0, 1} if pool == "all" else {1})
-
-
-def test_no_random_negative_where_all_pairs_share_a_sentence() -> None:
-    keys = torch.ones(5, dtype=torch.int64)
-    generator = torch.Generator().manual_seed(0)
-    found = random_negatives(keys, torch.arange(5), "other", generator)
-    assert [side.tolist() for side in found] == [[-1] * 5, [-1] * 5]

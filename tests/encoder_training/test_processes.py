@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.config import POOLS, TrainingConfig
 from simile_plugin.encoder_training.learner import sum_of_rows
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import Trainer
@@ -50,8 +50,10 @@ def in_processes(world: int, tmp_path: Path, job: Callable[..., Any], *args: Any
     return [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(world)]
 
 
-def train(pairs: Pairs, changes: dict[str, Any]) -> dict[str, Tensor]:
-    trainer = Trainer(TrainingConfig(**{**SETUP, **changes}), pairs, VOCAB)
+def train(
+    pairs: Pairs, setup: TrainingConfig, trainer_class: type[Trainer] = Trainer
+) -> dict[str, Tensor]:
+    trainer = trainer_class(setup, pairs, VOCAB)
     stats = [trainer.train_step() for _ in range(trainer.config.steps)]
     return {
         "weight": trainer.weight.clone(),
@@ -65,22 +67,11 @@ def pairs(make_pairs: Callable[..., Pairs]) -> Pairs:
     return make_pairs(30, VOCAB, shared=2, filler=3)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"pool": "all"},
-        {"negatives": "mix"},
-        {"l2_initial": 0.1},
-        {"kind": "blstm", "hidden": 4},
-    ],
-    ids=["max", "all", "mix", "l2", "blstm"],
-)
-def test_two_processes_train_what_one_does(
-    pairs: Pairs, tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    alone = train(pairs, changes)
-    first, second = in_processes(2, tmp_path, train, pairs, changes)
+@pytest.mark.parametrize("pool", POOLS)
+def test_two_processes_train_what_one_does(pairs: Pairs, tmp_path: Path, pool: str) -> None:
+    setup = TrainingConfig(**SETUP, pool=pool)
+    alone = train(pairs, setup)
+    first, second = in_processes(2, tmp_path, train, pairs, setup)
     assert torch.equal(first["weight"], second["weight"])  # the same to the bit on both
     assert torch.equal(first["queue"], second["queue"])
     torch.testing.assert_close(first["weight"], alone["weight"], atol=1e-5, rtol=1e-4)
@@ -89,19 +80,11 @@ def test_two_processes_train_what_one_does(
     torch.testing.assert_close(first["stats"][:, :4], alone["stats"][:, :4], atol=1e-5, rtol=1e-4)
 
 
-def test_own_megabatches_are_smaller_pools(pairs: Pairs, tmp_path: Path) -> None:
-    changes = {"mine_per_process": True}
-    shared = train(pairs, {})
-    first, second = in_processes(2, tmp_path, train, pairs, changes)
-    assert torch.equal(first["weight"], second["weight"])
-    # The hardest of half a mega-batch is no harder than that of the whole: column 3, first step.
-    assert float(first["stats"][0, 3]) <= float(shared["stats"][0, 3]) + 1e-6
-    assert not torch.allclose(first["weight"], shared["weight"])
-
-
 def test_fewer_pairs_than_processes(make_pairs: Callable[..., Pairs], tmp_path: Path) -> None:
     pairs = make_pairs(1, VOCAB, 1, 2)
-    first, second = in_processes(2, tmp_path, train, pairs, {"batch_size": 2})
+    first, second = in_processes(
+        2, tmp_path, train, pairs, TrainingConfig(**{**SETUP, "batch_size": 2})
+    )
     assert torch.equal(first["weight"], second["weight"])
     assert torch.isfinite(first["stats"]).all()
 

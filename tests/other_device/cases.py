@@ -15,8 +15,10 @@ from fairseq.logging import metrics
 from torch.utils import _pytree as pytree
 
 from simile_plugin.cli import main
-from simile_plugin.encoder_training.config import POOLS, TrainingConfig
-from simile_plugin.encoder_training.negatives import hardest_negatives, random_negatives
+from simile_plugin.contrib.encoder_config import PaperConfig
+from simile_plugin.contrib.encoder_objectives import PaperTrainer, random_negatives
+from simile_plugin.encoder_training.config import POOLS
+from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
@@ -262,15 +264,15 @@ STEPS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changes", STEPS)
 def test_encoder_steps(changes: str) -> None:
-    config = TrainingConfig(
+    config = PaperConfig(
         steps=9, dim=8, batch_size=4, megabatch=3, megabatch_anneal=4, **STEPS[changes]
     )
     pairs = random_pairs(30, 40, shared=2, filler=3)
-    there, here = (Trainer(config, pairs, 40, device) for device in (NAME, "cpu"))
+    there, here = (PaperTrainer(config, pairs, 40, device) for device in (NAME, "cpu"))
     for _ in range(8):
         torch.testing.assert_close(there.train_step().cpu(), here.train_step())
     torch.testing.assert_close(there.weight.cpu(), here.weight)
-    again = Trainer(config, pairs, 40, NAME)
+    again = PaperTrainer(config, pairs, 40, NAME)
     again.load_state(*there.state())
     torch.testing.assert_close(again.train_step().cpu(), there.train_step().cpu())
 

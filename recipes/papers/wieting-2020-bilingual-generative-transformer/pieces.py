@@ -14,7 +14,7 @@ import random
 import sys
 from pathlib import Path
 
-from simile_plugin.encoder import CONTROL, UNKNOWN, Preprocessing, Segmenter
+from simile_plugin.encoder import Preprocessing, Segmenter
 from simile_plugin.files import (
     InputError,
     as_script,
@@ -71,7 +71,7 @@ def segment(args: argparse.Namespace) -> None:
     model = segmenter.model
     with atomic_write(folder / "dict.txt") as stream:
         for piece, kind in zip(model.pieces, model.types, strict=True):
-            if kind not in (CONTROL, UNKNOWN):  # fairseq has its own of these
+            if kind not in (2, 3):  # unknown, control: fairseq has its own of these
                 stream.write(f"{piece} 1\n")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-HELP = "the papers' other systems: find, mine-bitext, detect, neighbours, hard-sts"
+HELP = "the papers' other systems: find, mine-bitext, detect, neighbours, hard-sts, encoders"
 
-COMMANDS = ("detect", "mine-bitext", "find", "neighbours", "hard-sts")
+COMMANDS = ("detect", "mine-bitext", "find", "neighbours", "hard-sts", "train-encoder")
 
 DESCRIPTION = """\
 Systems of the papers beside the reward and the training. They are tested, but not promised: flags

@@ -17,7 +17,7 @@ from simile_plugin.contrib.bgt.networks import (
     InferenceNetwork,
     LatentDecoder,
 )
-from simile_plugin.encoder import LONGEST, TransformerComposer
+from simile_plugin.contrib.encoder_kinds import LONGEST, TransformerComposer
 from simile_plugin.files import InputError
 
 SIDES = ("src", "tgt")

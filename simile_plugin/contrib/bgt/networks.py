@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simile_plugin.contrib.bgt.elbo import Posterior
-from simile_plugin.encoder import TransformerComposer, sinusoids
+from simile_plugin.contrib.encoder_kinds import TransformerComposer, sinusoids
 
 # Where a decoder takes z in (5.4.1 and Table 54).
 ATTENTION, LOGIT = "attention", "logit"

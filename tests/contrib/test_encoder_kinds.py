@@ -1,24 +1,25 @@
-"""From tokens to a sentence vector: every kind beside a slow loop that follows its paper."""
+"""Encoders that are no averages: each beside a slow loop that follows its paper."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simile_plugin.encoder.averages import (
-    BagComposer,
+from simile_plugin.contrib import encoder_kinds
+from simile_plugin.contrib.encoder_kinds import (
     Charagram,
     Gran,
     LstmAverage,
-    Mixture,
     SequenceComposer,
-    make_composer,
+    TransformerComposer,
+    alike,
     reversal,
 )
-from simile_plugin.encoder.kinds import KINDS, check_kind
+from simile_plugin.encoder.averages import make_composer
+from simile_plugin.files import InputError
 
 DIM, HIDDEN = 5, 3
 LENGTHS = (3, 0, 1, 7, 3, 2)
@@ -33,8 +34,7 @@ def sentences(dtype: torch.dtype = torch.float64) -> list[Tensor]:
 def composed(composer: SequenceComposer, given: list[Tensor]) -> Tensor:
     starts = torch.tensor([0, *map(len, given)]).cumsum(0)[:-1]
     table = torch.cat(given)
-    result: Tensor = composer(table, torch.arange(len(table)), starts)
-    return result
+    return composer.of_tokens(table, torch.arange(len(table)), starts)
 
 
 def drawn(kind: str, **settings: object) -> SequenceComposer:
@@ -108,14 +108,6 @@ def test_gran_is_a_slow_loop() -> None:
     torch.testing.assert_close(composed(composer, sentences()), torch.stack(expected))
 
 
-def test_recurrent_states_are_those_of_torch() -> None:
-    composer = drawn("blstm", combine="concat")
-    assert isinstance(composer, LstmAverage)
-    rows = [composer.rnn(tokens[:, None])[0][:, 0].mean(0) for tokens in sentences() if len(tokens)]
-    filled = [length > 0 for length in LENGTHS]
-    torch.testing.assert_close(composed(composer, sentences())[filled], torch.stack(rows))
-
-
 @pytest.mark.parametrize("kind", ["lstm", "blstm", "gran"])
 def test_a_sentence_does_not_depend_on_its_batch(kind: str) -> None:
     composer, given = drawn(kind), sentences()
@@ -126,7 +118,7 @@ def test_a_sentence_does_not_depend_on_its_batch(kind: str) -> None:
     assert not together[1].any()  # no token: the zero vector
     # A token that is used twice may be one row of the table.
     table, rows = given[3], torch.tensor([0, 2, 2, 1, 0])
-    vectors: Tensor = composer(table, rows, torch.tensor([0, 3]))
+    vectors = composer.of_tokens(table, rows, torch.tensor([0, 3]))
     torch.testing.assert_close(vectors, composed(composer, [table[[0, 2, 2]], table[[1, 0]]]))
 
 
@@ -161,8 +153,8 @@ def test_a_mask_hits_the_embeddings() -> None:
     table = torch.cat(given)
     starts = torch.tensor([0, *map(len, given)]).cumsum(0)[:-1]
     mask = (torch.rand(table.shape, generator=torch.Generator().manual_seed(0)) < 0.5).double()
-    masked: Tensor = composer(table, torch.arange(len(table)), starts, mask)
-    dropped: Tensor = composer(table * mask, torch.arange(len(table)), starts)
+    masked = composer.of_tokens(table, torch.arange(len(table)), starts, mask)
+    dropped = composer.of_tokens(table * mask, torch.arange(len(table)), starts)
     torch.testing.assert_close(masked, dropped)
 
 
@@ -177,55 +169,91 @@ def test_charagram_by_hand() -> None:
     with torch.no_grad():
         composer.bias.copy_(torch.tensor([0.1, -0.2]))
     # Two n-grams (1, 0) and (3, 1): mean (2, 0.5), sum (4, 1); the second sentence has none.
-    vectors = composer(torch.tensor([[2.0, 0.5], [0.0, 0.0]]), torch.tensor([2, 0]))
+    vectors = composer.of_means(torch.tensor([[2.0, 0.5], [0.0, 0.0]]), torch.tensor([2, 0]))
     assert vectors[0].tolist() == pytest.approx([math.tanh(4.1), math.tanh(0.8)])
     assert vectors[1].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("mix", ["add", "concat"])
-def test_mixtures_by_hand(mix: str) -> None:
-    # Ids 0 and 1 are of the first part, 2 to 4 of the second; the second sentence has only those.
-    mixture = make_composer("sp+trigram", 2, {"mix": mix}, (2, 3))
-    assert isinstance(mixture, Mixture)
-    ids, starts = torch.tensor([0, 1, 4, 2, 3, 3, 1]), torch.tensor([0, 3, 6])
-    bags = mixture.bags(ids, starts)
-    assert bags.tolist() == [0, 2, 3, 3, 6, 7]
-    table = torch.tensor([[1.0, 0], [3, 2], [4, 4], [5, 0], [0, 6]])
-    means = torch.nn.functional.embedding_bag(ids, table, bags, mode="mean")
-    found = mixture(means, torch.tensor([2, 1, 0, 3, 1, 0]))
-    # ((1, 0) + (3, 2)) / 2 and (0, 6); nothing and ((4, 4) + 2 (5, 0)) / 3; (3, 2) and nothing.
-    first = torch.tensor([[2.0, 1], [0, 0], [3, 2]])
-    second = torch.tensor([[0.0, 6], [14 / 3, 4 / 3], [0, 0]])
-    expected = torch.cat([first, second], 1) if mix == "concat" else first + second
-    torch.testing.assert_close(found, expected)
-    assert mixture.dim == expected.shape[1]
+SETTINGS = {"layers": 2, "heads": 2, "feedforward": 8, "latent": 3}
+WIDE = 4
 
 
-def test_plain_averages_have_no_parameters() -> None:
-    for kind in ("sp", "word", "trigram"):
-        composer = make_composer(kind, DIM)
-        assert type(composer) is BagComposer
-        assert not list(composer.parameters())
+def transformer() -> TransformerComposer:
+    torch.manual_seed(1)
+    composer = make_composer("transformer", WIDE, dict(SETTINGS)).eval()
+    assert isinstance(composer, TransformerComposer)
+    return composer
+
+
+def rows_of_a_table() -> tuple[Tensor, Tensor, Tensor]:
+    """A table, tokens as its rows, and where sentences begin."""
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.randint(5, (sum(LENGTHS),), generator=generator)
+    starts = torch.tensor([0, *LENGTHS]).cumsum(0)[:-1]
+    return torch.randn(5, WIDE, generator=generator), rows, starts
+
+
+def attended(layer: nn.TransformerEncoderLayer, states: Tensor) -> Tensor:
+    """Multi-head self-attention, position by position."""
+    theirs = layer.self_attn
+    queries, keys, values = (states @ theirs.in_proj_weight.T + theirs.in_proj_bias).chunk(3, 1)
+    heads = []
+    for head in range(2):
+        part = slice(2 * head, 2 * head + 2)
+        rows = []
+        for query in queries[:, part]:
+            weights = torch.stack([query @ key / math.sqrt(2) for key in keys[:, part]]).softmax(0)
+            rows.append(sum(w * value for w, value in zip(weights, values[:, part], strict=True)))
+        heads.append(torch.stack(rows))
+    return theirs.out_proj(torch.cat(heads, 1))
+
+
+def test_transformer_is_a_slow_loop() -> None:
+    composer, (table, rows, starts) = transformer(), rows_of_a_table()
+    with torch.no_grad():
+        found = composer.of_tokens(table, rows, starts)
+        for number, (start, length) in enumerate(zip(starts.tolist(), LENGTHS, strict=True)):
+            if not length:
+                assert found[number].tolist() == [0.0] * 3
+                continue
+            tokens = table[rows[start : start + length]]
+            states = torch.cat([tokens, composer.end[None]]) * math.sqrt(WIDE)
+            for time in range(len(states)):
+                angles = torch.tensor([time * 1.0, time / 1e4])
+                states[time] += torch.cat([angles.sin(), angles.cos()])
+            for layer in composer.layers:
+                assert isinstance(layer, nn.TransformerEncoderLayer)
+                states = layer.norm1(states + attended(layer, states))
+                states = layer.norm2(states + layer.linear2(layer.linear1(states).relu()))
+            torch.testing.assert_close(found[number], composer.mean(states.mean(0)))
+
+
+def test_parts_of_a_transformer_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    composer, arguments = transformer(), rows_of_a_table()
+    with torch.no_grad():
+        whole = composer.of_tokens(*arguments)
+        monkeypatch.setattr(encoder_kinds, "TOKENS_AT_ONCE", 5)
+        lengths = torch.tensor(LENGTHS)
+        assert [part.tolist() for part in alike(lengths)] == [[3], [0], [4], [5], [2]]
+        torch.testing.assert_close(composer.of_tokens(*arguments), whole)
+        monkeypatch.setattr(encoder_kinds, "LONGEST", 2)
+        assert not torch.allclose(composer.of_tokens(*arguments)[3], whole[3])
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        ("elmo", {}, "kind: got 'elmo', expected one of sp, word"),
         ("sp+lstm", {}, r"kind: got 'sp\+lstm', expected a mixture of different ones of sp, word"),
-        ("sp+sp", {}, "expected a mixture of different ones"),
+        ("sp+transformer", {}, r"got 'sp\+transformer', expected a mixture"),
         ("lstm", {"hidden": 0}, "hidden: got 0, expected a number above 0"),
         ("lstm", {"hidden": True}, "hidden: got True"),
         ("blstm", {"combine": "max"}, "combine: got 'max', expected mean or concat"),
         ("gran", {"layers": 2}, "layers: no setting of a gran encoder"),
-        ("sp+word", {"mix": "max"}, "mix: got 'max' , expected add or concat"),
+        ("transformer", SETTINGS | {"heads": 3}, "heads: got 3, expected a divisor of 5"),
+        ("transformer", SETTINGS | {"layers": 1.5}, "layers: got 1.5, expected a number above 0"),
+        ("transformer", {"hidden": 3}, "composer: got .*, expected layers, heads, feedforward"),
     ],
 )
 def test_wrong_settings(kind: str, settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_composer(kind, DIM, settings, (2, 2))
-
-
-def test_all_kinds_are_kinds() -> None:
-    for kind in KINDS:
-        check_kind(kind)
+    with pytest.raises(InputError, match=message):
+        make_composer(kind, DIM, settings)
