@@ -1,7 +1,7 @@
-"""The texts or tokens nearest to given ones: what an encoder takes for similar.
+"""The texts nearest to given ones: what an encoder takes for similar.
 
-Wieting's thesis, tables 8 and 22 (words and phrases), 23 (words that training did not have) and 24
-(character n-grams); the same for sentences.
+Wieting's thesis, tables 8 and 22 (words and phrases), and 23 (words that training did not have);
+the same for sentences.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.contrib.bitext import BLOCK, embed_all
-from simile_plugin.encoder import SPACE_MARK, Encoder, RewardEncoder
+from simile_plugin.encoder import Encoder, RewardEncoder
 from simile_plugin.files import InputError
 
 DIGITS = 6  # of the cosines that are compared: in the seventh equal float32 vectors may differ
-SHOWN_SPACE = "_"  # of character n-grams, as in table 24
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Pool:
 
     Attributes:
         texts: (n) as they are shown.
-        keys: (n) the same, as they are compared with a query: preprocessed; tokens as they are.
-        places: (n) line of each in its file, from 1; of words and tokens their number.
+        keys: (n) the same, as they are compared with a query: preprocessed.
+        places: (n) line of each in its file, from 1; of words their number.
         vectors: (n, D) unit vectors on the CPU.
     """
 
@@ -143,25 +142,6 @@ def word_pool(encoder: RewardEncoder, lines: Sequence[str] | None, most: int | N
     rows = [[row] for row in known][:most]
     vectors = F.normalize(encoder.embed(rows).cpu(), dim=1, eps=1e-30)
     return _known(words, words, vectors)
-
-
-def token_pool(encoder: RewardEncoder) -> Pool:
-    """The tokens of an encoder, with their embeddings (thesis, table 24); _ stands for a space.
-
-    Raises:
-        InputError: for an encoder of which the tokens are not known.
-    """
-    if not isinstance(encoder, Encoder):
-        raise InputError(f"--tokens: an encoder of kind {encoder.kind} does not tell its tokens")
-    known = {row: text for row, text in enumerate(encoder.segmenter.texts) if text is not None}
-    keys = list(known.values())
-    vectors = F.normalize(encoder.weight.detach()[list(known)].cpu(), dim=1, eps=1e-30)
-    return _known([shown_token(key) for key in keys], keys, vectors)
-
-
-def shown_token(token: str) -> str:
-    """Return a token as it is shown: a space, and sentencepiece's mark for one, is _."""
-    return token.replace(SPACE_MARK, SHOWN_SPACE).replace(" ", SHOWN_SPACE)
 
 
 def _known(

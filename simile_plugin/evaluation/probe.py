@@ -7,16 +7,15 @@ before and after each kind of change.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from simile_plugin.encoder import RewardEncoder, split_parts, split_words
-from simile_plugin.evaluation.harm import HARMS, MARKS, Material, harmed_sentences
+from simile_plugin.evaluation.harm import HARMS, Material, harmed_sentences
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import without_rounding
 from simile_plugin.files import InputError
@@ -37,7 +36,6 @@ from simile_plugin.significance import (
 
 Lists = Sequence[Sequence[str]]
 Scores = Callable[[Lists, Sequence[str], Sequence[str]], Floats]
-Synonyms = Mapping[str, Sequence[str]]
 
 LOWER = 1e-6  # a fall below this is rounding
 HYPS_AT_ONCE = 8192
@@ -80,7 +78,6 @@ class Texts:
         refs: references.
         hyps: what is changed; the references themselves where there are none.
         others: other references, a harmless change.
-        synonyms: word -> its synonyms, all lowercased.
         lists: n-best lists with their references and sources ("": unknown), of any sentences.
     """
 
@@ -88,7 +85,6 @@ class Texts:
     hyps: Sequence[str] = ()
     srcs: Sequence[str] = ()
     others: Sequence[str] = ()
-    synonyms: Synonyms = field(default_factory=dict)
     lists: Sequence[tuple[Sequence[str], str, str]] = ()
 
 
@@ -214,7 +210,7 @@ def _without_blank(texts: Texts) -> Texts:
     chosen = ([of[i] for i in kept] if of else () for of in (texts.hyps, texts.srcs, texts.others))
     hyps, srcs, others = chosen
     refs = [texts.refs[i] for i in kept]
-    return Texts(refs, hyps, srcs, others, texts.synonyms, texts.lists)
+    return Texts(refs, hyps, srcs, others, texts.lists)
 
 
 def _scores(scores: Scores, lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
@@ -236,32 +232,16 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
         found.append(Changed(kind, False, [one.row for one in of], [one.text for one in of]))
     parts = map(split_parts, base)
     halves = [space.join(words[: len(words) // 2]) for words, space in parts]
-    synonyms = [_with_synonym(text, texts.synonyms, seed) for text in base]
     whole: list[tuple[str, bool, Sequence[str]]] = [
         ("half", False, halves),  # the second half gone
         ("source", False, texts.srcs),
         ("other-reference", True, texts.others),
-        ("synonym", True, synonyms),
     ]
     for kind, harmless, lines in whole:
         rows = [row for row, line in enumerate(lines) if line.strip()]
         found.append(Changed(kind, harmless, rows, [lines[row] for row in rows]))
     empty = Changed("empty", False, range(len(base)), [""] * len(base))
     return sorted([*found, empty], key=lambda changed: changed.harmless)
-
-
-def _with_synonym(text: str, synonyms: Synonyms, seed: int) -> str:
-    """The text with one word replaced by a synonym, or "" where no word has one."""
-    rng = random.Random(f"synonym {seed} {text}")
-    words = text.split()
-    at = [i for i, word in enumerate(words) if word.strip(MARKS).lower() in synonyms]
-    if not at:
-        return ""
-    i = rng.choice(at)
-    bare = words[i].strip(MARKS)
-    new = rng.choice(synonyms[bare.lower()])
-    words[i] = words[i].replace(bare, new.capitalize() if bare[0].isupper() else new)
-    return " ".join(words)
 
 
 def summarise(

@@ -15,12 +15,11 @@ from simile_plugin.contrib.neighbours import (
     nearest_rows,
     nearest_texts,
     text_pool,
-    token_pool,
     word_pool,
 )
 from simile_plugin.encoder import Preprocessing, cosine, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.tokens import NgramTokenizer, WordTokenizer
+from simile_plugin.encoder.tokens import WordTokenizer
 
 WORDS = ["boat", "ship", "stone", "map", "ferry"]
 # Directions in the plane: cosines with boat are 1, 0.8, -1, 0, 0.6.
@@ -96,16 +95,6 @@ def test_nearest_rows_slowly(
         assert values == pytest.approx([cosines[row] for row in order], abs=1e-5)
 
 
-def test_tokens_with_their_embeddings() -> None:
-    grams = NgramTokenizer("trigram", [" bo", "boa", "oat"], Preprocessing())
-    weight = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    pool = token_pool(Encoder(weight, grams))
-    assert pool.texts == ["_bo", "boa", "oat"]
-    (found,) = nearest_texts([" bo"], pool.vectors[:1], pool, 2)
-    assert found is not None
-    assert [(one.text, one.cosine) for one in found] == [("boa", 0.6), ("oat", 0.0)]
-
-
 # --- the command ---
 
 
@@ -134,7 +123,7 @@ def test_words_as_typed(
     ]
 
 
-def test_sentences_and_tokens_as_typed(
+def test_sentences_as_typed(
     encoder: Encoder, encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = ["two boys skip stones", "an old ferry", "\u4e2d", "stones over the pond"]
@@ -148,10 +137,6 @@ def test_sentences_and_tokens_as_typed(
     sims = cosine(encoder.embed_text(["flat stones"]), encoder.embed_text(lines)).tolist()
     order = sorted((0, 1, 3), key=lambda row: -sims[row])
     assert found == [f"  {sims[row]:.3f}\t{row + 1}\t{lines[row]}" for row in order]
-    piece = next(text for text in encoder.segmenter.texts if text and text.startswith("\u2581"))
-    (tmp_path / "ask").write_text(f"_{piece[1:]}\n")
-    assert run(encoder_folder, "--tokens", tmp_path / "ask", "-k", 4) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 5
 
 
 def test_what_is_refused(
@@ -163,10 +148,12 @@ def test_what_is_refused(
     (tmp_path / "foreign").write_text("\u4e2d\n")
     wrong: list[tuple[list[object], str]] = [
         ([folder, "--queries", text], "--words: expected --words FILE, or --sentences"),
-        ([folder, "--tokens", text, "--most-frequent", 3], "only for --words; leave them out"),
+        (
+            [folder, "--sentences", text, "--queries", text, "--most-frequent", 3],
+            "only for --words",
+        ),
         ([folder, "--words", empty], f"--words: {empty}: has no text; expected one a line"),
         ([encoder_folder, "--words", text], "--vocabulary: an encoder of kind sp has no vocab"),
-        ([encoder_folder, "--tokens", text], f"--tokens: {text}: 'boat' is no token of the encod"),
         (
             [encoder_folder, "--words", text, "--vocabulary", tmp_path / "foreign"],
             "has no text with a token that the encoder knows",

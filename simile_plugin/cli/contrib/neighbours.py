@@ -23,8 +23,6 @@ once. What an encoder knows no token of is left out.
 vocabulary, or of --vocabulary FILE, any text, which all other encoders need: a word's vector is
 that of the word alone, made of its pieces or n-grams.
 --sentences FILE --queries FILE: a sentence a line; the neighbours of each query among the others.
---tokens FILE: tokens of the encoder, one a line, _ for a space; their neighbours among all its
-tokens, by their embeddings. Several tokens that are shown alike are each asked for.
 
 Printed: each query, then a line a neighbour: cosine, line of the file (sentences), text.
 """
@@ -33,7 +31,6 @@ EPILOG = """\
 examples:
   echo disagree | simile contrib neighbours ENCODER --words - --vocabulary text.en
   simile contrib neighbours ENCODER --sentences corpus.en --queries some.en -k 3
-  simile contrib neighbours ENCODER --tokens ngrams.txt
 """
 
 
@@ -51,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sentences", type=file_name, metavar="FILE", help="sentences that are to choose from")
     text = "sentences whose nearest ones are asked for"
     add("--queries", type=file_name, metavar="FILE", help=text)
-    add("--tokens", type=file_name, metavar="FILE", help="tokens whose nearest ones are asked for")
     text = "neighbours of each (default %(default)s)"
     add("-k", type=whole_number(1, 1000), default=10, metavar="N", help=text)
     add_device(parser)
@@ -71,15 +67,8 @@ def run(args: argparse.Namespace) -> int:
     queries = _lines(path, flag)
     encoder = load_encoder(args.encoder, usable_device(args.device))
     pool = _pool(args, encoder)
-    if flag == "--tokens":
-        # Several tokens can be shown alike ("_a" and " a"): each of them is asked for.
-        rows = [row for query in queries for row in _rows_of(query, pool, path)]
-        queries, keys = [pool.texts[row] for row in rows], [pool.keys[row] for row in rows]
-        vectors = pool.vectors[rows]
-    else:
-        keys = list(map(text_key(encoder), queries))
-        vectors = embed_all(encoder.embed_text, queries)
-    found = nearest_texts(keys, vectors, pool, args.k)
+    vectors = embed_all(encoder.embed_text, queries)
+    found = nearest_texts([*map(text_key(encoder), queries)], vectors, pool, args.k)
     if args.json:
         shown = [
             {"query": query, "neighbours": None if near is None else [asdict(one) for one in near]}
@@ -99,13 +88,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> tuple[str, str]:
     """The flag of what is asked for, and its file; InputError for flags that do not go together."""
-    modes = (("--words", args.words), ("--queries", args.queries), ("--tokens", args.tokens))
+    modes = (("--words", args.words), ("--queries", args.queries))
     given = [(flag, path) for flag, path in modes if path]
     if len(given) != 1 or bool(args.sentences) != bool(args.queries):
-        raise InputError(
-            "--words: expected --words FILE, or --sentences FILE with --queries FILE, or --tokens "
-            "FILE"
-        )
+        raise InputError("--words: expected --words FILE, or --sentences FILE with --queries FILE")
     if (args.vocabulary or args.most_frequent) and not args.words:
         raise InputError("--vocabulary and --most-frequent: only for --words; leave them out")
     ((flag, path),) = given
@@ -124,10 +110,8 @@ def _lines(path: str, flag: str) -> list[str]:
 
 def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
     """What the neighbours are chosen from."""
-    from simile_plugin.contrib.neighbours import text_pool, token_pool, word_pool
+    from simile_plugin.contrib.neighbours import text_pool, word_pool
 
-    if args.tokens:
-        return token_pool(encoder)
     if args.sentences:
         pool = text_pool(encoder, read_lines(args.sentences, "--sentences"))
     else:
@@ -137,15 +121,3 @@ def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
         path = args.sentences or args.vocabulary
         raise InputError(f"{path}: has no text with a token that the encoder knows")
     return pool
-
-
-def _rows_of(token: str, pool: Pool, path: str) -> list[int]:
-    from simile_plugin.contrib.neighbours import shown_token
-
-    rows = [row for row, text in enumerate(pool.texts) if text == shown_token(token)]
-    if not rows:
-        raise InputError(
-            f"--tokens: {path}: {token!r} is no token of the encoder, for example "
-            f"{pool.texts[0]!r} is; words that are none go to --words"
-        )
-    return rows
