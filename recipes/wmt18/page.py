@@ -23,7 +23,6 @@ from simile_plugin.files import InputError, as_script, atomic_write
 from simile_plugin.report import (
     Answer,
     Cell,
-    Inputs,
     Table,
     ask,
     ask_for_page,
@@ -53,10 +52,9 @@ def report_answers(flags: Path) -> tuple[list[Answer], Answer]:
         raise InputError(f"{flags}: not there; run the step report first")
     words = flags.read_text("utf-8").splitlines()
     parser = argparse.ArgumentParser()
-    load_command("report").add_arguments(parser)
-    args = parser.parse_args(words)
-    args.command_line = shlex.join(["simile", "report", *words])
-    inputs = Inputs(args)
+    command = load_command("report")
+    command.add_arguments(parser)
+    inputs = command.read_inputs(parser.parse_args(words), shlex.join(["simile", "report", *words]))
     answers = ask_for_page(inputs, ask(inputs, choose_questions(inputs)))
     return answers, describe_report(inputs, answers)
 
@@ -160,8 +158,6 @@ def lexical(data: Data) -> Answer:
             parts.append(make_table(head, rows))
     notes = [f"{src}-en: not here, it lacks BLEU or SIMILE" for src in data if src not in named]
     notes += [f"{src}-en: {own['notes'][-1]}" for src, own in named.items() if own["notes"]]
-    for src, own in named.items():
-        notes += [f"compare-mt's own page of {src}-en: {at}" for at in own["html_folders"].values()]
     lead = (
         "Word F1 of SIMILE minus that of BLEU, in points; the paper's four languages and their "
         "mean beside it."

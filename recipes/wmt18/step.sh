@@ -26,8 +26,6 @@
 #   SEGMENT       sentencepiece: does without Moses and subword-nmt (--arch fconv and paper)
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
 #   SIZES         for estimate: the N of the trainings of step size, if there will be any
-#   SPACY_MODEL   parts of speech by this model; default: en_core_web_sm if it is installed, else
-#                 TextBlob's tagger
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -337,10 +335,8 @@ report() { # COSTS GAMMAS SEEDS
         texts "test"
         systems "test" "${by_bleu[@]}"
         logs "${by_bleu[@]}"
-        printf '%s\n' --nbest-lists "$WORK/out/valid/mle.nbest" --compare-mt "$results/compare-mt" \
-            ${compare:+"$compare"}
+        printf '%s\n' --nbest-lists "$WORK/out/valid/mle.nbest" ${compare:+"$compare"}
         [ ! -d "$WORK/sizes" ] || printf '%s\n' --nbest-folder "$WORK/sizes"
-        [ -z "${SPACY_MODEL:-}" ] || printf '%s\n' --spacy-model "$SPACY_MODEL"
         [ ${#answers[@]} = 0 ] ||
             printf '%s\n' --human "$WORK/human/key.json=$(IFS=, && echo "${answers[*]}")"
     } >"$results/test.flags"

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import measure_speed, read_judgements, read_sts
     from simile_plugin.files import read_lines
-    from simile_plugin.report import UNSPACED, analyse_quality, format_quality
+    from simile_plugin.report import answer_quality, render_text
     from simile_plugin.reward import check_tokenizer
 
     _check(args)
@@ -138,20 +138,20 @@ def run(args: argparse.Namespace) -> int:
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
     settings = args.simile_alpha, args.resamples, args.seed, learned, args.tokenize
-    found = analyse_quality(encoders, folders, judged, *settings)
-    if args.json and found.unspaced:  # the tables say so themselves
-        print(f"simile eval-encoder: warning: {UNSPACED}", file=sys.stderr)
+    answer = answer_quality(encoders, folders, judged, *settings)
+    for warning in answer.warnings if args.json else ():  # the tables say so themselves
+        print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
     speeds = {}
     if args.speed:
         speeds = {name: measure_speed(one.embed_text, lines) for name, one in encoders.items()}
     if args.json:
-        print(json.dumps(found.as_json() | ({"speed": speeds} if speeds else {}), indent=2))
+        print(json.dumps(answer.data | ({"speed": speeds} if speeds else {}), indent=2))
         return 0
-    for name, fingerprint in found.encoders.items():
-        prefix = f"{name} " if len(found.encoders) > 1 else ""
-        print(f"encoder {prefix}{fingerprint}")
-    if found.sts is not None or found.judgements is not None:
-        print(format_quality(found), end="")
+    for name, encoder in encoders.items():
+        prefix = f"{name} " if len(encoders) > 1 else ""
+        print(f"encoder {prefix}{encoder.fingerprint}")
+    if answer.parts:
+        print(render_text(answer, details=True), end="")
     for name, speed in speeds.items():
         print(
             f"{name}: {speed['per_second']:,.0f} sentences a second ({speed['sentences']:,} in "

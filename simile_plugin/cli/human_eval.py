@@ -12,9 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from simile_plugin.files import InputError, check_outputs, check_standard_input
+from simile_plugin.cli._flags import add_flags, read_flags
+from simile_plugin.files import (
+    FILE,
+    SEED,
+    InputError,
+    Range,
+    atomic_write,
+    check_outputs,
+    option,
+)
 
 HELP = "blinded rating sheets for people, and what their answers say"
 
@@ -37,58 +47,55 @@ SHEET = "draw sentences and write blinded sheets with their key"
 SCORE = "read answers, unblind them, test the difference"
 
 
+@dataclass(frozen=True)
+class SheetOptions:
+    """What is drawn from, and where the sheets go."""
+
+    ref: str = option("reference translations", metavar="FILE", range=FILE)
+    src: str | None = option(
+        "show the sources, too (default: hidden)", None, metavar="FILE", range=FILE
+    )
+    sys: list[str] = option(
+        "a system and its translations; two or more. Equal outputs are rated once",
+        metavar="NAME=FILE",
+    )
+    differ: str | None = option(
+        "draw where the outputs of these two differ (default: the last two systems)",
+        None,
+        metavar="NAME,NAME",
+    )
+    out: str = option("folder for the sheets; made if missing", metavar="DIR", range=FILE)
+    key: str = option("key to write, outside of --out; not shared", metavar="FILE", range=FILE)
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What is scored, and how it is tested."""
+
+    key: str = option("key of the sheets", metavar="FILE", range=FILE)
+    answers: list[str] = option(
+        "answers, one file an annotator", metavar="FILE", nargs="+", range=FILE
+    )
+    # A 95% interval leaves out one of 40.
+    resamples: int = option(
+        "bootstrap resamples of the sentences", 1000, range=Range.within(40, 1_000_000)
+    )
+    seed: int = option("of the test", 12345, range=SEED)
+    json: bool = option("print one JSON object", False)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile human-eval sheet` and `score`."""
+    from simile_plugin.report import DrawSettings
+
     parser.description = __doc__
     parser.epilog = EXAMPLES
     parts = parser.add_subparsers(dest="part", required=True, metavar="{sheet,score}")
-    _add_sheet(parts.add_parser("sheet", help=SHEET, description=SHEET, allow_abbrev=False))
-    _add_score(parts.add_parser("score", help=SCORE, description=SCORE, allow_abbrev=False))
-
-
-def _add_sheet(parser: argparse.ArgumentParser) -> None:
-    text = "a system and its translations; two or more. Equal outputs are rated once"
-    parser.add_argument("--ref", required=True, metavar="FILE", help="reference translations")
-    parser.add_argument("--src", metavar="FILE", help="show the sources, too (default: hidden)")
-    parser.add_argument("--sys", action="append", required=True, metavar="NAME=FILE", help=text)
-    text = "draw where the outputs of these two differ (default: the last two systems)"
-    parser.add_argument("--differ", metavar="NAME,NAME", help=text)
-    paper = "(default and paper: %(default)s)"
-    _add_numbers(
-        parser,
-        ("--sentences", 200, f"sentences to draw {paper}"),
-        ("--min-tokens", 3, f"shortest reference, in words {paper}"),
-        ("--max-tokens", 25, f"longest reference, in words {paper}"),
-        (
-            "--annotators",
-            3,
-            "sheets to make; each has every item, in its own order (default: %(default)s)",
-        ),
-        ("--seed", 1, "of draw and orders (default: %(default)s)"),
-    )
-    text = "folder for the sheets; made if missing"
-    parser.add_argument("--out", required=True, metavar="DIR", help=text)
-    text = "key to write, outside of --out; not shared"
-    parser.add_argument("--key", required=True, metavar="FILE", help=text)
-
-
-def _add_score(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--key", required=True, metavar="FILE", help="key of the sheets")
-    text = "answers, one file an annotator"
-    parser.add_argument(
-        "--answers", required=True, action="extend", nargs="+", metavar="FILE", help=text
-    )
-    _add_numbers(
-        parser,
-        ("--resamples", 1000, "bootstrap resamples of the sentences (default: %(default)s)"),
-        ("--seed", 12345, "of the test (default: %(default)s)"),
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _add_numbers(parser: argparse.ArgumentParser, *flags: tuple[str, int, str]) -> None:
-    for flag, default, text in flags:
-        parser.add_argument(flag, type=int, default=default, metavar="N", help=text)
+    sheet = parts.add_parser("sheet", help=SHEET, description=SHEET, allow_abbrev=False)
+    add_flags(sheet, SheetOptions)
+    add_flags(sheet, DrawSettings)
+    score = parts.add_parser("score", help=SCORE, description=SCORE, allow_abbrev=False)
+    add_flags(score, ScoreOptions)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,36 +105,28 @@ def run(args: argparse.Namespace) -> int:
 
 def _sheet(args: argparse.Namespace) -> int:
     from simile_plugin import report
-    from simile_plugin.files import atomic_write
 
-    settings = report.DrawSettings(
-        args.sentences, args.min_tokens, args.max_tokens, args.annotators, args.seed
-    )
-    _check_targets(args.out, args.key)
-    named = report.parse_named_files("--sys", args.sys)
-    outputs = ((path, "--sys") for paths in named.values() for path in paths)
-    check_standard_input([(args.ref, "--ref"), (args.src, "--src"), *outputs])
-    names = list(named)
-    first, second = report.choose_pair("--differ", names, args.differ, names[-2:])
-    refs = report.read_sentences(args.ref, "--ref")
-    compared = report.read_systems("--sys", named, report.PLAIN, refs, f"--ref {args.ref}")
-    sources = report.read_sources(args.src, refs, args.ref) if args.src else None
-    study = report.draw_study(compared, refs, sources, settings, (first, second))
-    goes_on = _goes_on(args, report.key_text(study))
-    os.makedirs(args.out, exist_ok=True)
-    if not goes_on:
-        # The key comes first: sheets without a key would be lost work.
-        with atomic_write(args.key) as stream:
-            stream.write(report.key_text(study))
-    report.write_sheets(study, args.out)
+    options, settings = read_flags(args, SheetOptions), read_flags(args, report.DrawSettings)
+    _check_targets(options)
+    inputs = report.Inputs(report.ReportOptions(ref=options.ref, src=options.src, sys=options.sys))
+    names = list(inputs.named_systems)
+    differ = report.choose_pair("--differ", names, options.differ, names[-2:])
+    study = report.draw_study(inputs.systems, inputs.refs, inputs.sources, settings, differ)
+    os.makedirs(options.out, exist_ok=True)
+    # The key comes first: sheets without a key would be lost work.
+    with atomic_write(options.key) as stream:
+        stream.write(report.key_text(study))
+    report.write_sheets(study, options.out)
     print(
         f"study {study.fingerprint}: {settings.sentences} sentences, {len(study.items)} items; "
-        f"{settings.annotators} sheets (.tsv and .html) in {args.out}, key {args.key}"
+        f"{settings.annotators} sheets (.tsv and .html) in {options.out}, key {options.key}"
     )
     return 0
 
 
-def _check_targets(out: str, key: str) -> None:
+def _check_targets(options: SheetOptions) -> None:
+    """Find out before the work whether key and sheets can be written, and hurt no older ones."""
+    out, key = options.out, options.key
     if os.path.exists(out) and not os.path.isdir(out):
         raise InputError(f"--out: {out} is a file, expected a folder; name another")
     if Path(out).resolve() in Path(key).resolve().parents:
@@ -136,33 +135,26 @@ def _check_targets(out: str, key: str) -> None:
             "name a place outside of it"
         )
     check_outputs({"--key": key}, [])
-
-
-def _goes_on(args: argparse.Namespace, key: str) -> bool:
-    """Whether an interrupted call left this very key, and perhaps some sheets, which stay."""
     # A new draw would make answers to the old sheets unreadable for ever.
-    if os.path.exists(args.key):
-        if Path(args.key).read_bytes() == key.encode("utf-8"):
-            return True
+    if os.path.exists(key):
         raise InputError(
-            f"--key: {args.key} exists; answers to its sheets need it: name another file, or "
-            "remove it"
+            f"--key: {key} exists; answers to its sheets need it: name another file, or remove it"
         )
-    if os.path.isdir(args.out) and any(n.startswith("sheet.") for n in os.listdir(args.out)):
-        raise InputError(f"--out: {args.out} holds sheets already; name another folder")
-    return False
+    if os.path.isdir(out) and any(name.startswith("sheet.") for name in os.listdir(out)):
+        raise InputError(f"--out: {out} holds sheets already; name another folder")
 
 
 def _score(args: argparse.Namespace) -> int:
     from simile_plugin import report
 
-    test = report.PairedTest(resamples=args.resamples, seed=args.seed)
-    study = report.read_key(args.key)
-    answers = [report.read_answers(path, study) for path in args.answers]
-    found = report.analyse_ratings(study, answers, test.resamples, test.seed)
-    answer = report.answer_ratings(found)
-    if args.json:
+    options = read_flags(args, ScoreOptions)
+    study = report.read_key(options.key)
+    answers = [report.read_answers(path, study) for path in options.answers]
+    answer = report.answer_ratings(
+        report.compare_ratings(study, answers, options.resamples, options.seed)
+    )
+    if options.json:
         print(json.dumps(answer.data, indent=2, ensure_ascii=False))
-        return 0
-    print(report.render_text(answer), end="")
+    else:
+        print(report.render_text(answer), end="")
     return 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from simile_plugin.significance import Chart
 
+Data = dict[str, Any]  # numbers of a question for --json: plain dicts, lists and numbers
 UNSPACED = (
     "the references have next to no spaces, so that BLEU and Length take whole sentences for "
     "words; give --tokenize char, or zh for Chinese, ja-mecab for Japanese"
@@ -56,7 +57,7 @@ class Table:
                 raise ValueError(f"table: got {len(row)} cells under {len(self.columns)} headings")
 
     def grid(self) -> list[list[str]]:
-        """Headings and rows as strings; rows that belong to another are indented."""
+        """Return headings and rows as strings; rows that belong to another are indented."""
         rows = [
             [("  " if part else "") + row[0].text, *(cell.text for cell in row[1:])]
             for group in self.groups
@@ -66,17 +67,17 @@ class Table:
 
 
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[object]], **more: Any) -> Table:
-    """A table whose rows stand for themselves; see `cells`."""
+    """Make a table whose rows stand for themselves; see `cells`."""
     return Table(columns, [[cells(row)] for row in rows], **more)
 
 
 def cells(row: Sequence[object]) -> Row:
-    """What is no cell becomes one, with its text and nothing more to it."""
+    """Make cells of what is none, with its text and nothing more to it."""
     return [cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row]
 
 
 def signed(difference: float, clear: bool, text: str) -> Cell:
-    """A difference, coloured if it is clear."""
+    """Return a difference, coloured if it is clear."""
     return Cell(text, difference, "" if not clear else "good" if difference > 0 else "bad")
 
 
@@ -101,7 +102,7 @@ class Passage:
     lines: Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
     def texts(self) -> list[tuple[str, str]]:
-        """The lines without their marks."""
+        """Return the lines without their marks."""
         return [(label, " ".join(text for text, _ in runs)) for label, runs in self.lines]
 
 
@@ -126,19 +127,18 @@ Part = Table | Figure | Passages | Literal
 
 @dataclass(frozen=True)
 class Answer:
-    """What one question found, in reading order.
+    """The answer to one question, in reading order.
 
     Attributes:
         name: of the question: letters and hyphens.
         title, lead: heading and first sentence of its section on the page.
         heading, file: first line of the text, which ends with the name of a file or folder.
-        data: the numbers, for --json: plain dicts, lists and numbers.
+        data: the numbers, for --json.
         sentences: the answer in sentences, for a reader who reads nothing else.
         warnings: what a reader must not overlook.
         notes: how to read it.
         signatures: metric -> what was computed and how.
         scope: what was compared on what, in a line.
-        numbers: full numbers for a spreadsheet, the first row their names.
     """
 
     name: str
@@ -146,41 +146,46 @@ class Answer:
     lead: str
     heading: str
     parts: Sequence[Part]
-    data: dict[str, Any]
+    data: Data
     file: str = ""
     sentences: Sequence[str] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
-    numbers: Sequence[Sequence[str]] = ()
 
     @property
     def chart(self) -> Chart | None:
-        """The first picture, if there is one."""
+        """Return the first picture, if there is one."""
         return next((part.chart for part in self.parts if isinstance(part, Figure)), None)
 
     def all_notes(self) -> list[str]:
-        """Notes, then signatures."""
+        """Return notes, then signatures."""
         return [*self.notes, *(f"{name}: {text}" for name, text in self.signatures.items())]
 
 
-def optional(value: float | None, form: str) -> str:
-    """A number in a format; a hyphen where there is none."""
-    return "-" if value is None else format(value, form)
+def optional(value: float | None, form: str, none: str = "-") -> str:
+    """Format a number, or say that there is none."""
+    return none if value is None else format(value, form)
 
 
 def p_text(p_value: float) -> str:
-    """0.012, or <0.001: never 0, which no test gives."""
+    """Format a p-value, 0.012 or <0.001: never 0, which no test gives."""
     return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
 
 
 def p_told(p_value: float) -> str:
-    """In a sentence: p = 0.012, or p < 0.001."""
+    """Format a p-value for a sentence: p = 0.012, or p < 0.001."""
     shown = p_text(p_value)
     return f"p < {shown[1:]}" if shown[0] == "<" else f"p = {shown}"
 
 
 def count(number: int, what: str) -> str:
-    """1 system, 2 systems."""
+    """Count things: 1 system, 2 systems."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def size_range(sizes: tuple[int, int]) -> str:
+    """Format the lowest and highest size of n-best lists: 8, or 6 to 8."""
+    low, high = sizes
+    return str(high) if low == high else f"{low} to {high}"

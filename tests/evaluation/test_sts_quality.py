@@ -13,13 +13,8 @@ from simile_plugin.evaluation.judgements import read_judgements
 from simile_plugin.evaluation.sentence_metrics import surface_scores
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
 from simile_plugin.evaluation.sts_quality import StsQuality, evaluate_sts_metrics
-from simile_plugin.report.questions.quality import (
-    QualityResult,
-    analyse_quality,
-    answer_quality,
-    format_quality,
-    quality_chart,
-)
+from simile_plugin.report.questions.quality import answer_quality, quality_parts
+from simile_plugin.report.render.text import render_text
 from simile_plugin.significance import Estimate, pearson
 from tests.evaluation.test_sts import PAIRS, write_set
 from tests.report.test_html import check, page_of
@@ -117,11 +112,11 @@ def test_bad_names(specs: list[str], message: str, capsys: pytest.CaptureFixture
 def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path: Path) -> None:
     pairs = [(a, "no word of it") for a in ("x", "y", "z")]
     write_set(tmp_path, "flat", pairs, "1\n2\n3\n")
-    found = analyse_quality({"e": encoder}, {"s": read_sts(tmp_path)}, [], resamples=40)
-    assert "BLEU: undefined (equal scores): flat" in format_quality(found)
-    assert found.as_json()["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
-    json.dumps(found.as_json(), allow_nan=False)
-    assert "<svg" in quality_chart(found).inline()
+    answer = answer_quality({"e": encoder}, {"s": read_sts(tmp_path)}, [], resamples=40)
+    assert "BLEU: undefined (equal scores): flat" in render_text(answer, details=True)
+    assert answer.data["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
+    json.dumps(answer.data, allow_nan=False)
+    assert answer.chart is not None and "<svg" in answer.chart.inline()
 
 
 def test_the_page_has_tables_a_picture_and_an_answer(
@@ -131,17 +126,15 @@ def test_the_page_has_tables_a_picture_and_an_answer(
     rows = "".join(f"{a}\t{b}\t{z}\n" for z, (a, b) in enumerate(EIGHT))
     judged.write_text("hyp\tref\tz\n" + rows)
     sets = {folder: read_sts(folder) for folder in folders}
-    found = analyse_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
-    answer = answer_quality(found)
+    answer = answer_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
     document = check(page_of([answer], "--judgements", str(judged)))
     # years, their differences, two folders; three correlations, their differences; the files
     assert document.tags["table"] == 4 + 4 + 1
     assert document.tags["svg"] == 1 and "quality" in document.ids()
     assert {"Quality of metrics", "xx-en.tsv", "2012"} <= set(document.texts)
     sentences = answer.sentences
-    assert found.sts is not None
-    mean = found.sts.mean
-    best = max(("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: mean[name].value)
+    mean = answer.data["sts_mean"]
+    best = max(("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: mean[name]["value"])
     assert f"and {best}, the best metric without an encoder" in sentences[0]
     assert sentences[0] in document.texts and len(sentences) == 2
 
@@ -157,7 +150,6 @@ def test_the_answer_says_what_may_be_chance(gap: tuple[float, float, float], end
     values = {"SIM": 60.0, "SIMILE": 58.0, "BLEU": 40.0, "chrF": 50.0, "METEOR": math.nan}
     mean = {name: Estimate(value, value - 1, value + 1) for name, value in values.items()}
     sts = StsQuality((), mean, {"SIMILE - chrF": Estimate(*gap)})
-    found = QualityResult({}, sts, None, 0.25, 60, 1, {}, ())
-    (sentence,) = answer_quality(found).sentences
+    _, _, (sentence,) = quality_parts(sts, None)
     assert "SIMILE correlates with people at 58.0 percent and chrF, the best" in sentence
     assert sentence.endswith(ending)

@@ -67,7 +67,7 @@ def _encoder() -> Encoder:
 def _study() -> Study:
     refs = [f"the number {i} bus stops near the mill" for i in range(6)]
     systems = [System(n, (n,), (tuple(f"{r} {n}" for r in refs),)) for n in ("A", "B")]
-    return draw_study(systems, refs, None, DrawSettings(3, annotators=1), ("A", "B"))
+    return draw_study(systems, refs, None, DrawSettings(sentences=3, annotators=1), ("A", "B"))
 
 
 def lines(data: bytes) -> None:

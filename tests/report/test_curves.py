@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.questions.curves import (
-    Curve,
-    Curves,
-    analyse_curves,
     answer_curves,
+    collect_curves,
     curves_chart,
     sparkline,
 )
@@ -18,7 +17,7 @@ from simile_plugin.report.render.markdown import render_markdown
 from simile_plugin.report.render.text import render_text
 
 
-def write_figure(curves: Curves, path: Path) -> None:
+def write_figure(curves: Data, path: Path) -> None:
     with path.open("wb") as stream:
         curves_chart(curves).write(stream, path.suffix[1:])
 
@@ -34,38 +33,36 @@ def write_log(path: Path, costs: dict[int, tuple[float | str, float | str]]) -> 
 
 
 @pytest.fixture
-def curves(tmp_path: Path) -> Curves:
+def curves(tmp_path: Path) -> Data:
     one = write_log(tmp_path / "1", {0: (0.6, 0.3), 100: (0.5, 0.2), 200: (0.4, 0.1)})
     two = write_log(tmp_path / "2", {0: (0.6, 0.3), 100: (0.3, 0.1), 300: (0.2, 0.1)})
-    return analyse_curves(read_runs({"BLEU": [one], "SIMILE": [one, two]}))
+    return collect_curves(read_runs({"BLEU": [one], "SIMILE": [one, two]}))
 
 
-def test_means_and_bands_by_hand(curves: Curves) -> None:
-    assert curves.costs["cost_bleu"]["BLEU"] == Curve((0, 100, 200), ((0.6, 0.5, 0.4),))
-    curve = curves.costs["cost_bleu"]["SIMILE"]
+def test_means_and_bands_by_hand(curves: Data) -> None:
+    assert curves["costs"]["cost_bleu"]["BLEU"]["seeds"] == [[0.6, 0.5, 0.4]]
+    curve = curves["costs"]["cost_bleu"]["SIMILE"]
     # the updates of both seeds are 0 and 100: (0.6 + 0.6) / 2, (0.5 + 0.3) / 2
-    assert curve.updates == (0, 100)
-    assert curve.mean == pytest.approx((0.6, 0.4))
-    assert (curve.low, curve.high) == ((0.6, 0.3), (0.6, 0.5))
-    assert curves.notes == (
+    assert curve["updates"] == [0, 100]
+    assert curve["mean"] == pytest.approx((0.6, 0.4))
+    assert curves["notes"] == [
         "SIMILE: seeds validated at different updates; shown are the 2 of 4 that all of them have",
-    )
-    assert answer_curves(curves).data["costs"]["cost_bleu"]["SIMILE"]["mean"] == curve.mean
+    ]
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     nan = write_log(tmp_path / "n", {50: (0.5, "nan"), 100: (0.4, 0.2)})
-    curves = analyse_curves(read_runs({"late": [nan]}))
-    assert curves.costs["cost_simile"]["late"].updates == (100,)
-    assert curves.notes == (
+    curves = collect_curves(read_runs({"late": [nan]}))
+    assert curves["costs"]["cost_simile"]["late"]["updates"] == [100]
+    assert curves["notes"] == [
         "late: no validation before the first update",
         "late: 1 of 2 values of cost_simile are not numbers",
-    )
+    ]
     no_encoder = tmp_path / "b"
     no_encoder.write_text('{"valid_cost_bleu": "0.5", "valid_num_updates": "0"}\n')
-    curves = analyse_curves(read_runs({"BLEU": [str(no_encoder)]}))
-    assert list(curves.costs) == ["cost_bleu"]
-    assert curves.notes == ("BLEU: no cost_simile in its log",)
+    curves = collect_curves(read_runs({"BLEU": [str(no_encoder)]}))
+    assert list(curves["costs"]) == ["cost_bleu"]
+    assert curves["notes"] == ["BLEU: no cost_simile in its log"]
 
 
 def test_logs_of_another_criterion_are_refused(tmp_path: Path) -> None:
@@ -76,17 +73,17 @@ def test_logs_of_another_criterion_are_refused(tmp_path: Path) -> None:
         match=r"^--log: .*mle.log validates without cost_bleu and cost_simile \(it has loss, "
         r"nll_loss\); train with --criterion simile_risk",
     ):
-        analyse_curves(read_runs({"MLE": [str(log)]}))
+        collect_curves(read_runs({"MLE": [str(log)]}))
 
 
 def test_seeds_without_a_common_update_are_refused(tmp_path: Path) -> None:
     one = write_log(tmp_path / "1", {10: (0.5, 0.2)})
     two = write_log(tmp_path / "2", {20: (0.5, 0.2)})
     with pytest.raises(ValueError, match=r"^--log: no update has a cost in all seeds"):
-        analyse_curves(read_runs({"SIMILE": [one, two]}))
+        collect_curves(read_runs({"SIMILE": [one, two]}))
 
 
-def test_svg_is_a_picture_without_fonts_or_dates(curves: Curves, tmp_path: Path) -> None:
+def test_svg_is_a_picture_without_fonts_or_dates(curves: Data, tmp_path: Path) -> None:
     target = tmp_path / "curves.svg"
     write_figure(curves, target)
     text = target.read_text()
@@ -102,7 +99,7 @@ def test_svg_is_a_picture_without_fonts_or_dates(curves: Curves, tmp_path: Path)
 def test_png_and_odd_names_can_be_drawn(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {0: (0.6, 0.3)})
     names = ["_mle", "a$b^{", "<&>", *(f"run {i}" for i in range(9))]
-    curves = analyse_curves(read_runs({name: [log] for name in names}))
+    curves = collect_curves(read_runs({name: [log] for name in names}))
     target = tmp_path / "curves.png"
     write_figure(curves, target)
     assert target.read_bytes().startswith(b"\x89PNG")
@@ -110,7 +107,7 @@ def test_png_and_odd_names_can_be_drawn(tmp_path: Path) -> None:
 
 def test_lines_differ_in_more_than_colour(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {0: (0.6, 0.3), 1: (0.5, 0.2)})
-    curves = analyse_curves(read_runs({f"run {i}": [log] for i in range(8)}))
+    curves = collect_curves(read_runs({f"run {i}": [log] for i in range(8)}))
     target = tmp_path / "curves.svg"
     write_figure(curves, target)
     dashes = {part.partition(";")[0] for part in target.read_text().split("stroke-dasharray: ")[1:]}
@@ -118,23 +115,22 @@ def test_lines_differ_in_more_than_colour(tmp_path: Path) -> None:
 
 
 def test_sparkline_by_hand() -> None:
-    curve = Curve((0, 1, 2), ((0.8, 0.1, 0.5),))
-    assert sparkline(curve.mean, 0.1, 0.8) == "█▁▅"  # 7, 0 and 4 of 7 steps
+    assert sparkline((0.8, 0.1, 0.5), 0.1, 0.8) == "█▁▅"  # 7, 0 and 4 of 7 steps
     assert sparkline((0.5,), 0.5, 0.5) == "▁"
 
 
-def test_text_and_markdown(curves: Curves) -> None:
+def test_text_and_markdown(curves: Data) -> None:
     text = render_text(answer_curves(curves))
     row = next(line for line in text.splitlines() if line.startswith("BLEU "))
     assert row.split()[:6] == ["BLEU", "1", "0.6000", "0.4000", "200", "0.4000"]
-    assert text.count("Seeds") == 2 and curves.notes[0] in text
+    assert text.count("Seeds") == 2 and curves["notes"][0] in text
     markdown = render_markdown(answer_curves(curves), "curves.svg")
     assert "](curves.svg)" in markdown and "| BLEU | 1 | 0.6000 |" in markdown
 
 
 def test_a_long_run_keeps_its_ends_in_the_text(tmp_path: Path) -> None:
     log = write_log(tmp_path / "1", {u: (1 - u / 1000, 0.5) for u in range(0, 1000, 5)})
-    text = render_text(answer_curves(analyse_curves(read_runs({"long": [log]}))))
+    text = render_text(answer_curves(collect_curves(read_runs({"long": [log]}))))
     row = next(line for line in text.splitlines() if line.startswith("long"))
     shape = row.split()[-1]
     assert len(shape) == 40 and (shape[0], shape[-1]) == ("█", "▁")

@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.inputs.logs import read_runs
+from simile_plugin.report.answer import Answer
 from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions import gaming
 from simile_plugin.report.questions.gaming import (
-    GamingResult,
-    analyse_gaming,
-    answer_gaming,
     copied_share,
-    gaming_chart,
+    epoch_signs,
     repeated_share,
+    system_signs,
+    system_warnings,
 )
 from simile_plugin.report.render.text import render_text
-from simile_plugin.reward import bleu_signature
+from tests.report.test_html import inputs_of
 
 from .test_results import REFS, noisy, system
 
@@ -54,44 +53,36 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     gamed = tuple(f"{line} and the the the the the the" for line in REFS)
     copied = tuple(SOURCES[:8]) + good[8:]
     systems = [system("MLE", noisy(0.6, 2)), system("gamed", gamed), system("copied", copied)]
-    found = analyse_gaming(systems, REFS, ScoreSettings(encoder), "MLE", SOURCES)
-    mle, game, copy = found.systems
+    signs = system_signs(systems, REFS, ScoreSettings(encoder), "MLE", SOURCES)
+    mle, game, copy = signs
     tokens = [line.split() for line in gamed]
-    assert game.repeated == repeated_share(tokens) > 0.1
-    assert game.distinct == len({token for line in tokens for token in line})
+    assert game["repeated"] == repeated_share(tokens) > 0.1
+    assert game["distinct"] == len({token for line in tokens for token in line})
     ref_types = len({token for line in REFS for token in line.split()})
-    assert game.distinct_ratio == pytest.approx(game.distinct / ref_types)
+    assert game["distinct_ratio"] == pytest.approx(game["distinct"] / ref_types)
     words = sum(len(line.split()) for line in REFS)
-    assert game.length_ratio == pytest.approx((words + 7 * len(REFS)) / words)
-    assert mle.outside == () and "length" in game.outside and "repetition" in game.outside
-    assert copy.copied == 0.1 and "copies" in copy.outside
-    assert None not in (game.sim, game.reward, mle.sim, mle.reward)
-    assert game.sim > mle.sim and game.reward > mle.reward  # type: ignore[operator]
-    assert any(
-        text.startswith("gamed: SIM is ")
-        and text.endswith("around MLE")
-        and " and SIMILE is " in text
-        and "MLE's, but length and repetition outside" in text
-        for text in found.warnings
-    )
-    assert not any(text.startswith("MLE") for text in found.warnings)
+    assert game["length_ratio"] == pytest.approx((words + 7 * len(REFS)) / words)
+    assert mle["outside"] == [] and {"length", "repetition"} <= {*game["outside"]}
+    assert copy["copied"] == 0.1 and "copies" in copy["outside"]
+    assert game["sim"] > mle["sim"] and game["reward"] > mle["reward"]
+    warning = next(text for text in system_warnings(signs, "MLE") if text.startswith("gamed: SIM"))
+    assert " and SIMILE is " in warning and warning.endswith("around MLE")
+    assert "MLE's, but length and repetition outside" in warning
 
 
 def test_without_encoder_and_sources_less_is_known() -> None:
     long = tuple(f"{line} and so on and on" for line in REFS)
-    found = analyse_gaming([system("A", REFS), system("B", long)], REFS, ScoreSettings(), "A")
-    assert [signs.copied for signs in found.systems] == [None, None]
-    assert answer_gaming(found).signatures == {"BLEU and the tokens": bleu_signature()}
-    assert len(found.notes) == 2
-    assert found.warnings == (
+    signs = system_signs([system("A", REFS), system("B", long)], REFS, ScoreSettings(), "A")
+    assert [one["copied"] for one in signs] == [None, None]
+    assert system_warnings(signs, "A") == [
         "B: BLEU and length outside the band around A (the reward is not known)",
-    )
+    ]
 
 
-def write_log(path: Path, rows: list[tuple[int, float, float, float]], more: str = "") -> str:
+def write_log(path: Path, rows: list[tuple[int, float, float, float]]) -> str:
     lines = [
         f"valid on 'valid' subset | cost {cost} | distinct 0.75 | bleu {bleu} | "
-        f"length_ratio {ratio} {more}| num_updates {update}"
+        f"length_ratio {ratio} | num_updates {update}"
         for update, cost, bleu, ratio in rows
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -99,58 +90,50 @@ def write_log(path: Path, rows: list[tuple[int, float, float, float]], more: str
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> GamingResult:
+def logs(tmp_path: Path) -> Answer:
     # Start: BLEU 30, ratio 0.9. Band: BLEU from 29, ratio from 0.9 / 1.03 = 0.874 to 1.03.
     good = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.0, 1.03), (20, 0.3, 31.0, 0.875)]
     gamed = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.5, 1.02), (20, 0.3, 28.9, 1.06)]
     worse = [(0, 0.5, 30.0, 0.9), (10, 0.6, 20.0, 1.5)]
-    named = {
-        "good": [write_log(tmp_path / "good.log", good)],
-        "gamed": [write_log(tmp_path / f"gamed{i}.log", gamed) for i in (1, 2)],
-        "worse": [write_log(tmp_path / "worse.log", worse)],
-        "nan": [write_log(tmp_path / "nan.log", [(0, 0.5, float("nan"), 1.0)])],
+    files = {
+        "good": write_log(tmp_path / "good.log", good),
+        "gamed": ",".join(write_log(tmp_path / f"gamed{i}.log", gamed) for i in (1, 2)),
+        "worse": write_log(tmp_path / "worse.log", worse),
+        "nan": write_log(tmp_path / "nan.log", [(0, 0.5, float("nan"), 1.0)]),
     }
-    return analyse_gaming([], [], ScoreSettings(), runs=read_runs(named))
+    return gaming.ask(inputs_of(*(f"--log={name}={paths}" for name, paths in files.items())))
 
 
-def test_nothing_to_watch_is_no_all_clear() -> None:
-    unwatched = analyse_gaming([], [], ScoreSettings(), runs={"A": {"a.log": {0: {"loss": 3.0}}}})
-    alone = analyse_gaming([system("A", REFS)], REFS, ScoreSettings(), "A")
-    for found in (unwatched, alone):
-        text = render_text(answer_gaming(found))
-        assert "nothing to watch" in text and "inside its band" not in text
+def test_nothing_to_watch_is_no_all_clear(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "a.log", [(0, 0.5, float("nan"), 1.0)])
+    text = render_text(gaming.ask(inputs_of(f"--log=A={path}")))
+    assert "nothing to watch" in text and "inside its band" not in text
 
 
-def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: GamingResult) -> None:
-    assert [epoch.outside for epoch in logs.epochs["good"]] == [(), (), ()]
-    assert [epoch.outside for epoch in logs.epochs["gamed"]] == [(), (), ("BLEU", "length")]
-    assert logs.epochs["worse"][1].outside == ("BLEU", "length")
-    assert logs.warnings == (
+def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: Answer) -> None:
+    epochs = logs.data["epochs"]
+    assert [epoch["outside"] for epoch in epochs["good"]] == [[], [], []]
+    assert [epoch["outside"] for epoch in epochs["gamed"]] == [[], [], ["BLEU", "length"]]
+    assert epochs["worse"][1]["outside"] == ["BLEU", "length"]
+    assert logs.warnings == [
         "gamed: from update 20 the reward is above its start while BLEU and length left the band "
         "(BLEU 28.90, length ratio 1.060, repeated bigrams -)",
-    )
-    assert logs.epochs["nan"] == ()
-    assert logs.notes == ("nan: no validation has both bleu and length_ratio in all seeds",)
-    assert logs.epochs["gamed"][1].reward == pytest.approx(0.6)
+    ]
+    assert epochs["nan"] == []
+    assert logs.data["notes"] == ["nan: no validation has both bleu and length_ratio in all seeds"]
+    assert epochs["gamed"][1]["reward"] == pytest.approx(0.6)
 
 
-def test_repetition_in_a_log(tmp_path: Path) -> None:
-    # A quarter more than 2 % is 2.5 %, and half a percent more than 1 % is 1.5 %.
-    for share, more, outside in (
-        (0.02, 0.0251, True),
-        (0.02, 0.0249, False),
-        (0.01, 0.0149, False),
-    ):
-        rows = [(0, 0.5, 30.0, 1.0)], [(10, 0.4, 30.0, 1.0)]
-        parts = [
-            Path(write_log(tmp_path / "x.log", row, f"| repetition {number} ")).read_text("utf-8")
-            for row, number in zip(rows, (share, more), strict=True)
-        ]
-        (tmp_path / "run.log").write_text("\n".join(parts), encoding="utf-8")
-        runs = read_runs({"A": [str(tmp_path / "run.log")]})
-        epochs = analyse_gaming([], [], ScoreSettings(), runs=runs).epochs["A"]
-        assert epochs[1].outside == (("repetition",) if outside else ())
-        assert [epoch.repeated for epoch in epochs] == [share, more]
+# A quarter more than 2 % is 2.5 %, and half a percent more than 1 % is 1.5 %.
+@pytest.mark.parametrize(
+    ("share", "more", "outside"),
+    [(0.02, 0.0251, ["repetition"]), (0.02, 0.0249, []), (0.01, 0.0149, [])],
+)
+def test_repetition_in_a_log(share: float, more: float, outside: list[str]) -> None:
+    same = {"cost": 0.5, "bleu": 30.0, "length_ratio": 1.0}
+    epochs = epoch_signs([{0: {**same, "repetition": share}, 10: {**same, "repetition": more}}])
+    assert epochs[1]["outside"] == outside
+    assert [epoch["repeated"] for epoch in epochs] == [share, more]
 
 
 def test_the_training_watches_for_the_same() -> None:
@@ -160,28 +143,22 @@ def test_the_training_watches_for_the_same() -> None:
     assert same == (watch.LENGTH_SIGN, watch.REPETITION_SIGN, watch.REPETITION_FLOOR)
 
 
-def test_seeds_are_averaged(tmp_path: Path) -> None:
-    paths = [
-        write_log(tmp_path / "1.log", [(0, 0.5, 30.0, 1.0), (10, 0.4, 32.0, 1.0)]),
-        write_log(tmp_path / "2.log", [(0, 0.5, 30.0, 1.0), (10, 0.2, 30.0, 1.1), (15, 0, 1, 1)]),
-    ]
-    found = analyse_gaming([], [], ScoreSettings(), runs=read_runs({"A": paths})).epochs["A"]
-    assert [epoch.update for epoch in found] == [0, 10]
-    assert found[1].reward == pytest.approx(0.7) and found[1].bleu == 31.0
-    assert found[1].length_ratio == pytest.approx(1.05)
+def test_seeds_are_averaged() -> None:
+    start = {"cost": 0.5, "bleu": 30.0, "length_ratio": 1.0}
+    one = {0: start, 10: {"cost": 0.4, "bleu": 32.0, "length_ratio": 1.0}}
+    two = {0: start, 10: {"cost": 0.2, "bleu": 30.0, "length_ratio": 1.1}, 15: start}
+    epochs = epoch_signs([one, two])
+    assert [epoch["update"] for epoch in epochs] == [0, 10]
+    assert epochs[1]["reward"] == pytest.approx(0.7) and epochs[1]["bleu"] == 31.0
+    assert epochs[1]["length_ratio"] == pytest.approx(1.05)
 
 
-def test_text_json_and_picture(logs: GamingResult, encoder: Encoder) -> None:
-    text = render_text(answer_gaming(logs))
+def test_text_json_and_picture(logs: Answer) -> None:
+    text = render_text(logs)
     assert text.startswith("Gaming watch\n\nwarning: gamed: from update 20")
     assert "band: BLEU at most 1 point below the start" in text
     assert "gamed, update" in text and "BLEU, length" in text
-    json.dumps(answer_gaming(logs).data, allow_nan=False)
-    chart = gaming_chart(logs)
-    assert chart is not None
-    svg = chart.inline()
+    json.dumps(logs.data, allow_nan=False)
+    assert logs.chart is not None
+    svg = logs.chart.inline()
     assert ">Length ratio<" in svg and ">gamed<" in svg and ">nan<" not in svg
-    equal = [system("A", REFS), system("B", REFS)]
-    plain = analyse_gaming(equal, REFS, ScoreSettings(encoder), "A", SOURCES)
-    assert gaming_chart(plain) is None
-    assert "every sign is inside its band" in render_text(answer_gaming(plain))

@@ -1,7 +1,6 @@
 """Headroom of n-best lists: by hand, and the section of the report."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +8,12 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_lists
+from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_nbest_lists
+from simile_plugin.report.answer import Data
+from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.scores import ScoreSettings
-from simile_plugin.report.inputs.settings import PairedTest
 from simile_plugin.report.questions import headroom
-from simile_plugin.report.questions.headroom import HeadroomResult, analyse_headroom
+from simile_plugin.report.questions.headroom import measure_headroom
 from simile_plugin.reward import Reward, corpus_bleu, score_lists
 from tests.conftest import SENTENCES
 
@@ -40,9 +40,14 @@ def path(tmp_path: Path) -> str:
     return str(file)
 
 
+def headroom_of(path: str, encoder: Encoder) -> Data:
+    lists = read_nbest_lists(path, "LISTS", refs=REFS)
+    return measure_headroom(lists, ScoreSettings(encoder), TEST)
+
+
 @pytest.fixture
-def result(path: str, encoder: Encoder) -> HeadroomResult:
-    return analyse_headroom(path, ScoreSettings(encoder), TEST, refs=REFS)
+def result(path: str, encoder: Encoder) -> Data:
+    return headroom_of(path, encoder)
 
 
 def bleu(hyps: list[str]) -> float:
@@ -50,8 +55,8 @@ def bleu(hyps: list[str]) -> float:
     return float(corpus_bleu(stats.sum((0, 1))))
 
 
-def test_choices_by_hand(result: HeadroomResult, path: str, encoder: Encoder) -> None:
-    assert (result.sentences, result.list_sizes) == (4, (1, 3))
+def test_choices_by_hand(result: Data, path: str, encoder: Encoder) -> None:
+    assert (result["sentences"], result["list_sizes"]) == (4, (1, 3))
     last = "the oven"
     expected = {
         "first": ["the grey heron waits", REFS[1], "ferry at noon", last],
@@ -59,50 +64,49 @@ def test_choices_by_hand(result: HeadroomResult, path: str, encoder: Encoder) ->
         "worst_bleu": ["the grey heron", REFS[1], "a ferry", last],
     }
     for choice, hyps in expected.items():
-        assert result.choices[choice]["bleu"].value == pytest.approx(bleu(hyps))
-    lists = read_lists(path, "LISTS")
+        assert result["choices"][choice]["bleu"]["value"] == pytest.approx(bleu(hyps))
+    lists = read_nbest_lists(path, "LISTS", refs=REFS)
     utilities = expected_utilities(lists, Utility(Reward("simile"), encoder))
     hyps = [one.hyps[p or 0] for one, p in zip(lists, choose_all(lists, utilities), strict=True)]
-    assert result.choices["mbr"]["bleu"].value == pytest.approx(bleu(hyps))
+    assert result["choices"]["mbr"]["bleu"]["value"] == pytest.approx(bleu(hyps))
     simile = score_lists([[ref] for ref in expected["best_bleu"]], REFS, encoder).simile
     assert simile is not None
-    assert result.choices["best_simile"]["simile"].value == pytest.approx(
+    assert result["choices"]["best_simile"]["simile"]["value"] == pytest.approx(
         100 * float(simile.double().mean())
     )
 
 
-def test_intervals_and_p_values(result: HeadroomResult) -> None:
-    for row in result.choices.values():
+def test_intervals_and_p_values(result: Data) -> None:
+    for row in result["choices"].values():
         for figures in row.values():
-            assert figures.low <= figures.value + 1e-9 and figures.value <= figures.high + 1e-9
-    assert result.choices["first"]["bleu"].p_value == 1
+            assert figures["low"] <= figures["value"] + 1e-9
+            assert figures["value"] <= figures["high"] + 1e-9
+    assert result["choices"]["first"]["bleu"]["p_value"] == 1
 
 
-def test_agreement_and_equal_lists(result: HeadroomResult) -> None:
+def test_agreement_and_equal_lists(result: Data) -> None:
     # one candidate, and copies of one: two lists of four
-    assert result.equal == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
-    both = result.agreement["bleu chrf"]
-    assert both.same_best == 1.0  # the reference, or nothing to choose
-    assert both.correlation is not None and -1 <= both.correlation <= 1
+    assert result["equal"] == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
+    both = result["agreement"]["bleu chrf"]
+    assert both["same_best"] == 1.0  # the reference, or nothing to choose
+    assert -1 <= both["correlation"] <= 1
 
 
 def test_rewards_that_differ_by_rounding_have_one_rank() -> None:
     # Spearman of ranks 1.5 1.5 3 and 1 2 3 is sqrt(3) / 2; 1 if rounding ordered the first two.
     rewards = {"simile": np.array([[0.5, 0.5 + 6e-8, 0.9]]), "bleu": np.array([[0.1, 0.2, 0.3]])}
     scored = headroom.Scored(np.ones((1, 3), dtype=bool), rewards, {})
-    found = headroom._agreement(scored, np.array([0]))["simile bleu"]
-    assert found.correlation == pytest.approx(3**0.5 / 2)
+    found = headroom.agreement(scored, np.array([0]))["simile bleu"]
+    assert found["correlation"] == pytest.approx(3**0.5 / 2)
 
 
-def test_notes_and_p_values_say_how_they_were_made(
-    path: str, encoder: Encoder, result: HeadroomResult
-) -> None:
+def test_notes_and_p_values_say_how_they_were_made(result: Data) -> None:
     notes = " ".join(headroom.answer_headroom(result).notes)
     assert "40 resamples of the lists, seed 12345; p: paired bootstrap" in notes
     assert "the tail of the direction seen" in notes
-    mbr = {metric: replace(own, p_value=1e-4) for metric, own in result.choices["mbr"].items()}
-    sure = replace(result, choices={**result.choices, "mbr": mbr})
-    told = headroom.answer_headroom(sure).sentences[0]
+    for own in result["choices"]["mbr"].values():
+        own["p_value"] = 1e-4
+    told = headroom.answer_headroom(result).sentences[0]
     assert told.count("(p < 0.001)") == 3 and "0.000" not in told
 
 
@@ -111,10 +115,11 @@ def test_expected_gain_is_a_share_of_the_headroom(
 ) -> None:
     runs = (("A", "simile", 0.1), ("B", "simile", 0.3), ("C", "bleu", 0.2))
     monkeypatch.setattr(headroom, "MEASURED", runs)
-    found = analyse_headroom(path, ScoreSettings(encoder), TEST, refs=REFS)
-    best, first = (found.choices[name]["simile"].value for name in ("best_simile", "first"))
-    assert found.gain["simile"] == pytest.approx((0.1 * (best - first), 0.3 * (best - first)))
-    assert found.gain["bleu"][0] == found.gain["bleu"][1] and "chrf" not in found.gain
+    found = headroom_of(path, encoder)
+    choices, gain = found["choices"], found["gain"]
+    best, first = (choices[name]["simile"]["value"] for name in ("best_simile", "first"))
+    assert gain["simile"] == pytest.approx((0.1 * (best - first), 0.3 * (best - first)))
+    assert gain["bleu"][0] == gain["bleu"][1] and "chrf" not in gain
 
 
 def test_of_equal_rewards_the_models_choice_is_best() -> None:

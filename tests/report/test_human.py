@@ -5,7 +5,6 @@ import io
 import itertools
 import json
 import random
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from simile_plugin.report.human.ratings import (
     agreement,
-    analyse_ratings,
+    compare_ratings,
     mean_ratings,
     read_answers,
 )
@@ -47,7 +46,7 @@ def systems() -> list[System]:
 
 
 def study_of(sentences: int = 12, annotators: int = 2, seed: int = 1) -> Study:
-    settings = DrawSettings(sentences, annotators=annotators, seed=seed)
+    settings = DrawSettings(sentences=sentences, annotators=annotators, seed=seed)
     return draw_study(systems(), REFS, None, settings, ("BLEU", "SIMILE"))
 
 
@@ -68,17 +67,17 @@ def test_only_eligible_sentences_are_drawn() -> None:
     refs = ["too short", *REFS, "long " * 26]
     outputs = [("x", *REFS, "y"), ("z", *(f"{ref} indeed" for ref in REFS[:9]), *REFS[9:], "y")]
     pair = [System(n, (n,), (o,)) for n, o in zip("AB", outputs, strict=True)]
-    study = draw_study(pair, refs, None, DrawSettings(9), ("A", "B"))
+    study = draw_study(pair, refs, None, DrawSettings(sentences=9), ("A", "B"))
     assert {item.line for item in study.items} == set(range(2, 11))
     with pytest.raises(ValueError, match=r"^--sentences: got 10, but only 9 of 32 references"):
-        draw_study(pair, refs, None, DrawSettings(10), ("A", "B"))
+        draw_study(pair, refs, None, DrawSettings(sentences=10), ("A", "B"))
 
 
 def test_letters_count_where_there_are_no_spaces() -> None:
     refs = ["他付了钱。", "鹭。"]  # 5 words and 2
     outputs = {"a": refs, "b": ["他付钱了。", "一只鹭。"]}
     systems = [System(name, (name,), (tuple(lines),)) for name, lines in outputs.items()]
-    study = draw_study(systems, refs, None, DrawSettings(1, 3, 25), ("a", "b"))
+    study = draw_study(systems, refs, None, DrawSettings(sentences=1), ("a", "b"))
     assert {item.reference for item in study.items} == {"他付了钱。"}
 
 
@@ -115,7 +114,9 @@ def test_sheets_do_not_tell_systems_apart(tmp_path: Path) -> None:
 def hostile_study() -> Study:
     lines = [HOSTILE, *REFS[1:]]
     pair = [System("A", ("a",), (tuple(lines),)), System("B", ("b",), (tuple(REFS),))]
-    return draw_study(pair, lines, lines, DrawSettings(1, 1, 100), ("A", "B"))
+    return draw_study(
+        pair, lines, lines, DrawSettings(sentences=1, shortest=1, longest=100), ("A", "B")
+    )
 
 
 def test_a_sheet_holds_no_formula() -> None:
@@ -164,7 +165,7 @@ def test_means_by_hand(tmp_path: Path) -> None:
     # given by line and system: A gets 4 5 3 and 2 5 3, B gets 1 5 4 and 3 3 4.
     outputs = {"A": [f"{ref} a" for ref in REFS[:3]], "B": [f"{ref} b" for ref in REFS[:3]]}
     pair = [System(n, (n,), (tuple(o),)) for n, o in outputs.items()]
-    study = draw_study(pair, REFS[:3], None, DrawSettings(3, annotators=2), ("A", "B"))
+    study = draw_study(pair, REFS[:3], None, DrawSettings(sentences=3, annotators=2), ("A", "B"))
     given_ratings = [{"A": (4, 5, 3), "B": (1, 5, 4)}, {"A": (2, 5, 3), "B": (3, 3, 4)}]
     paths = []
     for annotator, own in enumerate(given_ratings, start=1):
@@ -172,23 +173,23 @@ def test_means_by_hand(tmp_path: Path) -> None:
             n: own[item.systems[0]][item.line - 1] for n, item in enumerate(study.items, start=1)
         }
         paths.append(write(tmp_path / f"{annotator}.tsv", fill(study, annotator, by_item)))
-    found = analyse_ratings(study, [read_answers(path, study) for path in paths[::-1]])
-    first, second = found.systems
-    assert found.annotators == tuple(paths)
-    assert first.mean == pytest.approx((4 + 5 + 3 + 2 + 5 + 3) / 6)
-    assert second.mean == pytest.approx((1 + 5 + 4 + 3 + 3 + 4) / 6)
-    assert second.by_annotator == pytest.approx((10 / 3, 10 / 3))
+    found = compare_ratings(study, [read_answers(path, study) for path in paths[::-1]])
+    first, second = found["systems"]
+    assert found["annotators"] == paths
+    assert first["mean"] == pytest.approx((4 + 5 + 3 + 2 + 5 + 3) / 6)
+    assert second["mean"] == pytest.approx((1 + 5 + 4 + 3 + 3 + 4) / 6)
+    assert second["by_annotator"] == pytest.approx((10 / 3, 10 / 3))
     # B - A by sentence: (1 + 3 - 4 - 2) / 2 = -1, (5 + 3 - 5 - 5) / 2 = -1, (4 + 4 - 3 - 3) / 2 = 1
-    (compared,) = found.pairs
-    assert compared.difference == pytest.approx(-1 / 3)
-    assert (compared.better, compared.equal, compared.worse) == (1, 0, 2)
-    assert 0 < compared.p_value <= 1
+    (compared,) = found["pairs"]
+    assert compared["difference"] == pytest.approx(-1 / 3)
+    assert [compared[key] for key in ("better", "equal", "worse")] == [1, 0, 2]
+    assert 0 < compared["p_value"] <= 1
     answer = answer_ratings(found)
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
-    sure = replace(found, pairs=(replace(compared, p_value=1e-4),))
-    assert "<0.001" in render_text(answer_ratings(sure))
     json.dumps(answer.data, allow_nan=False)
+    compared["p_value"] = 1e-4
+    assert "<0.001" in render_text(answer_ratings(found))
 
 
 def test_mean_rating_of_every_item(tmp_path: Path) -> None:
@@ -207,9 +208,9 @@ def test_equal_items_count_for_every_system(tmp_path: Path) -> None:
     study = study_of(annotators=1)
     ratings = {n: 3 if "MLE" in item.systems else 1 for n, item in enumerate(study.items, 1)}
     path = write(tmp_path / "a.tsv", fill(study, 1, ratings))
-    found = analyse_ratings(study, [read_answers(path, study)])
-    assert found.systems[0].mean == 3.0
-    assert found.agreement.alpha is None
+    found = compare_ratings(study, [read_answers(path, study)])
+    assert found["systems"][0]["mean"] == 3.0
+    assert found["agreement"]["alpha"] is None
     assert "one annotator" in render_text(answer_ratings(found))
 
 
@@ -217,20 +218,18 @@ def test_alpha_by_hand() -> None:
     # Items rated (1, 1) and (3, 4): D_o = (0 + 1) / 2. All four ratings 1 1 3 4, six pairs:
     # 0 + 4 + 9 + 4 + 9 + 1 = 27, D_e = 27 / 6. alpha = 1 - 0.5 / 4.5 = 8 / 9.
     found = agreement(np.array([[1.0, 3.0], [1.0, 4.0]]))
-    assert found.alpha == pytest.approx(8 / 9)
-    assert found.pearson == pytest.approx(1.0)
-    assert found.equal == 0.5
+    assert found == {"alpha": pytest.approx(8 / 9), "pearson": pytest.approx(1.0), "equal": 0.5}
 
 
 def test_agreement_at_its_ends() -> None:
     same = np.array([[0.0, 2.0, 5.0]] * 3)
-    assert agreement(same).alpha == pytest.approx(1.0)
+    assert agreement(same)["alpha"] == pytest.approx(1.0)
     flat = agreement(np.full((2, 4), 3.0))
-    assert (flat.alpha, flat.pearson, flat.equal) == (None, None, 1.0)
-    assert agreement(np.array([[1.0, 2.0]])).equal is None
+    assert flat == {"alpha": None, "pearson": None, "equal": 1.0}
+    assert agreement(np.array([[1.0, 2.0]]))["equal"] is None
     opposite = agreement(np.array([[0.0, 5.0], [5.0, 0.0]]))
-    assert opposite.pearson == pytest.approx(-1.0)
-    assert opposite.alpha is not None and opposite.alpha < 0
+    assert opposite["pearson"] == pytest.approx(-1.0)
+    assert opposite["alpha"] is not None and opposite["alpha"] < 0
 
 
 @given(st.integers(2, 4), st.integers(2, 6), st.randoms(use_true_random=False))
@@ -243,7 +242,7 @@ def test_alpha_is_the_slow_one(people: int, items: int, rng: random.Random) -> N
     ]
     flat = [rating for row in ratings for rating in row]
     between = [(x - y) ** 2 for x, y in itertools.permutations(flat, 2)]
-    found = agreement(np.array(ratings, dtype=np.float64)).alpha
+    found = agreement(np.array(ratings, dtype=np.float64))["alpha"]
     if not any(between):
         assert found is None
     else:
@@ -304,9 +303,9 @@ def test_two_files_of_one_sheet_are_refused(tmp_path: Path) -> None:
     rows = fill(study, 1, dict.fromkeys(range(1, len(study.items) + 1), 3))
     answers = [read_answers(write(tmp_path / f"{n}.tsv", rows), study) for n in "ab"]
     with pytest.raises(ValueError, match=r"^--answers: .*a.tsv and .*b.tsv are both answers"):
-        analyse_ratings(study, answers)
+        compare_ratings(study, answers)
     with pytest.raises(ValueError, match=r"^--answers: got no file"):
-        analyse_ratings(study, [])
+        compare_ratings(study, [])
 
 
 def test_key_is_read_back_and_guarded(tmp_path: Path) -> None:
@@ -318,10 +317,11 @@ def test_key_is_read_back_and_guarded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^--key: .*key.json: the key was changed after"):
         read_key(str(path))
     for text, message in (
-        ("{", r"not a key .*: line 1: "),
-        ("[]", r"not a key .* \(no format 1\)"),
-        ('{"format": 1}', r"not a key .* \(a part is missing or damaged\)$"),
-        ('{"format": 1, "items": [{"x": 1}]}', r"not a key .* \(a part is missing or damaged\)$"),
+        ("{", "not a key that simile human-eval sheet wrote, or damaged"),
+        ("[]", "not a key"),
+        ('{"format": 1}', "not a key"),
+        ('{"format": 1, "items": [{"x": 1}]}', "not a key"),
+        ('{"format": 2}', "format 2 is newer than 1"),
     ):
         write(path, text)
         with pytest.raises(ValueError, match=rf"^--key: .*key.json: {message}"):
@@ -339,11 +339,5 @@ def test_key_is_read_back_and_guarded(tmp_path: Path) -> None:
     ],
 )
 def test_settings_out_of_range(settings: dict[str, int], flag: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{flag}: got -?\d+; expected at least \d"):
+    with pytest.raises(ValueError, match=rf"^{flag}: got -?\d+, expected "):
         DrawSettings(**settings)
-
-
-def test_seeds_of_one_system_are_refused() -> None:
-    pair = [System("A", ("a", "b"), (tuple(REFS), tuple(REFS))), systems()[0]]
-    with pytest.raises(ValueError, match=r"^--sys A: got 2 files; people rate one output"):
-        draw_study(pair, REFS, None, DrawSettings(1), ("A", "MLE"))

@@ -1,7 +1,6 @@
-"""Reading the outputs of systems and the numbers made of them elsewhere."""
+"""Read the outputs of systems and the scores made of them elsewhere."""
 
 import gzip
-import json
 import random
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from simile_plugin.report.inputs.systems import (
     System,
     parse_named_files,
-    read_column,
     read_sentence_scores,
     read_sentences,
     read_systems,
@@ -127,35 +125,6 @@ def test_systems_must_be_parallel_to_the_references(tmp_path: Path) -> None:
 
 
 TWO = [System("A", ("a",), (("x",),)), System("B", ("b1", "b2"), (("x",), ("y",)))]
-
-
-def test_columns_from_json_and_tsv(tmp_path: Path) -> None:
-    as_json = tmp_path / "c.json"
-    as_json.write_text(json.dumps({"A": 61.5, "B": [63, 64.5], "unused": "-"}))
-    as_tsv = write(tmp_path / "c.tsv", "A\t61.5", "", "B\t63\t64.5", "unused\t-")
-    expected = {"A": (61.5,), "B": (63.0, 64.5)}
-    assert read_column("meaning", str(as_json), TWO) == expected
-    assert read_column("meaning", as_tsv, TWO) == expected
-    one = write(tmp_path / "one.tsv", "A\t1", "B\t2")
-    assert read_column("meaning", one, TWO)["B"] == (2.0,)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"A": 1}', "has no number for the system B"),
-        ('{"A": 1, "B": "x"}', "B has .*expected one number, or one for each of its 2 seeds"),
-        ('{"A": 1, "B": [1, 2, 3]}', "B has .*expected one number"),
-        ('{"A": NaN, "B": 1}', "A has .*expected one number"),
-        ('{"A": 1,\n"B"}', r"c.json:2: not JSON"),
-        ("[1, 2]", "expected {"),
-    ],
-)
-def test_bad_columns_are_refused(content: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=f"--column meaning: .*{message}"):
-        read_column("meaning", str(path), TWO)
 
 
 def test_sentence_scores(tmp_path: Path) -> None:

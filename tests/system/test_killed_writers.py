@@ -126,7 +126,7 @@ def test_binarized_pairs() -> None:
 
 def test_report() -> None:
     def write(system: str) -> int:
-        pages = ["--html", "out/page.html", "--out", "out/table.md", "--date", "2020-01-01"]
+        pages = ["--html", "out/page.html", "--out", "out/table.md"]
         systems = ["--sys", f"one={system}", "--sys", "two=ref.txt"]
         return main(["report", "--ref", "ref.txt", *systems, "--only", "results", *pages])
 

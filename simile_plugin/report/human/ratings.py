@@ -1,19 +1,20 @@
-"""Answers of annotators, unblinded: means, tests, and how far annotators agree."""
+"""Read the answers of annotators and unblind them: means, tests, and how far annotators agree."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from simile_plugin import significance
 from simile_plugin.files import InputError, finite_number, read_rows
+from simile_plugin.report.answer import Data
 from simile_plugin.report.human.sheets import ITEM, RATING
 from simile_plugin.report.human.study import SCALE, Study
-from simile_plugin.significance import Floats, Interval
+from simile_plugin.significance import Floats
 
 DELIMITERS = "\t;,"  # what spreadsheets write
 
@@ -25,71 +26,6 @@ class Answers:
     path: str
     annotator: int
     ratings: dict[int, int]
-
-
-@dataclass(frozen=True)
-class SystemRatings:
-    """Mean rating of a system over sentences and annotators, with a 95% interval over sentences.
-
-    Attributes:
-        by_annotator: mean rating by each annotator, in the order of the answers.
-    """
-
-    name: str
-    mean: float
-    interval: Interval
-    by_annotator: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class RatedPair:
-    """Second system minus first: mean difference, p-value, sentences better, equal and worse.
-
-    A sentence counts as one of the three by the mean of its annotators.
-    """
-
-    first: str
-    second: str
-    difference: float
-    p_value: float
-    better: int
-    equal: int
-    worse: int
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How far annotators agree; None where it is undefined (one annotator, or all ratings equal).
-
-    Attributes:
-        alpha: Krippendorff's alpha with the interval distance; 1 is perfect, 0 is chance.
-        pearson: mean correlation of two annotators' ratings over pairs of annotators.
-        equal: share of items and pairs of annotators with equal ratings.
-    """
-
-    alpha: float | None
-    pearson: float | None
-    equal: float | None
-
-
-@dataclass(frozen=True)
-class HumanResult:
-    """What people said.
-
-    Attributes:
-        annotators: files of answers.
-        items: distinct translations; equal outputs were rated once.
-    """
-
-    study: str
-    annotators: tuple[str, ...]
-    sentences: int
-    items: int
-    systems: tuple[SystemRatings, ...]
-    pairs: tuple[RatedPair, ...]
-    agreement: Agreement
-    resamples: int
-    seed: int
 
 
 def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
@@ -106,10 +42,10 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
             f"{header.where}: no columns '{ITEM}' and '{RATING}'; expected a filled-in sheet or "
             "the answers that the form saved"
         )
-    annotators: dict[str, int] = {}
+    sheet = 0
     ratings: dict[int, int] = {}
-    seen: dict[int, int] = {}
-    for place, row in enumerate(rows, start=2):
+    lines: dict[int, int] = {}
+    for line, row in enumerate(rows, start=2):
         where = row.where
         if not any(row.cells):
             continue
@@ -119,28 +55,28 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
             )
         item, rating = (row.cells[column] for column in columns)
         annotator, number = _parse_item(item, study, where)
-        annotators.setdefault(annotator, place)
-        if len(annotators) > 1:
-            first, second = annotators
+        sheet = sheet or annotator
+        if annotator != sheet:
             raise InputError(
-                f"{where}: an item of sheet {second} among those of sheet {first}; give each "
+                f"{where}: an item of sheet {annotator} among those of sheet {sheet}; give each "
                 "annotator's answers as a file of their own"
             )
-        if number in seen:
-            raise InputError(f"{where}: item {item} is also on line {seen[number]}; keep one")
-        seen[number] = place
+        if number in lines:
+            raise InputError(f"{where}: item {item} is also on line {lines[number]}; keep one")
+        lines[number] = line
         ratings[number] = _parse_rating(rating, item, where)
     for number in range(1, len(study.items) + 1):
         if number not in ratings:
-            name = study.item_id(int(next(iter(annotators), "1")), number)
             raise InputError(
-                f"{flag}: {path}:{1 + len(rows)}: the file ends without item {name} "
-                f"({len(ratings)} of {len(study.items)} items are there); every item needs a rating"
+                f"{flag}: {path}:{1 + len(rows)}: the file ends without item "
+                f"{study.item_id(sheet or 1, number)} ({len(ratings)} of {len(study.items)} items "
+                "are there); every item needs a rating"
             )
-    return Answers(path, int(next(iter(annotators))), ratings)
+    return Answers(path, sheet, ratings)
 
 
-def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:
+def _parse_item(text: str, study: Study, where: str) -> tuple[int, int]:
+    """Return the numbers of the sheet and of the item."""
     parts = text.split("-")
     if len(parts) != 3 or not all(re.fullmatch(r"\d{1,18}", part) for part in parts[1:]):
         raise InputError(
@@ -151,14 +87,13 @@ def _parse_item(text: str, study: Study, where: str) -> tuple[str, int]:
             f"{where}: item {text} belongs to study {parts[0]}, but the key is of study "
             f"{study.fingerprint}; give the key that was written with this sheet"
         )
-    if not (
-        1 <= int(parts[1]) <= study.settings.annotators and 1 <= int(parts[2]) <= len(study.items)
-    ):
+    annotator, number = map(int, parts[1:])
+    if not (1 <= annotator <= study.settings.annotators and 1 <= number <= len(study.items)):
         raise InputError(
             f"{where}: got item '{text}', but the study has {study.settings.annotators} sheets of "
             f"{len(study.items)} items"
         )
-    return str(int(parts[1])), int(parts[2])
+    return annotator, number
 
 
 def _parse_rating(text: str, item: str, where: str) -> int:
@@ -173,63 +108,63 @@ def _parse_rating(text: str, item: str, where: str) -> int:
     return int(value)
 
 
-def analyse_ratings(
+def compare_ratings(
     study: Study,
     answers: Sequence[Answers],
     resamples: int = significance.BOOTSTRAP_RESAMPLES,
     seed: int = significance.SEED,
-) -> HumanResult:
+) -> Data:
     """Unblind: mean of each system, paired bootstrap over sentences, agreement of annotators.
 
     mean(s) = 1/|T| sum_t 1/|A| sum_a rating(a, output of s for t)
+
+    Of each pair of systems the sentences are counted that people rate `better`, `equal` and
+    `worse` in the second, by the mean of the annotators.
 
     Raises:
         InputError: for no answers, or two files of one sheet.
     """
     if not answers:
         raise InputError("--answers: got no file; expected one for each annotator")
-    by_sheet: dict[int, str] = {}
-    for own in answers:
-        if own.annotator in by_sheet:
-            raise InputError(
-                f"--answers: {by_sheet[own.annotator]} and {own.path} are both answers to sheet "
-                f"{own.annotator}; give one of them, or each annotator a sheet of their own"
-            )
-        by_sheet[own.annotator] = own.path
     ordered = sorted(answers, key=lambda own: own.annotator)
+    for one, other in itertools.pairwise(ordered):
+        if one.annotator == other.annotator:
+            raise InputError(
+                f"--answers: {one.path} and {other.path} are both answers to sheet "
+                f"{one.annotator}; give one of them, or each annotator a sheet of their own"
+            )
     table = _by_system(study, ordered)  # name -> (A, T)
     statistics = [significance.mean_statistics(table[n].mean(0)[None]) for n in study.systems]
-    draws = significance.bootstrap(statistics, resamples, seed)
-    systems = [
-        SystemRatings(
-            name,
-            float(table[name].mean()),
-            significance.interval(row),
-            tuple(table[name].mean(1).tolist()),
-        )
-        for name, row in zip(study.systems, draws, strict=True)
-    ]
-    places = {name: row for row, name in enumerate(study.systems)}
-    pairs = [
-        _rated_pair(a, b, table, draws[places[a]], draws[places[b]])
-        for a, b in itertools.combinations(study.systems, 2)
-    ]
-    by_item = np.array([[own.ratings[n + 1] for n in range(len(study.items))] for own in ordered])
-    return HumanResult(
-        study.fingerprint,
-        tuple(own.path for own in ordered),
-        study.settings.sentences,
-        len(study.items),
-        tuple(systems),
-        tuple(pairs),
-        agreement(by_item.astype(np.float64)),
-        resamples,
-        seed,
+    draws = dict(
+        zip(study.systems, significance.bootstrap(statistics, resamples, seed), strict=True)
     )
+    by_item = np.array([[own.ratings[n + 1] for n in range(len(study.items))] for own in ordered])
+    return {
+        "study": study.fingerprint,
+        "annotators": [own.path for own in ordered],
+        "sentences": study.settings.sentences,
+        "items": len(study.items),
+        "systems": [
+            {
+                "name": name,
+                "mean": float(table[name].mean()),
+                "interval": asdict(significance.interval(own)),
+                "by_annotator": table[name].mean(1).tolist(),
+            }
+            for name, own in draws.items()
+        ],
+        "pairs": [
+            {"first": a, "second": b, **_difference(table[a], table[b], draws[a], draws[b])}
+            for a, b in itertools.combinations(study.systems, 2)
+        ],
+        "agreement": agreement(by_item.astype(np.float64)),
+        "resamples": resamples,
+        "seed": seed,
+    }
 
 
 def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, str], float]:
-    """(line from 1, translation) -> mean rating over the annotators, of every rated item."""
+    """Return (line from 1, translation) -> mean rating over the annotators, of every rated item."""
     return {
         (item.line, item.translation): sum(own.ratings[n] for own in answers) / len(answers)
         for n, item in enumerate(study.items, start=1)
@@ -237,7 +172,7 @@ def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, st
 
 
 def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
-    """Ratings of each system: (annotators, sentences), sentences in the order of their lines."""
+    """Return each system's ratings, (annotators, sentences), sentences in the order of lines."""
     lines = sorted({item.line for item in study.items})
     columns = {line: column for column, line in enumerate(lines)}
     table = {name: np.full((len(answers), len(lines)), np.nan) for name in study.systems}
@@ -248,22 +183,27 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     return table
 
 
-def _rated_pair(
-    first: str, second: str, table: dict[str, Floats], first_draws: Floats, second_draws: Floats
-) -> RatedPair:
-    by_sentence = table[second].mean(0) - table[first].mean(0)
-    difference = float(table[second].mean() - table[first].mean())
-    p_value = significance.bootstrap_p_value(
-        first_draws, second_draws, difference, len(by_sentence)
-    )
+def _difference(first: Floats, second: Floats, first_draws: Floats, second_draws: Floats) -> Data:
+    by_sentence = second.mean(0) - first.mean(0)
+    difference = float(second.mean() - first.mean())
     better = int((by_sentence > significance.TIE).sum())
     worse = int((by_sentence < -significance.TIE).sum())
-    equal = len(by_sentence) - better - worse
-    return RatedPair(first, second, difference, p_value, better, equal, worse)
+    return {
+        "difference": difference,
+        "p_value": significance.bootstrap_p_value(
+            first_draws, second_draws, difference, len(by_sentence)
+        ),
+        "better": better,
+        "equal": len(by_sentence) - better - worse,
+        "worse": worse,
+    }
 
 
-def agreement(ratings: Floats) -> Agreement:
-    """Agreement of annotators: Krippendorff's alpha (interval), Pearson, share of equal ratings.
+def agreement(ratings: Floats) -> dict[str, float | None]:
+    """Measure how far annotators agree; None where it is undefined.
+
+    `alpha` is Krippendorff's with the interval distance (1 is perfect, 0 is chance), `pearson` the
+    mean over pairs of annotators, `equal` the share of equal ratings of items by two annotators.
 
     alpha = 1 - D_o / D_e;  D_o: mean squared difference of two ratings of one item,
     D_e: of any two of all ratings, whichever their items (Krippendorff 2011)
@@ -273,7 +213,7 @@ def agreement(ratings: Floats) -> Agreement:
     """
     annotators, items = ratings.shape
     if annotators < 2:
-        return Agreement(None, None, None)
+        return {"alpha": None, "pearson": None, "equal": None}
     pairs = list(itertools.combinations(range(annotators), 2))
     within = np.array([ratings[a] - ratings[b] for a, b in pairs])
     observed = float((within**2).mean())
@@ -281,8 +221,9 @@ def agreement(ratings: Floats) -> Agreement:
     # mean over ordered pairs of different ratings: (2 n sum x^2 - 2 (sum x)^2) / (n (n - 1))
     squares = float((ratings**2).sum())
     expected = 2 * (total * squares - float(ratings.sum()) ** 2) / (total * (total - 1))
-    alpha = 1 - observed / expected if expected > significance.TIE else None
     pearson = np.mean([significance.pearson(ratings[a], ratings[b]) for a, b in pairs])
-    return Agreement(
-        alpha, None if np.isnan(pearson) else float(pearson), float((within == 0).mean())
-    )
+    return {
+        "alpha": 1 - observed / expected if expected > significance.TIE else None,
+        "pearson": None if np.isnan(pearson) else float(pearson),
+        "equal": float((within == 0).mean()),
+    }

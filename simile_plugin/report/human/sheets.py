@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-from functools import partial
 from pathlib import Path
 
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import atomic_write
 from simile_plugin.report.human.study import SCALE, Study
 from simile_plugin.report.render.html import fill_template
 
@@ -23,33 +21,18 @@ FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def write_sheets(study: Study, folder: str) -> list[str]:
-    """Write sheet.A.tsv and sheet.A.html for each annotator A; returns their paths.
-
-    A sheet that is there stays: an interrupted call wrote it, and it may hold answers by now.
-
-    Raises:
-        OSError: if the folder is missing or not writable.
-        InputError: for a sheet of another study.
-    """
-    sheets = {
-        str(Path(folder) / f"sheet.{annotator}.{ending}"): partial(render, study, annotator)
-        for annotator in range(1, study.settings.annotators + 1)
-        for ending, render in (("tsv", render_tsv), ("html", render_form))
-    }
-    there = [path for path in sheets if os.path.exists(path)]
-    for path in there:
-        content = Path(path).read_bytes().replace(b"\0", b"")  # a spreadsheet may save UTF-16
-        if study.fingerprint.encode() not in content:
-            raise InputError(f"--out: {path} is a sheet of another study; name another folder")
-    for path, render in sheets.items():
-        if path not in there:
-            with atomic_write(path) as stream:
-                stream.write(render())
-    return [*sheets]
+    """Write sheet.A.tsv and sheet.A.html for each annotator A; return their paths."""
+    paths = []
+    for annotator in range(1, study.settings.annotators + 1):
+        for ending, render in (("tsv", render_tsv), ("html", render_form)):
+            paths.append(str(Path(folder) / f"sheet.{annotator}.{ending}"))
+            with atomic_write(paths[-1]) as stream:
+                stream.write(render(study, annotator))
+    return paths
 
 
 def render_tsv(study: Study, annotator: int) -> str:
-    """A sheet for a spreadsheet: item, rating (to fill in), source if shown, both sentences."""
+    """Render a sheet for a spreadsheet: item, rating to fill in, source if shown, sentences."""
     with_source = any(item.source is not None for item in study.items)
     stream = io.StringIO()
     writer = csv.writer(stream, dialect="excel-tab", lineterminator="\n")
@@ -64,12 +47,12 @@ def render_tsv(study: Study, annotator: int) -> str:
 
 
 def _inert(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
+    """Return text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def render_form(study: Study, annotator: int) -> str:
-    """A sheet as one HTML file that keeps its state in the browser and saves answers as TSV."""
+    """Render a sheet as one HTML file that keeps its state, and saves answers as TSV."""
     items = [
         (study.item_id(annotator, number), study.items[number - 1])
         for number in study.order(annotator)

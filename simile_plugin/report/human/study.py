@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from simile_plugin.encoder import split_words
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import SEED, InputError, Range, check_fields, option, read_lines
 from simile_plugin.report.inputs.systems import System
 
 SCALE = {
@@ -31,45 +31,42 @@ HASH_DIGITS = 12
 
 @dataclass(frozen=True)
 class DrawSettings:
-    """Which sentences are drawn, and for how many annotators.
+    """Which sentences are drawn, and for how many annotators."""
 
-    Attributes:
-        sentences: how many are drawn (the paper: 200).
-        shortest, longest: whitespace tokens of the reference, both inclusive (the paper: 3, 25);
-            each letter of a script without spaces is one.
-        annotators: sheets that are made; each holds every item, in its own order.
-        seed: of the draw and of every order.
-
-    Raises:
-        InputError: for numbers out of range.
-    """
-
-    sentences: int = 200
-    shortest: int = 3
-    longest: int = 25
-    annotators: int = 3
-    seed: int = 1
+    sentences: int = option(
+        "sentences to draw (default and paper: 200)", 200, range=Range.at_least(1)
+    )
+    shortest: int = option(
+        "shortest reference, in words (default and paper: 3); each letter of a script without "
+        "spaces is one",
+        3,
+        names=("--min-tokens",),
+        range=Range.at_least(1),
+    )
+    longest: int = option(
+        "longest reference, in words (default and paper: 25)",
+        25,
+        names=("--max-tokens",),
+        range=Range.at_least(1),
+    )
+    annotators: int = option(
+        "sheets to make; each has every item, in its own order", 3, range=Range.at_least(1)
+    )
+    seed: int = option("of draw and orders", 1, range=SEED)
 
     def __post_init__(self) -> None:
-        for flag, value, least in (
-            ("--sentences", self.sentences, 1),
-            ("--min-tokens", self.shortest, 1),
-            ("--max-tokens", self.longest, self.shortest),
-            ("--annotators", self.annotators, 1),
-            ("--seed", self.seed, 0),
-        ):
-            if value < least:
-                raise InputError(f"{flag}: got {value}; expected at least {least}")
+        check_fields(self)
+        if self.longest < self.shortest:
+            raise InputError(
+                f"--max-tokens: got {self.longest}, expected at least --min-tokens, {self.shortest}"
+            )
 
 
 @dataclass(frozen=True)
 class Item:
     """One translation to rate: equal outputs of several systems are one item.
 
-    Attributes:
-        line: number of the sentence in its files, from 1.
-        systems: those whose output this is.
-        source: None if sources are not shown.
+    line: number of the sentence in its files, from 1. source: None if sources are not shown.
     """
 
     line: int
@@ -97,16 +94,16 @@ class Study:
 
     @cached_property  # every item's name begins with it
     def fingerprint(self) -> str:
-        """First digits of the SHA-256 of the whole study: binds sheets, answers and key."""
+        """Digits of the SHA-256 of the whole study, which bind sheets, answers and key."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
     def item_id(self, annotator: int, number: int) -> str:
-        """The name of an item on a sheet: study, annotator and number of the item."""
+        """Name an item on a sheet: study, annotator and number of the item."""
         return f"{self.fingerprint}-{annotator}-{number:04d}"
 
     def order(self, annotator: int) -> list[int]:
-        """Numbers of the items in the order of one annotator's sheet (annotators from 1)."""
+        """Return the items' numbers in the order of one annotator's sheet (annotators from 1)."""
         numbers = list(range(1, len(self.items) + 1))
         random.Random(f"{self.settings.seed} sheet {annotator}").shuffle(numbers)
         return numbers
@@ -173,12 +170,12 @@ def _items(
 
 
 def normalised(text: str) -> str:
-    """One line with single spaces: what annotators can see of a string."""
+    """Return one line with single spaces: what annotators can see of a string."""
     return " ".join(text.split())
 
 
 def key_text(study: Study) -> str:
-    """The key file: the study as JSON, with its fingerprint and the scale."""
+    """Write the study as JSON, with its fingerprint."""
     content = {"format": KEY_FORMAT, "study": study.fingerprint, **asdict(study)}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
@@ -189,25 +186,20 @@ def read_key(path: str, flag: str = "--key") -> Study:
     Raises:
         InputError: if it is no key, or was changed since it was written.
     """
-    expected = f"{flag}: {path}: not a key that simile human-eval sheet wrote"
+    text = "\n".join(read_lines(path, flag))
     try:
-        content = json.loads("\n".join(read_lines(path, flag)))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{expected}: line {error.lineno}: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(str(error) if flag in str(error) else f"{expected}: {error}") from error
-    version = content.get("format") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > KEY_FORMAT:
+        content = json.loads(text)
+        version = int(content["format"])
+        study = _study(content) if version <= KEY_FORMAT else None
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{flag}: {path}: not a key that simile human-eval sheet wrote, or damaged: {error}"
+        ) from error
+    if study is None:
         raise InputError(
             f"{flag}: {path}: format {version} is newer than {KEY_FORMAT}, the newest this version "
             "reads; update simile-plugin"
         )
-    if version != KEY_FORMAT:
-        raise InputError(f"{expected} (no format {KEY_FORMAT})")
-    try:
-        study = _study(content)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{expected} (a part is missing or damaged)") from error
     if study.fingerprint != content.get("study"):
         raise InputError(
             f"{flag}: {path}: the key was changed after it was written (it says "

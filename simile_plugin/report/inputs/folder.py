@@ -30,10 +30,8 @@ COSTS = (b"cost_bleu", b"cost_simile")
 class FolderFiles:
     """What is in a folder; None or empty where there is nothing.
 
-    Attributes:
-        systems, logs: name -> one file a seed.
-        human: the key -> the answers.
-        left_out: files that were found and are not used, with the reason.
+    systems, logs: name -> one file a seed. human: the key -> the answers. left_out: files that are
+    there and not used, with the reason.
     """
 
     ref: str | None = None
@@ -63,7 +61,7 @@ def find_files(folder: str, texts: Texts) -> FolderFiles:
     systems = _by_seed(path for path in _files(root / "systems") if path.suffix != ".log")
     nbest_folder = _folder(root / "nbest")
     ref = _only(root, "ref")
-    found = FolderFiles(
+    files = FolderFiles(
         ref if systems or nbest_folder else None,  # logs alone need none
         _only(root, "src"),
         _folder(root / "encoder"),
@@ -77,12 +75,12 @@ def find_files(folder: str, texts: Texts) -> FolderFiles:
             for name in sorted(silent)
         ),
     )
-    if not (found.systems or found.logs or found.nbest_lists or found.human):
+    if not (files.systems or files.logs or files.nbest_lists or files.human):
         raise InputError(
             f"FOLDER: {folder} holds neither systems/NAME.txt nor logs/NAME.log; "
             "simile report --help shows the layout"
         )
-    return found
+    return files
 
 
 def _files(folder: Path) -> list[Path]:
@@ -92,11 +90,11 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _only(root: Path, stem: str) -> str | None:
-    found = [path for path in _files(root) if path.name.split(".")[0] == stem]
-    if len(found) > 1:
-        names = " and ".join(path.name for path in found)
+    paths = [path for path in _files(root) if path.name.split(".")[0] == stem]
+    if len(paths) > 1:
+        names = " and ".join(path.name for path in paths)
         raise InputError(f"FOLDER: {root} holds {names}; expected one file {stem}.txt")
-    return str(found[0]) if found else None
+    return str(paths[0]) if paths else None
 
 
 def _folder(path: Path) -> str | None:
@@ -104,7 +102,7 @@ def _folder(path: Path) -> str | None:
 
 
 def _by_seed(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """System -> its files in the order of their seeds; systems in the paper's order.
+    """Return system -> its files in the order of their seeds; systems in the paper's order.
 
     Raises:
         InputError: for two files of one seed, or a name with control characters.

@@ -23,7 +23,7 @@ def read_runs(
     subset: str = "valid",
     read: Read = read_lines,
 ) -> Runs:
-    """The validations of system -> one training log a seed, see `read_validations`."""
+    """Read the validations of system -> one training log a seed, see `read_validations`."""
     return {
         name: {path: read_validations(path, "--log", subset, read) for path in paths}
         for name, paths in named.items()

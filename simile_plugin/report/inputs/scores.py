@@ -31,13 +31,7 @@ LENGTH_RATIO = "length_ratio"
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How outputs are scored.
-
-    Attributes:
-        encoder: for SIM and SIMILE; without it BLEU and chrF alone are computed.
-        alpha: exponent of SIMILE's length penalty (the paper: 0.25).
-        tokenize: sacreBLEU tokeniser of BLEU.
-    """
+    """How outputs are scored; without an encoder by BLEU and chrF alone."""
 
     encoder: RewardEncoder | None = None
     alpha: float = SIMILE_ALPHA
@@ -50,13 +44,9 @@ def score_all(
     settings: ScoreSettings,
     progress: Callable[[int], object] | None = None,
 ) -> ListScores:
-    """Score every sentence of every output, by `reward.score_outputs`.
+    """Score every sentence of every output: a column for each seed of each system.
 
-    Args:
-        progress: called with the number of sentences just scored.
-
-    Returns:
-        Scores with a column for each seed of each system.
+    progress: called with the number of sentences just scored.
 
     Raises:
         InputError: if a score is not finite.
@@ -65,7 +55,13 @@ def score_all(
     scores = score_outputs(
         outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
     )
-    _check_finite(scores, [path for system in systems for path in system.files])
+    if scores.simile is not None and not torch.isfinite(scores.simile).all():
+        sentence, output = (~torch.isfinite(scores.simile)).nonzero()[0].tolist()
+        path = [path for system in systems for path in system.files][output]
+        raise InputError(
+            f"{path}:{sentence + 1}: SIMILE is not a finite number; check the encoder by simile "
+            "eval-encoder"
+        )
     return scores
 
 
@@ -75,14 +71,11 @@ def score_candidates(
     progress: Callable[[int], object] | None = None,
     **more: Any,
 ) -> ListScores:
-    """Score every candidate of n-best lists, by `reward.score_outputs`.
+    """Score every candidate of n-best lists, padded with empty strings to the longest.
 
     Args:
         progress: called with the number of lists just scored.
         more: other arguments of `reward.score_outputs`.
-
-    Returns:
-        Scores of the lists, padded with empty strings to the longest.
     """
     outputs = list(zip_longest(*(found.hyps for found in lists), fillvalue=""))
     alike = settings.encoder, settings.alpha, settings.tokenize
@@ -92,15 +85,12 @@ def score_candidates(
 def score_systems(
     systems: Sequence[System], refs: Sequence[str], scores: ListScores, chrf: bool = True
 ) -> list[dict[str, SentenceStatistics]]:
-    """Statistics of every sentence of every output.
+    """Return the statistics of every sentence of every output, a dict a system.
 
-    Args:
-        scores: what `score_all` gave for these systems.
-        chrf: compute it too.
+    They are bleu, with an encoder sim and simile, chrf if asked for, and length_ratio, on the
+    scales of the table (percent, but for the ratio).
 
-    Returns:
-        A dict a system: bleu, with an encoder sim and simile, chrf and length_ratio, on the scales
-        of the table (percent, but for the ratio).
+    scores: what `score_all` gave for these systems.
     """
     outputs = [output for system in systems for output in system.outputs]
     chrf_counts = chrf_statistics(outputs, refs) if chrf else None
@@ -119,30 +109,18 @@ def score_systems(
 def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistics]:
     # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
     stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
-    found = {"bleu": SentenceStatistics(stats, bleu_of_sums)}
+    statistics = {"bleu": SentenceStatistics(stats, bleu_of_sums)}
     for name, values in (("sim", scores.sim), ("simile", scores.simile)):
         if values is not None:
-            found[name] = mean_statistics(100 * values[:, seeds].T.double().numpy())
-    found[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
-    return found
+            statistics[name] = mean_statistics(100 * values[:, seeds].T.double().numpy())
+    statistics[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
+    return statistics
 
 
 def bleu_of_sums(sums: Floats) -> Floats:
-    """Corpus BLEU in percent of sums of its statistics (..., 10)."""
+    """Return corpus BLEU in percent of sums of its statistics (..., 10)."""
     return corpus_bleu(torch.from_numpy(sums)).numpy()
 
 
 def _ratio_of_sums(sums: Floats) -> Floats:
     return sums[..., 0] / np.maximum(sums[..., 1], 1)
-
-
-def _check_finite(scores: ListScores, files: Sequence[str]) -> None:
-    if scores.simile is None:
-        return
-    bad = (~torch.isfinite(scores.simile)).nonzero()
-    if len(bad):
-        sentence, output = bad[0].tolist()
-        raise InputError(
-            f"{files[output]}:{sentence + 1}: SIMILE is not a finite number; "
-            "check the encoder by simile eval-encoder"
-        )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from simile_plugin.files import InputError, read_lines, read_rows
 from simile_plugin.nbest import generated_line
@@ -32,7 +29,7 @@ class System:
 
 
 def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Read `NAME=FILE[,FILE...]` arguments: name -> files, one per seed, in the order given.
+    """Parse `NAME=FILE[,FILE...]` arguments: name -> files, one per seed, in the order given.
 
     Raises:
         InputError: for a missing name or file, a name given twice, or one with control characters.
@@ -81,7 +78,7 @@ def read_systems(
 
 
 def read_sources(
-    path: str, refs: Sequence[str], ref_path: str, read: Read = read_lines
+    path: str, refs: Sequence[str], ref_name: str, read: Read = read_lines
 ) -> list[str]:
     """Read the sources, plain text, as many as the references.
 
@@ -89,7 +86,7 @@ def read_sources(
         InputError: if they are not parallel.
     """
     lines = read_sentences(path, "--src", PLAIN, read)
-    _check_parallel(f"--src: {path}", lines, refs, f"--ref {ref_path}")
+    _check_parallel(f"--src: {path}", lines, refs, ref_name)
     return lines
 
 
@@ -139,53 +136,6 @@ def _generated(lines: Sequence[str], path: str, flag: str, kind: str) -> list[st
             "the log is cut, or fairseq-generate skipped long sentences: generate again"
         )
     return [by_id[i] for i in range(len(by_id))]
-
-
-def read_column(title: str, path: str, systems: Sequence[System]) -> dict[str, tuple[float, ...]]:
-    """Read numbers that were made elsewhere: system name -> one number, or one a seed.
-
-    A file that ends in .json holds `{"MLE": 61.5, "SIMILE": [63.0, 64.5]}`; any other holds lines
-    `MLE<TAB>61.5` and `SIMILE<TAB>63.0<TAB>64.5`. Systems that are not compared are ignored.
-
-    Raises:
-        InputError: naming the column and file, for a missing system or something not a number.
-    """
-    flag = f"--column {title}"
-    lines = read_lines(path, flag)
-    named = _json_column(flag, path, lines) if path.endswith(".json") else _tsv_column(lines)
-    found: dict[str, tuple[float, ...]] = {}
-    for system in systems:
-        if system.name not in named:
-            raise InputError(f"{flag}: {path} has no number for the system {system.name}")
-        values = named[system.name]
-        try:
-            numbers = tuple(float(value) for value in values)
-        except (TypeError, ValueError, OverflowError):
-            numbers = ()
-        if len(numbers) not in {1, len(system.outputs)} or not all(map(math.isfinite, numbers)):
-            raise InputError(
-                f"{flag}: {path}: {system.name} has {values}; "
-                f"expected one number, or one for each of its {len(system.outputs)} seeds"
-            )
-        found[system.name] = numbers
-    return found
-
-
-def _json_column(flag: str, path: str, lines: Sequence[str]) -> dict[str, list[Any]]:
-    try:
-        content = json.loads("\n".join(lines))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{flag}: {path}:{error.lineno}: not JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{flag}: {path}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f'{flag}: {path}: expected {{"system": number, ...}}')
-    return {name: v if isinstance(v, list) else [v] for name, v in content.items()}
-
-
-def _tsv_column(lines: Sequence[str]) -> dict[str, list[str]]:
-    rows = [line.split("\t") for line in lines if line.strip()]
-    return {row[0].strip(): row[1:] for row in rows}
 
 
 def read_sentence_scores(

@@ -10,7 +10,7 @@ Validations = dict[int, dict[str, float]]  # update -> key -> number
 
 
 def is_tensorboard(path: str) -> bool:
-    """Whether `path` is a folder or an event file rather than a log of text."""
+    """Return whether `path` is a folder or an event file rather than a log of text."""
     return os.path.isdir(path) or os.path.basename(path).startswith("events.out.tfevents")
 
 
@@ -49,7 +49,7 @@ def _event_files(source: str) -> list[str]:
 
 
 def _scalars(path: str, flag: str) -> list[tuple[float, int, str, float]]:
-    """(time, update, key, value) of every number in an event file, whole records only."""
+    """Return (time, update, key, value) of every number in an event file, whole records only."""
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as error:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from simile_plugin.report.answer import Answer, Figure, count, make_table, p_text, p_told
-from simile_plugin.report.human.ratings import HumanResult, analyse_ratings
-from simile_plugin.report.inputs.settings import LEVEL
+from simile_plugin.report.answer import (
+    Answer,
+    Data,
+    Figure,
+    count,
+    make_table,
+    optional,
+    p_text,
+    p_told,
+)
+from simile_plugin.report.human.ratings import compare_ratings
+from simile_plugin.report.inputs.choices import LEVEL
 from simile_plugin.significance import Bar, interval_chart
 
 if TYPE_CHECKING:
@@ -19,88 +27,74 @@ PICTURED = False
 
 
 def ask(inputs: Inputs) -> Answer:
-    """The answers, unblinded."""
-    found = analyse_ratings(*inputs.human, inputs.test.resamples, inputs.test.seed)
-    return answer_ratings(found)
+    """Unblind the answers."""
+    return answer_ratings(compare_ratings(*inputs.human, inputs.test.resamples, inputs.test.seed))
 
 
-def answer_ratings(result: HumanResult) -> Answer:
-    """Mean rating of each system, differences, agreement."""
-    people = range(len(result.annotators))
-    rated = [
-        [
-            system.name,
-            f"{system.mean:.2f}",
-            f"{(system.interval.high - system.interval.low) / 2:.2f}",
-            *(f"{mean:.2f}" for mean in system.by_annotator),
-        ]
-        for system in result.systems
-    ]
+def answer_ratings(data: Data) -> Answer:
+    """Show the mean rating of each system, differences, agreement."""
+    people = count(len(data["annotators"]), "annotator")
+    rated, bars = [], []
+    for system in data["systems"]:
+        low, high = system["interval"]["low"], system["interval"]["high"]
+        means = [f"{mean:.2f}" for mean in system["by_annotator"]]
+        rated.append([system["name"], f"{system['mean']:.2f}", f"{(high - low) / 2:.2f}", *means])
+        bars.append(Bar(system["name"], system["mean"], low, high, system["by_annotator"]))
     pairs = [
         [
-            f"{pair.second} - {pair.first}",
-            f"{pair.difference:+.2f}",
-            p_text(pair.p_value),
-            *(str(number) for number in (pair.better, pair.equal, pair.worse)),
+            f"{pair['second']} - {pair['first']}",
+            f"{pair['difference']:+.2f}",
+            p_text(pair["p_value"]),
+            *(str(pair[key]) for key in ("better", "equal", "worse")),
         ]
-        for pair in result.pairs
-    ]
-    bars = [
-        Bar(s.name, s.mean, s.interval.low, s.interval.high, s.by_annotator) for s in result.systems
+        for pair in data["pairs"]
     ]
     chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
     caption = "Mean rating with its 95% interval; small circles are single annotators."
+    annotators = (f"Annotator {i + 1}" for i in range(len(data["annotators"])))
     return Answer(
         "human",
         "Human ratings",
         "How close people, who did not know whose translation they saw, found each to the "
         "reference.",
-        f"Ratings by {count(len(people), 'annotator')} of {count(result.sentences, 'sentence')}, "
-        f"study {result.study}",
+        f"Ratings by {people} of {count(data['sentences'], 'sentence')}, study {data['study']}",
         [
-            make_table(["System", "Rating", "±", *(f"Annotator {i + 1}" for i in people)], rated),
+            make_table(["System", "Rating", "±", *annotators], rated),
             Figure(chart, caption),
             make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
         ],
-        asdict(result),
-        sentences=[_sentence(result)],
-        notes=_notes(result),
+        data,
+        sentences=[_sentence(data["pairs"][-1], people)],
+        notes=[
+            _agreement(data["agreement"], len(data["annotators"])),
+            f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
+            f"{data['sentences']} sentences; ± and p: bootstrap over the sentences, "
+            f"{data['resamples']:,} resamples, seed {data['seed']} (p: the tail of the direction "
+            "seen)",
+            f"answers: {', '.join(data['annotators'])}",
+        ],
     )
 
 
-def _sentence(found: HumanResult) -> str:
-    """What people say of the last two systems."""
-    pair = found.pairs[-1]
-    people = count(len(found.annotators), "annotator")
-    chance = p_told(pair.p_value)
-    if pair.p_value < LEVEL and pair.difference:
-        better, worse = pair.second, pair.first
-        if pair.difference < 0:
-            better, worse = worse, better
-        size = f"{abs(pair.difference):.2f}"
+def _sentence(pair: Data, people: str) -> str:
+    """Tell what people say of the last two systems."""
+    first, second, difference = pair["first"], pair["second"], pair["difference"]
+    chance = p_told(pair["p_value"])
+    if pair["p_value"] < LEVEL and difference:
+        better, worse = (second, first) if difference > 0 else (first, second)
+        size = f"{abs(difference):.2f}"
         return f"People ({people}) rate {better} {size} points of 5 above {worse} ({chance})."
     return (
-        f"People ({people}) see no clear difference between {pair.second} and {pair.first}: "
-        f"{pair.difference:+.2f} points of 5 ({chance})."
+        f"People ({people}) see no clear difference between {second} and {first}: "
+        f"{difference:+.2f} points of 5 ({chance})."
     )
 
 
-def _notes(result: HumanResult) -> list[str]:
-    """Agreement in words, and how the numbers were made."""
-    found = result.agreement
-    if found.equal is None:
-        agreement = "agreement: one annotator, so none can be computed"
-    else:
-        alpha = "undefined" if found.alpha is None else f"{found.alpha:.2f}"
-        pearson = "undefined" if found.pearson is None else f"{found.pearson:.2f}"
-        agreement = (
-            f"agreement of {len(result.annotators)} annotators: Krippendorff's alpha (interval) "
-            f"{alpha}, mean Pearson of two {pearson}, equal ratings {found.equal:.0%}"
-        )
-    return [
-        agreement,
-        f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
-        f"{result.sentences} sentences; ± and p: bootstrap over the sentences, "
-        f"{result.resamples:,} resamples, seed {result.seed} (p: the tail of the direction seen)",
-        f"answers: {', '.join(result.annotators)}",
-    ]
+def _agreement(own: Data, annotators: int) -> str:
+    if own["equal"] is None:
+        return "agreement: one annotator, so none can be computed"
+    alpha, pearson = (optional(own[key], ".2f", "undefined") for key in ("alpha", "pearson"))
+    return (
+        f"agreement of {annotators} annotators: Krippendorff's alpha (interval) {alpha}, mean "
+        f"Pearson of two {pearson}, equal ratings {own['equal']:.0%}"
+    )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from simile_plugin.files import InputError, read_lines
-from simile_plugin.report.answer import HEADINGS, Answer, Cell, Figure, make_table
+from simile_plugin.files import InputError, Progress, read_lines
+from simile_plugin.report.answer import HEADINGS, Answer, Cell, Data, Figure, make_table
 from simile_plugin.report.inputs.systems import read_systems
 from simile_plugin.report.inputs.texts import Read
 from simile_plugin.significance import Chart, Line, Panel, line_chart
@@ -29,49 +28,30 @@ FLAG = "--nbest-folder"
 LAYOUT = "NAME.nN.txt or NAME.nN.SEED.txt, say simile.n8.1.txt"
 
 
-@dataclass(frozen=True)
-class NbestPoint:
-    """A system trained with N candidates.
-
-    Attributes:
-        n: number of candidates; 0 for the system before risk training.
-        files: one a seed.
-        scores: bleu / sim / simile / chrf -> a score a seed, in percent.
-    """
-
-    n: int
-    files: tuple[str, ...]
-    scores: dict[str, tuple[float, ...]]
-
-    def mean(self, metric: str) -> float:
-        """Mean of the seeds."""
-        return fmean(self.scores[metric])
+def ask(inputs: Inputs) -> Answer:
+    """Score every output of --nbest-folder."""
+    options, refs = inputs.options, inputs.refs
+    assert options.nbest_folder is not None
+    with Progress(len(refs), "sent") as bar:
+        data = score_folder(
+            options.nbest_folder,
+            refs,
+            f"--ref {options.ref}",
+            inputs.settings,
+            bar.update,
+            inputs.texts.lines,
+        )
+    return answer_nbest(data)
 
 
-@dataclass(frozen=True)
-class NbestResult:
-    """Points by system, in the order of N.
-
-    Attributes:
-        baseline: the system before risk training, where the folder has it.
-    """
-
-    folder: str
-    sentences: int
-    points: dict[str, tuple[NbestPoint, ...]]
-    baseline: NbestPoint | None
-    signatures: dict[str, str]
-    notes: tuple[str, ...]
-
-
-def analyse_nbest(
+def score_folder(
     folder: str,
     refs: Sequence[str],
     ref_name: str,
     settings: ScoreSettings,
     progress: Callable[[int], object] | None = None,
     read: Read = read_lines,
-) -> NbestResult:
+) -> Data:
     """Score every output in a folder of NAME.nN.txt or NAME.nN.SEED.txt files, and mle.txt.
 
     Args:
@@ -88,17 +68,13 @@ def analyse_nbest(
     files = _files(folder)
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
     systems = read_systems(FLAG, named, "text", refs, ref_name, read)
-    scored = score_all(systems, refs, settings, progress)
-    metrics = score_systems(systems, refs, scored)
-    points: dict[str, list[NbestPoint]] = {}
+    metrics = score_systems(systems, refs, score_all(systems, refs, settings, progress))
+    points: dict[str, list[Data]] = {}
     baseline = None
     for ((name, n), paths), row in zip(files.items(), metrics, strict=True):
-        scores = {
-            metric: tuple(statistics.seed_scores().tolist())
-            for metric, statistics in row.items()
-            if metric != LENGTH_RATIO
-        }
-        point = NbestPoint(n, tuple(paths), scores)
+        row.pop(LENGTH_RATIO)
+        scores = {metric: own.seed_scores().tolist() for metric, own in row.items()}
+        point = {"n": n, "files": paths, "scores": scores}
         if n:
             points.setdefault(name, []).append(point)
         else:
@@ -106,77 +82,58 @@ def analyse_nbest(
     signatures = {"BLEU": bleu_signature(settings.tokenize), "chrF": chrf_signature()}
     if settings.encoder is not None:
         signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
-    found = {name: tuple(sorted(own, key=lambda p: p.n)) for name, own in points.items()}
-    return NbestResult(folder, len(refs), found, baseline, signatures, _notes(found))
+    sizes = {name: {point["n"] for point in own} for name, own in points.items()}
+    everywhere = set.union(*sizes.values())
+    return {
+        "folder": folder,
+        "sentences": len(refs),
+        "points": {name: sorted(own, key=lambda p: p["n"]) for name, own in points.items()},
+        "baseline": baseline,
+        "signatures": signatures,
+        "notes": [
+            f"{name}: no output for N = {', '.join(map(str, sorted(everywhere - own)))}"
+            for name, own in sizes.items()
+            if everywhere - own
+        ],
+    }
 
 
 def _files(folder: str) -> dict[tuple[str, int], list[str]]:
-    """(name, N) -> paths in the order of seeds; N is 0 for mle.txt."""
+    """Return (name, N) -> paths in the order of seeds; N is 0 for mle.txt."""
     if not os.path.isdir(folder):
         raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
-    found: dict[tuple[str, int], dict[int, str]] = {}
+    by_seed: dict[tuple[str, int], dict[int, str]] = {}
     for entry in sorted(os.listdir(folder)):
         if (match := OUTPUT_FILE.fullmatch(entry)) and not entry.startswith("."):
-            seeds = found.setdefault((match["name"], int(match["n"])), {})
+            if not int(match["n"]):
+                raise InputError(f"{FLAG}: {folder}: {entry}: expected at least 1 candidate")
+            seeds = by_seed.setdefault((match["name"], int(match["n"])), {})
             if (other := seeds.setdefault(int(match["seed"] or 0), entry)) != entry:
                 raise InputError(
                     f"{FLAG}: {folder}: {other} and {entry} are one seed of one system; keep one "
                     "of them, or give each seed its number"
                 )
-    if not found:
+    if not by_seed:
         raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
-    zero = next((name for name, n in found if n == 0), None)
-    if zero is not None:
-        raise InputError(f"{FLAG}: {folder}: {zero}.n0: expected at least 1 candidate")
     if os.path.isfile(os.path.join(folder, BASELINE)):
-        found[BASELINE, 0] = {0: BASELINE}
+        by_seed[BASELINE, 0] = {0: BASELINE}
     return {
         key: [os.path.join(folder, entry) for _, entry in sorted(seeds.items())]
-        for key, seeds in found.items()
+        for key, seeds in by_seed.items()
     }
 
 
-def _notes(points: dict[str, tuple[NbestPoint, ...]]) -> tuple[str, ...]:
-    sizes = {name: {point.n for point in own} for name, own in points.items()}
-    everywhere = set.union(*sizes.values())
-    return tuple(
-        f"{name}: no output for N = {', '.join(map(str, sorted(everywhere - own)))}"
-        for name, own in sizes.items()
-        if everywhere - own
-    )
-
-
-# --- the answer ---
-
-
-def ask(inputs: Inputs) -> Answer:
-    """Every output of --nbest-folder, scored."""
-    from simile_plugin.files import Progress
-
-    args, refs = inputs.args, inputs.refs
-    with Progress(len(refs), "sent") as bar:
-        found = analyse_nbest(
-            args.nbest_folder,
-            refs,
-            f"--ref {args.ref}",
-            inputs.settings,
-            progress=bar.update,
-            read=inputs.texts.lines,
-        )
-    return answer_nbest(found)
-
-
-def answer_nbest(result: NbestResult) -> Answer:
-    """A line a system and N: scores, of several seeds the mean with the lowest and highest."""
-    points = [("MLE", result.baseline)] if result.baseline else []
-    points += [(name, point) for name, own in result.points.items() for point in own]
-    metrics = list(points[-1][1].scores)
+def answer_nbest(data: Data) -> Answer:
+    """Show a line a system and N: scores, of several seeds the mean with lowest and highest."""
+    points = [("MLE", data["baseline"])] if data["baseline"] else []
+    points += [(name, point) for name, own in data["points"].items() for point in own]
+    metrics = list(points[-1][1]["scores"])
     rows = [
         [
             name,
-            str(point.n) if point.n else "-",
-            str(len(point.files)),
-            *(_cell(point, metric) for metric in metrics),
+            str(point["n"] or "-"),
+            str(len(point["files"])),
+            *(_cell(point["scores"][metric]) for metric in metrics),
         ]
         for name, point in points
     ]
@@ -185,42 +142,38 @@ def answer_nbest(result: NbestResult) -> Answer:
         "nbest",
         "Size of the n-best list",
         "Test scores of systems that were trained with more and with fewer candidates a sentence.",
-        f"Scores by number of candidates on {result.sentences:,} sentences,",
+        f"Scores by number of candidates on {data['sentences']:,} sentences,",
         [
-            Figure(nbest_chart(result), "Test scores by the number of candidates N."),
+            Figure(nbest_chart(data), "Test scores by the number of candidates N."),
             make_table(header, rows),
         ],
-        asdict(result),
-        result.folder,
-        notes=result.notes,
-        signatures=result.signatures,
+        data,
+        data["folder"],
+        notes=data["notes"],
+        signatures=data["signatures"],
     )
 
 
-def _cell(point: NbestPoint, metric: str) -> Cell:
-    seeds = point.scores[metric]
+def _cell(seeds: Sequence[float]) -> Cell:
     spread = f" ({min(seeds):.2f} to {max(seeds):.2f})" if len(seeds) > 1 else ""
-    return Cell(f"{point.mean(metric):.2f}{spread}", point.mean(metric))
+    return Cell(f"{fmean(seeds):.2f}{spread}", fmean(seeds))
 
 
-def nbest_chart(result: NbestResult) -> Chart:
-    """Test BLEU, and SIM where it is known, against N; bands are seeds."""
-    known = next(iter(result.points.values()))[0].scores
+def nbest_chart(data: Data) -> Chart:
+    """Draw test BLEU, and SIM where it is known, against N; bands are seeds."""
+    points = data["points"]
+    known = next(iter(points.values()))[0]["scores"]
     metrics = [metric for metric in ("bleu", "sim") if metric in known]
     panels = []
     for metric in metrics:
-        lines = {
-            name: Line(
-                [point.n for point in own],
-                [point.mean(metric) for point in own],
-                [min(point.scores[metric]) for point in own],
-                [max(point.scores[metric]) for point in own],
-            )
-            for name, own in result.points.items()
-        }
-        before = {"MLE": [result.baseline.mean(metric)]} if result.baseline else {}
+        lines = {}
+        for name, own in points.items():
+            seeds = [point["scores"][metric] for point in own]
+            mean, low, high = list(map(fmean, seeds)), list(map(min, seeds)), list(map(max, seeds))
+            lines[name] = Line([point["n"] for point in own], mean, low, high)
+        before = {"MLE": [fmean(data["baseline"]["scores"][metric])]} if data["baseline"] else {}
         panels.append(Panel(f"Test {HEADINGS[metric]}", lines, before))
     names = " and ".join(HEADINGS[metric] for metric in metrics)
-    label = f"Test {names} against the number of candidates, of {', '.join(result.points)}"
-    sizes = sorted({point.n for own in result.points.values() for point in own})
+    label = f"Test {names} against the number of candidates, of {', '.join(points)}"
+    sizes = sorted({point["n"] for own in points.values() for point in own})
     return line_chart(label, panels, "N, candidates a sentence in training", powers=sizes)

@@ -37,9 +37,7 @@ def analyse_probe(
 ) -> dict[str, Probed]:
     """Probe rewards, with a progress bar; a learned reward is named by its content.
 
-    Args:
-        specs: what --reward takes, or meteor; none of them: those that need no more than is there.
-        tokenize: sacreBLEU tokeniser of BLEU.
+    specs: what --reward takes, or meteor; none of them: those that need no more than is there.
 
     Raises:
         InputError: for a bad spec, one that is given twice or lacks its encoder, or texts without
@@ -48,13 +46,14 @@ def analyse_probe(
     from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
 
     specs = specs or [*(["simile"] if encoder else []), "chrf", "bleu"]
-    found = {}
+    probed = {}
     with Meteor() if METEOR in specs else nullcontext() as meteor:
         rewards = _rewards(specs, encoder, meteor, tokenize)
         with Progress(len(rewards) * probe_steps(search_words), " steps", "probing") as bar:
             for name, scores in rewards.items():
-                found[name] = probe_reward(scores, texts, search_words, resamples, seed, bar.update)
-    return found
+                settings = (search_words, resamples, seed, bar.update)
+                probed[name] = probe_reward(scores, texts, *settings)
+    return probed
 
 
 def _rewards(
@@ -63,11 +62,11 @@ def _rewards(
     from simile_plugin.evaluation import meteor_lists, reward_scores
     from simile_plugin.reward import Reward
 
-    found: dict[str, Scores] = {}
+    by_name: dict[str, Scores] = {}
     for spec in specs:
         reward = None if spec == METEOR else Reward(spec)
         name = reward.identity if reward else spec
-        if name in found:
+        if name in by_name:
             raise InputError(f"--reward: got '{spec}' twice; expected different rewards")
         if reward and reward.needs_encoder and encoder is None:
             raise InputError(
@@ -75,11 +74,11 @@ def _rewards(
                 "(make one by simile train-encoder)"
             )
         if reward:
-            found[name] = reward_scores(reward, encoder, tokenize)
+            by_name[name] = reward_scores(reward, encoder, tokenize)
         else:
             assert meteor is not None
-            found[name] = meteor_lists(meteor)
-    return found
+            by_name[name] = meteor_lists(meteor)
+    return by_name
 
 
 # --- the answer ---
@@ -88,77 +87,80 @@ def _rewards(
 def ask(inputs: Inputs) -> Answer:
     """Probe --reward on --ref, the first baseline's output, --src and --nbest-lists."""
     from simile_plugin.evaluation import Texts
-    from simile_plugin.nbest import read_nbest_lists, references
+    from simile_plugin.nbest import references
 
-    args, test, encoder = inputs.args, inputs.test, inputs.settings.encoder
+    options, encoder, tokenize = inputs.options, inputs.settings.encoder, inputs.settings.tokenize
     hyps: Sequence[str] = ()
-    if args.sys:
+    if inputs.named_systems:
         named = {system.name: system for system in inputs.systems}
         hyps = named[inputs.baselines[0]].outputs[0]
     lists = []
-    if path := args.nbest_lists:
-        found = read_nbest_lists(path, "--nbest-lists", inputs.texts.bytes, inputs.refs)
-        of = references(found, f"--nbest-lists: {path}")
-        lists = [(one.hyps, ref, one.src or "") for one, ref in zip(found, of, strict=True)]
+    if path := options.nbest_lists:
+        of = references(inputs.nbest_lists, f"--nbest-lists: {path}")
+        lists = [
+            (one.hyps, ref, one.src or "") for one, ref in zip(inputs.nbest_lists, of, strict=True)
+        ]
     texts = Texts(inputs.refs, hyps, inputs.sources or (), lists=lists)
-    settings = (encoder, SEARCH_WORDS, test.resamples, test.seed)
-    probed = analyse_probe(args.reward, texts, *settings, inputs.settings.tokenize)
+    seed, resamples = options.seed, options.resamples
+    probed = analyse_probe(options.reward, texts, encoder, SEARCH_WORDS, resamples, seed, tokenize)
     made_from = f"the first output of {inputs.baselines[0]}" if hyps else "the references"
-    base, tokenize = f"harm is done to {made_from}", inputs.settings.tokenize
-    return answer_probe(probed, base, *settings[::3], test.resamples, tokenize)
+    base = f"harm is done to {made_from}"
+    return answer_probe(probed, base, encoder, seed, resamples, tokenize)
 
 
 def answer_probe(
-    found: Mapping[str, Probed],
+    rewards: Mapping[str, Probed],
     base: str,
     encoder: RewardEncoder | None,
     seed: int,
     resamples: int,
     tokenize: str = "13a",
 ) -> Answer:
-    """Tables of kinds of change by rewards, then what else was found of each reward."""
+    """Show tables of kinds of change by rewards, then what else was found of each reward."""
     made = f"tok:{tokenize}|seed:{seed}|resamples:{resamples}|version:{__version__}"
     signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
     caption = "Change of each reward by each kind of harm, with 95% intervals: left of 0 is sound."
-    parts: list[Part] = [Figure(_chart(found), caption)]
-    parts.append(_by_kind(found, "change", _change))
-    parts.append(_by_kind(found, "not lower, %", lambda of: Cell(f"{of.not_lower:.1f}")))
-    if any(probed.spread for probed in found.values()):
-        parts.append(_by_kind(found, "change in spreads", lambda of: optional(of.spreads, "+.2f")))
-        rows = [["spread", *(optional(of.spread, ".4f") for of in found.values())]]
-        lengths = [optional(of.length, "+.2f") for of in found.values()]
+    parts: list[Part] = [Figure(_chart(rewards), caption)]
+    parts.append(_by_kind(rewards, "change", _change))
+    parts.append(_by_kind(rewards, "not lower, %", lambda of: Cell(f"{of.not_lower:.1f}")))
+    if any(probed.spread for probed in rewards.values()):
+        parts.append(
+            _by_kind(rewards, "change in spreads", lambda of: optional(of.spreads, "+.2f"))
+        )
+        rows = [["spread", *(optional(of.spread, ".4f") for of in rewards.values())]]
+        lengths = [optional(of.length, "+.2f") for of in rewards.values()]
         rows.append(["correlation with length", *lengths])
-        parts.append(make_table(["within n-best lists", *found], rows))
-    means = [[*probed.means.items()] for probed in found.values()]
+        parts.append(make_table(["within n-best lists", *rewards], rows))
+    means = [[*probed.means.items()] for probed in rewards.values()]
     rows = [
         [name, *(f"{of[number][1]:.3f}" for of in means)]
         for number, (name, _) in enumerate(means[0])
     ]
-    fixed = {name: probed.fixed for name, probed in found.items() if probed.fixed}
+    fixed = {name: probed.fixed for name, probed in rewards.items() if probed.fixed}
     if fixed:
         rows.append(["one fixed text", *(f"{of.score:.3f}" for of in fixed.values())])
-    parts.append(make_table(["mean reward of", *found], rows))
+    parts.append(make_table(["mean reward of", *rewards], rows))
     return Answer(
         "probe",
         "How can the reward be gamed?",
         "What training could win: harm that does not lower a reward, length, one text for all.",
         "Probe of rewards",
         parts,
-        {"signature": signature, "rewards": {name: asdict(of) for name, of in found.items()}},
-        sentences=_sentences(found),
+        {"signature": signature, "rewards": {name: asdict(of) for name, of in rewards.items()}},
+        sentences=_sentences(rewards),
         notes=[base, *(f"fixed text for {name}: {of.text}" for name, of in fixed.items())],
         signatures={"probe": signature},
     )
 
 
-def _by_kind(found: Mapping[str, Probed], title: str, cell: Callable[[Change], object]) -> Part:
-    kinds = {kind: change for probed in found.values() for kind, change in probed.changes.items()}
+def _by_kind(rewards: Mapping[str, Probed], title: str, cell: Callable[[Change], object]) -> Part:
+    kinds = {kind: change for probed in rewards.values() for kind, change in probed.changes.items()}
     rows = []
     for kind, of in kinds.items():
         shown = f"{kind} (harmless)" if of.harmless else kind
-        cells = [cell(probed.changes[kind]) for probed in found.values()]
+        cells = [cell(probed.changes[kind]) for probed in rewards.values()]
         rows.append([shown, str(of.count), *cells])
-    return make_table([title, "n", *found], rows)
+    return make_table([title, "n", *rewards], rows)
 
 
 def _change(of: Change) -> Cell:
@@ -166,10 +168,10 @@ def _change(of: Change) -> Cell:
     return Cell(text, of.mean, "bad" if not of.harmless and of.low > ROUNDING else "")
 
 
-def _sentences(found: Mapping[str, Probed]) -> list[str]:
-    """For each reward, the harms that it pays for, or the one that it minds least."""
+def _sentences(rewards: Mapping[str, Probed]) -> list[str]:
+    """Tell the harms that each reward pays for, or the one that it minds least."""
     told = []
-    for name, probed in found.items():
+    for name, probed in rewards.items():
         harms = {kind: of for kind, of in probed.changes.items() if not of.harmless}
         paid = [kind for kind, of in harms.items() if of.low > ROUNDING]
         least = max(harms, key=lambda kind: harms[kind].mean)
@@ -183,9 +185,9 @@ def _sentences(found: Mapping[str, Probed]) -> list[str]:
     return told
 
 
-def _chart(found: Mapping[str, Probed]) -> Chart:
+def _chart(rewards: Mapping[str, Probed]) -> Chart:
     panels = {
         name: [Bar(kind, of.mean, of.low, of.high) for kind, of in probed.changes.items()]
-        for name, probed in found.items()
+        for name, probed in rewards.items()
     }
     return interval_chart("Change of each reward by each kind of harm, with 95% intervals", panels)

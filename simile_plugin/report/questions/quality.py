@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simile_plugin.files import refuse_twice
-from simile_plugin.report.answer import UNSPACED, Answer, Figure, Part, Table, make_table
-from simile_plugin.report.render.text import render_text
+from simile_plugin.report.answer import UNSPACED, Answer, Data, Figure, Part, Table, make_table
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
     SEED,
     Bar,
-    Chart,
     Estimate,
     interval_chart,
     without_nan,
@@ -41,46 +39,113 @@ PICTURED = True
 OURS = ("SIM", "LEARNED")  # what needs an encoder: SIM, SIMILE, also of one of several
 
 
-@dataclass(frozen=True)
-class QualityResult:
-    """Correlations with human similarity and with human judgements of translations, in percent.
+def ask(inputs: Inputs) -> Answer:
+    """Correlate the encoder and other metrics with people on --sts and --judgements."""
+    from simile_plugin.evaluation import read_judgements, read_sts
 
-    Attributes:
-        encoders: name -> fingerprint.
-        signatures: by metric, how its sentence scores are made.
-        unspaced: whether BLEU's tokeniser takes whole sentences of a folder or file for words.
+    options = inputs.options
+    refuse_twice(options.sts, "--sts")
+    refuse_twice(options.judgements, "--judgements")
+    folders = {folder: read_sts(folder) for folder in options.sts}
+    judged = [read_judgements(path, options.judgement_columns) for path in options.judgements]
+    settings = inputs.settings
+    assert settings.encoder is not None and options.encoder is not None
+    (name,) = short_names([options.encoder]).values()
+    return answer_quality(
+        {name: settings.encoder},
+        folders,
+        judged,
+        settings.alpha,
+        options.resamples,
+        options.seed,
+        tokenize=options.tokenize,
+    )
+
+
+def answer_quality(
+    encoders: Mapping[str, RewardEncoder],
+    folders: Mapping[str, Sequence[StsSet]],
+    judged: Sequence[Judgements],
+    alpha: float = 0.25,
+    resamples: int = BOOTSTRAP_RESAMPLES,
+    seed: int = SEED,
+    learned: LearnedReward | None = None,
+    tokenize: str = "13a",
+) -> Answer:
+    """Correlate encoders and surface metrics with people on STS folders and judgement files.
+
+    METEOR is among them where it is installed; a note says what is missing where it is not.
+    The tables of single sets are details (see `render_text`).
     """
+    from simile_plugin import evaluation
+    from simile_plugin.reward import is_unspaced
 
-    encoders: dict[str, str]
-    sts: StsQuality | None
-    judgements: Quality | None
-    alpha: float
-    resamples: int
-    seed: int
-    signatures: dict[str, str]
-    notes: tuple[str, ...]
-    unspaced: bool = False
+    missing = evaluation.missing_meteor() if folders or judged else ""
+    sts = quality = None
+    with evaluation.Meteor() if (folders or judged) and not missing else nullcontext() as meteor:
+        settings = (alpha, resamples, seed, meteor)
+        if folders:
+            sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings, tokenize)
+        if judged:
+            quality = evaluation.evaluate_judgements(encoders, judged, *settings, learned, tokenize)
+    refs = [[text for part in sets for text in part.right] for sets in folders.values()]
+    refs += [part.refs for part in judged]
+    signatures = _signatures(encoders, alpha, learned, tokenize, with_meteor=not missing)
+    notes = [missing] if missing else []
+    data: Data = {"encoders": {name: encoder.fingerprint for name, encoder in encoders.items()}}
+    if len(encoders) == 1:
+        data["encoder"] = next(iter(data["encoders"].values()))
+    if sts is not None:
+        data["sts"] = [_folder_data(part) for part in sts.folders]
+        data["sts_mean"] = {name: asdict(own) for name, own in sts.mean.items()}
+        data["sts_difference"] = {name: asdict(own) for name, own in sts.difference.items()}
+    if quality is not None:
+        facts = {"resamples": resamples, "seed": seed, "alpha": alpha}
+        data["judgements"] = {**facts, **asdict(quality)}
+    data |= {"resamples": resamples, "seed": seed, "signatures": signatures, "notes": notes}
+    parts, told, sentences = quality_parts(sts, quality)
+    drawn = f"percent, with 95% intervals of {resamples} bootstrap resamples, seed {seed}"
+    return Answer(
+        "quality",
+        "How good are the metrics?",
+        "Correlation of the reward and of other metrics with what people say about sentence pairs "
+        "and about translations.",
+        "Metric quality: correlation with people",
+        parts,
+        without_nan(data),  # of undefined correlations
+        sentences=sentences,
+        notes=[drawn, *told, *notes],
+        warnings=[UNSPACED] if any(is_unspaced(own, tokenize) for own in refs) else [],
+        signatures=signatures,
+    )
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain dicts, lists and numbers; undefined correlations are None."""
-        found: dict[str, Any] = {"encoders": self.encoders}
-        if len(self.encoders) == 1:
-            found["encoder"] = next(iter(self.encoders.values()))
-        if self.sts is not None:
-            found["sts"] = [_folder_json(part) for part in self.sts.folders]
-            found["sts_mean"] = _dicts(self.sts.mean)
-            found["sts_difference"] = _dicts(self.sts.difference)
-        if self.judgements is not None:
-            facts = {"resamples": self.resamples, "seed": self.seed, "alpha": self.alpha}
-            found["judgements"] = {**facts, **asdict(self.judgements)}
-        found |= {"resamples": self.resamples, "seed": self.seed}
-        found |= {"signatures": self.signatures, "notes": list(self.notes)}
-        plain: dict[str, Any] = without_nan(found)
-        return plain
+
+def _signatures(
+    encoders: Mapping[str, RewardEncoder],
+    alpha: float,
+    learned: LearnedReward | None,
+    tokenize: str,
+    with_meteor: bool,
+) -> dict[str, str]:
+    from simile_plugin.evaluation import METEOR_SIGNATURE
+    from simile_plugin.reward import bleu_signature, chrf_signature, signature
+
+    signatures = {
+        "BLEU": bleu_signature(tokenize, sentence=True),
+        "chrF": f"sentence; {chrf_signature()}",
+    }
+    if with_meteor:
+        signatures["METEOR"] = METEOR_SIGNATURE
+    for name, encoder in encoders.items():
+        of = f" of {name}" if len(encoders) > 1 else ""
+        signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
+    if learned is not None:
+        signatures["LEARNED"] = learned.signature
+    return signatures
 
 
-def _folder_json(part: StsFolder) -> dict[str, Any]:
-    """SIM of a single encoder at the top, and every metric below."""
+def _folder_data(part: StsFolder) -> Data:
+    """Return SIM of a single encoder at the top, and every metric below."""
     metrics = {
         name: {**asdict(scores), "interval": asdict(part.estimates[name])}
         for name, scores in part.scores.items()
@@ -91,144 +156,60 @@ def _folder_json(part: StsFolder) -> dict[str, Any]:
     return {"folder": part.folder, "pairs": part.pairs, **single, "metrics": metrics}
 
 
-def _dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, float]]:
-    return {name: asdict(found) for name, found in estimates.items()}
-
-
-def analyse_quality(
-    encoders: Mapping[str, RewardEncoder],
-    folders: Mapping[str, Sequence[StsSet]],
-    judged: Sequence[Judgements],
-    alpha: float = 0.25,
-    resamples: int = BOOTSTRAP_RESAMPLES,
-    seed: int = SEED,
-    learned: LearnedReward | None = None,
-    tokenize: str = "13a",
-) -> QualityResult:
-    """Correlate encoders and surface metrics with people on STS folders and judgement files.
-
-    METEOR is among them where it is installed; a note says what is missing where it is not.
-    """
-    from simile_plugin import evaluation
-    from simile_plugin.reward import bleu_signature, chrf_signature, is_unspaced, signature
-
-    missing = evaluation.missing_meteor() if folders or judged else ""
-    refs = [[text for part in sets for text in part.right] for sets in folders.values()]
-    refs += [part.refs for part in judged]
-    signatures = {
-        "BLEU": bleu_signature(tokenize, sentence=True),
-        "chrF": f"sentence; {chrf_signature()}",
-    }
-    if not missing:
-        signatures["METEOR"] = evaluation.METEOR_SIGNATURE
-    for name, encoder in encoders.items():
-        of = f" of {name}" if len(encoders) > 1 else ""
-        signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
-    if learned is not None:
-        signatures["LEARNED"] = learned.signature
-    wanted = (folders or judged) and not missing
-    with evaluation.Meteor() if wanted else nullcontext() as meteor:
-        settings = (alpha, resamples, seed, meteor)
-        sts = quality = None
-        if folders:
-            sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings, tokenize)
-        if judged:
-            more = learned, tokenize
-            quality = evaluation.evaluate_judgements(encoders, judged, *settings, *more)
-    fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
-    notes = (missing,) if missing else ()
-    return QualityResult(
-        fingerprints,
-        sts,
-        quality,
-        alpha,
-        resamples,
-        seed,
-        signatures,
-        notes,
-        any(is_unspaced(own, tokenize) for own in refs),
-    )
-
-
 # --- the answer ---
 
 
-def ask(inputs: Inputs) -> Answer:
-    """The encoder and other metrics on --sts and --judgements."""
-    from simile_plugin.evaluation import read_judgements, read_sts
-
-    args, test = inputs.args, inputs.test
-    refuse_twice(args.sts, "--sts")
-    refuse_twice(args.judgements, "--judgements")
-    folders = {folder: read_sts(folder) for folder in args.sts}
-    judged = [read_judgements(path, args.judgement_columns) for path in args.judgements]
-    settings = inputs.settings
-    assert settings.encoder is not None
-    (name,) = short_names([args.encoder]).values()
-    encoders = {name: settings.encoder}
-    return answer_quality(
-        analyse_quality(
-            encoders,
-            folders,
-            judged,
-            settings.alpha,
-            test.resamples,
-            test.seed,
-            tokenize=args.tokenize,
-        )
-    )
-
-
-def format_quality(result: QualityResult) -> str:
-    """Tables for a terminal, with each set of each STS folder."""
-    return render_text(answer_quality(result), details=True)
-
-
-def answer_quality(result: QualityResult) -> Answer:
-    """Tables 65 and 66: which metric agrees with people."""
-    caption = "Means with their 95% intervals; small circles are single years or language pairs."
-    parts: list[Part] = [Figure(quality_chart(result), caption)]
-    notes = [
-        f"percent, with 95% intervals of {result.resamples} bootstrap resamples, seed {result.seed}"
-    ]
-    sentences = []
-    if sts := result.sts:
+def quality_parts(
+    sts: StsQuality | None, quality: Quality | None
+) -> tuple[list[Part], list[str], list[str]]:
+    """Return the tables behind their picture, notes, and the answer in sentences."""
+    parts: list[Part] = []
+    notes, sentences, panels = [], list[str](), {}
+    if sts:
         parts += [_folder_table(part) for part in sts.folders]
         parts += [_sts_table(sts), _difference_table({"pearson": sts.difference})]
-        notes += [line for part in sts.folders for line in _constant(part)]
+        notes += [
+            f"{part.folder}, {metric}: undefined (equal scores): {', '.join(scores.constant)}"
+            for part in sts.folders
+            for metric, scores in part.scores.items()
+            if scores.constant
+        ]
         notes.append(
             "STS: the second sentence is the reference; sym. is the mean of both directions"
         )
         told = "On sentence pairs (STS, Pearson)"
-        sentences += _beside_best(told, sts.mean, sts.difference)
-    if judged := result.judgements:
-        names = short_names(list(judged.segments))
-        total = ", ".join(f"{names[path]} {n}" for path, n in judged.segments.items())
+        sentences += beside_best(told, sts.mean, sts.difference)
+        single = [part.estimates for part in sts.folders]
+        panels["STS: Pearson, mean of folders"] = _bars(sts.mean, single)
+    if quality:
+        names = short_names(list(quality.segments))
+        total = ", ".join(f"{names[path]} {n}" for path, n in quality.segments.items())
         notes.append(f"judgements: segments of {total}")
-        parts += [_judgement_table(judged, kind, kind != KINDS[0]) for kind in KINDS]
-        parts.append(_difference_table(judged.difference))
+        parts += [_judgement_table(quality, kind, kind != KINDS[0]) for kind in KINDS]
+        parts.append(_difference_table(quality.difference))
         told = "On judged translations (Spearman)"
-        mean, difference = judged.mean["spearman"], judged.difference["spearman"]
-        sentences += _beside_best(told, mean, difference)
-    return Answer(
-        "quality",
-        "How good are the metrics?",
-        "Correlation of the reward and of other metrics with what people say about sentence pairs "
-        "and about translations.",
-        "Metric quality: correlation with people",
-        parts,
-        result.as_json(),
-        sentences=sentences,
-        notes=[*notes, *result.notes],
-        warnings=[UNSPACED] if result.unspaced else [],
-        signatures=result.signatures,
-    )
+        mean, difference = quality.mean["spearman"], quality.difference["spearman"]
+        sentences += beside_best(told, mean, difference)
+        single = [own["spearman"] for own in quality.files.values()]
+        panels["Judgements: Spearman, mean of files"] = _bars(mean, single)
+    if panels:
+        chart = interval_chart("Correlation of each metric with people, in percent", panels)
+        small = "small circles are single years or language pairs"
+        parts.insert(0, Figure(chart, f"Means with their 95% intervals; {small}."))
+    return parts, notes, sentences
 
 
-def _beside_best(
+def _bars(mean: Mapping[str, Estimate], single: Sequence[Mapping[str, Estimate]]) -> list[Bar]:
+    return [
+        Bar(name, e.value, e.low, e.high, [own[name].value for own in single])
+        for name, e in mean.items()
+    ]
+
+
+def beside_best(
     told: str, mean: Mapping[str, Estimate], difference: Mapping[str, Estimate]
 ) -> list[str]:
-    """The learned reward, or else SIMILE, beside the best of the metrics that need no encoder."""
+    """Hold the learned reward, or else SIMILE, against the best metric without an encoder."""
     values = {name: one.value for name, one in mean.items() if one.value == one.value}
     others = {name: value for name, value in values.items() if not name.startswith(OURS)}
     ours = "LEARNED" if "LEARNED" in values else "SIMILE"
@@ -245,13 +226,13 @@ def _beside_best(
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Last parts of paths, or whole paths where the last parts are not distinct."""
+    """Return the last parts of paths, or whole paths where the last parts are not distinct."""
     names = {path: Path(path).name or path for path in paths}
     return names if len(set(names.values())) == len(names) else {path: path for path in names}
 
 
 def _sts_table(sts: StsQuality) -> Table:
-    """Table 65: a row a metric, a column a folder, and their mean."""
+    """Tabulate a row a metric, a column a folder, and their mean (Table 65)."""
     names = short_names([part.folder for part in sts.folders])
     rows = [
         [metric, *(_cell(part.estimates[metric]) for part in sts.folders), _cell(mean)]
@@ -262,10 +243,10 @@ def _sts_table(sts: StsQuality) -> Table:
 
 
 def _judgement_table(quality: Quality, kind: str, other: bool) -> Table:
-    """Table 66: a row a metric, a column a file (language pair), and their mean."""
+    """Tabulate a row a metric, a column a file (language pair), and their mean (Table 66)."""
     names = short_names(list(quality.files))
     rows = [
-        [metric, *(_cell(found[kind][metric]) for found in quality.files.values()), _cell(mean)]
+        [metric, *(_cell(own[kind][metric]) for own in quality.files.values()), _cell(mean)]
         for metric, mean in quality.mean[kind].items()
     ]
     header = [kind.capitalize(), *names.values(), "mean of files"]
@@ -275,7 +256,7 @@ def _judgement_table(quality: Quality, kind: str, other: bool) -> Table:
 
 
 def _folder_table(part: StsFolder) -> Table:
-    """One folder, a row a set, then the mean of the sets and all pairs at once, as Spearman too."""
+    """Tabulate a row a set, then the mean of the sets and all pairs at once, as Spearman too."""
     metrics = part.scores.values()
     numbers = {name: [s.pearson[name] for s in metrics] for name in next(iter(metrics)).pearson}
     numbers |= {
@@ -291,40 +272,11 @@ def _folder_table(part: StsFolder) -> Table:
 
 
 def _difference_table(differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
-    """Kind of correlation -> differences of the means, a row a pair of metrics."""
+    """Tabulate differences of the means, a row a pair of metrics, by kind of correlation."""
     first = next(iter(differences.values()))
-    rows = [[pair, *(_cell(found[pair]) for found in differences.values())] for pair in first]
+    rows = [[pair, *(_cell(own[pair]) for own in differences.values())] for pair in first]
     return make_table(["difference of the means", *map(str.capitalize, differences)], rows)
 
 
-def _cell(found: Estimate) -> str:
-    return f"{found.value:.1f} [{found.low:.1f} {found.high:.1f}]"
-
-
-def _constant(part: StsFolder) -> list[str]:
-    """Where a metric gives every pair of a set the same score."""
-    return [
-        f"{part.folder}, {metric}: undefined (equal scores): {', '.join(scores.constant)}"
-        for metric, scores in part.scores.items()
-        if scores.constant
-    ]
-
-
-def quality_chart(result: QualityResult) -> Chart:
-    """The means with their 95% intervals; small circles are folders or files."""
-    panels = {}
-    if sts := result.sts:
-        single = {name: [part.estimates[name].value for part in sts.folders] for name in sts.mean}
-        panels["STS: Pearson, mean of folders"] = _bars(sts.mean, single)
-    if quality := result.judgements:
-        mean = quality.mean["spearman"]
-        single = {
-            name: [found["spearman"][name].value for found in quality.files.values()]
-            for name in mean
-        }
-        panels["Judgements: Spearman, mean of files"] = _bars(mean, single)
-    return interval_chart("Correlation of each metric with people, in percent", panels)
-
-
-def _bars(mean: Mapping[str, Estimate], single: Mapping[str, Sequence[float]]) -> list[Bar]:
-    return [Bar(name, e.value, e.low, e.high, single[name]) for name, e in mean.items()]
+def _cell(correlation: Estimate) -> str:
+    return f"{correlation.value:.1f} [{correlation.low:.1f} {correlation.high:.1f}]"

@@ -1,4 +1,4 @@
-"""Answers for a document, and numbers for a spreadsheet."""
+"""Answers for a document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simile_plugin.significance import markdown_table
 
 
 def render_markdown(answer: Answer, picture: str | None = None) -> str:
-    """The answer in markdown; picture: link to its chart, if that was drawn into a file."""
+    """Render an answer in markdown; picture: link to its chart, if that was drawn into a file."""
     file = f" `{answer.file}`" if answer.file else ""
     parts = [f"## {answer.heading}{file}"]
     parts += [f"**Warning:** {text}" for text in answer.warnings]
@@ -21,8 +21,3 @@ def render_markdown(answer: Answer, picture: str | None = None) -> str:
             parts.append(f"```\n{render_passages(part)}\n```")
     parts.append("\n".join(f"- {line}" for line in answer.all_notes()))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def render_tsv(answer: Answer) -> str:
-    """Its full numbers, a line a row."""
-    return "".join("\t".join(line) + "\n" for line in answer.numbers)

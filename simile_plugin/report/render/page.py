@@ -13,24 +13,22 @@ from pathlib import Path
 from simile_plugin import __version__
 from simile_plugin.report.answer import Answer, Cell, Part, Table
 from simile_plugin.report.inputs import Inputs
-from simile_plugin.report.inputs.provenance import describe_report
 from simile_plugin.report.render.html import fill_template
+from simile_plugin.report.render.provenance import describe_report
 
 MOST_NAMES = 6  # in a title
 NOTHING_COMPARED = "No outputs were compared: the sections below stand for themselves."
 
 
 def report_page(inputs: Inputs, answers: Sequence[Answer]) -> str:
-    """The page of a report: answers, and how they were made."""
-    args = inputs.args
+    """Render the page of a report: answers, and how they were made."""
     scope = next((answer.scope for answer in answers if answer.scope), "")
-    subtitle = ", ".join(part for part in (scope, args.date) if part)
     sections = [*answers, describe_report(inputs, answers)]
-    return render_page(args.title or _title(inputs, answers), subtitle, sections)
+    return render_page(inputs.options.title or _title(inputs, answers), scope, sections)
 
 
 def render_page(title: str, subtitle: str, answers: Sequence[Answer]) -> str:
-    """The whole document, a section an answer; the section of the results is open."""
+    """Render the whole document, a section an answer; the section of the results is open."""
     return fill_template(
         Path(__file__).parent / "page",
         title=title,
@@ -60,17 +58,17 @@ def _title(inputs: Inputs, answers: Sequence[Answer]) -> str:
 
 
 def _blocks(answer: Answer) -> list[tuple[str, list[Part]]]:
-    """Parts by the title under which they are folded; those that are not come first, under ""."""
+    """Group parts by the title under which they are folded; those that are not come first."""
     ordered = sorted(answer.parts, key=lambda part: bool(getattr(part, "folded", "")))
     groups = groupby(ordered, key=lambda part: getattr(part, "folded", ""))
     return [(title, list(parts)) for title, parts in groups]
 
 
 def _sortable(cell: Cell) -> str | None:
-    """The number to sort by, for the script."""
+    """Return the number to sort by, for the script."""
     return f"{cell.sort:.6g}" if cell.sort is not None and isfinite(cell.sort) else None
 
 
 def _coloured(table: Table) -> bool:
-    found = {cell.style for group in table.groups for row in group for cell in row}
-    return bool(found & {"good", "bad"})
+    styles = {cell.style for group in table.groups for row in group for cell in row}
+    return bool(styles & {"good", "bad"})

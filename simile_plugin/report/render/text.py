@@ -11,7 +11,7 @@ WIDTH = 100
 
 
 def render_text(answer: Answer, details: bool = False) -> str:
-    """Heading, warnings, tables, notes; details: with the tables that are left out otherwise."""
+    """Render heading, warnings, tables, notes; details: with tables that are left out otherwise."""
     parts = [f"{answer.heading} {answer.file}".rstrip()]
     parts += ["\n".join(f"warning: {text}" for text in answer.warnings)]
     for part in answer.parts:
@@ -24,11 +24,11 @@ def render_text(answer: Answer, details: bool = False) -> str:
 
 
 def render_passages(passages: Passages) -> str:
-    """Each kind under its title, a block a passage."""
+    """Render each kind under its title, a block a passage."""
     parts = []
-    for title, found in passages.kinds.items():
+    for title, own in passages.kinds.items():
         parts.append(f"{title}\n{'-' * len(title)}")
-        parts += [_block(passage) for passage in found] or ["none"]
+        parts += [_block(passage) for passage in own] or ["none"]
     return "\n\n".join(parts)
 
 

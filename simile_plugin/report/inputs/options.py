@@ -1,0 +1,195 @@
+"""The flags of `simile report` as the fields of one dataclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from simile_plugin.files import FILE, SEED, Range, check_fields, option
+from simile_plugin.report.inputs.systems import LINE_KINDS, PLAIN
+
+DRAWS = Range.within(40, 1_000_000)  # a score is kept for each draw and system: 8 MB a system
+# Titles in --help.
+RESULTS = "results: scores and significance tests"
+CURVES = "curves: both validation costs by update"
+LISTS = "costs, headroom, nbest: n-best lists, and what they hold"
+QUALITY = "quality: how well --encoder and other metrics rank"
+DETAILS = "lexical, examples and gaming: what changed (by --only)"
+OUTPUT = "output"
+_file: dict[str, Any] = {"default": None, "metavar": "FILE", "range": FILE}
+_folder: dict[str, Any] = {"default": None, "metavar": "DIR", "range": FILE}
+_name: dict[str, Any] = {"default": None, "metavar": "NAME", "range": Range(bool, "a name")}
+_several: dict[str, Any] = {"default": [], "metavar": "NAME=FILE[,FILE]"}
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What `simile report` compares, how, and where the answers go."""
+
+    folder: str | None = option(
+        "take what is not given by flags from this folder (layout below)",
+        **{**_folder, "names": ("folder",), "nargs": "?", "metavar": "FOLDER"},
+    )
+
+    ref: str | None = option("reference translations", group=RESULTS, **_file)
+    sys: list[str] = option(
+        "a system and its translations of the same test set, a file for each seed; repeat",
+        group=RESULTS,
+        **_several,
+    )
+    encoder: str | None = option(
+        "reward encoder folder, for SIM and SIMILE (without it: BLEU and chrF)",
+        group=RESULTS,
+        **_folder,
+    )
+    baseline: str | None = option(
+        "one or two systems to test against (default: those named MLE and BLEU, or the first)",
+        group=RESULTS,
+        **{**_name, "metavar": "NAME[,NAME]"},
+    )
+    test: str = option(
+        "paired bootstrap as in sacreBLEU, or paired approximate randomisation, which is two-sided "
+        "and stricter",
+        "bootstrap",
+        choices=("bootstrap", "randomisation"),
+        group=RESULTS,
+    )
+    sys_lines: str = option(
+        "how to read --sys: one sentence a line, or these lines of a fairseq-generate log, sorted "
+        "by id",
+        PLAIN,
+        choices=LINE_KINDS,
+        group=RESULTS,
+    )
+    ref_lines: str = option("how to read --ref", PLAIN, choices=LINE_KINDS, group=RESULTS)
+    sentence_scores: list[str] = option(
+        "one more metric, tested like the others: files with a number from -1 to 1 for each "
+        "sentence, shown in percent; for every system, a file for each of its files; repeat",
+        group=RESULTS,
+        **{**_several, "metavar": "TITLE:NAME=FILE[,FILE]"},
+    )
+    # A 95% interval leaves out one of 40 resamples at either end.
+    resamples: int = option("bootstrap resamples", 1000, range=DRAWS, group=RESULTS)
+    trials: int = option("randomisation trials", 10_000, range=DRAWS, group=RESULTS)
+    seed: int = option(
+        "of the tests (default: 12345, sacreBLEU's)", 12345, range=SEED, group=RESULTS
+    )
+    simile_alpha: float | None = option(
+        "exponent of SIMILE's length penalty (default: 0.25, the paper's)",
+        None,
+        metavar="A",
+        range=Range.at_least(0),
+        group=RESULTS,
+    )
+    device: str | None = option(
+        "where the encoder runs: cpu, cuda, cuda:1 (default: cpu)",
+        group=RESULTS,
+        **{**_name, "metavar": "DEV"},
+    )
+    tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="NAME", group=RESULTS)
+
+    log: list[str] = option(
+        "a system and its training logs, one for each seed: fairseq's --log-file, or stderr "
+        "(json, simple or tqdm format), or its --tensorboard-logdir; repeat",
+        group=CURVES,
+        **_several,
+    )
+    valid_subset: str = option(
+        "validation set to show", group=CURVES, **{**_name, "default": "valid"}
+    )
+    svg: str | None = option(
+        "draw the curves into FILE (.svg or .png); without them, the first other question that "
+        "has a picture",
+        group=CURVES,
+        **_file,
+    )
+
+    nbest_lists: str | None = option(
+        "costs, headroom: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
+        "printed, a file of the criterion's --risk-dump, or as simile mbr --help describes them; "
+        "lists without references take those of --ref",
+        group=LISTS,
+        **_file,
+    )
+    learned: str | None = option(
+        "headroom: a learned reward (made by simile fit-reward with this --encoder)",
+        group=LISTS,
+        **_folder,
+    )
+    nbest_folder: str | None = option(
+        "nbest: outputs of systems trained with N candidates: NAME.nN.txt or NAME.nN.SEED.txt, "
+        "and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)",
+        group=LISTS,
+        **_folder,
+    )
+
+    sts: list[str] = option(
+        "pairs with human similarity: STS.input.X.txt and STS.gs.X.txt, a folder a year",
+        group=QUALITY,
+        **{**_folder, "default": [], "nargs": "+"},
+    )
+    judgements: list[str] = option(
+        "judged translations: a TSV of hypothesis, reference and human score a language pair "
+        "(simile eval-encoder --help says more, and compares several encoders)",
+        group=QUALITY,
+        **{**_file, "default": [], "nargs": "+"},
+    )
+    judgement_columns: tuple[str, str, str] | None = option(
+        "its columns, by name or number from 1, where they have other names",
+        None,
+        metavar=("HYP", "REF", "SCORE"),
+        group=QUALITY,
+    )
+
+    reward: list[str] = option(
+        "a reward to be asked how it can be gamed, as simile probe does: simile, bleu, chrf, "
+        "learned:DIR, a mix, module:function, meteor; repeat. Harm is done to the output of the "
+        "first --baseline, or to --ref",
+        [],
+        metavar="SPEC",
+        group="probe",
+    )
+
+    compare: str | None = option(
+        "lexical, examples: the two systems (default: the last --baseline and the last --sys)",
+        group=DETAILS,
+        **{**_name, "metavar": "FIRST,SECOND"},
+    )
+    src: str | None = option(
+        "examples, gaming: source sentences of the test set", group=DETAILS, **_file
+    )
+    examples: int = option(
+        "examples: sentences at either end", 10, metavar="K", range=Range.at_least(1), group=DETAILS
+    )
+    tags: str | None = option(
+        "lexical: coarse parts of speech in files beside the texts, with this ending added to "
+        "their names: a tag for each token of --tokenize (default: TextBlob's, for English)",
+        group=DETAILS,
+        **{**_name, "metavar": "SUFFIX"},
+    )
+
+    human: str | None = option(
+        "key and answers of simile human-eval, a file for each annotator",
+        None,
+        metavar="KEY=FILE[,FILE]",
+        group="human: ratings by people",
+    )
+
+    html: str | None = option(
+        "also write one page with all of it, and without --only with lexical, examples and "
+        "gaming too: no network needed, tables sort, pictures inside",
+        group=OUTPUT,
+        **_file,
+    )
+    title: str | None = option("title of the page", None, group=OUTPUT)
+    only: str | None = option(
+        "of results, human, examples, curves, nbest, costs, headroom, lexical, quality, gaming, "
+        "probe (default: those whose files are given; lexical, examples and gaming only by name)",
+        group=OUTPUT,
+        **{**_name, "metavar": "NAME[,NAME]"},
+    )
+    json: bool = option("print JSON instead of tables", False, group=OUTPUT)
+    out: str | None = option("also write the report as markdown (.md)", group=OUTPUT, **_file)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
