@@ -42,7 +42,7 @@ from simile_plugin.fairseq_training import (
 )
 from simile_plugin.reward import length_penalty
 from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
-from simile_plugin.significance import COLORS, FILE_STYLE, MARKERS
+from simile_plugin.significance import COLORS, Chart
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")
@@ -396,22 +396,21 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def plot(results: dict[int, Any], path: Path) -> None:
     """Write time and peak memory of an update by N."""
-    import matplotlib
-    from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(FILE_STYLE):
-        figure = Figure(figsize=(9, 3.4), layout="constrained")
+    def draw(figure: Any) -> None:
         axes = figure.subplots(1, 2)
         labels = (("total", "CPU seconds an update"), ("peak_gb", "peak memory, GB"))
         for axis, (key, label) in zip(axes, labels, strict=True):
-            for color, marker, side in zip(COLORS, MARKERS, SIDES, strict=False):
+            for color, marker, side in zip(COLORS, "os^", SIDES, strict=False):
                 values = [(n, found[side][key]) for n, found in results.items() if found[side]]
                 axis.loglog(*zip(*values, strict=True), color=color, marker=marker, label=side)
             axis.set(xlabel="candidates N", ylabel=label)
             axis.set_xticks(list(results), [str(n) for n in results])
             axis.grid(axis="y")
         axes[0].legend(frameon=False)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+
+    with path.open("wb") as stream:
+        Chart("time and memory of an update by N", (9, 3.4), draw).write(stream, "svg")
 
 
 def make_bench(args: argparse.Namespace, task: Any, size: int, device: torch.device) -> Bench:

@@ -5,10 +5,7 @@ Numbers in, numbers or text out; knows nothing of translations.
 
 from simile_plugin.significance.charts import (
     COLORS,
-    DASHES,
-    FILE_STYLE,
     INK,
-    MARKERS,
     Bar,
     Chart,
     Line,
@@ -27,11 +24,9 @@ from simile_plugin.significance.correlations import (
 )
 from simile_plugin.significance.resampling import (
     BOOTSTRAP_RESAMPLES,
-    RANDOMISATION_TRIALS,
     SEED,
     TIE,
     Floats,
-    Interval,
     SentenceStatistics,
     bootstrap,
     bootstrap_p_value,
@@ -45,19 +40,14 @@ from simile_plugin.significance.tables import markdown_table, text_table, withou
 __all__ = [
     "BOOTSTRAP_RESAMPLES",
     "COLORS",
-    "DASHES",
-    "FILE_STYLE",
     "INK",
     "KINDS",
-    "MARKERS",
-    "RANDOMISATION_TRIALS",
     "SEED",
     "TIE",
     "Bar",
     "Chart",
     "Estimate",
     "Floats",
-    "Interval",
     "Line",
     "Panel",
     "SentenceStatistics",

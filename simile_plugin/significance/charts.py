@@ -61,7 +61,7 @@ class Chart:
     draw: Callable[[Figure], None]
 
     def inline(self) -> str:
-        """One `<svg>` element for a page: text stays text, the ground is transparent.
+        """Return one `<svg>` element for a page: text stays text, the ground is transparent.
 
         Ink is `currentColor`, nothing in it acts on the page, and its ids are unlike those of
         charts with another label.

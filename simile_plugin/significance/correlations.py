@@ -50,17 +50,17 @@ def correlation(kind: str, x: Floats, y: Floats) -> Floats:
 
 
 def pearson(x: Floats, y: Floats) -> float:
-    """Pearson correlation of two (n,); NaN if a side is constant."""
+    """Return the Pearson correlation of two (n,); NaN if a side is constant."""
     return float(correlation("pearson", x, y))
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Spearman correlation of two (n,): Pearson of the ranks; NaN if a side is constant."""
+    """Return the Spearman correlation of two (n,), Pearson of the ranks; NaN if one is constant."""
     return float(correlation("spearman", x, y))
 
 
 def resampled_pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
-    """Pearson correlation of (n,) and (n,) within each of R resamples, as one matrix product.
+    """Compute Pearson of (n,) and (n,) within each of R resamples, as one matrix product.
 
     Weighted moments of centred values: ten times as fast as scipy on the resamples written out.
 
@@ -90,7 +90,7 @@ def bootstrap_correlations(
     seed: int,
     kinds: Sequence[str] = KINDS,
 ) -> dict[str, Floats]:
-    """Correlations in percent of each metric in the data (column 0) and in its resamples.
+    """Correlate each metric with people, in percent, in the data (column 0) and its resamples.
 
     Args:
         scores: metric -> (n,).
@@ -119,7 +119,7 @@ def bootstrap_correlations(
 
 
 def estimate(values: Floats) -> Estimate:
-    """Column 0 of (1 + R,) with the 95% interval of the others, as far as they are defined."""
+    """Return column 0 of (1 + R,) with the 95% interval of the others, as far as defined."""
     resampled = values[1:][~np.isnan(values[1:])]
     if np.isnan(values[0]) or not len(resampled):
         return Estimate(float(values[0]), math.nan, math.nan)

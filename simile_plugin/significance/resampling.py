@@ -16,7 +16,6 @@ Floats = NDArray[np.float64]
 
 SEED = 12345  # sacreBLEU's
 BOOTSTRAP_RESAMPLES = 1000
-RANDOMISATION_TRIALS = 10000
 CHUNK_CELLS = 4_000_000  # resamples x sentences held in memory at once: 32 MB
 TIE = 1e-9  # differences of scores below this are rounding
 
@@ -39,11 +38,11 @@ class SentenceStatistics:
         return self.values.shape[1]
 
     def seed_scores(self) -> Floats:
-        """Corpus score of each seed: (S,)."""
+        """Return the corpus score of each seed: (S,)."""
         return self.score(self.values.sum(axis=1, dtype=np.float64))
 
     def corpus(self) -> float:
-        """Corpus score of the system: the mean of its seeds' corpus scores."""
+        """Return the mean of the seeds' corpus scores."""
         return float(self.seed_scores().mean())
 
 
@@ -57,7 +56,7 @@ class Interval:
 
 
 def mean_statistics(scores: NDArray[np.generic]) -> SentenceStatistics:
-    """A metric whose corpus score is the mean of its sentence scores, as SIM and SIMILE are.
+    """Make a metric whose corpus score is the mean of its sentence scores, as SIM and SIMILE are.
 
     Args:
         scores: (S, N) sentence scores of S seeds.
@@ -88,13 +87,11 @@ def bootstrap(
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
 ) -> Floats:
-    """Corpus scores on resampled test sets (Koehn 2004), the same sentences for every system.
+    """Score resampled test sets (Koehn 2004), the same sentences for every system.
 
     A system with several seeds gets, in each resample, the mean of its seeds' corpus scores on
-    that one draw of sentences. So the sentences vary and the trained models do not: a p-value
-    says whether these models, on average, differ on other sentences of this kind, and not
-    whether training again would give the same answer. The spread of the seeds' own scores is
-    the evidence for that, and is to be shown beside it.
+    that one draw of sentences. The sentences vary and the trained models do not: a p-value says
+    whether these models differ on other sentences, not whether training again would give the same.
 
     Args:
         systems: statistics over the same N sentences; systems and metrics may be mixed.
@@ -117,14 +114,14 @@ def bootstrap(
 
 
 def interval(scores: Floats) -> Interval:
-    """The 95% interval of bootstrapped scores (R,): R // 40 of them lie outside at either end."""
+    """Return the 95% interval of bootstrapped scores (R,): R // 40 lie outside at either end."""
     ordered = np.sort(scores)
     outside = len(ordered) // 40
     return Interval(float(ordered[outside]), float(ordered[-1 - outside]), float(scores.mean()))
 
 
 def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sentences: int) -> float:
-    """p-value of a paired bootstrap, as sacreBLEU and Moses define it.
+    """Return the p-value of a paired bootstrap, as sacreBLEU and Moses define it.
 
     p = (1 + #{r : |d_r| - mean |d| >= |difference|}) / (R + 1),  d_r = system_r - baseline_r
 
@@ -132,9 +129,8 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
     ten pairs of equal systems gets p < 0.05, half of them in either direction. Read it as a
     one-sided test of the direction seen; `randomisation_p_values` is two-sided.
 
-    Ties count as evidence against a difference; sacreBLEU leaves them out and so gives two
-    identical outputs, or a single sentence, of which every resample is itself, p = 1 / (R + 1),
-    where this gives 1. Elsewhere the two agree.
+    Ties count against a difference; sacreBLEU leaves them out and so gives two identical outputs,
+    or a single sentence, p = 1 / (R + 1), where this gives 1. Elsewhere the two agree.
 
     Args:
         baseline, system: (R,) scores from one call of `bootstrap`.
@@ -149,19 +145,18 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
 
 def randomisation_p_values(
     pairs: Sequence[tuple[SentenceStatistics, SentenceStatistics]],
-    trials: int = RANDOMISATION_TRIALS,
+    trials: int = 10_000,
     seed: int = SEED,
 ) -> list[float]:
-    """Two-sided p-values by paired approximate randomisation, as sacreBLEU defines them.
+    """Return two-sided p-values by paired approximate randomisation, as sacreBLEU defines them.
 
     Each trial exchanges the two outputs of about half of the sentences; p is the share of trials
     whose difference is at least the observed one, with one added above and below. The exchanges
     are sacreBLEU's for the same seed, and the same for every pair.
 
-    With several seeds, every seed of one system is paired with every seed of the other, a
-    sentence is exchanged in all of these pairs at once, and the trial's difference is the mean
-    over the pairs: at no exchange this is the difference of the seed means, in whatever order
-    the seeds are named. As in `bootstrap`, the trained models are taken as given.
+    With several seeds, every seed of one system is paired with every seed of the other, a sentence
+    is exchanged in all of these pairs at once, and the trial's difference is the mean over the
+    pairs. As in `bootstrap`, the trained models are taken as given.
 
     Args:
         pairs: (baseline, system) statistics over the same N sentences, S seeds on either side.
@@ -189,7 +184,7 @@ def randomisation_p_values(
 
 
 def _exchanged(keep: Floats, baseline: SentenceStatistics, system: SentenceStatistics) -> Floats:
-    """Mean difference over all pairs of seeds where `keep` (rows, N) is 0 the outputs swap."""
+    """Return the mean difference over pairs of seeds; where `keep` (rows, N) is 0, they swap."""
     a, b = baseline.values.astype(np.float64), system.values.astype(np.float64)
     kept_a, kept_b = keep @ a, keep @ b  # (S, rows, K)
     rest_a = a.sum(axis=1)[:, None] - kept_a

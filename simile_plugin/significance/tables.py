@@ -11,7 +11,7 @@ Grid = Sequence[Sequence[str]]  # a header and rows of equal length
 
 
 def text_table(grid: Grid) -> str:
-    """Columns for a terminal: the first to the left, the others to the right."""
+    """Lay out columns for a terminal: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     lines = []
     for row in grid:
@@ -22,7 +22,7 @@ def text_table(grid: Grid) -> str:
 
 
 def markdown_table(grid: Grid) -> str:
-    """A markdown table: the first column to the left, the others to the right."""
+    """Lay out a markdown table: the first column to the left, the others to the right."""
     header, *rows = ([_escape(cell) for cell in row] for row in grid)
     rule = [":---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
@@ -36,7 +36,7 @@ def _escape(cell: str) -> str:
 
 
 def without_nan(value: Any) -> Any:
-    """Dicts, lists and numbers for JSON, which has no NaN and no infinity: None stands for them."""
+    """Return dicts, lists and numbers with None for NaN and infinity, which JSON has not."""
     if isinstance(value, dict):
         return {key: without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

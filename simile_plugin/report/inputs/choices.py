@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simile_plugin.files import InputError
-from simile_plugin.significance import BOOTSTRAP_RESAMPLES, RANDOMISATION_TRIALS, SEED
+from simile_plugin.significance import BOOTSTRAP_RESAMPLES, SEED
 
 LEVEL = 0.05
 
@@ -20,7 +20,7 @@ class PairedTest:
 
     kind: str = "bootstrap"
     resamples: int = BOOTSTRAP_RESAMPLES
-    trials: int = RANDOMISATION_TRIALS
+    trials: int = 10_000
     seed: int = SEED
 
     def describe(self) -> str:

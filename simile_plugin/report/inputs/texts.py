@@ -21,13 +21,13 @@ class Texts:
         self._lines: dict[str, list[str]] = {}
 
     def bytes(self, path: str, flag: str) -> bytes:
-        """The content of a file, a .gz unpacked; raises as `files.read_lines` does."""
+        """Return the content of a file, a .gz unpacked; raises as `files.read_lines` does."""
         if path not in self._bytes:
             self._bytes[path] = read_bytes(path, flag)
         return self._bytes[path]
 
     def lines(self, path: str, flag: str) -> list[str]:
-        """Its lines, see `files.read_lines`."""
+        """Return its lines, see `files.read_lines`."""
         if path not in self._lines:
             self._lines[path] = split_lines(self.bytes(path, flag), path, flag)
         return self._lines[path]
