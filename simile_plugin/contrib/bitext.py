@@ -174,6 +174,7 @@ def _merge(found: Neighbours, start: int, sims: Tensor, offset: int, dim: int) -
         sims: the block; ``dim`` runs over the neighbours, which begin at ``offset``.
     """
     here = slice(start, start + sims.shape[1 - dim])
+    # Late blocks hardly ever improve a row: most of the time is then one maximum, and no sorting.
     better = (sims.amax(dim) > found.sims[here, -1]).nonzero().squeeze(1)
     if not len(better):
         return
@@ -323,7 +324,7 @@ def _hits(pairs: Candidates, gold: set[tuple[int, int]]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """How often the nearest sentence of the other language is the translation, in percent."""
+    """Share of sentences whose nearest one of the other language translates them, in percent."""
 
     forward: float
     backward: float

@@ -43,7 +43,7 @@ class HardSubset:
 
     @property
     def name(self) -> str:
-        """What is in it."""
+        """Say which pairs are in it."""
         end = "lowest" if self.lowest else "highest"
         low, high = self.gold
         return f"{self.kind}: {end} {self.share:.0%} SWER, gold {low:g} to {high:g}"

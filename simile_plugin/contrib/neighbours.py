@@ -23,7 +23,7 @@ DIGITS = 6  # of the cosines that are compared: in the seventh equal float32 vec
 
 @dataclass(frozen=True)
 class Pool:
-    """What neighbours are chosen from: distinct texts of which the encoder knows something.
+    """Distinct texts with a known token, from which neighbours are chosen.
 
     Attributes:
         texts: (n) as they are shown.

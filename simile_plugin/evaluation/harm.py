@@ -47,14 +47,14 @@ class Material:
 
     @cached_property
     def has_capital_nouns(self) -> bool:
-        """Whether a capital says nothing about a name, as in German."""
+        """True where a capital says nothing about a name, as in German."""
         lines = (split_parts(line)[0][1:] for text in self.texts for line in text)
         longer = [word for words in lines for word in words if len(_core(word)) > 2]
         capitals = sum(word.strip(MARKS)[:1].isupper() for word in longer)
         return capitals > CAPITALS * len(longer)
 
     def is_content(self, word: str) -> bool:
-        """Whether it has letters and is none of the common words."""
+        """True for a word with letters that is none of the common words."""
         return _core(word) not in self.lexicon.common and any(map(str.isalpha, word))
 
 

@@ -105,7 +105,7 @@ def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgemen
 
 
 def _is_header(row: Row, column: int) -> bool:
-    """Whether the score is no number; a NaN is one, and is refused as data."""
+    """True where the score is no number; a NaN is one, and is refused as data."""
     try:
         float(row.cells[column] if column < len(row.cells) else "0")
     except ValueError:

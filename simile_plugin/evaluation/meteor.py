@@ -29,7 +29,7 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # of exact, stem, synonym and paraphra
 
 
 def missing_meteor() -> str:
-    """What METEOR lacks on this machine, in one line; empty where it can run."""
+    """Say in one line what METEOR lacks on this machine; empty where it can run."""
     lacking = []
     if _jar() is None:
         lacking.append("pycocoevalcap, which carries it (pip install --no-deps pycocoevalcap)")
@@ -80,7 +80,7 @@ class Meteor:
         return meteor_scores(self.statistics(hyps, refs))
 
     def statistics(self, hyps: Sequence[str], refs: Sequence[str]) -> Floats:
-        """What `meteor_scores` needs of each pair; a corpus has the sum of its sentences'.
+        """Count what `meteor_scores` needs of each pair; a corpus has the sum of its sentences'.
 
         Returns:
             (n, 23): words of both sides, function words of both sides, matched words by kind of

@@ -72,7 +72,7 @@ def meteor_lists(meteor: Meteor) -> Scores:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a probe is made of: line-parallel sentences; all but the references may be missing.
+    """Line-parallel sentences; all but the references may be missing.
 
     Attributes:
         refs: references.
@@ -100,7 +100,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Change:
-    """What one kind of change does to a reward.
+    """Effect of one kind of change on a reward.
 
     Attributes:
         count: changed sentences.
@@ -129,7 +129,7 @@ class FixedText:
 
 @dataclass(frozen=True)
 class Probed:
-    """What a reward was found to do.
+    """Answers of a reward to a probe.
 
     Attributes:
         changes: by kind; a kind that no sentence gave occasion for is not there.
@@ -195,7 +195,7 @@ def probe_reward(
 
 
 def probe_steps(search_words: int) -> int:
-    """How often `probe_reward` calls its progress."""
+    """Count the calls of progress by `probe_reward`."""
     return 1 + (SEARCH_STEPS if search_words else 0)
 
 
@@ -247,7 +247,7 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
 def summarise(
     differences: Floats, harmless: bool, spread: float | None, resamples: int, seed: int
 ) -> Change:
-    """What a kind of change does, from its differences of the reward: (n,)."""
+    """Summarise the differences of the reward (n,) by a kind of change."""
     mean = float(differences.mean())
     around = interval(bootstrap([mean_statistics(differences[None])], resamples, seed)[0])
     not_lower = 100 * float((differences > -LOWER).mean())

@@ -75,7 +75,7 @@ class Rise:
 
 @dataclass(frozen=True)
 class Part:
-    """What one file of judgements brings into the fit: features (n, 12), empty (n,), harm.
+    """One file of judgements as the fit reads it: features (n, 12), empty (n,), harm.
 
     Where a side is empty there is no harm to do, and nothing to fit.
     """
@@ -182,7 +182,7 @@ def fit_reward(
 
 
 def steps(files: Sequence[Judgements]) -> int:
-    """How often `fit_reward` calls its progress."""
+    """Count the calls of progress by `fit_reward`."""
     return 2 * len(files)
 
 
@@ -357,7 +357,7 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
 
 
 def _groups(part: Part) -> list[int]:
-    """What stays together in a fold: segments of one reference, unless there are too few others."""
+    """Number groups that share a fold: segments of one reference, unless there are too few others."""
     seen: dict[str, int] = {}
     groups = [seen.setdefault(ref, len(seen)) for ref in part.judged.refs]
     fitted = {group for group, none in zip(groups, part.empty, strict=True) if not none}
@@ -398,7 +398,7 @@ def _facts(
     seed: int,
     resamples: int,
 ) -> dict[str, Any]:
-    """What the folder of the reward says about itself; digests are of the lines that were used."""
+    """Collect what the reward's folder says of itself; digests are of the lines that were used."""
     read = [(judged.path, _rows(judged)) for judged in files]
     return {
         "judgements": [_file_facts(*file) for file in read],

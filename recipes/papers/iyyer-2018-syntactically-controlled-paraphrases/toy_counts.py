@@ -48,7 +48,7 @@ class Output:
         return follows, right, follows and right, template == self.own
 
     def suits(self) -> bool:
-        """Whether the meaning can have the wanted template: it has the same times and places."""
+        """True where the meaning can have the wanted template: the same times and places."""
         own, wanted = (
             sorted(label for label in template.split() if label.startswith("(PP"))
             for template in (self.own.replace(")", ""), self.wanted.replace(")", ""))

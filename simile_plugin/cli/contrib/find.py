@@ -180,7 +180,7 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _rows(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
-    """What is shown where no answer is known, an object a question; missing ones have no text."""
+    """Return an object a question, where no answer is known; missing ones have no text."""
     rows = []
     for question, span in zip(questions, found, strict=True):
         text = span.text(question.document, threshold)

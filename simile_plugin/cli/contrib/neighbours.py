@@ -109,7 +109,7 @@ def _lines(path: str, flag: str) -> list[str]:
 
 
 def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
-    """What the neighbours are chosen from."""
+    """Return the texts from which neighbours are chosen."""
     from simile_plugin.contrib.neighbours import text_pool, word_pool
 
     if args.sentences:

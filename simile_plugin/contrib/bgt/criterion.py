@@ -108,5 +108,5 @@ class BgtCriterion(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Whether fairseq may add logging outputs up before they are reduced."""
+        """Allow fairseq to add logging outputs up before they are reduced."""
         return True

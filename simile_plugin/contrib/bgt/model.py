@@ -25,7 +25,7 @@ SIDES = ("src", "tgt")
 
 @dataclass(frozen=True)
 class Variant:
-    """What a model consists of (5.6.1).
+    """Parts of a model (5.6.1).
 
     Attributes:
         language: whether it has language variables.
@@ -49,7 +49,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Written:
-    """What a model makes of a batch.
+    """Outputs of a model for a batch.
 
     Attributes:
         generation: (side, logits (B, T, V)) of the lower bound, from samples of z.
@@ -181,7 +181,7 @@ class BgtModel(BaseFairseqModel):
         return LONGEST, LONGEST
 
     def set_num_updates(self, num_updates: int) -> None:
-        """What fairseq tells before every update."""
+        """Take the number of updates, which fairseq tells before each."""
         self.updates = num_updates
 
     def read(self, network: nn.Module, tokens: Tensor) -> Posterior:

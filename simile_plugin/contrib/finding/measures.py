@@ -18,7 +18,7 @@ LENGTHS = (5, 10, 15, 20)  # upper bounds of the classes of query length, in wor
 
 @dataclass(frozen=True)
 class Finding:
-    """How well spans were found, in percent.
+    """Quality of the spans that were given as answers, in percent.
 
     Attributes:
         questions: how many there are.
@@ -88,7 +88,7 @@ def evaluate_finding(
 
 
 def _oracle(question: Question) -> tuple[float, float]:
-    """What the best choice among the sentences, or of none where none is right, gets."""
+    """Measure the best choice among the sentences, or of none where none is right."""
     if not question.answers:
         return 1.0, 1.0
     texts = [question.document[i:j] for i, j in sentences(question.document)]

@@ -41,7 +41,7 @@ class Span:
     score: float
 
     def text(self, document: str, threshold: float = -np.inf) -> str:
-        """What stands there; "" for missing: no characters, or a score below the threshold."""
+        """Return the text that stands there; "" for missing: no characters, or a score below the threshold."""
         return document[self.start : self.end] if self.score >= threshold else ""
 
 
@@ -101,7 +101,7 @@ def _squad_question(context: str, qa: dict[str, Any], where: str) -> Question:
 
 
 def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float) -> dict[str, Any]:
-    """What was found, in SQuAD's layout: `answers` are ours, with their score, null of NOWHERE.
+    """Write answers in SQuAD's layout, each with its score, null of NOWHERE.
 
     A document without a title has its number for one.
     """

@@ -72,7 +72,7 @@ def make_search(
 
 
 def words(text: str) -> list[Place]:
-    """Where each word of a text begins and ends; a mark between words is one of its own.
+    """Return begin and end of each word of a text; a mark between words is one of its own.
 
     Accents, vowel signs and joiners belong to the word that they stand in.
     """
@@ -85,7 +85,7 @@ def _plain_accent(mark: re.Match[str]) -> str:
 
 
 def sentences(document: str) -> list[Place]:
-    """Where each sentence begins and ends, without white space."""
+    """Return begin and end of each sentence, without white space."""
     found, start = [], 0
     for end in (*SENTENCE_END.finditer(document), None):
         stop = end.end() if end else len(document)
@@ -143,7 +143,7 @@ def spans(
 
 
 def _counts(flags: NDArray[np.bool_], starts: Ints) -> Ints:
-    """How many flags are set of each of the rows that begin at `starts`."""
+    """Count the flags that are set in each of the rows that begin at `starts`."""
     before = np.concatenate([[0], np.cumsum(flags)])
     return np.diff(before[starts], append=before[-1])
 
@@ -163,6 +163,7 @@ def _block(unit: Floats, vectors: Floats, known: Ints, longest: int) -> Floats:
     end = np.minimum(end, size)
     products = sums[: len(begin)] @ sums.T
     square = (sums**2).sum(1)
+    # |P_j - P_i|^2 without a vector for each span: D numbers a span would fill the memory.
     norms = square[begin] + square[end] - 2 * products[begin, end]
     along = unit @ sums.T
     # A norm of rounding is that of vectors that cancel out: the cosine is 0, see encoder.cosine.
