@@ -357,7 +357,7 @@ def leave_out(parts: Sequence[Part], seed: int) -> tuple[list[Floats], dict[str,
 
 
 def _groups(part: Part) -> list[int]:
-    """Number groups that share a fold: segments of one reference, unless there are too few others."""
+    """Number what shares a fold: segments of one reference, unless there are too few others."""
     seen: dict[str, int] = {}
     groups = [seen.setdefault(ref, len(seen)) for ref in part.judged.refs]
     fitted = {group for group, none in zip(groups, part.empty, strict=True) if not none}

@@ -122,7 +122,7 @@ def prepare(args: argparse.Namespace) -> None:
 def example(
     model: str, source: Side, target: Side, pieces: Callable[[str], str]
 ) -> tuple[str, str]:
-    """Return what a model reads and writes of a pair: t2 and p1 -> p2, s1 and p2 -> s2, s1 -> s2."""
+    """Return what a model reads and writes: t2 and p1 -> p2, s1 and p2 -> s2, s1 -> s2."""
     if model == "parse":
         return f"{target[1].template} {BETWEEN} {source[1]}", str(target[1])
     parse = f" {BETWEEN} {target[1]}" if model == "paraphrase" else ""

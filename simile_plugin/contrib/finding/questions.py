@@ -41,7 +41,7 @@ class Span:
     score: float
 
     def text(self, document: str, threshold: float = -np.inf) -> str:
-        """Return the text that stands there; "" for missing: no characters, or a score below the threshold."""
+        """Return the text that stands there; "" for missing: no characters, or too low a score."""
         return document[self.start : self.end] if self.score >= threshold else ""
 
 
