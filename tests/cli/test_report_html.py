@@ -157,20 +157,6 @@ def test_every_file_is_on_the_page_with_its_digest(
         assert path in texts and digest in texts
 
 
-def test_one_system_has_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["report", "--ref", "exp/ref.txt", "--sys", "X=exp/systems/MLE.txt", *FEW]
-    assert main([*command, "--html", "a.html"]) == 0
-    text = Path("a.html").read_text(encoding="utf-8")
-    assert "there is nothing to compare it with" in text
-    check(text)
-
-
-def test_logs_alone_have_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--log", "X=exp/logs/BLEU.log", "--html", "a.html"]) == 0
-    document = check(Path("a.html").read_text(encoding="utf-8"))
-    assert "No outputs were compared" in "".join(document.texts)
-
-
 def test_a_folder_of_logs_needs_no_systems(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

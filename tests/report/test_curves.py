@@ -13,7 +13,6 @@ from simile_plugin.report.questions.curves import (
     curves_chart,
     sparkline,
 )
-from simile_plugin.report.render.markdown import render_markdown
 from simile_plugin.report.render.text import render_text
 
 
@@ -117,15 +116,6 @@ def test_lines_differ_in_more_than_colour(tmp_path: Path) -> None:
 def test_sparkline_by_hand() -> None:
     assert sparkline((0.8, 0.1, 0.5), 0.1, 0.8) == "█▁▅"  # 7, 0 and 4 of 7 steps
     assert sparkline((0.5,), 0.5, 0.5) == "▁"
-
-
-def test_text_and_markdown(curves: Data) -> None:
-    text = render_text(answer_curves(curves))
-    row = next(line for line in text.splitlines() if line.startswith("BLEU "))
-    assert row.split()[:6] == ["BLEU", "1", "0.6000", "0.4000", "200", "0.4000"]
-    assert text.count("Seeds") == 2 and curves["notes"][0] in text
-    markdown = render_markdown(answer_curves(curves), "curves.svg")
-    assert "](curves.svg)" in markdown and "| BLEU | 1 | 0.6000 |" in markdown
 
 
 def test_a_long_run_keeps_its_ends_in_the_text(tmp_path: Path) -> None:

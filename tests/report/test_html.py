@@ -278,12 +278,6 @@ def test_of_three_systems_the_best_comes_first() -> None:
     assert same[0] == "B has the highest BLEU, 32.00, as has A (p = 1.000)."
 
 
-def test_the_best_is_not_told_of_twice() -> None:
-    found = headline(three(against("MLE", 2.0, 0.01)))
-    assert found[0].startswith("B has the highest BLEU") and "MLE, the second" in found[0]
-    assert not any(text.startswith("B beats MLE") for text in found)
-
-
 def test_tables_refuse_ragged_rows_and_bad_numbers() -> None:
     with pytest.raises(ValueError, match=r"^table: got 1 cells under 2 headings"):
         make_table(["a", "b"], [["only"]])

@@ -128,15 +128,6 @@ def test_subsets_are_kept_apart(tmp_path: Path) -> None:
     assert costs(read(tmp_path, *lines, subset="valid1")) == {100: 0.7}
 
 
-def test_numbers_that_are_not_finite_are_kept_as_such(tmp_path: Path) -> None:
-    assert costs(read(tmp_path, json_line(1, "inf"))) == {1: float("inf")}
-
-
-def test_text_among_the_numbers_is_left_out(tmp_path: Path) -> None:
-    line = json_line(1, "0.5").replace('"3.1"', '"[1, 2]"')
-    assert read(tmp_path, line) == {1: {"cost_bleu": 0.5}}
-
-
 def test_a_log_without_validation_is_refused(tmp_path: Path) -> None:
     train = '2024-05-01 | INFO | train | {"train_loss": "3", "train_num_updates": "10"}'
     with pytest.raises(

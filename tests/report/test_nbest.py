@@ -63,11 +63,6 @@ def test_text_json_and_picture(result: Data) -> None:
     assert ">Test BLEU<" in svg and ">Test SIM<" in svg and ">MLE<" in svg and ">16<" in svg
 
 
-def test_without_an_encoder_bleu_alone_is_drawn(folder: Path) -> None:
-    found = score_folder(str(folder), REFS, "--ref ref.txt", ScoreSettings())
-    assert ">Test SIM<" not in nbest_chart(found).inline()
-
-
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
     [

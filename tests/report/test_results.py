@@ -1,6 +1,5 @@
 """The results table: scores, averages over seeds, tests, marks, layout."""
 
-import json
 import random
 from collections.abc import Sequence
 
@@ -155,12 +154,6 @@ def test_signatures(results: Data, encoder: Encoder) -> None:
     assert results["signatures"]["SIM, SIMILE"] == signature(encoder)
 
 
-def test_titles_of_computed_metrics_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^--sentence-scores: got bleu, which is computed"):
-        scores = {"bleu": {"MLE": [[1.0] * 80]}}
-        compare_systems(SYSTEMS[:1], REFS, "r", ScoreSettings(), FEW, sentence_scores=scores)
-
-
 def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
     # 80 sentences: 20 right, then 60 and 70 right by seed: 25.0 %, and (75 + 87.5) / 2 = 81.25 %
     right = {
@@ -264,9 +257,3 @@ def test_one_system_alone_has_no_tests() -> None:
     alone = compare_systems(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(), FEW)
     text = render_text(answer_results(alone))
     assert "Difference" not in text and "‡" not in text
-
-
-def test_json_is_plain(results: Data) -> None:
-    content = json.loads(json.dumps(answer_results(results).data))
-    assert content["systems"][2]["scores"]["bleu"]["against"][1]["baseline"] == "BLEU"
-    assert content["test"]["resamples"] == 200

@@ -1,7 +1,6 @@
 """Read the outputs of systems and the scores made of them elsewhere."""
 
 import gzip
-import random
 from pathlib import Path
 
 import pytest
@@ -78,20 +77,6 @@ def test_generate_logs_are_sorted_by_id_and_the_best_is_taken(tmp_path: Path) ->
     assert read_sentences(path, "--sys", "H") == ["", "two boys", "a her@@ on waits"]
     assert read_sentences(path, "--sys", "T") == ["the ferry", "two boys", "a heron waits"]
     assert read_sentences(path, "--sys", "S")[1] == "zwei\u2028Jungen"
-
-
-def test_any_order_of_batches_gives_the_same_sentences(tmp_path: Path) -> None:
-    sentences = [f"sentence {i} of {i * i}" for i in range(40)]
-    lines = [f"D-{i}\t-{i}.5\t{sentence}" for i, sentence in enumerate(sentences)]
-    random.Random(1).shuffle(lines)
-    assert read_sentences(write(tmp_path / "gen", *lines), "--sys", "D") == sentences
-
-
-def test_an_id_of_many_digits_is_no_line_of_fairseqs(tmp_path: Path) -> None:
-    path = tmp_path / "gen.txt"
-    path.write_text(f"D-{'9' * 5000}\t-1\ta\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no D- lines"):
-        read_sentences(str(path), "--sys", "D")
 
 
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
