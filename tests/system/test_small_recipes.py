@@ -77,10 +77,10 @@ def systems(table: Path) -> list[str]:
 
 def test_multi30k_and_what_starts_from_its_model(run: Run, tmp_path: Path) -> None:
     base, tiny = tmp_path / "multi30k", {"MLE_EPOCHS": "1", "RISK_UPDATES": "2"}
-    run("multi30k/run.sh", WORK=base, **tiny)
-    assert systems(base / "results.md")[:3] == ["MLE", "BLEU", "SIMILE"]
+    run("multi30k/run.sh", WORK=base, REWARDS="simile", **tiny)
+    assert systems(base / "results.md")[:2] == ["MLE", "SIMILE"]
     assert (base / "report.html").stat().st_size > 10_000
-    steps = ("data", "bin", "mle", "mle-test", "mle-nbest", "bleu.1", "simile.1")
+    steps = ("data", "bin", "mle", "mle-test", "mle-nbest", "simile.1")
     assert all((base / ".done" / step).is_file() for step in steps)
 
     run("multi30k/nbest.sh", WORK=base, SIZES="3", REWARDS="bleu", RISK_UPDATES="2")
