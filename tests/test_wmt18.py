@@ -454,6 +454,21 @@ def test_wrong_steps_are_one_line(
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["de", "--arch", "rnn"],
+            "--arch: got 'rnn', expected one of: cpu fconv modern paper tiny",
+        ),
+        (["de", "--seeds"], "got '--seeds', see --help"),
+    ],
+)
+def test_wrong_runs_are_one_line(words: list[str], message: str) -> None:
+    done = subprocess.run(["bash", RECIPE / "run.sh", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"run.sh: error: {message}\n")
+
+
 def test_steps_side_by_side_have_a_gpu_each(tmp_path: Path) -> None:
     script = tmp_path / "step.sh"
     script.write_text(

@@ -16,7 +16,8 @@
 #   COSTS         "bleu half simile"
 #   GAMMAS        "0.2 0.3 0.4"    one is chosen on validation, by each measure that is reported
 #   SEEDS         "1 2"            of each risk training
-#   SIZES         "2 4 8 16"       n-best sizes of Figure 13, for bleu and simile; of German only
+#   SIZES         n-best sizes of Figure 13, for bleu and simile; default, as in the paper: of de
+#                 "2 4 8 16", of the others none
 #   WORK, SIMILE_DATA, ENCODER, SIM, FLAGS    see step.sh --help
 #
 # It starts the Snakefile beside it, which also runs by Slurm.
@@ -42,6 +43,7 @@ settings=(languages="${languages[*]}" arch="$arch" work="$WORK")
 for name in COSTS GAMMAS SEEDS SIZES; do
     [ -z "${!name+set}" ] || settings+=("${name,,}=${!name}")
 done
+[ -z "${SIZES:-}" ] || settings+=(sizes_of="${languages[*]}")
 
 setup_venv grid
 gpus=$(python -c 'import torch; print(max(1, torch.cuda.device_count()))') # without any: one at a time
