@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -21,19 +22,15 @@ METAVARS = {int: "N", float: "X", str: "TEXT"}
 RESAMPLES = Range.within(40, 100_000)
 
 
+file_option = functools.partial(option, metavar="FILE", range=FILE)
+folder_option = functools.partial(option, metavar="DIR", range=FILE)
+
+
 @dataclass
-class EncoderFlags:
+class ScoringFlags:
     """Flags of commands that score by an encoder or BLEU."""
 
-    encoder: str | None = option(
-        "reward encoder (made by simile train-encoder)", None, metavar="DIR", range=FILE
-    )
-    simile_alpha: float = option(
-        "exponent of SIMILE's length penalty (default and paper: 0.25)",
-        0.25,
-        metavar="A",
-        range=Range.at_least(0),
-    )
+    encoder: str | None = folder_option("reward encoder (made by simile train-encoder)", None)
     tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
     device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
 
@@ -48,6 +45,15 @@ class EncoderFlags:
 
         check_tokenizer(self.tokenize, "--tokenize")
         return load_encoder(self.encoder, usable_device(self.device)) if self.encoder else None
+
+
+@dataclass
+class SimileFlags(ScoringFlags):
+    """Flags of commands that have SIMILE among their scores."""
+
+    simile_alpha: float = option(
+        "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)
+    )
 
 
 @dataclass
@@ -117,13 +123,13 @@ def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dic
     elif several:
         words["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else "+"
     value = get_args(kind)[0] if several else kind
-    words["type"] = _converter(field, value)
+    words["type"] = converter(field, value)
     if "choices" not in known:
         words["metavar"] = METAVARS[value]
     return words | {name: known[name] for name in ("metavar", "nargs", "choices") if name in known}
 
 
-def _converter(field: dataclasses.Field[Any], kind: type) -> Callable[[str], Any]:
+def converter(field: dataclasses.Field[Any], kind: type) -> Callable[[str], Any]:
     """Return a function of a flag's text: its value, checked against the field's range."""
 
     def convert(text: str) -> Any:
@@ -131,7 +137,7 @@ def _converter(field: dataclasses.Field[Any], kind: type) -> Callable[[str], Any
             value = kind(text)
         except ValueError:
             value = text  # which problem_of refuses
-        if problem := problem_of(field, value):
+        if problem := problem_of(field, value, text):
             raise argparse.ArgumentTypeError(problem)
         return value
 

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._flags import file_option
 from simile_plugin.files import FILE, InputError, Range, atomic_write, option
 
 if TYPE_CHECKING:
@@ -48,17 +49,11 @@ class ListFlags:
     candidates: int | None = option(
         "only the first N candidates of each list (default: all)", None, range=Range.at_least(1)
     )
-    src: str | None = option(
-        "sources, where LISTS has none: for cosines, pairs and functions of your own",
-        None,
-        metavar="FILE",
-        range=FILE,
+    src: str | None = file_option(
+        "sources, where LISTS has none: for cosines, pairs and functions of your own", None
     )
-    output: str | None = option(
-        "write the chosen candidates there, one a line (default: standard output)",
-        None,
-        metavar="FILE",
-        range=FILE,
+    output: str | None = file_option(
+        "write the chosen candidates there, one a line (default: standard output)", None
     )
     json: bool = option(
         "JSON lines instead of text: what was chosen, its place in the list, its value", False
@@ -66,9 +61,16 @@ class ListFlags:
 
 
 def read_candidates(
-    path: str, flag: str, src: str | None, cut: int | None, src_flag: str = "--src"
+    path: str,
+    flag: str,
+    src: str | None,
+    ref: str | None = None,
+    prefix: str = "--",
+    cut: int | None = None,
 ) -> tuple[list[NbestList], int]:
-    """Read lists with their sources, each cut to `cut` candidates.
+    """Read lists with their sources and references, each cut to `cut` candidates.
+
+    prefix: of the flags that give `src` and `ref`.
 
     Returns:
         The lists, and how many lines their text has: as `src`, or as the last id says.
@@ -77,18 +79,20 @@ def read_candidates(
         InputError: also for ids that are no lines of a text.
     """
     from simile_plugin.files import read_lines
-    from simile_plugin.nbest import read_lists, with_sources
+    from simile_plugin.nbest import read_lists, with_references, with_sources
 
-    lists = read_lists(path, flag)
+    where, lists = f"{flag}: {path}", read_lists(path, flag)
     lines = lists[-1].sentence + 1
     if src:
-        sources = read_lines(src, src_flag)
-        lists, lines = with_sources(lists, sources, f"{flag}: {path}"), len(sources)
+        sources = read_lines(src, f"{prefix}src")
+        lists, lines = with_sources(lists, sources, where), len(sources)
     elif lines > 10 * len(lists) + 1000:
         raise InputError(
-            f"{flag}: {path}: got id {lines - 1} among {len(lists)} lists; expected lines of the "
-            f"source from 0: number the lists anew, or give {src_flag} FILE"
+            f"{where}: got id {lines - 1} among {len(lists)} lists; expected lines of the "
+            f"source from 0: number the lists anew, or give {prefix}src FILE"
         )
+    if ref:
+        lists = with_references(lists, read_lines(ref, f"{prefix}ref"), where)
     return [one.cut(cut) for one in lists] if cut else lists, lines
 
 

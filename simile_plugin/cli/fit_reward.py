@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from simile_plugin.cli._flags import BootstrapFlags, add_flags, read_flags
+from simile_plugin.cli._flags import (
+    BootstrapFlags,
+    add_flags,
+    file_option,
+    folder_option,
+    read_flags,
+)
 from simile_plugin.cli._lists import warn_of_whole_sentences
-from simile_plugin.files import FILE, option
+from simile_plugin.files import option
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
 
@@ -46,21 +52,13 @@ examples:
 class Options(BootstrapFlags):
     """Flags of `simile fit-reward`."""
 
-    judgements: list[str] = option(
-        "judged segments, one TSV a language pair", nargs="+", metavar="FILE", range=FILE
-    )
+    judgements: list[str] = file_option("judged segments, one TSV a language pair", nargs="+")
     judgement_columns: tuple[str, str, str] | None = option(
         "names in the header, or numbers from 1", None, metavar=("HYP", "REF", "SCORE")
     )
-    encoder: str = option(
-        "reward encoder (made by simile train-encoder); the reward works with no other",
-        metavar="DIR",
-        range=FILE,
-    )
-    text: list[str] = option(
-        "plain text, one sentence a line", nargs="+", metavar="FILE", range=FILE
-    )
-    output: str = option("folder of the reward", metavar="DIR", range=FILE)
+    encoder: str = folder_option("reward encoder; the reward works with no other")
+    text: list[str] = file_option("plain text, one sentence a line", nargs="+")
+    output: str = folder_option("folder of the reward")
     overwrite: bool = option("replace the reward that is in --output", False)
     tokenize: str = option("sacreBLEU tokeniser of the BLEU beside it", "13a", metavar="TOK")
     json: bool = option("print one JSON object", False)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
+from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, read_flags
 from simile_plugin.cli._lists import (
     LISTS,
     ListFlags,
@@ -57,7 +57,7 @@ examples:
 
 
 @dataclass
-class Options(EncoderFlags, ListFlags):
+class Options(SimileFlags, ListFlags):
     """Flags of `simile mbr`."""
 
     utility: str = option(
@@ -66,11 +66,8 @@ class Options(EncoderFlags, ListFlags):
         "half",
         metavar="SPEC",
     )
-    pseudo_refs: str | None = option(
-        "a second file of lists, of the same sentences: the pseudo-references (default: LISTS)",
-        None,
-        metavar="FILE",
-        range=FILE,
+    pseudo_refs: str | None = file_option(
+        "second file of lists of the same sentences: the pseudo-references (default: LISTS)", None
     )
     weights: str = option(
         "of pseudo-references: uniform (default; right for samples), or model: exp of the "
@@ -107,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     files = {"LISTS": options.lists, "--src": options.src, "--pseudo-refs": options.pseudo_refs}
     check_outputs(targets, files.values())
     check_standard_input((path, flag) for flag, path in files.items())
-    lists, number = read_candidates(options.lists, "LISTS", options.src, options.candidates)
+    lists, number = read_candidates(options.lists, "LISTS", options.src, cut=options.candidates)
     if options.write_pairs:
         sources(lists, f"--write-pairs: {options.lists}")
     pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._flags import BootstrapFlags, add_flags, read_flags
+from simile_plugin.cli._flags import (
+    BootstrapFlags,
+    ScoringFlags,
+    add_flags,
+    file_option,
+    read_flags,
+)
 from simile_plugin.cli._lists import warn_of_whole_sentences
-from simile_plugin.files import FILE, Range, option
+from simile_plugin.files import Range, option
 
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Texts
@@ -52,11 +57,8 @@ examples:
 """
 
 
-_file = functools.partial(option, metavar="FILE", range=FILE)
-
-
 @dataclass
-class Options(BootstrapFlags):
+class Options(BootstrapFlags, ScoringFlags):
     """Flags of `simile probe`."""
 
     reward: list[str] = option(
@@ -66,18 +68,12 @@ class Options(BootstrapFlags):
         [],
         metavar="SPEC",
     )
-    ref: str = _file("references, one sentence a line")
-    hyp: str | None = _file("translations to harm in place of the references", None)
-    src: str | None = _file("sources, to be copied, and for a function of your own", None)
-    other_ref: str | None = _file("another human reference a line: a harmless change", None)
-    nbest: str | None = _file(
+    ref: str = file_option("references, one sentence a line")
+    hyp: str | None = file_option("translations to harm in place of the references", None)
+    src: str | None = file_option("sources, to be copied, and for a function of your own", None)
+    other_ref: str | None = file_option("other human references: a harmless change", None)
+    nbest: str | None = file_option(
         "what fairseq-generate --nbest N printed, or a file of --risk-dump", None
-    )
-    encoder: str | None = option(
-        "reward encoder (made by simile train-encoder), for SIM and SIMILE",
-        None,
-        metavar="DIR",
-        range=FILE,
     )
     svg: str | None = option(
         "draw the changes with their intervals into FILE (.svg or .png)",
@@ -90,8 +86,6 @@ class Options(BootstrapFlags):
         200,
         range=Range.at_least(0),
     )
-    tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
-    device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
     json: bool = option("print one JSON object", False)
 
 
@@ -105,19 +99,15 @@ def run(args: argparse.Namespace) -> int:
     """Probe and print; InputError for input that cannot be probed."""
     import json
 
-    from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import atomic_write, check_outputs
     from simile_plugin.report import analyse_probe, answer_probe, render_text
-    from simile_plugin.reward import Reward, check_tokenizer
+    from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
     tokenize = options.tokenize
-    check_tokenizer(tokenize, "--tokenize")
     files = [options.ref, options.hyp, options.src, options.other_ref, options.nbest]
     check_outputs({"--svg": options.svg}, [*files, options.encoder])
-    texts = _read_texts(options)
-    device = usable_device(options.device)
-    encoder = load_encoder(options.encoder, device) if options.encoder else None
+    texts, encoder = _read_texts(options), options.load()
     specs = [spec for spec in options.reward or ["bleu"] if spec != "meteor"]
     if any("bleu" in Reward(spec).weights for spec in specs):
         warn_of_whole_sentences("probe", "the references", texts.refs, tokenize)

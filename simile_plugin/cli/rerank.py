@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
+from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
 from simile_plugin.cli._lists import (
     LISTS,
     ListFlags,
@@ -56,7 +57,7 @@ module:function as --reward is your own code, and is run
 
 
 @dataclass
-class Options(EncoderFlags, ListFlags):
+class Options(SimileFlags, ListFlags):
     """Flags of `simile rerank`."""
 
     by: list[str] = option(
@@ -65,15 +66,11 @@ class Options(EncoderFlags, ListFlags):
         choices=("reward", "cosine", "score"),
         metavar="NAME",
     )
-    ref: str | None = option("references, where LISTS has none", None, metavar="FILE", range=FILE)
+    ref: str | None = file_option("references, where LISTS has none", None)
     reward: str = option(
-        "of --by reward and of --tune: bleu (default), simile, chrf, ..., as in training",
-        "bleu",
-        metavar="SPEC",
+        "of --by reward and of --tune: simile, chrf, ..., as in training", "bleu", metavar="SPEC"
     )
-    source_encoder: str | None = option(
-        "encoder of both languages, for --by cosine", None, metavar="DIR", range=FILE
-    )
+    source_encoder: str | None = folder_option("encoder of both languages, of the cosine", None)
     weights: list[float] = option("of the features of --by, in their order", [], nargs="+")
     tune: str | None = option(
         "tune the weights on these lists: of all mixtures in steps of 5 % (of the features in "
@@ -82,12 +79,8 @@ class Options(EncoderFlags, ListFlags):
         metavar="LISTS",
         range=FILE,
     )
-    tune_src: str | None = option(
-        "sources of --tune, where its lists have none", None, metavar="FILE", range=FILE
-    )
-    tune_ref: str | None = option(
-        "references of --tune, where its lists have none", None, metavar="FILE", range=FILE
-    )
+    tune_src: str | None = file_option("sources of --tune, where its lists have none", None)
+    tune_ref: str | None = file_option("references of --tune, where its lists have none", None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,24 +97,28 @@ def run(args: argparse.Namespace) -> int:
 
     options = read_flags(args, Options)
     _check(options)
-    lists, number = _read(options.lists, "LISTS", options.src, options.ref, options.candidates)
-    reward = Reward(options.reward)
-    utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
+    read = functools.partial(read_candidates, cut=options.candidates)
+    lists, number = read(options.lists, "LISTS", options.src, options.ref)
+    utility = Utility(
+        Reward(options.reward), options.load(), options.simile_alpha, options.tokenize
+    )
     source_encoder = None
     if options.source_encoder:
         source_encoder = load_encoder(options.source_encoder, usable_device(options.device))
     weights: Sequence[float] = options.weights or [1.0] * len(options.by)
     if options.tune:
-        own = options.tune_src, options.tune_ref, options.candidates
-        dev, _ = _read(options.tune, "--tune", *own, prefix="--tune-")
-        where = f"--tune: {options.tune}", "--tune-"
-        features = _features(options, dev, *where, utility, source_encoder)
-        weights = tune_weights(dev, features, _rewards(dev, *where, utility))
+        dev, _ = read(options.tune, "--tune", options.tune_src, options.tune_ref, "--tune-")
+        tuned = _Lists(dev, f"--tune: {options.tune}", "--tune-", utility, source_encoder)
+        features = [*map(tuned.feature, options.by)]
+        warn_of_missing_sources("rerank", "--tune-src", utility.reward, dev)
+        weights = tune_weights(dev, features, tuned.feature("reward"))
         shown = ", ".join(f"{n} {w:.6g}" for n, w in zip(options.by, weights, strict=True))
         print(f"weights tuned on {options.tune}: {shown}", file=sys.stderr)
         _tell(options.tune, dev, choose_all(dev, weighted(features, weights)), utility)
-    features = _features(options, lists, f"LISTS: {options.lists}", "--", utility, source_encoder)
-    values = weighted(features, weights)
+    elif "reward" in options.by:
+        warn_of_missing_sources("rerank", "--src", utility.reward, lists)
+    given = _Lists(lists, f"LISTS: {options.lists}", "--", utility, source_encoder)
+    values = weighted([*map(given.feature, options.by)], weights)
     choices = choose_all(lists, values)
     if all(one.ref is not None for one in lists):
         _tell(options.lists, lists, choices, utility)
@@ -152,62 +149,46 @@ def _check(options: Options) -> None:
         raise InputError(f"--by: {got}: give as many --weights, or --tune LISTS")
 
 
-def _read(
-    path: str, flag: str, src: str | None, ref: str | None, cut: int | None, prefix: str = "--"
-) -> tuple[list[NbestList], int]:
-    """Read lists by :func:`read_candidates`, with references."""
-    from simile_plugin.files import read_lines
-    from simile_plugin.nbest import with_references
+@dataclass(frozen=True)
+class _Lists:
+    """Lists to choose from, and what chooses.
 
-    lists, sentences = read_candidates(path, flag, src, cut, f"{prefix}src")
-    if ref:
-        lists = with_references(lists, read_lines(ref, f"{prefix}ref"), f"{flag}: {path}")
-    return lists, sentences
-
-
-def _features(
-    options: Options,
-    lists: Sequence[NbestList],
-    where: str,
-    prefix: str,
-    utility: Utility,
-    source_encoder: RewardEncoder | None,
-) -> list[list[Floats]]:
-    """The features of --by of each candidate, in the order of --by.
-
-    prefix: of the flags that give sources and references of the lists.
+    Attributes:
+        where, prefix: the flag and file of the lists; what begins the flags of their texts.
     """
-    from simile_plugin.files import Progress
-    from simile_plugin.nbest import cosine_feature, score_feature, sources
 
-    found = []
-    for name in options.by:
+    lists: Sequence[NbestList]
+    where: str
+    prefix: str
+    utility: Utility
+    source_encoder: RewardEncoder | None
+
+    def feature(self, name: str) -> list[Floats]:
+        """Return a feature of --by of each candidate."""
+        from simile_plugin.files import Progress
+        from simile_plugin.nbest import (
+            cosine_feature,
+            references,
+            reward_feature,
+            score_feature,
+            sources,
+        )
+
         if name == "score":
-            found.append(score_feature(lists, where))
-        elif name == "reward":
-            found.append(_rewards(lists, where, prefix, utility))
-        else:
-            assert source_encoder is not None
-            srcs = sources(lists, where, f"{prefix}src")
-            with Progress(len(lists), "list", "cosine") as bar:
-                found.append(cosine_feature(lists, srcs, source_encoder, bar.update))
-    return found
-
-
-def _rewards(lists: Sequence[NbestList], where: str, prefix: str, utility: Utility) -> list[Floats]:
-    from simile_plugin.files import Progress
-    from simile_plugin.nbest import references, reward_feature
-
-    refs = references(lists, where, f"{prefix}ref")
-    warn_of_missing_sources("rerank", f"{prefix}src", utility.reward, lists)
-    with Progress(len(lists), "list", "reward") as bar:
-        return reward_feature(lists, refs, utility, bar.update)
+            return score_feature(self.lists, self.where)
+        with Progress(len(self.lists), "list", name) as bar:
+            if name == "cosine":
+                assert self.source_encoder is not None
+                srcs = sources(self.lists, self.where, f"{self.prefix}src")
+                return cosine_feature(self.lists, srcs, self.source_encoder, bar.update)
+            refs = references(self.lists, self.where, f"{self.prefix}ref")
+            return reward_feature(self.lists, refs, self.utility, bar.update)
 
 
 def _tell(
     path: str, lists: Sequence[NbestList], choices: Sequence[int | None], utility: Utility
 ) -> None:
-    """BLEU, chrF and with an encoder SIMILE of the model's choices and of the new ones."""
+    """Print BLEU, chrF and with an encoder SIMILE of the model's choices and of the new ones."""
     from simile_plugin.nbest import references
     from simile_plugin.reward import corpus_bleu, corpus_chrf, score_outputs
     from simile_plugin.significance import text_table
@@ -231,5 +212,4 @@ def _tell(
         [name, *(f"{column[row]:.2f}" for column in columns.values())]
         for row, name in enumerate(("model's choice", "reranked"))
     ]
-    title = f"{path} ({len(lists):,} lists)"
-    print(text_table([[title, *columns], *rows]), file=sys.stderr)
+    print(text_table([[f"{path} ({len(lists):,} lists)", *columns], *rows]), file=sys.stderr)

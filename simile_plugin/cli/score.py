@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._flags import EncoderFlags, add_flags, read_flags
+from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
 from simile_plugin.cli._lists import warn_of_whole_sentences
-from simile_plugin.files import FILE, InputError, option
+from simile_plugin.files import InputError, option
 
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
@@ -36,18 +36,13 @@ examples:
 
 
 @dataclass
-class Options(EncoderFlags):
+class Options(SimileFlags):
     """Flags of `simile score`."""
 
-    ref: str = option("references", metavar="FILE", names=["-r", "--ref"])
-    hyp: list[str] = option(
-        "hypotheses, one file a system", metavar="FILE", nargs="+", names=["-i", "--hyp"]
-    )
-    learned: str | None = option(
-        "learned reward (made by simile fit-reward); --encoder is the one of its fit",
-        None,
-        metavar="DIR",
-        range=FILE,
+    ref: str = file_option("references", names=["-r", "--ref"])
+    hyp: list[str] = file_option("hypotheses, one file a system", nargs="+", names=["-i", "--hyp"])
+    learned: str | None = folder_option(
+        "learned reward (made by simile fit-reward); --encoder is the one of its fit", None
     )
     sentence_level: bool = option(
         "one line a sentence (TSV, or JSON)", False, names=["-sl", "--sentence-level"]
@@ -86,7 +81,13 @@ def run(args: argparse.Namespace) -> int:
         scores = score_outputs(
             outputs, refs, encoder, alpha, tokenize, bar.update, chrf_words=0, learned=learned
         )
-    warn_of_unknown(scores)
+    if scores.unknown_share > 0.05:
+        print(
+            f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
+            f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
+            "count as nothing in SIM; is it an encoder of this language and script?",
+            file=sys.stderr,
+        )
     warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
     for (path, _), lines in zip(paths, [refs, *outputs], strict=True):
         if text := tokenised_warning(path, lines, refs):
@@ -104,19 +105,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def warn_of_unknown(scores: ListScores) -> None:
-    """Say so when much of the text is outside the encoder's vocabulary."""
-    if scores.unknown_share > 0.05:
-        print(
-            f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
-            f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
-            "count as nothing in SIM; is it an encoder of this language and script?",
-            file=sys.stderr,
-        )
-
-
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
-    """Sentence scores of one output, in percent."""
+    """Return the sentence scores of one output, in percent."""
     named = {"BLEU": scores.bleu, "chrF": scores.chrf, "SIM": scores.sim, "SIMILE": scores.simile}
     named["LEARNED"] = scores.learned
     return {
@@ -127,7 +117,7 @@ def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
 
 
 def corpus(scores: ListScores, system: int) -> dict[str, float]:
-    """Corpus scores of one output: BLEU, chrF, means of the others, length ratio in tokens."""
+    """Return BLEU, chrF, means of the other scores and the length ratio of one output."""
     from simile_plugin.reward import corpus_bleu, corpus_chrf
 
     stats = scores.bleu_stats[:, system].sum(0)
@@ -142,7 +132,7 @@ def corpus(scores: ListScores, system: int) -> dict[str, float]:
 
 
 def print_sentences(options: Options, scores: ListScores) -> None:
-    """A table of one row a sentence and system."""
+    """Print one row a sentence and system."""
     tables = [columns(scores, system) for system in range(len(options.hyp))]
     if options.json:
         print(json.dumps(dict(zip(options.hyp, tables, strict=True)), indent=1))
@@ -154,7 +144,7 @@ def print_sentences(options: Options, scores: ListScores) -> None:
 
 
 def print_corpus(options: Options, scores: ListScores, signatures: dict[str, str]) -> None:
-    """Corpus scores with their signatures."""
+    """Print corpus scores with their signatures."""
     found = {path: corpus(scores, system) for system, path in enumerate(options.hyp)}
     if options.json:
         entries = [

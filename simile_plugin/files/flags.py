@@ -82,10 +82,11 @@ def check_fields(settings: Any, of: Any = None) -> None:
                 raise InputError(f"{names[-1]}: {problem}")
 
 
-def problem_of(field: dataclasses.Field[Any], value: Any) -> str:
+def problem_of(field: dataclasses.Field[Any], value: Any, typed: str | None = None) -> str:
     """Return "got X, expected Y" for a value that the field does not take, else "".
 
     A number must be finite, and text for a number (what argparse could not convert) is none.
+    typed: what a user typed for it.
     """
     allowed: Range = field.metadata.get("range", _ANY)
     choices = field.metadata.get("choices")
@@ -100,7 +101,8 @@ def problem_of(field: dataclasses.Field[Any], value: Any) -> str:
         expected = " or ".join(map(str, choices))
     elif allowed.contains(value):
         return ""
-    shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
+    shown = str(value) if typed is None else typed
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
     return f"got {shlex.quote(shown)}, expected {expected}"
 
 

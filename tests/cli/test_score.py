@@ -130,7 +130,7 @@ def test_bad_input_is_one_line(files, tmp_path, encoder_folder, capsys):
     ]
     own = ["-r", ref, "-i", hyp, "--encoder", encoder_folder]
     for value in ("-1", "nan", "inf"):
-        cases.append(([*own, "--simile-alpha", value], "--simile-alpha: got "))
+        cases.append(([*own, "--simile-alpha", value], f"--simile-alpha: got {value}, expected"))
     for device in ("cuda:-3", "banana", "", "cuda:99"):
         cases.append(([*own, "--device", device], f"--device: got '{device}', which cannot be"))
     for arguments, message in cases:
