@@ -225,12 +225,4 @@ def test_finetune_reads_the_model_from_the_checkpoint(world):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     flags = done.stdout.splitlines()
-    assert flags[0] == "--arch=transformer_tiny"
-    assert "--max-source-positions=64" in flags
-    junk = world / "junk.pt"
-    junk.write_text("no checkpoint")
-    done = subprocess.run(
-        [sys.executable, ROOT / "recipes/model_flags.py", junk],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2 and "not a fairseq checkpoint" in done.stderr
+    assert flags[0] == "--arch=transformer_tiny" and "--max-source-positions=64" in flags
