@@ -40,7 +40,7 @@ POINTS = {
     "fairseq_cli.train:validate": 4,
     "fairseq.trainer:Trainer.train_step": 12,
     "fairseq.trainer:Trainer.valid_step": 4,
-    "simile_plugin.fairseq_training.criterion:SimileRiskCriterion.judge": 16,
+    "simile_plugin.fairseq_training.translator:FairseqTranslator.texts": 16,
 }
 VARIANTS = {
     "beam": "--update-freq 2 --log-interval 2",

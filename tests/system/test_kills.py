@@ -45,7 +45,7 @@ def errors(trainings: Trainings, name: str) -> list[str]:
             [
                 Fault(function="os:replace", call=2),
                 Fault(
-                    function="simile_plugin.fairseq_training.criterion:SimileRiskCriterion.judge",
+                    function="simile_plugin.fairseq_training.translator:FairseqTranslator.texts",
                     call=3,
                 ),
             ],
