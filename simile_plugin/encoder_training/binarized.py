@@ -186,7 +186,7 @@ def binarize_pairs(options: BinarizeOptions) -> dict[str, Any]:
     options.check_tokens(options.tokens)
     refuse_overwriting_input(options.output, options.pairs)
     refuse_unasked_overwrite(options.output, MANIFEST, "binarized pairs", options.overwrite)
-    source = TsvInput(options.pairs, options.header)
+    source = TsvInput(options.pairs, options.header, options.chosen)
     workers, bad = choose_workers(options.workers, source.total), BadLines(options.strict)
     with atomic_folder(options.output, marker=MANIFEST) as folder:
         tokenizer, origin = _tokenizer(options, source)

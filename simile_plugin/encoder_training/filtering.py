@@ -416,7 +416,7 @@ def filter_pairs(options: FilterOptions) -> dict[str, Any]:
         InputError: for bad input, no pair at all, or the first bad line if ``options.strict``.
     """
     _check_files(options)
-    source = TsvInput(options.pairs, options.header)
+    source = TsvInput(options.pairs, options.header, options.chosen)
     workers, bad = choose_workers(options.workers, source.total), BadLines(options.strict)
     job = BlockFilter(options, read_exclusions(options.exclude))
     if options.language is not None:

@@ -234,7 +234,7 @@ def read_pairs(
     """
     bad = BadLines() if bad is None else bad
     blocks, digest = [], hashlib.sha256()
-    for block in TsvInput(paths).blocks():
+    for block in TsvInput(paths, columns=columns).blocks():
         blocks.append(read_block(block, columns, preprocessing, partial(bad.add, block.name)))
         digest.update(blocks[-1].accepted)
     pairs = TextPairs(blocks, digest.hexdigest()[:16], bad.total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import os
 import shutil
@@ -10,11 +11,11 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from typing import IO
 
-from simile_plugin.files import InputError, Progress, check_standard_input
+from simile_plugin.files import InputError, Progress, check_standard_input, find_escape, is_quoted
 
 CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
@@ -27,6 +28,7 @@ PACKED = {  # how compressed files begin: no text does
     b"BZh91AY&SY": "bzip2",
     b"PK\3\4": "zip",
 }
+LOOKED_AT = 1000  # lines of a file, for warnings
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ class Block:
         first_line: number of the first line, from 1.
         data: the lines as bytes.
         header: the first line of the file is left out.
+        quoted: cells are in quotes, see `is_quoted`; the lines come without.
     """
 
     name: str
     first_line: int
     data: bytes
     header: bool = False
+    quoted: bool = False
 
     def lines(self, report: Callable[[int, str], None]) -> Iterator[tuple[int, str]]:
         """Yield (line number, text without its end) of each line; only LF ends a line.
@@ -69,7 +73,14 @@ class Block:
             if "\0" in text:
                 report(number, "zero byte, as in UTF-16")
                 continue
-            yield number, text.rstrip("\r")
+            text = text.rstrip("\r")
+            if self.quoted and '"' in text:
+                if text.count('"') % 2:
+                    report(number, "a cell in quotes that goes over several lines")
+                    continue
+                cells = next(csv.reader([text], delimiter="\t"))
+                text = "\t".join(cell.replace("\t", " ") for cell in cells)
+            yield number, text
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,8 @@ class TsvInput:
     Args:
         paths: plain files, .gz, .zst, or "-" for standard input.
         header: leave out the first line of each file.
+        columns: that hold sentences. Then standard error says what the first lines of a file show:
+            cells in quotes, which are taken off, HTML escapes, and columns that are no sentences.
 
     Attributes:
         total: bytes of all files, None where one of them is no plain file.
@@ -153,8 +166,11 @@ class TsvInput:
         OSError: if a file is not there or not readable.
     """
 
-    def __init__(self, paths: Sequence[str], header: bool = False) -> None:
-        self.paths, self.header = tuple(paths), header
+    def __init__(
+        self, paths: Sequence[str], header: bool = False, columns: Columns | None = None
+    ) -> None:
+        self.paths, self.header, self.columns = tuple(paths), header, columns
+        self._told: set[str] = set()
         self.total = _check_inputs(paths)
         self._before = 0  # bytes of the files that are done
         self._raw: IO[bytes] | None = None
@@ -175,11 +191,48 @@ class TsvInput:
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
-                yield from self._blocks_of(_plain(sys.stdin.buffer, STDIN), STDIN)
+                yield from self._looked_at(_plain(sys.stdin.buffer, STDIN), STDIN)
                 continue
             with open(path, "rb") as self._raw:
-                yield from self._blocks_of(_unpacked(self._raw, path), path)
+                yield from self._looked_at(_unpacked(self._raw, path), path)
                 self._before, self._raw = self.position, None
+
+    def _looked_at(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
+        quoted: bool | None = None
+        for block in self._blocks_of(chunks, name):
+            if quoted is None:
+                quoted = self._look(block, self.columns) if self.columns else False
+            yield replace(block, quoted=True) if quoted else block
+
+    def _look(self, block: Block, columns: Columns) -> bool:
+        """Say what the first lines of a file show; returns whether its cells are in quotes."""
+        told = []
+        text = block.data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
+        if quoted := is_quoted(text.removesuffix("\n")):
+            told.append("its cells are in quotes, and are read without")
+            block = replace(block, quoted=True)
+        lines = [line for _, line in islice(block.lines(lambda *_: None), LOOKED_AT)]
+        escapes = list(filter(None, map(find_escape, lines)))
+        if 100 * len(escapes) > len(lines):
+            told.append(
+                f"warning: has HTML escapes ({escapes[0]!r}), taken as they are; unescape it"
+            )
+        rows = [line.split("\t") for line in lines]
+        widest = max(map(len, rows), default=0)
+        for column in range(columns.first, widest) if columns.chosen is None else columns.chosen:
+            cells = [row[column] for row in rows if column < len(row)]
+            bare = [cell for cell in cells if not any(map(str.isalpha, cell))]
+            if 2 * len(bare) > len(cells):
+                told.append(
+                    f"warning: column {column + 1} has next to no letters ({bare[0][:40]!r}), but "
+                    "is taken for sentences; name their columns by --columns"
+                )
+        told = [f"{block.name}: {text}" for text in told]
+        for text in told:
+            if text not in self._told:  # a file may be read twice
+                print(text, file=sys.stderr, flush=True)
+        self._told |= set(told)
+        return quoted
 
     def _blocks_of(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
         pending, line = b"", 1

@@ -10,7 +10,7 @@ from simile_plugin.files.atomic import (
     locked_folder,
     restore_folder,
 )
-from simile_plugin.files.columns import Row, finite_number, read_rows
+from simile_plugin.files.columns import Row, finite_number, is_quoted, read_rows
 from simile_plugin.files.errors import InputError, as_script
 from simile_plugin.files.flags import (
     FILE,
@@ -56,6 +56,7 @@ __all__ = [
     "finite_number",
     "flag_name",
     "imported_later",
+    "is_quoted",
     "locked_folder",
     "option",
     "problem_of",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,7 +78,8 @@ def read_rows(
         splits: how often a line is cut at most; -1 for no limit.
         delimiters: the first of these that is in line 1 separates the cells.
         quoted: cells may be in double quotes, as spreadsheets write them; spaces around go. Lines
-            may all end by CR alone, as Excel for Mac writes them.
+            may all end by CR alone, as Excel for Mac writes them. Where a whole file is written so
+            (:func:`is_quoted`), it is read so anyway, and standard error says it.
 
     Raises InputError if the file is empty or unreadable (see `read_lines`).
     """
@@ -88,10 +91,15 @@ def read_rows(
     delimiter = next((mark for mark in delimiters if mark in lines[0]), delimiters[0])
 
     cells = [(n, line.split(delimiter, splits)) for n, line in enumerate(lines, 1)]
+    if not quoted and is_quoted("\n".join(lines), delimiter):
+        print(f"{flag}: {path}: its cells are in quotes, and are read without", file=sys.stderr)
+        quoted = True
     if quoted:
         cells = _table(lines, delimiter) or [
             (n, _quoted(line, delimiter)) for n, line in enumerate(lines, 1)
         ]
+        if splits >= 0:
+            cells = [(n, [*row[:splits], delimiter.join(row[splits:])]) for n, row in cells]
     return [Row(row, f"{flag}: {path}:{n}") for n, row in cells]
 
 
@@ -119,3 +127,19 @@ def _table(lines: Sequence[str], delimiter: str) -> list[tuple[int, list[str]]]:
         return []
     widest = max(len(cells) for _, cells in rows)
     return rows if widest == len(rows[0][1]) else []
+
+
+def is_quoted(text: str, delimiter: str = "\t") -> bool:
+    """Return whether cells are quoted as pandas and spreadsheets do it, so that no mark is text.
+
+    Then every cell with a quotation mark is in quotes with its own marks doubled, and one has such
+    marks; or all cells are in quotes. In the files of WMT, STS-B and ParaNMT, marks stand anywhere.
+    """
+    if '"' not in text:
+        return False
+    inside = r'"[^"]*+(?:""[^"]*+)*+"'
+    cell = rf'(?:{inside}|[^"{delimiter}\n]*+)'
+    end = rf"[{delimiter}\n]"
+    if re.search(rf'""[^"{delimiter}\n]|[^"{delimiter}\n]""|""""', text):
+        return re.fullmatch(rf"{cell}(?:{end}{cell})*+", text) is not None
+    return re.fullmatch(rf"{inside}(?:{end}{inside})++", text) is not None

@@ -202,3 +202,25 @@ def test_progress_without_a_terminal(
     said = capsys.readouterr().err
     assert said.startswith("reading: 100 %, 7 pairs, ")
     assert said.endswith(" pairs/s\n")
+
+
+def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = 'he said "yes"\tRock & roll is here\nno marks\t"Go!" they said\n'
+    (tmp_path / "raw.tsv").write_text(raw)
+    (tmp_path / "quoted.tsv").write_text(
+        '"he said ""yes"""\tRock & roll is here\nno marks\t"""Go!"" they said"\n"two\nlines"\tx\n'
+    )
+    (tmp_path / "ids.tsv").write_text("17\teng\tRock &amp; roll\n18\teng\tit rains\n")
+    found, bad = {}, []
+    for name in ("raw.tsv", "quoted.tsv", "ids.tsv"):
+        source = TsvInput([str(tmp_path / name)], columns=Columns())
+        blocks = [*source.blocks(), *source.blocks()]
+        found[name] = [line for _, line in blocks[0].lines(lambda *line: bad.append(line))]
+    assert found["quoted.tsv"] == found["raw.tsv"] == raw.splitlines()
+    assert [number for number, _ in bad] == [3, 4]
+    told = capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines()
+    assert told[0] == "quoted.tsv: its cells are in quotes, and are read without"
+    assert [line.split(" (")[0] for line in told[1:]] == [
+        "ids.tsv: warning: has HTML escapes",
+        "ids.tsv: warning: column 1 has next to no letters",
+    ]

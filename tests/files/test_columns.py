@@ -1,8 +1,10 @@
 """Reading columns: cells, headers, numbers, and errors that name file and line."""
 
+import csv
 import gzip
 import math
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -91,3 +93,28 @@ def test_numbers() -> None:
 @given(st.floats())
 def test_finite_numbers_come_back(value: float) -> None:
     assert finite_number(repr(value)) == (value if math.isfinite(value) else None)
+
+
+TALK = [['He said "yes".', '"Stop!" she said.', "5"], ["no marks", "a, b", "0.5"]]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_quoted_cells_are_read_without_their_quotes(
+    tmp_path: Path, quoting: Literal[0, 1], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for table in (TALK, [*TALK, ["two\nlines", '"a"\tb', "3"]]):
+        with open(tmp_path / "t.tsv", "w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream, delimiter="\t", quoting=quoting).writerows(table)
+        assert [row.cells for row in read_rows(tmp_path / "t.tsv", "--t")] == table
+        assert "its cells are in quotes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ['"Stop!" she said.\t"No."', '"Go."\t"""', 'an inch is "\t""\t"So."', '"a ""b""\t"c"']
+)
+def test_marks_of_raw_files_are_text(
+    tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "raw.tsv").write_text(f"plain\ttext\n{line}\n")
+    assert read_rows(tmp_path / "raw.tsv", "--t")[1].cells == line.split("\t")
+    assert not capsys.readouterr().err
