@@ -100,6 +100,11 @@ def hard_sets(sets: Sequence[StsSet]) -> tuple[list[StsSet], dict[str, Floats]]:
         ]
     )
     gold = np.array([pair[2] for pair in pairs])
+    if gold.size and gold.max() <= 1:
+        raise InputError(
+            f"--sts: the highest gold score is {gold.max():g}, expected 0 to 5: the subsets are of "
+            "that scale; multiply scores of 0 to 1 by 5"
+        )
     negations = [[bool(NEGATION.search(side)) for side in pair[:2]] for pair in pairs]
     negated = np.array([left != right for left, right in negations], dtype=bool)
     chosen = {ALL: np.ones(len(pairs), dtype=bool), NEGATED: negated}

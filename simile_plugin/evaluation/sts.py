@@ -20,8 +20,14 @@ from simile_plugin.significance import pearson, spearman
 INPUT = re.compile(r"(STS(?:20\d\d)?)\.input\.(.+)\.txt")
 STS_B = (
     "7 or more as in STS-B (the score in the 5th, the sentences in the 6th and 7th), or sentence, "
-    "sentence, score"
+    "sentence, score, or a header with sentence1, sentence2, score"
 )
+NAMES = (  # of GLUE and SICK
+    ("sentence1", "sentence_a"),
+    ("sentence2", "sentence_b"),
+    ("score", "relatedness_score", "similarity_score", "label"),
+)
+LOWEST, HIGHEST = 0, 5
 
 
 @dataclass(frozen=True)
@@ -102,21 +108,27 @@ def _read_set(root: Path, match: re.Match[str], name: str, flag: str) -> StsSet:
             row.expect(2, what="sentence TAB sentence")
             left.append(row.cells[0])
             right.append(row.cells[1])
-            gold.append(score.number(0, "gold score"))
+            gold.append(score.number(0, "gold score", LOWEST, HIGHEST))
     return _checked_set(name, left, right, gold, f"{flag}: {gold_path}")
 
 
 def _read_sts_file(path: Path, flag: str) -> StsSet:
-    """STS-B's columns, of which later ones name a licence, or sentence, sentence, score."""
+    """Columns that a header names, GLUE's ten, STS-B's (later ones name a licence), or three."""
     left, right, gold = [], [], []
-    for row in read_rows(path, flag):
-        benchmark = len(row.cells) >= 7
-        if not benchmark:
+    rows = read_rows(path, flag)
+    named = [column for names in NAMES for column in rows[0].find(names)[:1]]
+    for row in rows[1:] if len(named) == len(NAMES) else rows:
+        if len(named) == len(NAMES):
+            one, other, score = named
+            row.expect(max(named) + 1)
+        elif len(row.cells) >= 7:
+            one, other, score = (7, 8, 9) if len(row.cells) == 10 else (5, 6, 4)
+        else:
             row.expect(3, 3, STS_B)
-        one, other, score = (5, 6, 4) if benchmark else (0, 1, 2)
+            one, other, score = 0, 1, 2
         left.append(row.cells[one])
         right.append(row.cells[other])
-        gold.append(row.number(score, "gold score"))
+        gold.append(row.number(score, "gold score", LOWEST, HIGHEST))
     return _checked_set(path.stem, left, right, gold, f"{flag}: {path}")
 
 

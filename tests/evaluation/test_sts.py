@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from simile_plugin.contrib.hard_sts import hard_sets
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.speed import measure_speed
 from simile_plugin.evaluation.sts import (
+    StsSet,
     evaluate_sts,
     read_sts,
     similarities,
@@ -177,3 +179,35 @@ def test_speed_encodes_as_many_sentences_as_it_says(encoder: Encoder) -> None:
     assert found["per_second"] == pytest.approx(300 / found["seconds"])
     with pytest.raises(ValueError, match="--speed: the file has no sentences"):
         measure_speed(embed, [])
+
+
+GLUE = "7\tmain\tcaptions\t2012\t{}\tnone\tother\ta red house\tthe red house\t4.5\n"
+GLUE_HEADER = (
+    "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+)
+SICK = "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GLUE_HEADER + GLUE.format("0003") + GLUE.format(52),
+        GLUE.format("0003") + GLUE.format(52),
+        SICK + "1\ta red house\tthe red house\tENTAILMENT\t4.5\n" * 2,
+        "Sentence1\tSentence2\tScore\n" + "a red house\tthe red house\t4.5\n" * 2,
+    ],
+)
+def test_layouts_by_name_and_glue(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dev.tsv").write_text(text)
+    (part,) = read_sts(tmp_path / "dev.tsv")
+    assert (part.left[0], part.right[0]) == ("a red house", "the red house")
+    assert part.gold.tolist() == [4.5, 4.5]
+
+
+def test_gold_scores_of_another_scale_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("a\tb\t5\na\tb\t52\n")
+    with pytest.raises(ValueError, match="x.tsv:2: got gold score '52' .* a number from 0 to 5"):
+        read_sts(tmp_path / "x.tsv")
+    (part,) = [StsSet("one", ["a b", "c"], ["a c", "d"], array(0.5, 1))]
+    with pytest.raises(ValueError, match="highest gold score is 1, expected 0 to 5"):
+        hard_sets([part])
