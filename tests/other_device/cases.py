@@ -346,8 +346,8 @@ def test_encoders_from_training_to_use(
     left.write_text("".join(f"{a}\n" for a, _ in lines))
     right.write_text("".join(f"{b}\n" for _, b in lines))
     train = (
-        f"train-encoder {pairs} --output {tmp_path / 'enc'} --kind {kind} --dim 8 --steps 6 "
-        f"--batch-size 8 --megabatch 2 --log-every 2 --device {NAME} {KINDS[kind]}"
+        f"contrib train-encoder {pairs} --output {tmp_path / 'enc'} --kind {kind} --dim 8 "
+        f"--steps 6 --batch-size 8 --megabatch 2 --log-every 2 --device {NAME} {KINDS[kind]}"
     )
     run(train)
     for command in (
