@@ -208,7 +208,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["-", "--exclude", "-"], "PAIRS, --exclude: only one of them can be - (standard input)"),
         (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
         (["--encoder", "nowhere", "--min-score", "0"], "nowhere: no such encoder folder"),
-        (["--max-overlap", "2"], "--max-overlap: got 2.0, expected a number from 0 to 1"),
+        (["--max-overlap", "2"], "--max-overlap: got 2, expected a number from 0 to 1"),
         (["--max-overlap", "nan"], "--max-overlap: got nan, expected a finite number from 0 to 1"),
         (["--min-overlap", "0.3"], "--min-overlap 0.3 is above --max-overlap 0.2"),
         (["--min-tokens", "-1"], "--min-tokens: got -1, expected a whole number of at least 0"),

@@ -322,7 +322,7 @@ def test_bad_lines_are_reported_and_fatal_if_strict(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--margin", "-1"], "--margin: got -1.0, expected above 0"),
+        (["--margin", "-1"], "--margin: got -1, expected above 0"),
         (["--epochs", "0"], "--epochs: got 0, expected a number above 0"),
         (["--vocab-size", "0"], "--vocab-size: got 0, expected a whole number of at least 1"),
         (["--vocab-size", "3"], "--vocab-size 3: sentencepiece could not be trained"),
