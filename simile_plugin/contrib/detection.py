@@ -27,6 +27,11 @@ HIDDEN = 200  # units, the paper's; the rest is ours
 EPOCHS, BATCH, LEARNING_RATE, WEIGHT_DECAY = 10, 128, 1e-3, 1e-4
 PARAPHRASE, OTHER = 3.0, 2.0  # lowest grade of a paraphrase, highest one of a pair that is none
 
+NAMES = (  # of PAWS, Quora's pairs and MRPC, too
+    ("text1", "sentence1", "question1", "#1 string"),
+    ("text2", "sentence2", "question2", "#2 string"),
+    ("label", "grade", "score", "is_duplicate", "quality"),
+)
 
 # --- files ---
 
@@ -60,11 +65,16 @@ def read_detection(path: str | Path, flag: str) -> DetectionSet:
             grades outside 1 to 4 or empty sentences; for a file without pairs of both classes.
     """
     rows = read_rows(path, flag, "lines of text1, text2, grade")
-    rows[0].expect(3, 4, "text1, text2, grade, or an id before them")
+    named = [column for names in NAMES for column in rows[0].find(names)[:1]]
     count = len(rows[0].cells)
-    named = rows[0].find(("label", "grade", "score"))
-    at = named[0] if named else count - 1
-    one, other = [column for column in range(count) if column != at][-2:]
+    if len(named) == len(NAMES):
+        one, other, at = named
+    else:
+        expected = "text1, text2, grade, or an id before them, or a header with these names"
+        rows[0].expect(3, 4, expected)
+        named = rows[0].find(NAMES[-1])
+        at = named[0] if named else count - 1
+        one, other = [column for column in range(count) if column != at][-2:]
     if named:
         del rows[0]
     left, right, grades = [], [], []
@@ -74,7 +84,8 @@ def read_detection(path: str | Path, flag: str) -> DetectionSet:
         right.append(row.cells[other])
         if not left[-1].strip() or not right[-1].strip():
             raise InputError(f"{row.where}: an empty sentence; remove the line")
-        row.cells[at] = row.cells[at].rstrip("<>isn ")  # 4<i of TurkuNLP's corpus
+        label = row.cells[at].rstrip("<>isn ")  # 4<i of TurkuNLP's corpus
+        row.cells[at] = {"true": "1", "false": "0"}.get(label.lower(), label)
         grades.append(row.number(at, "grade", 0, 4))
     classes = set(grades) <= {0, 1}
     for row, grade in zip(rows, grades, strict=True):

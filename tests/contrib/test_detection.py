@@ -37,6 +37,21 @@ def test_opusparcus_layout(tmp_path: Path) -> None:
     assert found.dropped == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta\tb\t1\n2\t3\t4\tc\td\t0\n",
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta\tb\n0\t9\t5\tc\td\n",
+        "sentence1\tsentence2\tlabel\na\tb\tTrue\nc\td\tFalse\n",
+    ],
+)
+def test_headers_of_others(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pairs").write_text(text)
+    found = read_detection(tmp_path / "pairs", "--train")
+    assert (found.left, found.right) == (["a", "c"], ["b", "d"])
+    assert found.labels.tolist() == [True, False]
+
+
 def test_classes_instead_of_grades(tmp_path: Path) -> None:
     for text in (
         "id\ts1\ts2\tlabel\n1\tx\ty\t0\n2\tu\tv\t1\n",

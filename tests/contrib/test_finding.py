@@ -355,3 +355,14 @@ def test_what_is_refused(
     assert run(folder, "encoder", *flags) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_places_are_of_the_characters_of_the_file(
+    encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\ufeffnobody told the baker\r\nthe ferry crosses at noon\r\n"
+    (tmp_path / "document").write_bytes(text.encode())
+    (tmp_path / "queries").write_text("the ferry crosses at noon\n")
+    files = ["--queries", str(tmp_path / "queries"), "--documents", str(tmp_path / "document")]
+    assert main(["contrib", "find", str(encoder_folder), *files]) == 0
+    assert f"document:{text.index('the ferry')}\t" in capsys.readouterr().out

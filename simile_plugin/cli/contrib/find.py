@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
@@ -110,7 +111,7 @@ def _check(args: argparse.Namespace) -> None:
 def _texts(args: argparse.Namespace) -> list[Question]:
     """Every query in every document; its id is the line of the query and the document's file."""
     from simile_plugin.contrib.finding import Question
-    from simile_plugin.files import read_lines, refuse_twice
+    from simile_plugin.files import read_bytes, read_lines, refuse_twice, split_lines
 
     lines = enumerate(read_lines(args.queries, "--queries"), start=1)
     queries = [(number, line) for number, line in lines if line.strip()]
@@ -119,7 +120,10 @@ def _texts(args: argparse.Namespace) -> list[Question]:
     refuse_twice(args.documents, "--documents")
     documents: dict[str, str] = {}
     for path in args.documents:
-        documents[path] = "\n".join(read_lines(path, "--documents"))
+        data = read_bytes(path, "--documents")
+        split_lines(data, path, "--documents")  # refuses what is no text
+        # Places are those of the file's characters: a CR stays, a byte order mark is a space.
+        documents[path] = re.sub("^\ufeff", " ", data.decode())
         if not documents[path].strip():
             raise InputError(f"--documents: {path}: has no text")
     return [
