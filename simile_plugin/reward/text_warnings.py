@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from unicodedata import is_normalized
 
 from simile_plugin.encoder import SPACE_MARK, find_invisible, split_parts, split_words
 from simile_plugin.files import find_escape
@@ -33,6 +34,10 @@ UNSEEN = (
 JOINED = (
     "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
     "its segmentation undone twice?"
+)
+ACCENTS = (
+    "of {0} and the references only one has accents as characters of their own (Unicode NFD), so "
+    "that BLEU and chrF take the same words for others: normalise all files to NFC"
 )
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
@@ -99,9 +104,15 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
     if refs and not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
         return JOINED.format(name)
+    if refs and _decomposed(lines) != _decomposed(refs):
+        return ACCENTS.format(name)
     if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
         return TOKENISED.format(name, PERIOD)
     return ""
+
+
+def _decomposed(lines: Sequence[str]) -> bool:
+    return 100 * sum(not is_normalized("NFC", line) for line in lines) > len(lines)
 
 
 def _per_word(lines: Sequence[str]) -> float:

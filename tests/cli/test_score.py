@@ -103,6 +103,7 @@ def test_warns_of_tokenised_text(tmp_path, capsys):
         ("Herons & amp ; boats.\nA boat.\n", "has HTML escapes ('& amp ;')"),
         ("The \u200bheron.\nA boat.\n", "has characters that nobody sees (U+200B)"),
         ("Theheron'spond.\nAwell-knownboat.\n", "has next to no spaces, unlike the references"),
+        ("The he\u0301ron.\nA boat.\n", "and the references only one has accents as characters"),
         ("A@@ da\nx\n", "is tokenised or segmented text (it has '@@'"),
         ("\u2581A da\nx\n", "is tokenised or segmented text (it has '\u2581'"),
     ):
