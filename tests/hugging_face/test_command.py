@@ -155,7 +155,7 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
         path.unlink()
     tokenizer.save_pretrained(tmp_path / "t5")
     assert "its tokenizer has no padding token" in refused(other(tmp_path / "t5"), capsys)
-    assert "--risk-alpha: got 0.0" in refused([*command, "--risk-alpha", "0"], capsys)
+    assert "--risk-alpha: got 0, expected" in refused([*command, "--risk-alpha", "0"], capsys)
     assert "--fp16: there is no GPU here" in refused([*command, "--fp16"], capsys)
     line = refused([*command, "--source-lang", "de", "--target-lang", "en"], capsys)
     assert "--source-lang, --target-lang: the tokenizer of" in line and "has no languages" in line
