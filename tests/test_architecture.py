@@ -53,6 +53,13 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 ROOMS = {*ALLOWED, "cli"}
+# From within: tensors and strings; an adapter for each framework; what asks them something.
+RINGS = (
+    {"files", "significance", "encoder", "reward", "risk", "evaluation", "encoder_training"},
+    {"fairseq_hooks", "fairseq_training", "hugging_face"},
+    {"nbest", "report", "contrib", "cli"},
+)
+LONGEST_FACE = 30
 
 
 def module_of(path: Path) -> str:
@@ -133,6 +140,48 @@ def test_rooms_import_only_what_they_may(room: str) -> None:
         for module, names in modules.items()
     }
     assert {module: names for module, names in wrong.items() if names} == {}
+
+
+def test_a_ring_imports_itself_and_the_rings_within() -> None:
+    assert set.union(*RINGS) == ROOMS
+    ring_of = {room: number for number, ring in enumerate(RINGS) for room in ring}
+    outward = {
+        (room, other)
+        for room, allowed in ALLOWED.items()
+        for other in allowed & ROOMS
+        if ring_of[other] > ring_of[room]
+    }
+    assert outward == set()
+
+
+def imports_at_once(module: str, source: str) -> set[str]:
+    """Modules of ours that `source` imports when it is imported itself."""
+    now = [node for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = imports_of(ast.unparse(ast.Module(list[ast.stmt](now), [])), module)
+    return {name for name in names if name in IMPORTS and name != module}
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    waiting = {
+        module_of(path): imports_at_once(module_of(path), path.read_text("utf-8"))
+        for path in SOURCES
+        if path.stem != "__init__"
+    }
+    while leaves := {module for module, names in waiting.items() if not names & waiting.keys()}:
+        waiting = {module: names for module, names in waiting.items() if module not in leaves}
+    assert waiting == {}
+
+
+def test_faces_are_short() -> None:
+    long = {}
+    for room in ROOMS:
+        tree = ast.parse((ROOT / PACKAGE / room / "__init__.py").read_text("utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                assert isinstance(node.value, ast.List)
+                if len(node.value.elts) > LONGEST_FACE:
+                    long[room] = len(node.value.elts)
+    assert long == {}
 
 
 def test_from_outside_a_room_only_its_face_is_imported() -> None:
