@@ -125,7 +125,7 @@ def _dispatch(command: str, arguments: Sequence[str]) -> int:
         return 0
     if command == "fairseq-train" or command not in (*COMMANDS, *LESS_USED):
         if command in MOVED:
-            raise InputError(f"is now: simile contrib {command}")
+            raise InputError(f"it is now simile contrib {command}")
         got = f"unknown command {command!r}" if command else "no command given"
         raise InputError(f"{got}; simile --help lists them")
     module = load_command(command)

@@ -50,7 +50,7 @@ def test_commands_are_the_modules_that_exist() -> None:
 @pytest.mark.parametrize("command", cli.MOVED)
 def test_a_command_that_has_moved(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([command, "x"]) == 2
-    assert capsys.readouterr().err.endswith(f"error: is now: simile contrib {command}\n")
+    assert capsys.readouterr().err.endswith(f"error: it is now simile contrib {command}\n")
     with pytest.raises(SystemExit):
         cli.main(["contrib", command, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: simile contrib {command} ")

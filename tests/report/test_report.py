@@ -273,7 +273,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--baseline", "mle"], "--baseline: got mle; expected one of MLE, BLEU"),
         ([*RESULTS[1:], "--encoder", "nowhere"], "nowhere: no such encoder folder"),
         ([*RESULTS[1:], "--tokenize", "13b"], "--tokenize: got '13b', expected one of"),
-        ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1.0, expected a number of"),
+        ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1, expected a number of"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*RESULTS[1:], "--device", "cpu"], "--device: is for the reward encoder; give --encoder"),
         ([*RESULTS[1:], "--encoder", "x", "--learned", "y"], "--learned: is for the headroom of"),
