@@ -1,9 +1,7 @@
-"""The BGT's recipe: its pieces and its table by hand, and what its shell refuses."""
+"""The BGT's recipe: its pairs, its pieces, and its table by hand."""
 
 import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import sentencepiece
 
 from simile_plugin.encoder import Preprocessing, Segmenter
 from tests.conftest import SENTENCES
-from tests.contrib.papers import BGT, PAPERS, script
+from tests.contrib.papers import BGT, script
 
 export, pieces, table = (script(BGT, name) for name in ("export", "pieces", "table"))
 
@@ -69,37 +67,6 @@ def test_pieces_are_those_of_the_encoder(
     ]
 
 
-def test_too_few_pairs_and_a_bad_line(
-    files: tuple[Path, Path],
-    tmp_path: Path,
-    spm_proto: bytes,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words: tuple[object, ...] = (
-        "--pairs",
-        5,
-        "--train",
-        tmp_path / "a",
-        "--held-out",
-        tmp_path / "b",
-    )
-    assert run(monkeypatch, "split", files[0], "--valid", 5, *words) == 2
-    assert "train.tsv has 5 pairs, expected more than --valid 5" in capsys.readouterr().err
-    files[1].write_text("no tab\n")
-    assert run(monkeypatch, "split", files[1], *words) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("pieces.py: error: ") and "valid.tsv:1" in error
-    assert not (tmp_path / "a").exists()
-    assert run(monkeypatch, "split", files[0], "--valid", 0, *words) == 2
-    assert "--valid: got 0, expected a number above 0" in capsys.readouterr().err
-    (tmp_path / "m").write_bytes(spm_proto)
-    words = ("--train", files[0], "--held-out", files[1], "--sentencepiece", tmp_path / "m")
-    out = ("-s", "xx", "-t", "yy", "--output", tmp_path / "out")
-    assert run(monkeypatch, "segment", *words, *out) == 2
-    assert f"--held-out: {files[1]}:1: got 1 tab-separated" in capsys.readouterr().err
-
-
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, score in (("bgt.1", 60.0), ("bgt.2", 62.0), ("sp.1", 70.0)):
         (tmp_path / f"{name}.mine.json").write_text(json.dumps({"mean": score / 2}))
@@ -124,29 +91,3 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert table.main(str(tmp_path), ["sp.2"]) == 2
     assert "sp.2.mine.json: not there; expected SYSTEM.SEED" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "settings", "message"),
-    [
-        ((), {"SYSTEMS": "bgt lstm"}, "SYSTEMS: got 'lstm', expected some of sp, bgt, mgt"),
-        ((), {"STS": "nowhere"}, "STS: no such folder: nowhere"),
-        (("en", "de"), {}, "expected SRC TGT PREFIX..., or nothing (see --help)"),
-        (("en", "xx", "train"), {}, "PREFIX: neither train.xx nor train.xx.gz is there"),
-    ],
-)
-def test_what_the_recipe_refuses(
-    arguments: tuple[str, ...], settings: dict[str, str], message: str, tmp_path: Path
-) -> None:
-    for name in ("train.en", "train.de", "test.en", "test.de"):
-        (tmp_path / name).write_text("a\n")
-    variables = {"PATH": os.environ["PATH"], "TEST": "test", "STS": "", **settings}
-    done = subprocess.run(
-        ["bash", PAPERS / BGT / "run.sh", *(arguments or ("en", "de", "train"))],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"run.sh: error: {message}")

@@ -72,15 +72,6 @@ def test_documents_are_cut_into_slices_that_overlap_and_queries_are_not(tokenize
     assert [qa.target(Question("1", "a", "b", ()), piece) for piece in found] == [(0, 0)] * 3
 
 
-@pytest.mark.parametrize("answer", ["w3 w4 ", "w3 w4", " w3 w4 "])
-def test_white_space_at_an_answers_edges_is_no_tokens(tokenizer, answer: str) -> None:
-    document = "w1 w2 w3 w4 "
-    asked = Question("1", "alpha", document, (answer,), document.index(answer))
-    (piece,) = qa.slices(tokenizer, asked, longest=14, overlap=3)
-    # [CLS] alpha [SEP] w1 w2 w3 w4 [SEP]
-    assert qa.target(asked, piece) == (5, 6)
-
-
 def test_the_best_span_is_the_best_of_all_pairs(tokenizer) -> None:
     torch.manual_seed(1)
     question = Question("1", "alpha", numbered(0, 20))
@@ -162,25 +153,6 @@ def test_a_model_learns_to_find(
     assert right / 60 == pytest.approx(float(line.split("exact ")[1].split(",")[0]) / 100, abs=0.01)
 
 
-def test_bad_input_is_one_line(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_questions(tmp_path / "q.json", 3, seed=1)
-    flags = ["--squad", str(tmp_path / "q.json"), "--output", str(tmp_path / "o")]
-    assert qa.main(["train", str(model_folder), *flags, "--setup", "1"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("qa.py: error: --squad: ") and error.count("\n") == 1
-    assert "question 0 is not in its document; expected --setup 2" in error
-    content = {"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1", "question": "q"}]}]}]}
-    (tmp_path / "q.json").write_text(json.dumps(content))
-    assert qa.main(["train", str(model_folder), *flags]) == 2
-    assert "question 1 has no answers and no is_impossible" in capsys.readouterr().err
-    nowhere = ["predict", str(tmp_path / "nowhere"), *flags]
-    assert qa.main(nowhere) == 2
-    error = capsys.readouterr().err
-    assert f"MODEL: {tmp_path}/nowhere cannot be loaded: " in error and error.count("\n") == 1
-
-
 VERSES = ["id\tBBE\tWEB"]
 VERSES += [f"Book{b} 1:{v}\tsaid {b} {v}\ttold {b} {v}" for b in (1, 2) for v in (1, 2, 3)]
 
@@ -212,29 +184,3 @@ def test_what_the_document_says_once_more_is_not_asked_about() -> None:
     for present in (True, False):
         numbers = [n for n, _ in plant.rewrite_questions(rows, present, random.Random(1))]
         assert numbers[-19:] == [*range(2, 21)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "lines", "message"),
-    [
-        ("chapters", ["id\tKJV"], "--query: no version 'BBE' in FILE: {p}:1; expected one of KJV"),
-        ("rewrites", [], "FILE: {p} is empty, expected texts in several versions"),
-        ("rewrites", ["a\tb", "c\t.\t", "d"], "FILE: {p} has 1 lines with rewrites, expected more"),
-    ],
-)
-def test_texts_that_nothing_can_be_planted_from(
-    kind: str,
-    lines: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = tmp_path / "texts"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    words = [kind, str(path), "--output", str(tmp_path / "q")]
-    monkeypatch.setattr(sys, "argv", ["plant.py", *words])
-    assert plant.main() == 2
-    error = capsys.readouterr().err
-    assert error.startswith("plant.py: error: " + message.format(p=path))
-    assert error.count("\n") == 1 and list(tmp_path.iterdir()) == [path]

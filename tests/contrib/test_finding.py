@@ -21,16 +21,11 @@ from simile_plugin.contrib.finding import (
     find_spans,
     make_search,
     read_squad,
-    squad,
     tune_missing,
 )
 from simile_plugin.contrib.finding.measures import plain_words, token_f1
 from simile_plugin.contrib.finding.questions import NOWHERE
-from simile_plugin.contrib.finding.search import (
-    sentences,
-    spans,
-    words,
-)
+from simile_plugin.contrib.finding.search import sentences, spans, words
 from simile_plugin.encoder import Encoder, Preprocessing, cosine
 from simile_plugin.encoder.tokens import WordTokenizer
 
@@ -52,14 +47,6 @@ def slow_spans(encoder: Encoder, query: str, document: str, longest: int) -> Spa
     return best
 
 
-@pytest.mark.parametrize("query", [QUERY, "the pond", "qqq zzz", "he paid .", DOCUMENT])
-def test_the_best_span_is_that_of_all_spans_one_by_one(encoder: Encoder, query: str) -> None:
-    (found,) = spans(encoder, [query], DOCUMENT, 6)
-    expected = slow_spans(encoder, query, DOCUMENT, 6)
-    assert DOCUMENT[found.start : found.end] == DOCUMENT[expected.start : expected.end]
-    assert found.score == pytest.approx(expected.score, abs=1e-6)
-
-
 @settings(max_examples=25)
 @given(st.lists(st.sampled_from(["gate", "dog", "pond", "qqq", "two", ",", "."]), max_size=12))
 def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) -> None:
@@ -74,15 +61,6 @@ def test_spans_of_any_words_in_small_blocks(encoder: Encoder, found: list[str]) 
         assert (span.start, span.end) == (expected.start, expected.end)
 
 
-def test_unknown_words_do_not_count(encoder: Encoder) -> None:
-    document = "the Ω ferry, Ω Ω"
-    for query in ("the Ω ferry", "the Ω"):
-        (found,) = spans(encoder, [query], document, 4)
-        left, right = encoder.embed_text([query, found.text(document)]).double()
-        assert found.score == pytest.approx(float(cosine(left, right)), abs=1e-6)
-    assert spans(encoder, ["the Ω"], "Ω", 4) == [NOWHERE] == spans(encoder, ["Ω"], document, 4)
-
-
 def test_spans_need_an_average_of_words() -> None:
     """Without --split-punctuation "pond" and "," are no two words of "pond,"."""
     raw = WordTokenizer(["over", "the", "pond,"], Preprocessing(False, True, False))
@@ -90,15 +68,6 @@ def test_spans_need_an_average_of_words() -> None:
     with pytest.raises(ValueError, match="--method span: needs an encoder of kind sp or word with"):
         make_search("span", encoder, [])
     assert make_search("sentence", encoder, [])(["the pond,"], DOCUMENT) != [NOWHERE]
-
-
-def test_what_is_not_known_is_nowhere(encoder: Encoder) -> None:
-    for method in ("span", "sentence", "tfidf"):
-        search = make_search(method, encoder, [DOCUMENT, "Ω. Ψ Ψ"])
-        (unknown, known) = search(["Ξ", "the pond"], DOCUMENT)
-        assert unknown == NOWHERE != known
-    for method in ("span", "sentence"):
-        assert make_search(method, encoder, [])(["the pond"], "Ω. Ψ Ψ") == [NOWHERE]
 
 
 def test_words_and_sentences_are_places_in_the_text() -> None:
@@ -112,29 +81,10 @@ def test_words_and_sentences_are_places_in_the_text() -> None:
         "alone",
     ]
     assert sentences("  ") == []
-    text = "他付了钱！？「走吧。」鹭在等。Yes. 3.5 left"
+    text = "他付了钱！？「走吧。」3.5 left. वह गया। क्यों?"
     assert [text[i:j] for i, j in sentences(text)] == [
-        *("他付了钱！？", "「走吧。」", "鹭在等。", "Yes.", "3.5 left")
+        *("他付了钱！？", "「走吧。」", "3.5 left.", "वह गया।", "क्यों?")
     ]
-    text = "वह गया। क्यों? هل ذهب؟ وہ گیا۔ نعم."
-    assert [text[i:j] for i, j in sentences(text)] == [
-        *("वह गया।", "क्यों?", "هل ذهب؟", "وہ گیا۔", "نعم.")
-    ]
-
-
-def test_accents_and_vowel_signs_belong_to_their_word() -> None:
-    text = "हिन्दी की किताब, e\u0301te\u0301."  # decomposed accents
-    assert [text[i:j] for i, j in words(text)] == [
-        *("हिन्दी", "की", "किताब", ",", "e\u0301te\u0301", "."),
-    ]
-    text = "می\u200cروم، क्\u200dया"
-    assert [text[i:j] for i, j in words(text)] == ["می\u200cروم", "،", "क्\u200dया"]
-    composed, decomposed = "l'été, çà-là", "l'e\u0301te\u0301, c\u0327a\u0300-la\u0300"
-    for text in (composed, decomposed):
-        assert [len(text[i:j]) > 1 for i, j in words(text)] == [True, False, True]
-    assert [*map(len, plain_words("\u2764\ufe0fcats 1\ufe0f\u20e3"))] == [4, 3]
-    assert plain_words("कि") != plain_words("की")
-    assert plain_words("Call __init__ _now_.") == ["call", "__init__", "_now_"]
 
 
 def test_sentences_are_found_by_vector_and_by_tf_idf(encoder: Encoder) -> None:
@@ -202,60 +152,28 @@ def test_the_threshold_has_the_highest_f1_of_all() -> None:
 
 def questions_file(folder: Path) -> Path:
     """Two questions of a document, of which one is missing."""
-    text = "a dog barks"
-    content = {
-        "data": [
-            {
-                "paragraphs": [
-                    {
-                        "context": DOCUMENT,
-                        "qas": [
-                            {
-                                "id": "1",
-                                "question": QUERY,
-                                "answers": [{"text": text, "answer_start": DOCUMENT.index(text)}],
-                            },
-                            {"id": "2", "question": "qqq", "answers": [], "is_impossible": True},
-                        ],
-                    }
-                ]
-            }
-        ]
-    }
+    answer = {"text": "a dog barks", "answer_start": DOCUMENT.index("a dog barks")}
+    asked = [
+        {"id": "1", "question": QUERY, "answers": [answer]},
+        {"id": "2", "question": "qqq", "answers": [], "is_impossible": True},
+    ]
+    content = {"data": [{"paragraphs": [{"context": DOCUMENT, "qas": asked}]}]}
     path = folder / "questions.json"
     path.write_text(json.dumps(content))
     return path
 
 
-def test_squad_is_read_and_written(tmp_path: Path) -> None:
-    asked = read_squad(questions_file(tmp_path), "--squad")
-    assert [question.answers for question in asked] == [("a dog barks",), ()]
-    start = DOCUMENT.index("Two boys")
-    written = squad(asked, [Span(start, start + 8, 0.5), Span(0, 3, 0.1)], 0.2)
-    again = tmp_path / "again.json"
-    again.write_text(json.dumps(written))
-    assert [question.answers for question in read_squad(again, "--squad")] == [("Two boys",), ()]
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (lambda c: "{", "not valid JSON"),
-        (lambda c: "[1]", "not in SQuAD's layout; expected data"),
-        (lambda c: '{"data": []}', "no question; expected data"),
-        (lambda c: c.replace("a dog barks", "a cat", 1), "does not stand at character"),
-        (lambda c: c.replace('"2"', '"1"'), "id '1' is there twice"),
-        (lambda c: c.replace('"qqq"', '" "'), "2: the question has no text"),
+        ('{"data"', "{", "not valid JSON"),
+        ('"text": "a dog barks"', '"text": "a cat"', "does not stand at character"),
+        ('"2"', '"1"', "id '1' is there twice"),
     ],
 )
-def test_other_layouts_are_refused(tmp_path: Path, change: object, message: str) -> None:
+def test_other_layouts_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = questions_file(tmp_path)
-    content = path.read_text()
-    if "dog barks" in message or message.startswith("does not"):
-        content = content.replace('"text": "a dog barks"', '"text": "a cat"')
-        path.write_text(content)
-    else:
-        path.write_text(change(content))  # type: ignore[operator]
+    path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ValueError, match=message):
         read_squad(path, "--squad")
 
@@ -299,26 +217,6 @@ def test_queries_are_looked_for_in_documents(
     assert lines[1] == f"  {best['score']:.3f}\t{best['document']}:{best['start']}\t{best['text']}"
 
 
-def test_copies_of_a_document_and_queries_that_repeat(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "copy.txt").write_text(DOCUMENT)
-    (folder / "queries.txt").write_text(f"\n{QUERY}\n{QUERY}\n")
-    files = ("one.txt", folder / "copy.txt")
-    flags = ("encoder", "--queries", "queries.txt", "--documents", *files)
-    assert run(folder, *flags, "--output", "found.json") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == [QUERY, QUERY]
-    assert [("one.txt:" in line, "copy.txt:" in line) for line in lines] == 2 * [
-        *((False, False), (True, False), (False, True)),
-    ]
-    names = [str(folder / "one.txt"), str(folder / "copy.txt")]
-    written = json.loads((folder / "found.json").read_text())["data"]
-    assert [one["title"] for one in written] == names
-    asked = read_squad(folder / "found.json", "--squad")
-    assert [question.id for question in asked] == [f"{n}:{x}" for x in names for n in (2, 3)]
-
-
 def test_questions_are_measured_and_written(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -328,25 +226,19 @@ def test_questions_are_measured_and_written(
     assert "1 queries are not in their document" in out and "oracle" in out
     found = read_squad(folder / "found.json", "--squad")
     assert found[1].answers == () and "dog" in (found[0].answers or ("",))[0]
-    assert run(folder, *flags, "--json") == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["all"]["questions"] == 2
-    assert run(folder, *flags, "--method", "tfidf") == 0
-    capsys.readouterr()
     assert run(folder, "encoder", "--squad", "questions.json", "--json") == 0
     out = capsys.readouterr().out
+    assert json.loads(out)["all"]["questions"] == 2
     assert '"threshold": null' in out and "Infinity" not in out
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ((), "--queries: expected --queries FILE with --documents FILE"),
         (("--squad", "questions.json", "--queries", "queries.txt"), "or --squad FILE alone"),
         (("--squad", "questions.json", "--tune", "x", "--threshold", 1), "leave out --threshold"),
         (("--queries", "-", "--documents", "one.txt", "-"), "only one of them can be - (standard"),
         (("--squad", "questions.json", "--output", "questions.json"), "is an input of this"),
-        (("--queries", "queries.txt", "--documents", "one.txt", "one.txt"), "is given twice"),
     ],
 )
 def test_what_is_refused(

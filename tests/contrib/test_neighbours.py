@@ -1,7 +1,6 @@
-"""Nearest words, sentences and tokens: by hand, beside a slow loop, and as they are typed."""
+"""Nearest words and sentences: by hand, beside a slow loop, and as they are typed."""
 
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -11,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simile_plugin.cli import main
-from simile_plugin.contrib.neighbours import (
-    nearest_rows,
-    nearest_texts,
-    text_pool,
-    word_pool,
-)
-from simile_plugin.encoder import Preprocessing, cosine, save_encoder
+from simile_plugin.contrib.neighbours import nearest_rows, nearest_texts, text_pool, word_pool
+from simile_plugin.encoder import Preprocessing, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.tokens import WordTokenizer
 
@@ -115,28 +109,6 @@ def test_words_as_typed(
         "zeppelin",
         "  no known token",
     ]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-    assert run(folder, "--words", "-", "--json", "-k", 1) == 0
-    assert json.loads(capsys.readouterr().out)["queries"] == [
-        {"query": "Boat", "neighbours": [{"text": "ship", "place": 2, "cosine": 0.8}]},
-        {"query": "zeppelin", "neighbours": None},
-    ]
-
-
-def test_sentences_as_typed(
-    encoder: Encoder, encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = ["two boys skip stones", "an old ferry", "\u4e2d", "stones over the pond"]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "ask").write_text("flat stones\n")
-    flags = ("--sentences", tmp_path / "text", "--queries", tmp_path / "ask")
-    assert run(encoder_folder, *flags) == 0
-    shown = capsys.readouterr()
-    query, *found = shown.out.splitlines()
-    assert query == "flat stones" and len(found) == 3
-    sims = cosine(encoder.embed_text(["flat stones"]), encoder.embed_text(lines)).tolist()
-    order = sorted((0, 1, 3), key=lambda row: -sims[row])
-    assert found == [f"  {sims[row]:.3f}\t{row + 1}\t{lines[row]}" for row in order]
 
 
 def test_what_is_refused(
@@ -148,16 +120,7 @@ def test_what_is_refused(
     (tmp_path / "foreign").write_text("\u4e2d\n")
     wrong: list[tuple[list[object], str]] = [
         ([folder, "--queries", text], "--words: expected --words FILE, or --sentences"),
-        (
-            [folder, "--sentences", text, "--queries", text, "--most-frequent", 3],
-            "only for --words",
-        ),
-        ([folder, "--words", empty], f"--words: {empty}: has no text; expected one a line"),
         ([encoder_folder, "--words", text], "--vocabulary: an encoder of kind sp has no vocab"),
-        (
-            [encoder_folder, "--words", text, "--vocabulary", tmp_path / "foreign"],
-            "has no text with a token that the encoder knows",
-        ),
     ]
     for arguments, message in wrong:
         assert run(*arguments) == 2

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simile_plugin.encoder.averages import Average, Mixture, make_composer
+from simile_plugin.encoder.averages import Mixture, make_composer
 
 DIM = 5
 
@@ -27,19 +27,10 @@ def test_mixtures_by_hand(mix: str) -> None:
     assert mixture.dim == expected.shape[1]
 
 
-def test_plain_averages_have_no_parameters() -> None:
-    for kind in ("sp", "word", "trigram"):
-        composer = make_composer(kind, DIM)
-        assert type(composer) is Average
-        assert not list(composer.parameters())
-
-
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
         ("elmo", {}, "kind: got 'elmo', expected one of sp, word"),
-        ("sp+sp", {}, "expected a mixture of different ones"),
-        ("sp", {"hidden": 2}, "hidden: no setting of a sp encoder"),
         ("sp+word", {"mix": "max"}, "mix: got 'max' , expected add or concat"),
     ],
 )

@@ -43,23 +43,3 @@ def test_all_pairs_of_each_image(captions: Path) -> None:
     assert lines[:10] == first
     assert lines[10:] == [tuple(pair) for pair in ("vw", "vx", "vz", "wx", "wz", "xz")]
     assert run(SIMILE_DATA=str(captions.parents[1])).stdout == done.stdout
-
-
-def test_pairs_are_utf8_in_any_locale(captions: Path) -> None:
-    for number in range(1, 6):
-        with gzip.open(captions / f"train.{number}.en.gz", "wt", encoding="utf-8") as stream:
-            stream.write("a “café”\n")
-    done = run("--captions", str(captions), PYTHONIOENCODING="latin-1")
-    assert done.stdout == "a “café”\ta “café”\n" * 10
-
-
-def test_missing_and_unequal_files(captions: Path) -> None:
-    assert "give --captions or set SIMILE_DATA" in run().stderr
-    with gzip.open(captions / "train.4.en.gz", "at") as stream:
-        stream.write("one more\n")
-    done = run("--captions", str(captions))
-    assert done.returncode == 2
-    assert "train.1.en.gz has 2 lines but --captions" in done.stderr
-    assert "train.4.en.gz has 3; they must be parallel" in done.stderr
-    (captions / "train.2.en.gz").unlink()
-    assert "train.2.en.gz: cannot be read" in run("--captions", str(captions)).stderr

@@ -18,7 +18,6 @@ from simile_plugin.encoder.export import (
     tokenizer_json,
 )
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.piece_model import SPACE_MARK
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder.tokens import WordTokenizer
 
@@ -78,13 +77,6 @@ def test_folders(encoder: Encoder, tmp_path: Path) -> None:
     assert config["normalize"] is False and config["max_length"] is None
 
 
-def test_silent_pieces_cannot_match_text(encoder: Encoder) -> None:
-    rows = tokenizer_json(segmenter_of(encoder))["model"]["vocab"]
-    assert [row[0] for row in rows[:3]] == [
-        2 * SPACE_MARK + name for name in ("<unk>", "<s>", "</s>")
-    ]
-
-
 @pytest.mark.parametrize("preprocessing", [Preprocessing(), RAW], ids=["prepared", "raw"])
 @pytest.mark.parametrize("rules", ["identity", "nmt_nfkc"])
 def test_model2vec_gives_the_same_vectors(
@@ -126,17 +118,4 @@ def test_command(encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFix
         assert main([*arguments, "--output", str(tmp_path / "out"), *more]) == 0
     assert main([*arguments, "--output", str(tmp_path / "out")]) == 2
     assert "out holds an encoder" in capsys.readouterr().err
-    assert main([*arguments, "--output", str(tmp_path / "again")]) == 0
-    assert "model2vec, " in capsys.readouterr().out
     assert (tmp_path / "out" / "config.json").is_file()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes").write_text("x")
-    assert main([*arguments, "--output", str(tmp_path / "mine")]) == 2
-    assert "is not replaced" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="--to: got 'gguf'"):
-        export_encoder(
-            Encoder(torch.zeros(90, 2)[: len(SEGMENTER)], SEGMENTER), tmp_path / "g", "gguf"
-        )
-
-
-SEGMENTER = Segmenter(trained(), Preprocessing())

@@ -41,36 +41,6 @@ def test_unknown_pieces_count_for_length_but_not_for_the_mean(encoder: Encoder) 
     assert lengths.tolist() == [2, 2, 0]
 
 
-def test_text_to_vectors_is_segmenting_and_embedding(encoder: Encoder) -> None:
-    sentences = [
-        "The red house.",
-        "",
-        "\u5bff \u53f8",
-        "the \u5bff house",
-        "a map",
-        "the red house",
-    ]
-    rows = encoder.segmenter.encode(sentences)
-    assert unknown_id(encoder) in rows[2]
-    for _ in range(3):
-        torch.testing.assert_close(encoder.embed_text(sentences), encoder.embed(rows))
-    assert not encoder.embed_text(sentences)[1:3].any()
-    assert encoder.embed_text([]).shape == (0, encoder.dim)
-
-
-def test_piece_zero_is_a_piece_like_any_other(encoder: Encoder) -> None:
-    unk = unknown_id(encoder)
-    piece = 0 if unk != 0 else 1
-    model = with_rows(encoder, {piece: [5.0, -5.0]})
-    assert model.embed([[piece]]).tolist() == [[5.0, -5.0]]
-
-
-@pytest.mark.parametrize("rows", [[], [[]], [[], []]])
-def test_nothing_to_embed(encoder: Encoder, rows: list[list[int]]) -> None:
-    assert encoder.embed(rows).shape == (len(rows), encoder.dim)
-    assert not encoder.embed(rows).any()
-
-
 def test_a_sentence_does_not_depend_on_its_batch_or_on_the_order_of_pieces(
     encoder: Encoder,
 ) -> None:
@@ -83,11 +53,6 @@ def test_a_sentence_does_not_depend_on_its_batch_or_on_the_order_of_pieces(
     for index, row in enumerate(rows):
         torch.testing.assert_close(encoder.embed([row])[0], together[index])
         torch.testing.assert_close(encoder.embed([row[::-1]])[0], together[index])
-
-
-def test_embedding_takes_no_gradient_and_forward_does(encoder: Encoder) -> None:
-    assert not encoder.embed([[5, 6]]).requires_grad
-    assert encoder(torch.tensor([5, 6]), torch.tensor([0])).requires_grad
 
 
 def test_fingerprint_depends_on_every_part(encoder: Encoder) -> None:

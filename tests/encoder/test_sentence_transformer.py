@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.encoder.sentence_transformer import SentenceTransformerEncoder
 from simile_plugin.reward.lists import score_lists
@@ -124,38 +123,10 @@ def test_the_fingerprint_is_of_the_files(library: None, folder: Path) -> None:
     assert load_encoder(folder).fingerprint != first
 
 
-def test_through_simile_score(
-    library: None, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "hyp").write_text("a heron\n")
-    (tmp_path / "ref").write_text("a heron\n")
-    files = ["--hyp", str(tmp_path / "hyp"), "--ref", str(tmp_path / "ref")]
-    assert main(["score", *files, "--encoder", str(folder)]) == 0
-    assert "100.00  enc:" in capsys.readouterr().out
-
-
 def test_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ValueError, match=r"that package cannot be imported .* pip install"):
         load_encoder(folder)
-
-
-def test_beside_a_torchaudio_that_cannot_be_imported(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('built for another CUDA')")
-    (tmp_path / "sentence_transformers.py").write_text(
-        "import importlib.util\n"
-        "if importlib.util.find_spec('torchaudio'): import torchaudio\n"
-        "def SentenceTransformer(*args, **flags): raise ValueError('imported, and called')\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("torchaudio", "sentence_transformers"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(ValueError, match="imported, and called"):
-        load_encoder(folder)
-    for name in ("torchaudio", "sentence_transformers"):
-        monkeypatch.delitem(sys.modules, name)
 
 
 def test_folders_that_are_refused(library: None, folder: Path) -> None:

@@ -25,14 +25,6 @@ def test_words_by_hand(text: str, words: list[str]) -> None:
     assert split_words(text) == words
 
 
-def test_parts_are_words_and_what_joins_them() -> None:
-    assert split_parts("he  paid") == (["he", "paid"], " ")
-    assert split_parts(" 他用 cash 付了。") == (
-        ["他", "用", " ", "cash", " ", "付", "了", "。"],
-        "",
-    )
-
-
 @given(st.lists(st.sampled_from([*"aé中文がﾞ。，3 \u3000\t", "ที่", "\u0301", "\ufe00"])).map("".join))
 def test_nothing_is_lost(text: str) -> None:
     parts, space = split_parts(text)

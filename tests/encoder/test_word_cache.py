@@ -1,6 +1,5 @@
 """Words that are remembered with the ids of their tokens."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -47,32 +46,3 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100, 140):
         assert rows(words, [f"{number} x"]) == letters([f"{number}x"])
         assert len(words) < 10
-
-
-def test_memory_is_bounded_where_a_word_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KNOWN_LETTERS", 100)
-    words = Words(lambda texts: [[len(text)] for text in texts])
-    for number in range(100, 140):
-        assert rows(words, [f"{number}" * 10, "x"]) == [[30], [1]]
-        assert sum(map(len, words)) <= 100 + 31
-
-
-def test_a_failure_leaves_no_word_half_known() -> None:
-    def ids_of(words: list[str]) -> list[list[int]]:
-        if "bad" in words:
-            raise RuntimeError("no ids")
-        return letters(words)
-
-    words = Words(ids_of)
-    rows(words, ["ab"])
-    with pytest.raises(RuntimeError, match="no ids"):
-        words.flat(["c bad"])
-    assert rows(words, ["c ab"]) == [[99, 97, 98]]
-
-
-def test_threads_share_words() -> None:
-    words = Words(letters)
-    batches = [[f"w{(n * k) % 97} v{n}" for n in range(200)] for k in range(1, 9)]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda batch: rows(words, batch), batches))
-    assert found == [letters([s.replace(" ", "") for s in batch]) for batch in batches]

@@ -88,21 +88,6 @@ def test_every_step_is_that_of_dense_adam(
     assert worst["ours"] <= 1.2 * worst["torch"]
 
 
-def test_reading_more_often_changes_nothing_but_rounding(way: str) -> None:
-    table = torch.zeros(ROWS, DIM)
-    seldom, often = (RowAdam(table.clone(), constant(0), 10_000) for _ in range(2))
-    rng = np.random.default_rng(1)
-    for step in range(DENSE_STEPS + 200):
-        rows, gradient = draw(rng, 1e-3)
-        seldom.read(rows)
-        often.read()
-        for optimizer in (seldom, often):
-            optimizer.step(rows, gradient)
-        if step > DENSE_STEPS and step % 50 == 0:
-            assert seldom.weight_at.min() < seldom.count  # some rows do stand still
-    torch.testing.assert_close(seldom.read(), often.read(), atol=1e-6, rtol=0)
-
-
 def test_a_row_that_nobody_reads_for_long(way: str) -> None:
     steps = DENSE_STEPS + 2 * CHUNK + 50  # beyond the tables computed at once
     table = torch.ones(2, DIM)
@@ -115,24 +100,6 @@ def test_a_row_that_nobody_reads_for_long(way: str) -> None:
         dense.step(rows, gradient)
     # Row 1 walks far: thousands of additions round, in both.
     torch.testing.assert_close(ours.read(), dense.table.detach(), atol=1e-5, rtol=1e-5)
-
-
-def test_going_on_from_a_state_is_exact_to_the_bit(way: str) -> None:
-    def run(optimizer: RowAdam, begin: int, end: int) -> None:
-        for step in range(begin, end):
-            rows, gradient = draw(np.random.default_rng(step), 1e-3)
-            optimizer.read(rows)
-            optimizer.step(rows, gradient)
-
-    steps = DENSE_STEPS + 100
-    whole, first, second = (
-        RowAdam(torch.zeros(ROWS, DIM), falling(steps), steps) for _ in range(3)
-    )
-    run(whole, 0, steps)
-    run(first, 0, DENSE_STEPS + 37)
-    second.load_state({name: value.clone() for name, value in first.state().items()})
-    run(second, DENSE_STEPS + 37, steps)
-    assert torch.equal(whole.read(), second.read())
 
 
 def test_dense_mode_is_torchs_adam_to_the_bit() -> None:

@@ -11,7 +11,7 @@ from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
-from simile_plugin.encoder.tokens import MixedTokenizer, NgramTokenizer, WordTokenizer
+from simile_plugin.encoder.tokens import WordTokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.initial import initial_embeddings, random_embeddings
 from simile_plugin.files import InputError
@@ -41,14 +41,6 @@ def test_lines_that_are_no_text_are_left_out_and_counted(
     assert f"{tmp_path}/v: left out 2 lines (not UTF-8)" in capsys.readouterr().err
 
 
-def test_tokens_with_spaces(tmp_path: Path) -> None:
-    trigrams = NgramTokenizer("trigram", [" a ", "a b"], Preprocessing())
-    (tmp_path / "v").write_text(" a  1 2 3\na b 4 5 6\noven 7 8 9\n")
-    tokenizer = MixedTokenizer([WORDS, trigrams])
-    found = initial_embeddings(str(tmp_path / "v"), tokenizer, CONFIG)
-    assert found[[5, 6, 1]].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-
-
 def test_an_encoder_folder(tmp_path: Path) -> None:
     other = WordTokenizer(["heron", "bell"], Preprocessing())
     encoder = Encoder(torch.arange(9.0).reshape(3, 3), other)
@@ -64,12 +56,9 @@ def test_an_encoder_folder(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"map 1 2\n", "v:1: got 2 numbers behind the token, or what is none; expected --dim 3"),
-        (b"map 1 2 3 4 5 6 7 8\n", "v:1: got 8 numbers behind the token"),
-        (b"bell 1 2 3\noven 1 2 3\nmap 1 x 3\n", "v:3: .*or what is none"),
         (b"map 1 nan 3\n", "v:1: .*expected --dim 3 finite ones"),
         (b"bell 1 2 3\n", "v: knows none of the 3 words of this encoder"),
         (b"\xff\n", "v:1: not UTF-8; expected vectors as UTF-8 text"),
-        (b"2 3\nmap \0\xff\x80?", "v:2: not UTF-8"),
     ],
 )
 def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
@@ -93,8 +82,3 @@ def test_without_steps_they_are_the_encoder(make_tsv: Callable[..., Path], tmp_p
     known = np.array([float(x) for x in lines[words.index("the")].split()[1:]])
     assert encoder.weight[row].tolist() == pytest.approx(known.tolist())
     assert encoder.training_facts["init_embeddings"] == str(vectors)
-
-
-def test_a_file_that_is_missing_is_named_with_its_flag(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--init-embeddings: .*/v: no such file or folder"):
-        initial_embeddings(str(tmp_path / "v"), WORDS, CONFIG)

@@ -1,6 +1,5 @@
-"""Every kind of encoder from training to reward: learns, resumes, is saved, scores."""
+"""Every kind of encoder from training to reward: its gradients, mining, files and rewards."""
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,17 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from simile_plugin.contrib.encoder_config import PaperConfig
 from simile_plugin.contrib.encoder_objectives import PaperTrainer
-from simile_plugin.encoder.format import load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import Tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.negatives import hardest_negatives
-from simile_plugin.encoder_training.pairs import Pairs, read_pairs, segment_pairs, train_tokenizer
+from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs, train_tokenizer
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.simile import signature
@@ -82,30 +80,6 @@ def tsv(make_tsv: Callable[..., Path]) -> Path:
 
 
 @every_kind
-def test_training_lowers_the_loss(name: str, tsv: Path) -> None:
-    made = made_of(name, tsv, steps=50, megabatch=1, lr=0.02, dropout=0.0)
-    trainer = made.trainer()
-    losses = [float(trainer.train_step()[0]) for _ in range(50)]
-    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
-    positive, random = trainer.mean_cosines()
-    assert positive > random + 0.2
-
-
-@every_kind
-def test_vectors_in_training_are_those_of_the_encoder(name: str, tsv: Path) -> None:
-    made = made_of(name, tsv, dropout=0.0)
-    trainer = made.trainer()
-    for _ in range(3):
-        trainer.train_step()
-    encoder = made.encoder(trainer)
-    some = np.array([4, 0, 9, 4])
-    expected = encoder.embed_text([made.sentences[row] for row in some])
-    torch.testing.assert_close(trainer.learner.embed(some), expected)
-    vectors, _ = trainer.learner.forward(some, [1, 0, 0])
-    torch.testing.assert_close(vectors, expected)
-
-
-@every_kind
 def test_mining_searches_the_vectors_of_the_encoder(name: str, tsv: Path) -> None:
     made = made_of(name, tsv)  # with dropout and scrambling, which mining must not see
     trainer = made.trainer()
@@ -140,21 +114,6 @@ def test_gradients_are_those_of_autograd(name: str, tsv: Path) -> None:
     torch.testing.assert_close(full, encoder.weight.grad)
 
 
-@pytest.mark.parametrize("stop", [1, 6])
-def test_going_on_from_a_state_changes_nothing(stop: int, tsv: Path) -> None:
-    made = made_of("concat", tsv, steps=12)
-    whole, first, second = made.trainer(), made.trainer(), made.trainer()
-    for _ in range(12):
-        whole.train_step()
-    for _ in range(stop):
-        first.train_step()
-    second.load_state(*first.state())
-    for _ in range(12 - stop):
-        second.train_step()
-    for key, part in whole.tensors().items():
-        assert torch.equal(part, second.tensors()[key]), key
-
-
 @every_kind
 def test_saved_and_loaded(name: str, tsv: Path, tmp_path: Path) -> None:
     made = made_of(name, tsv)
@@ -167,35 +126,6 @@ def test_saved_and_loaded(name: str, tsv: Path, tmp_path: Path) -> None:
     assert loaded.config == encoder.config
     assert torch.equal(loaded.embed_text(SENTENCES), encoder.embed_text(SENTENCES))
     assert loaded.dim == loaded.embed_text(["a"]).shape[1]
-    for key, part in loaded.tensors().items():
-        tensors = {k: v.clone() for k, v in loaded.tensors().items()}
-        tensors[key].view(-1)[-1] += 1
-        settings = made.config.composer
-        other = Encoder.of_tensors(tensors, made.tokenizer, made.config.kind, settings)
-        assert other.fingerprint != encoder.fingerprint, part.shape
-
-
-def test_settings_are_part_of_the_fingerprint(tsv: Path) -> None:
-    made = made_of("add", tsv)
-    tensors = made.trainer().tensors()
-    add, concat = (
-        Encoder.of_tensors(tensors, made.tokenizer, "sp+trigram", {"mix": mix})
-        for mix in ("add", "concat")
-    )
-    assert add.fingerprint != concat.fingerprint
-
-
-@every_kind
-def test_a_sentence_does_not_depend_on_its_batch(name: str, tsv: Path) -> None:
-    encoder = untrained(name, tsv)
-    together = encoder.embed_text(SENTENCES)
-    alone = torch.cat([encoder.embed_text([sentence]) for sentence in SENTENCES])
-    torch.testing.assert_close(together, alone)
-    torch.testing.assert_close(encoder.embed_text(SENTENCES[::-1]), together.flip(0))
-    assert not together[1].any()
-    many = encoder.embed_text(SENTENCES * 300)  # more than go through a layer at once
-    torch.testing.assert_close(many, together.repeat(300, 1))
-    assert encoder.embed_text([]).shape == (0, encoder.dim)
 
 
 def slow_lengths(encoder: Encoder, sentences: list[str], unit: str) -> list[int]:
@@ -228,58 +158,3 @@ def test_rewards_by_a_slow_loop(name: str, tsv: Path) -> None:
         assert float(found.simile[0, place]) == pytest.approx(penalty**0.25 * sim, abs=1e-5)
     assert f"|kind:{encoder.kind}|dim:{encoder.dim}|" in signature(encoder)
     assert f"|len:{unit}|" in signature(encoder)
-
-
-@every_kind
-def test_unknown_tokens_are_counted_and_left_out(name: str, tsv: Path) -> None:
-    encoder = untrained(name, tsv)
-    found = encoder.embed_counted(["щука", "the boat"])
-    assert not found.vectors[0].any()
-    assert found.vectors[1].any()
-    assert int(found.unknown[0]) > 0.4 * int(found.tokens[0])
-    assert int(found.unknown[1]) < int(found.tokens[1])
-    ids = encoder.segmenter.encode(["щука"])[0]
-    assert int(found.unknown[0]) == int((~encoder.segmenter.known(np.array(ids))).sum())
-
-
-def test_folders_of_format_version_1_are_read() -> None:
-    folder = Path(__file__).parent / "format1"
-    encoder = load_encoder(folder)
-    assert encoder.fingerprint == json.loads((folder / "config.json").read_text())["fingerprint"]
-    expected = [[-0.18090908, -0.45272729, 0.14272726], [0, 0, 0]]
-    torch.testing.assert_close(
-        encoder.embed_text(["The heron waits.", "zz"]), torch.tensor(expected)
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kind": "elmo"}, "--kind: got 'elmo', expected one of sp, word"),
-        ({"kind": "lstm"}, "--kind: got lstm, which is no average .* simile contrib train-encoder"),
-        ({"mix": "concat"}, "--mix: got concat, but --kind sp is no mixture"),
-    ],
-)
-def test_settings_that_the_kind_does_not_have(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TrainingConfig(steps=1, **changes)
-
-
-def test_damaged_tensors(tsv: Path) -> None:
-    made = made_of("add", tsv)
-    kind, settings = made.config.kind, made.config.composer
-    tensors: dict[str, Tensor] = dict(made.trainer().tensors())
-    extra = {**tensors, "composer.more": torch.zeros(1)}
-    with pytest.raises(ValueError, match=r"tensors of the .* layer: got .*composer.more"):
-        Encoder.of_tensors(extra, made.tokenizer, kind, settings)
-    del tensors["embeddings"]
-    with pytest.raises(ValueError, match="no tensor named 'embeddings'"):
-        Encoder.of_tensors(tensors, made.tokenizer, kind, settings)
-
-
-def test_pairs_of_other_text(make_pairs: Callable[..., Pairs], tsv: Path) -> None:
-    made = made_of("word", tsv)
-    for block in made.text.blocks:
-        block.sentences[:] = ["ни одно слово"] * len(block.sentences)
-    with pytest.raises(ValueError, match="--kind: none of the .* has a known word on both sides"):
-        segment_pairs(made.text, made.tokenizer)

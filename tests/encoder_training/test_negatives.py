@@ -5,12 +5,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder_training.config import POOLS
-from simile_plugin.encoder_training.negatives import (
-    _Search,
-    fastest_dtype,
-    hardest_negatives,
-    sharing_pairs,
-)
+from simile_plugin.encoder_training.negatives import hardest_negatives
 
 
 def slow(
@@ -77,18 +72,6 @@ def test_by_hand() -> None:
     assert for_right.tolist() == [4, 3, 1]
 
 
-def test_a_copy_of_the_own_sentence_or_paraphrase_is_never_negative() -> None:
-    # Pair 1 repeats pair 0's left side, pair 2 its right side on the left: both are forbidden
-    # for pair 0, although nothing is nearer.
-    vectors = {7: [1.0, 0.0], 8: [0.9, 0.1], 9: [0.95, 0.05], 5: [0.0, 1.0], 6: [0.1, 1.0]}
-    rows = [(7, 8), (7, 9), (8, 9), (5, 6)]
-    left, right = (torch.tensor([vectors[row[side]] for row in rows]) for side in (0, 1))
-    keys = torch.tensor(rows)
-    for pool in ("other", "all"):
-        for_left, for_right = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool)
-        assert {i % 4 for i in for_left[:3].tolist() + for_right[:3].tolist()} == {3}
-
-
 def test_no_pair_to_choose_from() -> None:
     one = torch.ones(1, 2)
     for left_keys, right_keys in (([1], [2]), ([1, 1], [2, 3])):
@@ -110,14 +93,6 @@ def test_the_first_of_equals_wins() -> None:
     assert for_left[0] == for_right[0] == 2
 
 
-def test_fastest_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fastest_dtype(torch.device("cuda")) == torch.bfloat16
-    for supported, dtype in ((True, torch.bfloat16), (False, torch.float32)):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda s=supported: s)
-        assert fastest_dtype(torch.device("cpu")) == dtype
-        assert fastest_dtype(torch.device("meta")) == torch.float32
-
-
 def test_zero_vectors_are_candidates_with_cosine_zero() -> None:
     left = torch.tensor([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]])
     keys = torch.arange(6)
@@ -125,19 +100,6 @@ def test_zero_vectors_are_candidates_with_cosine_zero() -> None:
     # cos(1, 0) = 0 beats cos(1, -1) = -1.
     assert for_left[0] == 3 + 1
     assert for_left[2] == 3 + 1
-
-
-def test_permuting_the_pairs_permutes_the_negatives() -> None:
-    generator = torch.Generator().manual_seed(1)
-    left, right = torch.randn(2, 40, 6, generator=generator)
-    keys = torch.arange(80)
-    order = torch.randperm(40, generator=generator)
-    for_left, for_right = hardest_negatives(left, right, keys[:40], keys[40:])
-    moved_left, moved_right = hardest_negatives(
-        left[order], right[order], keys[:40][order], keys[40:][order]
-    )
-    assert torch.equal(order[moved_left - 40], for_left[order] - 40)
-    assert torch.equal(order[moved_right], for_right[order])
 
 
 def unit_vectors(count: int, dim: int, seed: int) -> Tensor:
@@ -166,18 +128,6 @@ def test_the_coarse_pass_decides_nothing(spread: float, dim: int) -> None:
         torch.testing.assert_close(chosen, rows.amax(1), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_slack_is_what_the_coarse_pass_errs_and_little_more(dtype: torch.dtype) -> None:
-    angles = torch.linspace(0, torch.pi / 2, 3000)
-    vectors = torch.stack([angles.cos(), angles.sin()], 1)
-    coarse = vectors.to(dtype) @ vectors.to(dtype).T
-    error = float((coarse.double() - vectors.double() @ vectors.double().T).abs().max())
-    nothing = torch.zeros(0, 2, dtype=torch.int64)
-    assert 2 * error <= _Search(nothing, dtype, 1, 1)._slack(vectors, vectors) < 2.3 * error
-    exact = _Search(nothing, torch.float32, 1, 1)
-    assert 1e-6 < exact._slack(vectors, vectors) == exact._slack(vectors[:0], vectors) < 3e-5
-
-
 def test_all_cosines_negative() -> None:
     # Two opposite bundles: each left vector's best partner still has a negative cosine.
     left = unit_vectors(40, 3, 0) * 0.1 + torch.tensor([1.0, 0, 0])
@@ -199,10 +149,3 @@ def test_some_pairs_get_what_all_of_them_would(pool: str) -> None:
         part = hardest_negatives(left, right, keys[:40], keys[40:], pool, only=only)
         for some, all_of_them in zip(part, whole, strict=True):
             assert keys[some].tolist() == keys[all_of_them[only]].tolist()
-
-
-def test_cells_that_share_a_sentence() -> None:
-    # Pairs (a, b), (c, a), (d, e), (b, b): 0 and 1 share a, 0 and 3 share b.
-    left, right = torch.tensor([1, 3, 4, 2]), torch.tensor([2, 1, 5, 2])
-    cells = {tuple(cell) for cell in sharing_pairs(left, right).tolist()}
-    assert cells == {(0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (1, 0), (0, 3), (3, 0)}

@@ -1,8 +1,6 @@
 """Reading pairs: what becomes a pair, what is skipped, and how it is said."""
 
 import gzip
-import io
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,15 +53,6 @@ def test_the_hash_is_the_same_everywhere() -> None:
     assert sentence_hash("a fox .") == 0xD3EB4592526C560E  # as blake2b gives it, little-endian
 
 
-def test_data_hash_depends_on_the_two_columns_only(tmp_path: Path) -> None:
-    one = read_pairs([write(tmp_path / "a", b"a\tb\nc\td\n")], PLAIN).digest
-    same = read_pairs([write(tmp_path / "b", b"a\tb\t0.7\r\nbad\nc\td")], PLAIN).digest
-    split = [write(tmp_path / "c", b"a\tb\n"), write(tmp_path / "d", b"c\td\n")]
-    swapped = read_pairs([write(tmp_path / "e", b"c\td\na\tb\n")], PLAIN).digest
-    assert one == same == read_pairs(split, PLAIN).digest
-    assert one != swapped
-
-
 BAD = b"good\tline\nno second column\n\xff\xfe\tbad\n \tempty left\nempty right\t \nfine\ttoo\n"
 
 
@@ -77,42 +66,6 @@ def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
         f"{path}:2: no second column, {path}:3: not UTF-8, {path}:4: empty side, "
         f"{path}:5: empty side"
     )
-
-
-def test_only_the_first_bad_lines_are_shown(tmp_path: Path) -> None:
-    bad = BadLines()
-    read_pairs([write(tmp_path / "bad.tsv", b"x\n" * 9 + b"a\tb\n")], PLAIN, bad)
-    assert bad.total == 9
-    assert len(bad.examples) == 5
-    assert bad.summary().endswith(":5: no second column, ...")
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"alone\n", r"bad.tsv:2: no second column; expected sentence TAB paraphrase"),
-        (b"\xe9t\xe9\tsummer\n", r"bad.tsv:2: not UTF-8"),
-        (b"\t\n", r"bad.tsv:2: empty side"),
-    ],
-)
-def test_strict(tmp_path: Path, line: bytes, message: str) -> None:
-    path = write(tmp_path / "bad.tsv", b"a\tb\n" + line)
-    with pytest.raises(ValueError, match=message):
-        read_pairs([path], PLAIN, BadLines(strict=True))
-
-
-def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
-    text = read_pairs([write(tmp_path / "a", "a\u2028b\x0cc\td\x85e\r\n".encode())], PLAIN)
-    assert [block.numbers for block in text.blocks] == [[1]] and len(text.sentences) == 2
-
-
-def test_gzip_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.tsv.gz", gzip.compress(b"a\tb\n"))
-    assert read_pairs([path], PLAIN).sentences == ["a", "b"]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"c\td\nbad\n")))
-    bad = BadLines()
-    assert read_pairs(["-"], PLAIN, bad).sentences == ["c", "d"]
-    assert bad.examples == ["<stdin>:2: no second column"]
 
 
 def test_unusable_files(tmp_path: Path) -> None:
@@ -166,15 +119,6 @@ def test_sentencepiece_is_capped_by_what_the_text_supports(make_tsv: Callable[..
     assert train_sentencepiece(text.sentences, PLAIN, 8000) == model
     smaller = train_sentencepiece(text.sentences, PLAIN, 60)
     assert len(Segmenter(smaller, PLAIN)) == 60
-
-
-def test_sentencepiece_sees_preprocessed_text() -> None:
-    sentences = ["ABBA Abba ABBA", "BAAB baab abba", "AB BA ABBA BAAB"]
-    model = train_sentencepiece(sentences, PLAIN, 50)
-    segmenter = Segmenter(model, PLAIN)
-    assert segmenter.unk_id not in segmenter.encode(["abba BAAB"])[0]
-    cased = Segmenter(model, Preprocessing(lowercase=False))
-    assert cased.unk_id in cased.encode(["ABBA"])[0]
 
 
 def test_sentencepiece_is_trained_on_long_sentences_too() -> None:

@@ -80,15 +80,6 @@ def test_two_processes_train_what_one_does(pairs: Pairs, tmp_path: Path, pool: s
     torch.testing.assert_close(first["stats"][:, :4], alone["stats"][:, :4], atol=1e-5, rtol=1e-4)
 
 
-def test_fewer_pairs_than_processes(make_pairs: Callable[..., Pairs], tmp_path: Path) -> None:
-    pairs = make_pairs(1, VOCAB, 1, 2)
-    first, second = in_processes(
-        2, tmp_path, train, pairs, TrainingConfig(**{**SETUP, "batch_size": 2})
-    )
-    assert torch.equal(first["weight"], second["weight"])
-    assert torch.isfinite(first["stats"]).all()
-
-
 def some_rows() -> dict[str, Tensor]:
     # Row 5 in both processes, 2 in the first, 9 in the second.
     rank = torch.distributed.get_rank()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simile_plugin.encoder_training import tsv
-from simile_plugin.encoder_training.tsv import Block, Columns, PairsProgress, TsvInput
+from simile_plugin.encoder_training.tsv import Block, Columns, TsvInput
 
 needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is missing")
 
@@ -95,16 +95,6 @@ def test_header_and_several_files(tmp_path: Path) -> None:
     assert TsvInput(paths).total == 9 + 4 + 6
 
 
-def test_position_runs_to_the_end(tmp_path: Path) -> None:
-    text = "".join(f"{number}\tline\n" for number in range(50_000)).encode()
-    (tmp_path / "a.gz").write_bytes(gzip.compress(text))
-    (tmp_path / "b").write_bytes(text)
-    source = TsvInput([str(tmp_path / "a.gz"), str(tmp_path / "b")])
-    places = [source.position for _ in source.blocks()]
-    assert places == sorted(places)
-    assert source.position == source.total == sum(p.stat().st_size for p in tmp_path.iterdir())
-
-
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
     source = TsvInput(["-"])
@@ -115,14 +105,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     with pytest.raises(ValueError, match="only one of them can be -"):
         TsvInput(["-", "-"])
-
-
-def test_inputs_are_checked_before_work(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("a\tb\n")
-    with pytest.raises(FileNotFoundError):
-        TsvInput([str(tmp_path / "a"), str(tmp_path / "missing")])
-    with pytest.raises(ValueError, match="is a folder, expected a TSV file"):
-        TsvInput([str(tmp_path)])
 
 
 def packed(path: Path, *frames: bytes) -> Path:
@@ -159,49 +141,16 @@ def test_zstd_without_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("3,1", "a\tb\tc", [("c", "a")]),
         ("1-", "a\tb\t \t\tc", [("a", "b"), ("a", "c"), ("b", "c")]),
         ("2-4", "x\ta\tb\tc\td", [("a", "b"), ("a", "c"), ("b", "c")]),
-        ("2-", "x\ta\tb", [("a", "b")]),
     ],
 )
 def test_columns(spec: str, line: str, pairs: list[tuple[str, str]]) -> None:
     assert Columns.parse(spec).pairs(line) == (pairs, None)
 
 
-@pytest.mark.parametrize(
-    ("spec", "line", "reason"),
-    [
-        ("1,2", "a", "no second column"),
-        ("1,3", "a\tb", "no column 3"),
-        ("1-", "a\t\t ", "fewer than two sentences"),
-        ("2-9", "id\ta", "fewer than two sentences"),
-    ],
-)
-def test_columns_that_are_not_there(spec: str, line: str, reason: str) -> None:
-    assert Columns.parse(spec).pairs(line) == ([], reason)
-
-
 @pytest.mark.parametrize("spec", ["", "1", "0,1", "0-", "1,1", "a,b", "2-1", "1-2-3", "-2", "1,,2"])
 def test_bad_columns(spec: str) -> None:
     with pytest.raises(ValueError, match="--columns: got"):
         Columns.parse(spec)
-
-
-@pytest.mark.parametrize("spec", ["1,2", "3,1", "2-", "2-4"])
-def test_columns_are_written_as_they_are_read(spec: str) -> None:
-    assert Columns.parse(str(Columns.parse(spec))) == Columns.parse(spec)
-
-
-def test_progress_without_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("simile_plugin.files.progress.LINE_EVERY", -1.0)
-    (tmp_path / "a").write_text("a\tb\n")
-    source = TsvInput([str(tmp_path / "a")])
-    with PairsProgress("reading", source) as progress:
-        for _ in source.blocks():
-            progress.add(7)
-    said = capsys.readouterr().err
-    assert said.startswith("reading: 100 %, 7 pairs, ")
-    assert said.endswith(" pairs/s\n")
 
 
 def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

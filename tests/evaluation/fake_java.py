@@ -3,7 +3,6 @@ the file questions beside it.
 """
 
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,8 +30,6 @@ def main() -> None:
             _, ref, hyp = text.split("|||")
             if "boom" in hyp:
                 sys.exit("Exception: out of tables")
-            if "slow" in hyp:
-                time.sleep(60)
             numbers = " ".join(f"{x:.1f}" for x in statistics(hyp.split(), ref.split()))
             print("Error: specify SCORE" if "garbled" in hyp else numbers, flush=True)
 

@@ -71,9 +71,6 @@ def test_other_languages_have_no_negations_and_german_no_names():
     assert draws("negation", "was ist los", "was ist los", material) == [None] * len(SEEDS)
     assert draws("name", material=material) == [None] * len(SEEDS)
     assert not Material(TEXTS, MATERIAL.lexicon).has_capital_nouns
-    # more than one word of a hundred tells English
-    for count, known in ((1, False), (2, True)):
-        assert bool(make_lexicon([["the"] * count, ["heron"] * 99]).negations) is known
 
 
 def test_numbers_and_names_that_are_right_become_wrong():
@@ -90,14 +87,6 @@ def test_numbers_and_names_that_are_right_become_wrong():
     kept = draws("name", 'we saw "Ada".', "we saw Ada")
     assert {words[2] for words, _ in kept} <= {'"Paul".', '"Haller".', '"Malta".'}
     assert draws("number", "in 2019", "in 2020") == [None] * len(SEEDS)
-
-
-def test_untranslated_words_are_of_no_language():
-    for words, share in draws("untranslated"):
-        changed = [old for old, new in zip(HYP.split(), words, strict=True) if old != new]
-        backwards = [old[::-1] for old in changed]
-        assert [new for old, new in zip(HYP.split(), words, strict=True) if old != new] == backwards
-        assert share in (1.0, len(changed) / 12)
 
 
 def test_harm_depends_on_kind_seed_and_sentence_alone():

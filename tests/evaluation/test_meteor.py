@@ -1,6 +1,5 @@
 """METEOR 1.5: the formula by hand, a program that speaks its protocol, and the jar where it is."""
 
-import gc
 import shutil
 import sys
 from pathlib import Path
@@ -9,9 +8,7 @@ import numpy as np
 import pytest
 
 from simile_plugin.cli import main
-from simile_plugin.evaluation import meteor as meteor_module
 from simile_plugin.evaluation.meteor import STATISTICS, Meteor, meteor_scores, missing_meteor
-from simile_plugin.evaluation.sentence_metrics import surface_scores
 from tests.conftest import SENTENCES
 
 REAL = not missing_meteor()
@@ -81,39 +78,19 @@ def test_odd_text_stays_in_its_line(folder: Path) -> None:
     assert asked == [f"SCORE ||| | | | r ||| {hyp} " for hyp in cleaned]
 
 
-def test_the_other_direction_is_asked_too(folder: Path) -> None:
-    with Meteor() as meteor:
-        found = surface_scores(["boats a red the"], ["the boats"], meteor, both=True)
-    there, back = 0.5 / (0.85 * 0.5 + 0.15) * 0.4, 0.5 / (0.85 + 0.15 * 0.5) * 0.4
-    assert found["METEOR"].item() == pytest.approx(there)
-    assert found["METEOR sym."].item() == pytest.approx((there + back) / 2)
-
-
 @pytest.mark.parametrize(
     ("hyp", "message"),
     [
         ("boom", "METEOR: java said 'Exception: out of tables', expected 23 numbers"),
         ("garbled", "METEOR: java said 'Error: specify SCORE', expected 23 numbers"),
-        ("slow", r"METEOR: no answer in 0.5 s for a hypothesis of 4 characters and a ref.* of 3"),
     ],
 )
-def test_a_process_that_fails(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, hyp: str, message: str
-) -> None:
+def test_a_process_that_fails(folder: Path, hyp: str, message: str) -> None:
     with Meteor() as meteor:
         meteor.scores(["a"], ["a"])
-        monkeypatch.setattr(meteor_module, "SECONDS", 0.5)
         with pytest.raises(ValueError, match=message):
             meteor.scores([hyp], ["ref"])
         assert not meteor.close.alive and meteor.process.returncode is not None
-
-
-def test_it_ends_with_its_object(folder: Path) -> None:
-    meteor = Meteor()
-    process = meteor.process
-    del meteor
-    gc.collect()
-    assert process.returncode is not None
 
 
 def test_what_is_missing_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """STS by every metric: fast resamples against written-out ones, means by hand, the command."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,13 @@ import pytest
 from simile_plugin import evaluation
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation.judgements import read_judgements
 from simile_plugin.evaluation.sentence_metrics import surface_scores
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
-from simile_plugin.evaluation.sts_quality import StsQuality, evaluate_sts_metrics
-from simile_plugin.report.questions.quality import answer_quality, quality_parts
+from simile_plugin.evaluation.sts_quality import evaluate_sts_metrics
+from simile_plugin.report.questions.quality import answer_quality
 from simile_plugin.report.render.text import render_text
-from simile_plugin.significance import Estimate, pearson
+from simile_plugin.significance import pearson
 from tests.evaluation.test_sts import PAIRS, write_set
-from tests.report.test_html import check, page_of
 
 EIGHT = [*PAIRS, *((b, a + " again") for a, b in PAIRS)]
 
@@ -80,35 +77,6 @@ def test_command_prints_every_metric(
     assert set(found["sts_mean"]) == set(part["metrics"]) and found["encoder"]
 
 
-def test_several_encoders_side_by_side(
-    encoder_folder: Path, folders: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    specs = [f"one={encoder_folder}", f"two={encoder_folder}"]
-    command = ["eval-encoder", *specs, "--resamples", "50", "--sts", *folders]
-    assert main(command) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("encoder one ") and "\nencoder two " in text
-    row = next(line for line in text.splitlines() if line.startswith("SIM of two - SIM of one"))
-    assert row.split()[-3:] == ["0.0", "[0.0", "0.0]"]
-    assert main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["encoders"]) == ["one", "two"] and "encoder" not in found
-    assert "SIMILE of two" in found["sts"][1]["metrics"]
-
-
-@pytest.mark.parametrize(
-    ("specs", "message"),
-    [
-        (["x=a", "x=b"], "ENCODER: got 'x' for b, expected distinct names"),
-        (["a", "a"], "ENCODER: got 'a' for a, expected distinct names"),
-        (["=a"], "ENCODER: got '' for a, expected distinct names"),
-    ],
-)
-def test_bad_names(specs: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["eval-encoder", *specs, "--sts", "x"]) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path: Path) -> None:
     pairs = [(a, "no word of it") for a in ("x", "y", "z")]
     write_set(tmp_path, "flat", pairs, "1\n2\n3\n")
@@ -117,39 +85,3 @@ def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path
     assert answer.data["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
     json.dumps(answer.data, allow_nan=False)
     assert answer.chart is not None and "<svg" in answer.chart.inline()
-
-
-def test_the_page_has_tables_a_picture_and_an_answer(
-    encoder: Encoder, folders: list[str], tmp_path: Path
-) -> None:
-    judged = tmp_path / "xx-en.tsv"
-    rows = "".join(f"{a}\t{b}\t{z}\n" for z, (a, b) in enumerate(EIGHT))
-    judged.write_text("hyp\tref\tz\n" + rows)
-    sets = {folder: read_sts(folder) for folder in folders}
-    answer = answer_quality({"e": encoder}, sets, [read_judgements(str(judged))], resamples=60)
-    document = check(page_of([answer], "--judgements", str(judged)))
-    # years, their differences, two folders; three correlations, their differences; the files
-    assert document.tags["table"] == 4 + 4 + 1
-    assert document.tags["svg"] == 1 and "quality" in document.ids()
-    assert {"Quality of metrics", "xx-en.tsv", "2012"} <= set(document.texts)
-    sentences = answer.sentences
-    mean = answer.data["sts_mean"]
-    best = max(("BLEU", "BLEU sym.", "chrF", "chrF sym."), key=lambda name: mean[name]["value"])
-    assert f"and {best}, the best metric without an encoder" in sentences[0]
-    assert sentences[0] in document.texts and len(sentences) == 2
-
-
-@pytest.mark.parametrize(
-    ("gap", "ending"),
-    [
-        ((8.0, 5.0, 9.0), "a difference of +8.0 [+5.0, +9.0]."),
-        ((8.0, -1.0, 9.0), "a difference of +8.0 [-1.0, +9.0], which may be chance."),
-    ],
-)
-def test_the_answer_says_what_may_be_chance(gap: tuple[float, float, float], ending: str) -> None:
-    values = {"SIM": 60.0, "SIMILE": 58.0, "BLEU": 40.0, "chrF": 50.0, "METEOR": math.nan}
-    mean = {name: Estimate(value, value - 1, value + 1) for name, value in values.items()}
-    sts = StsQuality((), mean, {"SIMILE - chrF": Estimate(*gap)})
-    _, _, (sentence,) = quality_parts(sts, None)
-    assert "SIMILE correlates with people at 58.0 percent and chrF, the best" in sentence
-    assert sentence.endswith(ending)

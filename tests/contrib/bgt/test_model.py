@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.distributed import ModuleProxyWrapper
 
 from simile_plugin.contrib.bgt.criterion import BgtCriterion, BgtCriterionConfig
 from simile_plugin.contrib.bgt.elbo import EVALUATION_SEED, sentence_nll
 from simile_plugin.contrib.bgt.model import VARIANTS, BgtConfig, BgtModel
-from simile_plugin.files import InputError
-from tests.fairseq_models import make_model, make_sample
+from tests.fairseq_models import make_sample
 from tests.fairseq_models import make_task as make_any_task
 
 SMALL: dict[str, Any] = {
@@ -97,17 +95,6 @@ def test_a_decoder_beside_a_slow_loop(places: str) -> None:
     torch.testing.assert_close(model.write(1, latent, written)[0], torch.stack(outputs))
 
 
-def test_a_network_reads_a_sentence_whatever_stands_beside_it() -> None:
-    model = make_bgt().eval()
-    source, _ = sides_of(batch())
-    together = model.read(model.semantic, source)
-    for row, tokens in enumerate(source):
-        alone = model.read(model.semantic, tokens[tokens != 1][None])
-        torch.testing.assert_close(together.mean[row], alone.mean[0])
-        assert together.log_variance is not None and alone.log_variance is not None
-        torch.testing.assert_close(together.log_variance[row], alone.log_variance[0])
-
-
 def test_the_loss_of_the_whole_model_beside_a_slow_loop() -> None:
     """Pair by pair and token by token, with the noise that the batch had."""
     model, sample = make_bgt().eval(), batch()
@@ -161,17 +148,6 @@ def test_the_kl_term_is_annealed_in_training_only() -> None:
     assert float(criterion(model, sample)[0]) == float(criterion(model, sample)[0])
 
 
-def test_the_semantic_network_reads_one_side_of_a_pair_and_then_the_other() -> None:
-    model = make_bgt(bgt_ablation="no-prior")
-    source, target = sides_of(batch())
-    means = [model.read(model.semantic, side).mean for side in (source, target)]
-    for update in (0, 1):
-        model.set_num_updates(update)
-        found = dict(model(source, target).posteriors)["sem"].mean
-        for row in range(3):
-            torch.testing.assert_close(found[row], means[(row + update) % 2][row])
-
-
 def test_what_an_ablation_leaves_out() -> None:
     source, target = sides_of(batch())
     written = {name: make_bgt(bgt_ablation=name)(source, target) for name in VARIANTS}
@@ -204,41 +180,3 @@ def test_one_decoder_shares_all_but_what_tells_networks_apart() -> None:
     latent, written = torch.randn(1, 12), torch.tensor([[5, 6]])
     first, second = (one.write(side, latent, written) for side in (0, 1))
     assert not torch.allclose(first, second)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"bgt_ablation": "x"}, "--bgt-ablation: got 'x', expected one of none, no-prior, var"),
-        ({"bgt_encoder_layers": -1}, "--bgt-encoder-layers: got -1, expected a number above 0"),
-        ({"bgt_heads": 3}, "--bgt-heads: got 3, expected a divisor of 16"),
-        ({"bgt_places": "logit+hidden"}, "--bgt-places: got 'logit\\+hidden', expected some of"),
-    ],
-)
-def test_flags_of_the_model_that_cannot_work(flags: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make_bgt(**flags)
-
-
-def test_a_model_and_a_task_that_do_not_belong() -> None:
-    task = make_any_task()
-    with pytest.raises(InputError, match="--task: got SimpleNamespace, expected bgt, which"):
-        BgtModel.build_model(BgtConfig(**SMALL), task)
-    with pytest.raises(InputError, match="--arch: got a TransformerModel, expected bgt"):
-        make_bgt_criterion()(make_model("transformer_tiny", task), batch())
-
-
-def test_a_model_that_several_workers_train_is_found_in_its_wrappers() -> None:
-    class Parallel(torch.nn.Module):
-        """As DistributedDataParallel."""
-
-        def __init__(self, module: BgtModel) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return self.module(*args, **kwargs)
-
-    model, criterion = make_bgt().eval(), make_bgt_criterion()
-    wrapped = ModuleProxyWrapper(Parallel(model)).eval()
-    assert float(criterion(wrapped, batch())[0]) == float(criterion(model, batch())[0])
