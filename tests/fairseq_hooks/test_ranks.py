@@ -18,7 +18,6 @@ def test_ranks_that_agree() -> None:
     ("other", "message"),
     [
         (SAME | {"--reward": "bleu"}, "--reward: rank 0 has simile and rank 2 has bleu; give all"),
-        (SAME | {"--new": "x"}, "--new: rank 0 has None and rank 2 has x"),  # another version
         ({"--reward": "simile"}, "--risk-alpha: rank 0 has 1.0 and rank 2 has None"),
     ],
 )
@@ -33,18 +32,12 @@ def test_the_flag_that_differs_is_named(other: dict[str, str], message: str) -> 
         (RuntimeError("[gloo/pair.cc:1] Connection closed by peer [::1]:5"), "does not answer"),
         (RuntimeError("Timed out waiting 3000ms for recv"), "training goes on from checkpoint_la"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to"), "--risk-max-tokens, or halve"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you"), "--risk-max-tokens"),
         (MemoryError(), "out of memory (MemoryError); give --risk-max-tokens"),
     ],
 )
 def test_lost_ranks_and_full_memories_get_one_line(error: BaseException, words: str) -> None:
     line = ranks.explain(error)
     assert line is not None and words in line and "\n" not in line
-
-
-@pytest.mark.parametrize("error", [RuntimeError("shape mismatch"), KeyError("x"), OSError("y")])
-def test_other_errors_are_left_alone(error: BaseException) -> None:
-    assert ranks.explain(error) is None
 
 
 def test_torchrun_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

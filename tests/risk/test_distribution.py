@@ -150,24 +150,3 @@ def test_masked_std_by_hand():
     mask = torch.tensor([[True, True, False], [False, False, False]])
     # members 1 and 3: mean 2, mean square deviation 1
     assert risk.masked_std(values, mask).tolist() == [1.0, 0.0]
-
-
-def test_leading_dimensions_are_kept():
-    generator = torch.Generator().manual_seed(4)
-    scores = torch.randn(2, 3, 4, generator=generator)
-    mask = torch.rand(2, 3, 4, generator=generator) < 0.6
-    values = torch.rand(2, 3, 4, generator=generator)
-    mask[0, 1] = False
-    whole = risk.candidate_distribution(scores, mask)
-    for i in range(2):
-        q = risk.candidate_distribution(scores[i], mask[i])
-        assert torch.equal(whole[i], q)
-        for function in (risk.expected_cost, risk.masked_std):
-            given = (whole, values) if function is risk.expected_cost else (values, mask)
-            assert torch.equal(function(*given)[i], function(given[0][i], given[1][i]))
-        assert torch.equal(risk.entropy(whole)[i], risk.entropy(q))
-
-
-def test_one_member_does_not_deviate():
-    mask = torch.tensor([[False, True, False]])
-    assert risk.masked_std(torch.tensor([[9.0, 3.0, 1.0]]), mask).tolist() == [0.0]

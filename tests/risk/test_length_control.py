@@ -80,26 +80,12 @@ def test_the_share_follows_the_lengths(slope: float, ratio: float, share: float)
     assert control.multiplier == pytest.approx(share * slope)
 
 
-def test_strength_is_a_factor() -> None:
-    for strength in (0.0, 0.5, 2.0):
-        control = LengthControl(strength)
-        control.update(sums(0.2))
-        assert control.multiplier == pytest.approx(strength * SHARE * 0.2)
-
-
 def test_what_has_no_words_or_one_length_pays_nothing() -> None:
     control = LengthControl()
     control.update(sums_of(0.0, 0.0, 0, 0))
     assert control == LengthControl()
     control.update(sums_of(0.0, 0.0, 5, 5))
     assert control.multiplier == 0
-
-
-def test_costs_that_pay_for_length_alone_have_that_slope() -> None:
-    lengths = torch.rand(64, 8)
-    q = torch.softmax(torch.randn(64, 8), -1)
-    covariance, variance = length_slope(q, 0.7 - 0.3 * lengths, lengths)
-    assert float(-covariance.sum() / variance.sum()) == pytest.approx(0.3, abs=1e-5)
 
 
 def test_a_restored_control_goes_on_as_if_never_stopped() -> None:
