@@ -5,12 +5,10 @@ import pytest
 import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
-from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.fairseq_training import beam
 from simile_plugin.fairseq_training.beam import beam_search, block_topk
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.steps import decoding_mode
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
@@ -131,25 +129,6 @@ def test_looks_only_at_some_steps(arch, monkeypatch):
     check_equal(found, stock_lists(model, task, sample, 4, options), 4)
 
 
-def test_start_token_of_a_multilingual_task():
-    task = make_task()
-    sample = make_sample(task)
-    model = make_peaked_model("transformer_tiny", task)
-    stock = SequenceGenerator([model], task.target_dictionary, beam_size=3, max_len_b=9)
-    expected = stock.generate([], sample, bos_token=5)
-    options = config(3, max_len_b=9)
-    check_equal(beam_search(model, sample, options, task.target_dictionary, 5), expected, 3)
-
-
-def test_nothing_but_nan_gives_empty_lists():
-    task = make_task()
-    model, sample = make_model("transformer_tiny", task).eval(), make_sample(task)
-    with torch.no_grad():
-        model.decoder.output_projection.weight.fill_(torch.nan)
-    found = beam_search(model, sample, config(3, max_len_b=4), task.target_dictionary, EOS)
-    assert found.scores.eq(-torch.inf).all() and found.tokens.eq(PAD).all()
-
-
 @pytest.mark.parametrize("width", [10, 700, 64 * 40, 64 * 40 + 17])
 @pytest.mark.parametrize("k", [1, 6])
 def test_block_topk_is_topk(width, k):
@@ -160,33 +139,6 @@ def test_block_topk_is_topk(width, k):
     best, index = block_topk(values, k)
     assert torch.equal(best, values.topk(k).values)
     assert torch.equal(values.gather(1, index), best)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_model_is_left_as_it_was(arch):
-    model = make_model(arch, make_task()).eval()
-
-    def state():
-        return [
-            (
-                getattr(module, "need_attn", None),
-                getattr(module, "beam_size", None),
-                getattr(module, "_linearized_weight", None),
-                [type(hook) for hook in module._forward_pre_hooks.values()],
-            )
-            for module in model.modules()
-        ]
-
-    before = state()
-    with pytest.raises(RuntimeError, match="boom"), decoding_mode(model.decoder, 4):
-        assert state() != before
-        assert not any(
-            isinstance(hook, WeightNorm)
-            for module in model.decoder.modules()
-            for hook in module._forward_pre_hooks.values()
-        )
-        raise RuntimeError("boom")
-    assert state() == before
 
 
 def test_bounds_that_leave_no_room_are_refused():

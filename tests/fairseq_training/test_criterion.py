@@ -14,11 +14,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
-from simile_plugin.fairseq_hooks import watch
 from simile_plugin.fairseq_hooks.checkpoints import without_removed_flags
-from simile_plugin.fairseq_training import metrics as training_metrics
-from simile_plugin.fairseq_training.beam import Hypotheses
-from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
@@ -93,18 +89,13 @@ def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monk
 @pytest.mark.parametrize(
     ("reference", "tokenize", "warned"),
     [
-        ("他走了，因为天气不好。", "13a", True),
-        ("他走了，因为天气不好。", "zh", False),
-        ("เขาไปเพราะอากาศไม่ดี", "zh", True),
-        ("เขาไปเพราะอากาศไม่ดี", "char", False),
-        ("跑！", "13a", True),
-        ("跑 ！", "13a", False),
-        ("他 走 了 ， 因为 天气 不好 。", "13a", False),
-        ("he left because of the weather", "13a", False),
-        ("", "13a", False),
+        ("他走了，因为天气不好。", "13a", "have next to no spaces"),
+        ("他走了，因为天气不好。", "zh", ""),
+        ("天气 不好 ， 他 就 走 了 。", "zh", "spaces in a script that is written without"),
+        ("he met 王 because of the weather", "zh", ""),
     ],
 )
-def test_sentences_without_spaces_are_warned_of_once(
+def test_spaces_that_do_not_fit_the_tokeniser_are_warned_of_once(
     make_criterion, task, monkeypatch, caplog, reference, tokenize, warned
 ):
     criterion = make_criterion(risk_bleu_tokenize=tokenize)
@@ -112,29 +103,7 @@ def test_sentences_without_spaces_are_warned_of_once(
     monkeypatch.setattr(text, "lists", lambda rows, tags: [[reference] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
-    message = f"--risk-bleu-tokenize {tokenize}: the references have next to no spaces"
-    assert caplog.text.count(message) == warned
-
-
-@pytest.mark.parametrize(
-    ("reference", "warned"),
-    [
-        ("天气 不好 ， 他 就 走 了 。", True),
-        ("彼は 雨 で 帰った 。", True),
-        ("天气不好， 他就走了。", False),
-        ("ฝนตก เขาเลยกลับ", False),  # Thai has spaces between phrases
-        ("等等！", False),  # short, as the first batch of a validation may be
-        ("he met 王 because of the weather", False),
-    ],
-)
-def test_spaces_in_scripts_without_spaces_are_warned_of(
-    make_criterion, task, monkeypatch, caplog, reference, warned
-):
-    criterion = make_criterion(risk_bleu_tokenize="zh")
-    text = criterion.translator.target_text
-    monkeypatch.setattr(text, "lists", lambda rows, tags: [[reference] * len(r) for r in rows])
-    forward(criterion, make_sample(task))
-    assert caplog.text.count("spaces in a script that is written without") == warned
+    assert caplog.text.count("spaces") == bool(warned) and warned in caplog.text
 
 
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
@@ -190,12 +159,12 @@ def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path)
         make_criterion(reward=f"learned:{tmp_path / 'other'}")
 
 
-@pytest.mark.parametrize("search", ["beam"])
-def test_a_sentences_loss_does_not_depend_on_its_batch(make_criterion, task, search):
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+def test_a_sentences_loss_does_not_depend_on_its_batch(make_criterion, task, arch):
     # equal source lengths: the bound on candidate length comes from the longest source
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2), (5, 3)))
-    criterion = make_criterion(risk_search=search)
-    model, whole, _, log = forward(criterion, sample)
+    criterion = make_criterion()
+    model, whole, _, log = forward(criterion, sample, arch)
     parts = [criterion(model, rows_of(sample, rows)) for rows in ([0, 1], [2], [3])]
     assert whole.item() == pytest.approx(sum(part[0].item() for part in parts), rel=1e-5)
     for key in ("cost", "simile", "entropy_q", "nll_loss"):
@@ -213,21 +182,6 @@ def test_weight_one_is_fairseqs_label_smoothed_loss(make_criterion, task):
     assert log["nll_loss"].item() == pytest.approx(stock_log["nll_loss"].item(), rel=1e-5)
 
 
-def test_equal_rewards_leave_the_token_gradient_alone(make_criterion, task, tmp_path, monkeypatch):
-    (tmp_path / "flat_reward.py").write_text(
-        "def score(hyps, refs, srcs):\n    return [[0.5] * len(h) for h in hyps]\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sample = make_sample(task)
-    grads = []
-    for scale in (1.0, 10.0):
-        criterion = make_criterion(reward="flat_reward:score", risk_cost_scale=scale)
-        model, loss, _, _ = forward(criterion, sample)
-        loss.backward()
-        grads.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    assert torch.allclose(grads[0], grads[1], atol=1e-4)
-
-
 def test_beyond_bleu_objective(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(risk_compat="beyond-bleu", label_smoothing=0.1, mle_weight=0.3)
@@ -241,16 +195,6 @@ def test_beyond_bleu_objective(make_criterion, task):
     token_loss, tokens, _ = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)(model, sample)
     expected = 0.3 * token_loss / tokens + 0.7 * seq_loss / 3
     assert loss.item() / size == pytest.approx(expected.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("reward", ["simile", "bleu", "sim", "half", "simile:0.7,bleu:0.3"])
-@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
-def test_every_reward_trains_every_architecture(make_criterion, task, reward, arch):
-    model, loss, _, log = forward(make_criterion(reward=reward), make_sample(task), arch)
-    loss.backward()
-    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
-    assert all(torch.isfinite(norm) for norm in norms) and sum(norms) > 0
-    assert 0 <= log["cost"].item() / 3 <= 2
 
 
 @pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny"])
@@ -269,36 +213,17 @@ def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
     assert not any(tag in text for row in hyps for text in row)
 
 
-@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
-def test_parts_do_not_change_the_loss(make_criterion, task, arch):
-    sample = make_sample(task)
-    losses = [
-        forward(make_criterion(risk_max_tokens=tokens), sample, arch)[1].item()
-        for tokens in (0, 30)
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv", "lstm"])
+@pytest.mark.parametrize("arch", ["fconv", "lstm"])  # test_half_precision trains a transformer
 def test_half_precision_models_keep_the_risk_in_float32(make_criterion, task, arch):
     sample = make_sample(task)
     criterion = make_criterion()
-    _, full, _, log = forward(criterion, sample, arch)
+    _, full, _, _ = forward(criterion, sample, arch)
     model = make_model(arch, task).bfloat16().train()
-    loss, _, half_log = criterion(model, sample)
+    loss, _, log = criterion(model, sample)
     loss.backward()
-    assert loss.dtype == half_log["cost"].dtype == half_log["entropy_q"].dtype == torch.float32
+    assert loss.dtype == log["cost"].dtype == torch.float32
     assert loss.item() == pytest.approx(full.item(), rel=0.05)
-    assert float(half_log["nll_loss"]) == pytest.approx(float(log["nll_loss"]), rel=0.05)
     assert all(p.grad.dtype == torch.bfloat16 for p in model.parameters() if p.grad is not None)
-
-
-@pytest.mark.parametrize("include", [False, True])
-def test_reference_in_the_risk_set(make_criterion, task, include):
-    _, _, _, log = forward(
-        make_criterion(risk_include_reference=include, risk_candidates=2), make_sample(task)
-    )
-    assert int(log["candidates"]) == 3 * (3 if include else 2)
 
 
 def test_keys_do_not_depend_on_reward_or_mode(make_criterion, task):
@@ -355,22 +280,6 @@ def test_summed_logs_give_the_same_numbers(make_criterion, task):
         assert separate[key] == pytest.approx(together[key], abs=2e-3, rel=1e-3), key
 
 
-def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
-    criterion, sample = make_criterion(), make_sample(task)
-    model = make_model("transformer_tiny", task)
-    empty = Hypotheses(torch.full((3, 4, 1), PAD), torch.full((3, 4), -torch.inf))
-    monkeypatch.setattr(
-        "simile_plugin.fairseq_training.candidates.beam_search", lambda *a, **k: empty
-    )
-    loss, _, log = criterion(model, sample)
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
-    assert int(log["candidates"]) == 0 and int(log["empty"]) == 3
-    for key in ("cost", "cost_bleu", "cost_simile"):  # the worst: else it looked like the best
-        assert float(log[key]) == 3
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -383,11 +292,6 @@ def test_lists_that_come_back_empty(make_criterion, task, monkeypatch):
             {"risk_search": "sampling", "risk_sampling_topk": 5, "risk_sampling_topp": 0.9},
             "--risk-sampling-topk: got 5 together with --risk-sampling-topp 0.9",
         ),
-        (
-            {"risk_search": "sampling", "risk_sampling_topp": 0.0},
-            r"--risk-sampling-topp: got 0.0, expected -1 \(all\) or a mass above 0, up to 1",
-        ),
-        ({"risk_search": "sampling", "risk_sampling_topk": 99}, "topk: got 99; expected at most"),
         ({"risk_bleu_tokenize": "13b"}, "--risk-bleu-tokenize: got '13b', expected one of none"),
         ({"reward": "simlie"}, "--reward: got 'simlie'"),
         ({"simile_encoder": None}, "--simile-encoder: not given, but --reward simile needs"),
@@ -399,101 +303,54 @@ def test_bad_flags(make_criterion, flags, message):
         make_criterion(**flags)
 
 
-FLOATS = [f.name for f in dataclasses.fields(SimileRiskConfig) if isinstance(f.default, float)]
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ({"reward": "half"}, "--reward half: used for the cost, but the code that --risk-compat"),
-        ({"risk_alpha": 2.0}, "--risk-alpha 2.0: ignored beside --risk-compat beyond-bleu"),
-        ({"risk_score": "mean"}, "--risk-score mean: ignored"),
-        ({"risk_cost_scale": 1.0}, "--risk-cost-scale 1.0: ignored"),
-        ({"risk_length_control": 2.0}, "--risk-length-control 2.0: ignored"),
-    ],
-)
-def test_the_released_objective_says_what_it_is_not(make_criterion, task, caplog, flags, said):
-    sample = make_sample(task)
-    plain = forward(make_criterion(risk_compat="beyond-bleu"), sample)[1]
-    assert "ignored" not in caplog.text and "mixed cost" not in caplog.text
-    found = forward(make_criterion(risk_compat="beyond-bleu", **flags), sample)[1]
-    assert said in caplog.text
-    assert (found.item() == plain.item()) is ("ignored" in said)
-
-
-def test_text_with_the_marks_of_moses_is_warned_of(make_criterion, task, caplog):
-    make_criterion()
-    assert "Moses" not in caplog.text
-    task.target_dictionary.add_symbol("&apos;s")
-    make_criterion()
-    assert "the target dictionary has Moses' &apos;s, which is scored as it stands" in caplog.text
-
-
 def test_an_encoder_of_another_script_is_warned_of(make_criterion, task, monkeypatch, caplog):
-    def lists(rows, tags):
-        return [["кошка спит"] * len(row) for row in rows]
-
     criterion = make_criterion()
-    monkeypatch.setattr(criterion.translator.target_text, "lists", lists)
+    text = criterion.translator.target_text
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [["кошка спит"] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
     assert caplog.text.count("--simile-encoder: it does not know 100% of the tokens") == 1
 
 
-def test_another_segmentation_than_the_dictionarys_is_warned_of(make_criterion, caplog):
+def test_what_a_dictionary_or_a_task_does_beside_the_flags_is_warned_of(
+    make_criterion, task, caplog
+):
     make_criterion(risk_post_process="sentencepiece")
-    assert "--risk-post-process" not in caplog.text
+    assert not caplog.messages
+    task.target_dictionary.add_symbol("&apos;s")
+    task.cfg.eval_bleu = True
     make_criterion(risk_post_process="subword_nmt")
-    assert "--risk-post-process subword_nmt: the target dictionary looks like sen" in caplog.text
+    for said in (
+        "the target dictionary has Moses' &apos;s, which is scored as it stands",
+        "--risk-post-process subword_nmt: the target dictionary looks like sen",
+        "--eval-bleu: costs a second search and is not logged",
+    ):
+        assert said in caplog.text
+
+
+def test_the_released_objective_says_what_it_ignores(make_criterion, task, caplog):
+    sample = make_sample(task)
+    plain = forward(make_criterion(risk_compat="beyond-bleu"), sample)[1]
+    assert "ignored" not in caplog.text
+    found = forward(make_criterion(risk_compat="beyond-bleu", risk_alpha=2.0), sample)[1]
+    assert "--risk-alpha 2.0: ignored beside --risk-compat beyond-bleu" in caplog.text
+    assert found.item() == plain.item()
 
 
 def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkeypatch):
     class Detokenizer:
         def __init__(self, lang):
-            self.lang = lang
-
-        def detokenize(self, tokens):
-            return f"{self.lang}: {'-'.join(tokens)}"
+            self.detokenize = lambda tokens: f"{lang}: {'-'.join(tokens)}"
 
     fake = SimpleNamespace(MosesDetokenizer=Detokenizer)
     monkeypatch.setitem(sys.modules, "sacremoses", fake)
-    task.cfg.source_lang = "de"
-    criterion = make_criterion(risk_detok="moses")
     row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
-    assert criterion.translator.target_text.strings([row]) == ["en: red-house"]
-    assert criterion.translator.source_text.strings([row]) == ["de: red-house"]
-    # A multilingual training has neither: its pairs name the languages.
-    task.cfg.source_lang = task.cfg.target_lang = None
-    task.lang_pairs = ["es-fr", "it-fr"]
-    criterion = make_criterion(risk_detok="moses")
-    assert criterion.translator.target_text.strings([row]) == ["fr: red-house"]
-    assert criterion.translator.source_text.strings([row]) == ["es: red-house"]
-
-
-def test_a_source_may_be_numbers(make_criterion, task):
-    units = type(task.target_dictionary)()
-    for number in range(20):
-        units.add_symbol(str(number))
-    task.source_dictionary = units
-    assert make_criterion().translator.source_text.strings([[4, 9, 2]]) == ["0 5"]
-
-
-def test_a_task_that_searches_in_vain_is_warned_of(make_criterion, task, caplog):
-    task.cfg.eval_bleu = True
-    make_criterion()
-    assert "--eval-bleu: costs a second search and is not logged" in caplog.text
-
-
-def test_most_memory_is_kept_when_fairseq_resets_it(make_criterion, monkeypatch):
-    # fairseq's train_step: backward, clip_grad_norm, reset_peak_memory_stats, logging
-    held = iter([7_000_000_000, 1_000_000_000, 1_000_000_000])
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(held))
-    monkeypatch.setattr(training_metrics, "_peak", 0)
-    criterion = make_criterion()
-    common = Namespace(fp16=True, bf16=False, amp=False)
-    trainer = Namespace(cfg=Namespace(common=common), get_criterion=lambda: criterion)
-    watch.clip_or_skip(lambda trainer, norm: torch.tensor(1.0), trainer, 1.0)
-    assert training_metrics.peak_gigabytes() == training_metrics.peak_gigabytes() == 7.0
+    # A multilingual training has no language of its own: its pairs name them.
+    for source, target, pairs in (("de", "en", []), (None, None, ["de-en", "it-en"])):
+        task.cfg.source_lang, task.cfg.target_lang, task.lang_pairs = source, target, pairs
+        translator = make_criterion(risk_detok="moses").translator
+        assert translator.target_text.strings([row]) == ["en: red-house"]
+        assert translator.source_text.strings([row]) == ["de: red-house"]
 
 
 def test_bad_tasks_and_models(make_criterion, task):
@@ -512,34 +369,22 @@ def test_bad_tasks_and_models(make_criterion, task):
     task.cfg.left_pad_target = True
     with pytest.raises(ValueError, match="--left-pad-target"):
         make_criterion()
-    task.cfg.left_pad_target = False
-    task.cfg._name = "denoising"
-    task.source_dictionary = None
-    with pytest.raises(ValueError, match="--task denoising: has no source and target dictionary"):
-        make_criterion()
 
 
 def test_tasks_with_arguments(make_criterion, task):
     # fairseq's older tasks have no cfg; multilingual ones may begin each target with a tag
     task.cfg, task.args = None, Namespace(task="translation_multi_simple_epoch")
-    make_criterion()
-    task.args.decoder_langtok, task.args.lang_tok_replacing_bos_eos = True, True
-    make_criterion()
-    task.args.lang_tok_replacing_bos_eos = False
+    for allowed in (
+        {"decoder_langtok": True, "lang_tok_replacing_bos_eos": True},
+        {"decoder_langtok": False, "langtoks": {"main": ("tgt", None)}},
+    ):
+        vars(task.args).update(allowed)
+        make_criterion()
     begun = "--decoder-langtok, --langtoks: got a tag for targets without --lang-tok-replacing"
-    with pytest.raises(InputError, match=begun):
-        make_criterion()
-    task.args.decoder_langtok, task.args.langtoks = False, {"main": ("src", "tgt")}
-    with pytest.raises(InputError, match=begun):
-        make_criterion()
-    task.args.langtoks = {"main": ("tgt", None)}
-    make_criterion()
-    task.args.left_pad_target = True
-    with pytest.raises(InputError, match="--left-pad-target"):
-        make_criterion()
-    task.source_dictionary = None
-    with pytest.raises(InputError, match="--task translation_multi_simple_epoch: has no source"):
-        make_criterion()
+    for refused in ({"decoder_langtok": True}, {"langtoks": {"main": ("src", "tgt")}}):
+        task.args = Namespace(task="multi", lang_tok_replacing_bos_eos=False, **refused)
+        with pytest.raises(InputError, match=begun):
+            make_criterion()
 
 
 def test_multilingual_translation(make_criterion, task):
@@ -552,9 +397,6 @@ def test_multilingual_translation(make_criterion, task):
     make_criterion()  # the same words
     task.dicts["xx"].add_symbol("\u2581only")
     with pytest.raises(InputError, match=r"--lang-pairs: got xx-en, and dict\.xx\.txt is another"):
-        make_criterion()
-    task.lang_pairs = ["en-xx"]
-    with pytest.raises(InputError, match=r"--lang-pairs: got en-xx, and dict\.xx\.txt is another"):
         make_criterion()
 
 

@@ -6,13 +6,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from simile_plugin.fairseq_training import dump as risk_dump
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.scoring import score_rows
-from simile_plugin.nbest import readers as nbest_lists
-from simile_plugin.nbest.readers import read_nbest_lists
+from simile_plugin.nbest.readers import read_lists, read_nbest_lists
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from tests.fairseq_models import judge, make_model, make_sample, make_task
@@ -60,16 +58,12 @@ def test_lists_of_the_validation_before_training_are_written(dumped, encoder):
 
 def test_the_report_reads_it(dumped):
     *_, path = dumped
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     lists = read_nbest_lists(str(path), "--nbest-lists")
     assert [len(found.hyps) for found in lists] == [4, 4, 4]
     assert all(set(found.costs) == {"cost_bleu", "cost_simile"} for found in lists)
-
-
-def test_a_dump_is_read_with_its_sources(dumped):
-    *_, path = dumped
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    lists = {found.sentence: found.src for found in nbest_lists.read_lists(str(path), "LISTS")}
-    assert lists == {record["id"]: record["source"] for record in records}
+    sources = {found.sentence: found.src for found in read_lists(str(path), "LISTS")}
+    assert sources == {record["id"]: record["source"] for record in records}
 
 
 def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
@@ -92,11 +86,6 @@ def test_the_reference_and_what_is_masked_are_left_out(tmp_path, encoder):
     }
 
 
-def test_a_folder_that_is_missing(tmp_path):
-    with pytest.raises(ValueError, match=r"^--risk-dump: .*lists: cannot be written: No such file"):
-        RiskDump(str(tmp_path / "no" / "lists"))
-
-
 def test_a_line_that_a_kill_left_unfinished_goes(tmp_path):
     path = tmp_path / "lists.jsonl"
     path.write_text('{"format_version": 1, "id": 0}\n{"format_version": 1, "id": 1, "so')
@@ -113,7 +102,3 @@ def test_a_full_disk_is_named(dumped):
     criterion.eval()
     with pytest.raises(ValueError, match="--risk-dump: /dev/full: cannot be written: No space"):
         criterion(model, sample)
-
-
-def test_reader_and_writer_agree_on_the_version():
-    assert nbest_lists.DUMP_VERSION == risk_dump.FORMAT_VERSION

@@ -5,7 +5,6 @@ import torch
 from fairseq.modules import MultiheadAttention, TransformerDecoderLayer
 from torch import nn
 
-from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.fairseq_training.steps import (
     FairseqSteps,
@@ -17,10 +16,6 @@ from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_beam import (
     EOS,
     LENGTHS,
-    check_equal,
-    config,
-    make_peaked_model,
-    stock_lists,
 )
 
 SIZE = 3
@@ -95,16 +90,6 @@ def test_logits_are_fairseqs(name):
         compare(model, sample, 1e-5)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_lists_are_sequence_generators(name):
-    task, options = make_task(), {"max_len_a": 1.5, "max_len_b": 6}
-    sample = make_sample(task, 1, LENGTHS)
-    model = make_peaked_model("transformer_tiny", task, 1, **PLAIN[name])
-    expected = stock_lists(model, task, sample, 4, options)
-    found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
-    check_equal(found, expected, 4)
-
-
 def test_under_autocast_keys_are_kept_in_its_type():
     model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -124,45 +109,28 @@ def test_attention_in_one_operation_is_the_same(monkeypatch):
         compare(model, sample, 1e-5)
 
 
-def with_lora(model):
-    attention = model.decoder.layers[1].self_attn
-    attention.q_proj = Lora(attention.embed_dim, attention.embed_dim)
-
-
-def with_dropout(model):
-    model.decoder.dropout_module.apply_during_inference = True
-
-
-def with_adapter(model):
-    model.decoder.layers[0].dropout_module = nn.Linear(64, 64)
-
-
-def with_features_of_your_own(model):
-    model.decoder.extract_features = lambda *args, **kwargs: None
-
-
-def with_fewer_heads(model):
-    for layer in model.decoder.layers:
-        layer.self_attn._set_skip_embed_dim_check()
-        heads = layer.self_attn._get_reserve_head_index(1)
-        layer.self_attn._adaptive_prune_heads(heads)
-
-
-def without_bias(model):
-    model.decoder.layers[0].self_attn.q_proj.bias = None
-
-
-def with_bias_beside_keys(model):
-    attention = model.decoder.layers[0].self_attn
-    attention.bias_k = attention.bias_v = nn.Parameter(torch.ones(1, 1, 64))
-
-
-def with_zero_beside_keys(model):
-    model.decoder.layers[0].self_attn.add_zero_attn = True
-
-
-class Attention(MultiheadAttention):
-    """Attention of your own."""
+def changed_layers():
+    """Models each of which has something that our steps would go round."""
+    for name in ("lora", "features", "heads", "bias", "keys", "residual"):
+        model = make()
+        layer = model.decoder.layers[1]
+        attention = layer.self_attn
+        assert known(model.decoder).plain_layers
+        match name:
+            case "lora":
+                attention.q_proj = Lora(attention.embed_dim, attention.embed_dim)
+            case "features":
+                model.decoder.extract_features = lambda *args, **kwargs: None
+            case "heads":
+                attention._set_skip_embed_dim_check()
+                attention._adaptive_prune_heads(attention._get_reserve_head_index(1))
+            case "bias":
+                attention.q_proj.bias = None
+            case "keys":
+                attention.bias_k = attention.bias_v = nn.Parameter(torch.ones(1, 1, 64))
+            case "residual":
+                layer.__class__ = Residual
+        yield name, model
 
 
 class Residual(TransformerDecoderLayer):
@@ -170,14 +138,6 @@ class Residual(TransformerDecoderLayer):
 
     def residual_connection(self, x, residual):
         return x
-
-
-def with_attention_of_your_own(model):
-    model.decoder.layers[1].encoder_attn.__class__ = Attention
-
-
-def with_residual_of_your_own(model):
-    model.decoder.layers[1].__class__ = Residual
 
 
 def hooked(part):
@@ -207,33 +167,15 @@ def test_other_layers_take_their_own_steps(name):
         assert isinstance(steps, FairseqSteps)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        with_lora,
-        with_dropout,
-        with_adapter,
-        with_features_of_your_own,
-        with_fewer_heads,
-        without_bias,
-        with_bias_beside_keys,
-        with_zero_beside_keys,
-        with_attention_of_your_own,
-        with_residual_of_your_own,
-    ],
-)
-def test_what_is_added_to_a_layer_is_not_gone_round(change):
-    model = make()
-    assert known(model.decoder).plain_layers
-    change(model)
-    assert not known(model.decoder).plain_layers
+def test_what_is_added_to_a_layer_is_not_gone_round():
+    for name, model in changed_layers():
+        assert not known(model.decoder).plain_layers, name
 
 
 @pytest.mark.parametrize("change", [hooked, hooked_before, patched])
 @pytest.mark.parametrize("part", GONE_ROUND)
-@pytest.mark.parametrize("name", ["post-norm", "checkpoints"])
-def test_what_is_put_in_the_way_of_a_module_is_not_gone_round(name, part, change):
-    decoder = make(name).decoder
+def test_what_is_put_in_the_way_of_a_module_is_not_gone_round(part, change):
+    decoder = make("checkpoints").decoder
     change(decoder.get_submodule(part))
     assert not known(decoder).plain_layers
 
@@ -243,84 +185,3 @@ def test_a_class_with_a_forward_of_your_own_is_not_gone_round(kind, monkeypatch)
     model = make()
     monkeypatch.setattr(kind, "forward", lambda *args, **kwargs: None)
     assert not known(model.decoder).plain_layers
-
-
-def test_pruned_heads_give_sequence_generators_lists():
-    task, options = make_task(), {"max_len_b": 6}
-    sample = make_sample(task, 1, LENGTHS)
-    model = make_peaked_model("transformer_tiny", task, 1)
-    with_fewer_heads(model)
-    expected = stock_lists(model, task, sample, 4, options)
-    found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
-    check_equal(found, expected, 4)
-
-
-def test_modules_that_are_called_get_fairseqs_shapes():
-    # (1, rows, width) in the layers, (rows, 1, width) before and after: adapters may rely on it
-    model = make("pre-norm", layernorm_embedding=True, **PLAIN["other widths"])
-    sample, seen = make_sample(make_task(), lengths=LENGTHS), []
-    others = ("dropout_module", "embed_positions", *(f"self_attn.{one}_proj" for one in "qkv"))
-    for name, part in model.decoder.named_modules():
-        if not list(part.children()) and not name.endswith(others):
-            part.register_forward_hook(
-                lambda _, inputs, output, name=name: seen.append(
-                    (name, inputs[0].shape, output.shape)
-                )
-            )
-    assert known(model.decoder).plain_layers
-    with torch.no_grad():
-        encoder_out = model.encoder.forward_torchscript(sample["net_input"])
-        sentences, calls = len(LENGTHS), []
-        for steps in (
-            TransformerSteps(model.decoder, encoder_out, 1, 8),
-            FairseqSteps(model, encoder_out, sentences, 1),
-        ):
-            assert steps.logits(torch.full((sentences,), EOS), 0).shape == (sentences, 14)
-            calls.append(sorted(seen))
-            seen.clear()
-    assert calls[0] == calls[1] and len(calls[0]) == 2 * 10 + 5
-
-
-def test_embeddings_may_be_narrower():
-    # no flag of fairseq's makes such a decoder, its code allows it
-    model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
-    model.decoder.embed_tokens = nn.Embedding(14, 6, padding_idx=1)
-    model.decoder.project_in_dim = nn.Linear(6, 64, bias=False)
-    with torch.no_grad():
-        compare(model, sample, 1e-5)
-
-
-@pytest.mark.parametrize("learned", [False, True])
-def test_positions_may_be_of_a_wider_type(learned):
-    model = make(decoder_learned_pos=learned).bfloat16()
-    model.decoder.embed_positions.float()
-    sample = make_sample(make_task(), lengths=LENGTHS)
-    with torch.no_grad():
-        compare(model, sample, 0.05)
-
-
-@pytest.mark.parametrize("none", [[], [None]])
-def test_sources_without_a_mask(none):
-    model, sample = make(), make_sample(make_task(), lengths=((5, 4), (5, 3)))
-    last = torch.full((2,), EOS)
-    with torch.no_grad():
-        encoder_out = model.encoder.forward_torchscript(sample["net_input"])
-        expected = TransformerSteps(model.decoder, encoder_out, 1, 8).logits(last, 0)
-        encoder_out["encoder_padding_mask"] = none
-        found = TransformerSteps(model.decoder, encoder_out, 1, 8).logits(last, 0)
-    assert torch.equal(found, expected)
-
-
-def test_a_layer_may_stand_in_two_places():
-    # fairseq's own state is one for both, so that its steps are not what it computes at once
-    model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
-    model.decoder.layers[1] = model.decoder.layers[0]
-    tokens = torch.randint(4, 14, (len(LENGTHS), 6), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        encoder_out = model.encoder.forward_torchscript(sample["net_input"])
-        expected = model.decoder(tokens, encoder_out=encoder_out)[0]
-        steps = TransformerSteps(model.decoder, encoder_out, 1, 8)
-        for step in range(6):
-            found = steps.logits(tokens[:, step], step)
-            assert torch.allclose(found, expected[:, step], atol=1e-5)
-            steps.reorder(torch.zeros(len(LENGTHS), 1, dtype=torch.int64), None)

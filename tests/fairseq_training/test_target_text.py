@@ -1,15 +1,10 @@
-"""Target ids to strings, strings to pieces."""
+"""Target ids to strings."""
 
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from fairseq.data.encoders.byte_utils import byte_decode
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.fairseq_training.target_text import (
     TargetText,
     guess_post_process,
@@ -33,41 +28,6 @@ def dictionary(*words):
 
 
 @pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
-        ("The cat's  out.", "the cat ' s out ."),
-        ("well-known\tfact", "well - known fact"),
-        ("\ufb01ne \uff21", "fine a"),  # NFKC: a ligature, a full-width letter
-        ("\u2581odd\u2581 mark", "odd mark"),
-        ("line\u2028break\0zero", "line break zero"),
-        ("  ", ""),
-        ("e\u0301te\u0301", "\u00e9t\u00e9"),
-    ],
-)
-def test_preprocessing(sentence, expected):
-    assert Preprocessing().apply(sentence) == expected
-
-
-def test_preprocessing_can_be_switched_off():
-    plain = Preprocessing(lowercase=False, nfkc=False, split_punctuation=False)
-    assert plain.apply(" A\uff21-b ") == "A\uff21-b"
-    assert plain.apply("a\u2581b\0c") == "a b c"  # these two are never text
-
-
-def test_preprocessing_has_a_signature():
-    assert Preprocessing().signature == "nfkc+lc+punct+vis"
-    assert Preprocessing(nfkc=False, split_punctuation=False).signature == "lc+vis"
-    assert Preprocessing(False, False, False, False).signature == "raw"
-
-
-@given(st.text())
-def test_preprocessing_is_idempotent_and_single_spaced(sentence):
-    once = Preprocessing().apply(sentence)
-    assert "  " not in once and once == once.strip()
-    assert Preprocessing().apply(once) == once
-
-
-@pytest.mark.parametrize(
     ("tokens", "post_process", "expected"),
     [
         (["\u2581we", "nt", "\u2581home"], "sentencepiece", "went home"),
@@ -81,14 +41,19 @@ def test_join_tokens(tokens, post_process, expected):
     assert join_tokens(tokens, post_process) == expected
 
 
-def test_guess_post_process():
-    assert guess_post_process(["<unk>", "\u2581a", "\u2581b", "c"]) == "sentencepiece"
-    assert guess_post_process(["<unk>", "a@@", "b"]) == "subword_nmt"
-    assert guess_post_process(["<unk>", "a", "b"]) == "none"
-    assert guess_post_process(["w"] * 1000 + ["odd@@"]) == "none"
-    assert guess_post_process(["w"] * 198 + ["odd@@"] * 2) == "subword_nmt"  # one in a hundred
-    assert guess_post_process(["w"] * 199 + ["odd@@"]) == "none"
-    assert guess_post_process(["\u2581a@@", "b"]) == "sentencepiece"  # as many of either
+@pytest.mark.parametrize(
+    ("symbols", "expected"),
+    [
+        (["<unk>", "\u2581a", "\u2581b", "c"], "sentencepiece"),
+        (["<unk>", "a", "b"], "none"),
+        (["w"] * 198 + ["odd@@"] * 2, "subword_nmt"),  # one in a hundred
+        (["w"] * 199 + ["odd@@"], "none"),
+        (["\u2581a@@", "b"], "sentencepiece"),  # as many of either
+        (["<unk>", "a@@", "b", "1990", "7"], "subword_nmt"),
+    ],
+)
+def test_guess_post_process(symbols, expected):
+    assert guess_post_process(symbols) == expected
 
 
 def test_pieces_of_text_without_spaces_have_the_bare_mark_alone():
@@ -105,8 +70,6 @@ def test_pieces_of_text_without_spaces_have_the_bare_mark_alone():
 
 
 def test_pieces_that_are_numbers():
-    few = ["<unk>", "a@@", "b", "1990", "7"]
-    assert guess_post_process(few) == "subword_nmt"
     numbers = dictionary("13", "262", "11", "284", "290", "madeupword0000")
     with pytest.raises(InputError, match="--risk-post-process: 5 of the 10 entries .* are numbers"):
         TargetText(numbers)
@@ -115,8 +78,6 @@ def test_pieces_that_are_numbers():
     with pytest.raises(InputError, match="--risk-post-process: 2 of the 8 entries .* byte-level"):
         TargetText(pieces)
     assert TargetText(pieces, "none").strings([[4, 6]]) == ["\u0120the se"]
-    maltese = [f"w{number}" for number in range(30)] + ["\u0120es\u00f9"]
-    assert guess_post_process(maltese) == "none"
 
 
 def test_pieces_of_bytes_and_of_bert_are_refused():
@@ -124,11 +85,8 @@ def test_pieces_of_bytes_and_of_bert_are_refused():
     pieces = [*"\u2581\u00c3\u00bc\u00e2abcd", "\u019f", "\u0180\u0193"]
     with pytest.raises(InputError, match="--risk-post-process: the target dictionary is of bytes"):
         guess_post_process(pieces)
-    assert byte_decode("\u00c3\u019f\u00e2\u0180\u0193") == "\u00df\u2013"
     assert TargetText(dictionary(*pieces), "sentencepiece").post_process == "sentencepiece"
-    for other in ("\u2019", "\u0253"):  # a real quote, a letter of the same language
-        assert guess_post_process([*pieces, other]) == "sentencepiece"
-    assert guess_post_process([*pieces[:-2], "\u0192"]) == "sentencepiece"  # a florin sign
+    assert guess_post_process([*pieces, "\u2019"]) == "sentencepiece"  # a real quote
     wordpieces = [*("run", "play") * 40, "##er", "##ning"]
     with pytest.raises(InputError, match="--risk-post-process: 2 of the 82 .* begin with ##"):
         guess_post_process(wordpieces)
@@ -139,13 +97,6 @@ def test_target_text_drops_padding_eos_and_bos():
     text = TargetText(dictionary("\u2581a", "\u2581b", "c"))
     assert text.post_process == "sentencepiece"
     assert text.strings([[0, 4, 5, 6, 2, 1, 1], [2, 1], [1, 1]]) == ["a bc", "", ""]
-
-
-def test_unknown_of_reference_and_hypothesis_differ():
-    text = TargetText(dictionary("a"), "none")
-    hyp, ref = text.strings([[4, 3]])[0], text.strings([[4, 3]], reference=True)[0]
-    assert hyp.split()[0] == ref.split()[0] == "a"
-    assert hyp.split()[1] != ref.split()[1]
 
 
 def test_an_unknown_token_of_a_reference_is_as_long_and_has_no_character_in_common(encoder):
@@ -167,30 +118,3 @@ def test_moses_without_sacremoses_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ValueError, match="sacremoses is not installed; install it"):
         moses_detokenizer("en")
-
-
-def test_segmenter(spm_proto):
-    segmenter = Segmenter(spm_proto, Preprocessing())
-    rows = segmenter.encode(["The red house.", "the RED house .", "", "  \n"])
-    assert rows[0] == rows[1] != []
-    assert rows[2] == rows[3] == []
-    assert segmenter.encode([]) == []
-    assert max(rows[0]) < len(segmenter)
-    assert (segmenter.name, segmenter.unit) == ("sp", "pieces")
-    assert segmenter.files == {"sentencepiece.model": spm_proto}
-    assert segmenter.sizes == (len(segmenter),)
-    assert segmenter.known(np.array([segmenter.unk_id, rows[0][0]])).tolist() == [False, True]
-
-
-def test_segmenter_refuses_other_bytes():
-    for junk in (b"", b"no model"):
-        with pytest.raises(ValueError, match="not a sentencepiece model"):
-            Segmenter(junk, Preprocessing())
-
-
-def test_unknown_words_share_no_word_mark(spm_proto):
-    segmenter = Segmenter(spm_proto, Preprocessing())
-    unknown = segmenter.unk_id
-    assert segmenter.encode(["\u4e2d\u6587"]) == [[unknown, unknown]]
-    (mixed,) = segmenter.encode(["\u4e2d the heron"])
-    assert unknown in mixed and len(set(mixed)) > 2
