@@ -1,6 +1,5 @@
 """The mean of folders of transformers models."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,3 @@ def test_folders_of_hugging_face_models(tmp_path: Path, monkeypatch: pytest.Monk
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, 0.75 * a[name] + 0.25 * b[name])
     assert (paths[2] / "source.spm").is_file() and not (paths[2] / "training_args.bin").exists()
-
-
-def test_folders_that_were_saved_otherwise_have_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    marian(tmp_path / "a")[0].save_pretrained(tmp_path / "a")
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    (tmp_path / "b/model.safetensors").rename(tmp_path / "b/model-00001-of-00001.safetensors")
-    assert run(monkeypatch, tmp_path / "a", tmp_path / "b", "--output", tmp_path / "out") == 2
-    assert "expected models saved in the same way" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -77,20 +77,10 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert f"{begun} --lora 0, got --lora 2; give the same" in refused(
         [*command, "--lora", "2"], capsys
     )
-    model, tokenizer = t5()
-    model.save_pretrained(tmp_path / "t5")
-    tokenizer.save_pretrained(tmp_path / "t5")
-    other = [*command[:1], str(tmp_path / "t5"), *command[2:]]
-    assert f"{begun} another model than {tmp_path / 't5'}; give the same" in refused(other, capsys)
-    assert main([*command, "--learning-rate", "0.5"]) == 0
-    said = [r.getMessage() for r in caplog.records if "--learning-rate" in r.getMessage()]
-    assert said == [
-        "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name another --output"
-    ]
-    assert main([*command, "--seed", "2"]) == 0
+    assert main([*command, "--learning-rate", "0.5", "--seed", "2"]) == 0
+    assert "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name anot" in caplog.text
     assert "--seed: this run had 1, it goes on with 2" in caplog.text
-    (tmp_path / "more").write_text("\n".join([*TARGETS[1:], TARGETS[0]]) + "\n", "utf-8")
-    again = ["--train", str(tmp_path / "src"), str(tmp_path / "more")]
+    again = ["--train", str(tmp_path / "tgt"), str(tmp_path / "src")]
     assert f"{begun} another --train; give the same" in refused([*command, *again], capsys)
     model, _ = marian(tmp_path / "same", seed=7)
     model.save_pretrained(tmp_path / "model")  # other weights of the same shapes
@@ -107,9 +97,6 @@ def refused(command, capsys):
 
 
 def test_bad_input_is_one_line(command, tmp_path, capsys):
-    line = refused([*command, "--train", "-", "-"], capsys)
-    assert "--train and --train: only one of them can be - (standard input)" in line
-
     def other(model):
         return [*command[:1], str(model), *command[2:]]
 
@@ -117,22 +104,17 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert "has no encoder; expected an encoder-decoder" in refused(other(tmp_path / "gpt"), capsys)
     line = refused(other(tmp_path / "nowhere"), capsys)
     assert f"there is no folder {tmp_path / 'nowhere'}, and no model of that name came" in line
-    assert "expected the folder of a model, or a name on the hub such as" in line
-    (tmp_path / "empty").mkdir()
-    line = refused(other(tmp_path / "empty"), capsys)
-    assert "the folder" in line and "has no config.json" in line
     mbart()[0].save_pretrained(tmp_path / "alone")  # transformers made an empty tokenizer for it
     line = refused(other(tmp_path / "alone"), capsys)
     assert f"MODEL: the folder {tmp_path / 'alone'} has no tokenizer; expected that of the" in line
     weights = shutil.copytree(tmp_path / "model", tmp_path / "half") / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:9000])
-    assert f"MODEL: {tmp_path / 'half'} cannot be loaded: " in refused(
-        other(tmp_path / "half"), capsys
-    )
+    line = refused(other(tmp_path / "half"), capsys)
+    assert f"MODEL: {tmp_path / 'half'} cannot be loaded: " in line
     weights.unlink()
-    for content in (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"\x80\x02"):
-        (weights.parent / "pytorch_model.bin").write_bytes(content)
-        assert "or git-lfs' pointer to them" in refused(other(tmp_path / "half"), capsys)
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+    (weights.parent / "pytorch_model.bin").write_bytes(pointer)
+    assert "or git-lfs' pointer to them" in refused(other(tmp_path / "half"), capsys)
     sizes = shutil.copytree(tmp_path / "model", tmp_path / "sizes") / "config.json"
     sizes.write_text(json.dumps(json.loads(sizes.read_text()) | {"encoder_ffn_dim": 7}))
     line = refused(other(tmp_path / "sizes"), capsys)
@@ -142,9 +124,6 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     torch.save(load_file(weights) | {"more": SimpleNamespace()}, sizes.parent / "pytorch_model.bin")
     weights.unlink()
     assert "objects beside tensors" in refused(other(tmp_path / "sizes"), capsys)
-    lacking = shutil.copytree(tmp_path / "model", tmp_path / "lacking")
-    (lacking / "source.spm").unlink()
-    assert f"MODEL: {lacking} cannot be loaded: " in refused(other(lacking), capsys)
     model, tokenizer = t5()
     model.save_pretrained(tmp_path / "t5")
     marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
@@ -159,8 +138,6 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     assert "--fp16: there is no GPU here" in refused([*command, "--fp16"], capsys)
     line = refused([*command, "--source-lang", "de", "--target-lang", "en"], capsys)
     assert "--source-lang, --target-lang: the tokenizer of" in line and "has no languages" in line
-    line = refused([*command, "--output", str(tmp_path / "files/source.spm")], capsys)
-    assert "--output: " in line and "is a file, expected a folder" in line
     (tmp_path / "tgt").write_text("a\nb\n\nd\n")
     assert "tgt:3: the target sentence is empty" in refused(command, capsys)
     (tmp_path / "tgt").write_text("a\n")
@@ -185,20 +162,17 @@ def test_a_reward_of_ones_own_sees_sources_without_the_prefix(command, tmp_path,
     assert hf_own_reward.seen == set(SOURCES)
 
 
-def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys):
-    for name, maker in (("m2m", m2m100), ("nllb", nllb), ("mbart", mbart)):
-        model, tokenizer = maker(tmp_path / f"{name}.files", target=None)
-        model.save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
-        line = refused([*command[:1], str(tmp_path / name), *command[2:]], capsys)
-        assert "--target-lang: not given" in line
-        given = [*command[:1], str(tmp_path / name), *command[2:], "--target-lang", "klingon"]
-        assert "got one of them; expected both" in refused(given, capsys)
-        given += ["--source-lang", tokenizer.src_lang]
-        assert "--target-lang: got 'klingon'" in refused(given, capsys)
-        given += ["--source-lang", "klingon", "--target-lang", tokenizer.src_lang]
-        line = refused(given, capsys)
-        assert "--source-lang" in line and "'klingon'" in line
+@pytest.mark.parametrize("maker", [m2m100, nllb, mbart])
+def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys, maker):
+    model, tokenizer = maker(tmp_path / "made", target=None)
+    model.save_pretrained(tmp_path / "several")
+    tokenizer.save_pretrained(tmp_path / "several")
+    given = [*command[:1], str(tmp_path / "several"), *command[2:]]
+    assert "--target-lang: not given" in refused(given, capsys)
+    given += ["--target-lang", "klingon"]
+    assert "got one of them; expected both" in refused(given, capsys)
+    given += ["--source-lang", tokenizer.src_lang]
+    assert "--target-lang: got 'klingon'" in refused(given, capsys)
 
 
 @pytest.mark.parametrize("maker", [m2m100, nllb, mbart, mbart50])

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.candidates import generate, generation_config, risk_set_of
+from simile_plugin.hugging_face.candidates import generation_config, risk_set_of
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_tokens
 from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings
 from tests import hugging_face_models
-from tests.hugging_face_models import LAYERS, MAKERS, TARGETS, batch_of, fsmt, marian, t5
+from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -83,29 +83,6 @@ def test_fsmt_is_scored_as_it_writes():
         assert float(found[0, 1, t]) == pytest.approx(own, abs=1e-4)
 
 
-def test_a_tree_would_fill_an_expert():
-    from transformers import SwitchTransformersConfig, SwitchTransformersForConditionalGeneration
-
-    sizes = dict.fromkeys(("num_layers", "num_decoder_layers"), 2) | {"num_experts": 2}
-    config = SwitchTransformersConfig(
-        vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_heads=2, decoder_start_token_id=0, **sizes
-    )
-    model = SwitchTransformersForConditionalGeneration(config)
-    assert best_way(model, SpecialTokens(0, 1, 0, None)) == ROWS
-
-
-def test_sparse_attention_stays_sparse():
-    from transformers import BigBirdPegasusConfig, BigBirdPegasusForConditionalGeneration
-
-    layers = {name: size for name, size in LAYERS.items() if name != "max_position_embeddings"}
-    config = BigBirdPegasusConfig(
-        vocab_size=60, block_size=2, num_random_blocks=1, max_position_embeddings=64, **layers
-    )
-    model = BigBirdPegasusForConditionalGeneration(config).eval()
-    best_way(model, SpecialTokens(2, 1, 0, None))
-    assert model.get_encoder().attention_type == "block_sparse"
-
-
 def test_a_decoder_that_looks_ahead_is_refused():
     model, tokenizer = t5()
     special = special_tokens(model, tokenizer)
@@ -145,24 +122,6 @@ def test_candidates_are_made_without_dropout(tmp_path):
     assert torch.equal(*lists) and model.training
 
 
-@pytest.mark.parametrize("search", ["beam", "sampling"])
-def test_a_temperature_divides_logits(tmp_path, monkeypatch, search):
-    model, tokenizer = marian(tmp_path / "model")
-    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
-    sets = SHORT | {"risk_search": search}
-
-    def lists(**flags):
-        torch.manual_seed(1)
-        return risk_set_of(model, inputs, RiskSettings(**sets, **flags), special).tokens
-
-    plain, cold = lists(), lists(risk_temperature=0.02)  # a flat model's are the same at 0.25
-    head = model.get_output_embeddings()
-    own = head.forward
-    monkeypatch.setattr(head, "forward", lambda features: own(features) / 0.02)
-    model.final_logits_bias /= 0.02
-    assert torch.equal(lists(), cold) and not torch.equal(plain, cold)
-
-
 def test_what_generate_is_asked_for():
     special = SpecialTokens(2, 3, 1, None)
 
@@ -178,20 +137,6 @@ def test_what_generate_is_asked_for():
     assert (drawn.top_k, drawn.top_p, drawn.temperature) == (4, 1.0, 0.7)
     mass = asked(risk_search="sampling", risk_sampling_topp=0.9)
     assert (mass.top_k, mass.top_p, mass.temperature) == (0, 0.9, 1.0)
-
-
-def test_what_a_model_never_writes_is_no_candidate(made):
-    model, tokenizer, special = made
-    batch = batch_of(tokenizer)
-    batch.pop("labels")
-    free = generate(model, batch, RiskSettings(**SHORT), special)
-    place = 0 if special.tag is None else 1
-    common = free[:, :, place].flatten().mode().values.item()
-    model.generation_config.suppress_tokens = [common]
-    model.generation_config.encoder_no_repeat_ngram_size = 1
-    found = generate(model, batch, RiskSettings(**SHORT), special)
-    for source, rows in zip(batch["input_ids"].tolist(), found[:, :, place:], strict=True):
-        assert not {*rows.flatten().tolist()} & {common, *source} - {special.end}
 
 
 @pytest.mark.parametrize(
@@ -218,23 +163,3 @@ def test_a_space_before_a_mark_stays(kind, tmp_path, monkeypatch):
     tokenizer = MAKERS[kind](tmp_path / "model")[1]
     tokenizer.clean_up_tokenization_spaces = True  # as many a config says
     assert Text(tokenizer).strings(tokenizer(text_target=[sentence]).input_ids) == [sentence]
-
-
-def test_soft_cap_is_that_of_full_logits():
-    from simile_plugin.risk import token_lprobs
-
-    torch.manual_seed(1)
-    features, weight = torch.randn(5, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True)
-    targets = torch.tensor([1, 8, 0, 3, 3])
-    logits = 2.0 * torch.tanh(features @ weight.T / 2.0)
-    lprobs = torch.log_softmax(logits, -1)
-    expected = lprobs[torch.arange(5), targets], lprobs.mean(-1)
-    found = token_lprobs(features, weight, None, targets, soft_cap=2.0)
-    for one, other in zip(found, expected, strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
-    for one, other in zip(
-        torch.autograd.grad(found[0].sum(), [features, weight]),
-        torch.autograd.grad(expected[0].sum(), [features, weight]),
-        strict=True,
-    ):
-        assert torch.allclose(one, other, atol=1e-5)

@@ -8,24 +8,12 @@ import shutil
 
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
-from tokenizers.processors import TemplateProcessing
 from torch.backends import cuda
 from transformers import (
-    BertConfig,
     DataCollatorForSeq2Seq,
-    EncoderDecoderConfig,
-    EncoderDecoderModel,
-    LEDConfig,
-    LEDForConditionalGeneration,
     MarianMTModel,
     MarianTokenizer,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
     T5Model,
-    TrainerCallback,
 )
 
 from simile_plugin.files import InputError
@@ -34,16 +22,12 @@ from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import last_checkpoint
 from simile_plugin.hugging_face.models import (
     PADDING,
-    keep_unsaved_embeddings,
-    positions,
     special_tokens,
-    table_size,
 )
-from simile_plugin.hugging_face.text import Text
 from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
 from simile_plugin.risk import LENGTH_SUMS, LengthControl, RiskSettings
 from tests.hugging_face.test_scoring import slow_lprobs
-from tests.hugging_face_models import LAYERS, MAKERS, SOURCES, TARGETS, batch_of, marian, t5
+from tests.hugging_face_models import MAKERS, SOURCES, TARGETS, batch_of, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -99,9 +83,8 @@ def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
     assert sums["nsentences"] == 4
 
 
-@pytest.mark.parametrize("kind", ["marian", "t5"])
-def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer, kind):
-    trainer = make_trainer(kind)
+def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer):
+    trainer = make_trainer("t5")
     model, inputs = trainer.model.train(), batch_of(trainer.processing_class)
     found = []
     for again in (False, True):
@@ -132,38 +115,20 @@ def test_all_that_is_trained_is_saved(make_trainer, tmp_path, kind):
     assert sum(not parameter.equal(before[name]) for name, parameter in trained.items()) > 10
 
 
-def test_what_shares_its_weights_with_something_saved_is_trained():
-    model = torch.nn.ModuleDict({name: torch.nn.Embedding(2, 3) for name in "abc"})
-    model["b"].weight = model["a"].weight
-    model._keys_to_ignore_on_save = {"b.weight", "c.weight", "c.nothing"}
-    keep_unsaved_embeddings(model)
-    ids = torch.tensor([1])
-    assert [model[name](ids).requires_grad for name in "abc"] == [True, True, False]
-    assert model["c"].weight.requires_grad  # it stays in the optimizer
-
-
-def test_references_that_are_padded_on_the_left(make_trainer):
+def test_padding_does_not_count(make_trainer):
     trainer = make_trainer("t5")
+    tokenizer = trainer.processing_class
     found = []
-    for side in ("right", "left"):
-        trainer.processing_class.padding_side = side
-        inputs = batch_of(trainer.processing_class)
+    for side, multiple in (("right", 1), ("left", 1), ("right", 32)):
+        tokenizer.padding_side = side
+        collator = DataCollatorForSeq2Seq(tokenizer, pad_to_multiple_of=multiple)
+        inputs = dict(collator([*trainer.train_dataset]))
         assert (inputs["labels"][:, 0] == PADDING).any() == (side == "left")
+        assert (inputs["input_ids"].size(1) == 32) == (multiple == 32)
         loss, sums = trainer.risk_loss(trainer.model, inputs)
         found.append([loss.item(), float(sums["ntokens"]), float(sums["nll_loss"])])
-    assert found[0] == pytest.approx(found[1], rel=1e-4)
-
-
-def test_what_a_batch_is_padded_to_does_not_count(make_trainer, tmp_path):
-    model, tokenizer = made = marian(tmp_path / "model")
-    found = []
-    for multiple in (1, 32):
-        collator = DataCollatorForSeq2Seq(tokenizer, pad_to_multiple_of=multiple)
-        trainer = make_trainer(made=made, given={"data_collator": collator})
-        inputs = collator([*trainer.train_dataset])
-        found.append([inputs["input_ids"].size(1), trainer.risk_loss(model, inputs)[0].item()])
-    assert found[0][0] < found[1][0] == 32
-    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
+    for other in found[1:]:
+        assert found[0] == pytest.approx(other, rel=1e-4)
 
 
 def test_length_control_sees_each_update_once(make_trainer):
@@ -187,11 +152,9 @@ def test_length_control_sees_each_update_once(make_trainer):
 
 def test_the_model_with_the_least_cost_is_the_best(make_trainer):
     names = {"cost": False, "eval_cost_bleu": False, "ppl": False, "loss": False, "bleu": True}
-    names |= {"eval_news_cost": False, "news_repetition": False, "eval_news_bleu": True}
+    names |= {"news_repetition": False, "eval_news_bleu": True}
     for name, greater in names.items():
         assert make_trainer(metric_for_best_model=name).args.greater_is_better is greater
-    given = make_trainer(metric_for_best_model="cost", greater_is_better=True)
-    assert given.args.greater_is_better is True
 
 
 def test_settings_are_those_of_the_criterion():
@@ -269,16 +232,6 @@ def test_a_resumed_run_ends_with_the_same_bits(make_trainer, tmp_path):
     assert last[0][-1]["eval_cost"] == last[1][-1]["eval_cost"]
 
 
-def test_a_run_that_goes_on_with_another_objective_says_so(make_trainer, caplog):
-    flags = {"save_strategy": "steps", "save_steps": 1, "risk_max_tokens": 50}
-    make_trainer(max_steps=1, **flags).train()
-    caplog.clear()
-    again = make_trainer(max_steps=2, **flags | {"risk_max_tokens": 0}, mle_weight=0.5)
-    again.train(resume_from_checkpoint=True)
-    said = [r.getMessage() for r in caplog.records if "it goes on with" in r.getMessage()]
-    assert said == ["--mle-weight: this run had 0.3, it goes on with 0.5"]
-
-
 def test_a_gradient_that_is_not_finite_changes_nothing_and_ends_a_run(make_trainer):
     trainer = make_trainer(max_steps=5, risk_max_skipped=2)
     before = [p.detach().clone() for p in trainer.model.parameters()]
@@ -312,15 +265,6 @@ def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
         assert again.state.global_step == (2 if match else 3)
 
 
-def test_a_validation_after_the_training_is_not_judged(make_trainer, monkeypatch):
-    seen = []
-    monkeypatch.setattr("simile_plugin.risk.RunWatch.see", lambda self, *found: seen.append(found))
-    trainer = make_trainer(max_steps=1, eval_strategy="steps", eval_steps=1)
-    trainer.train()
-    trainer.evaluate()
-    assert len(seen) == 2
-
-
 def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypatch, tmp_path):
     made = marian(tmp_path / "model")
     sets = dict.fromkeys(("news", "talks"), Pairs(made[1], SOURCES, TARGETS, 64))
@@ -329,10 +273,9 @@ def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypat
     seen = []
     monkeypatch.setattr("simile_plugin.risk.RunWatch.see", lambda self, *found: seen.append(found))
     trainer.train()
-    logs = [log for log in trainer.state.log_history if "eval_news_cost" in log]
-    assert [found[0] for found in seen] == [log["eval_news_cost"] for log in logs] and len(
-        logs
-    ) == 3
+    costs = [log["eval_news_cost"] for log in trainer.state.log_history if "eval_news_cost" in log]
+    trainer.evaluate()  # after the training: not judged
+    assert [found[0] for found in seen] == costs and len(costs) == 3
 
 
 def test_metrics_of_ones_own_get_translations(make_trainer):
@@ -351,27 +294,6 @@ def test_metrics_of_ones_own_get_translations(make_trainer):
     assert predicted.shape[0] == 4 and (predicted[:, 1] == trainer.translator.special.tag).all()
     blind = [{k: v for k, v in pair.items() if k != "labels"} for pair in trainer.train_dataset]
     assert (trainer.predict(blind).predictions == predicted).all()
-
-
-def test_a_stream_that_is_finished_has_an_end(make_trainer):
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return iter(pairs)
-
-    class FewEpochs(TrainerCallback):
-        begun = 0
-
-        def on_epoch_begin(self, *args, **kwargs):
-            self.begun += 1
-            assert self.begun < 3
-
-    pairs = [*make_trainer().train_dataset]
-    given = {"train_dataset": Stream(), "callbacks": [FewEpochs()]}
-    flags = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2}
-    make_trainer(given=given, **flags).train()
-    again = make_trainer(given=given, **flags)
-    again.train(resume_from_checkpoint=True)
-    assert again.state.global_step == 2
 
 
 def test_bf16_trains(make_trainer, monkeypatch):
@@ -417,54 +339,21 @@ def refused(match, make):
 
 
 def test_bad_input(make_trainer, tmp_path):
-    from transformers import (
-        GPT2Config,
-        GPT2LMHeadModel,
-        WhisperConfig,
-        WhisperForConditionalGeneration,
-    )
-
+    """What `simile finetune-hf` does not refuse before."""
     model, tokenizer = t5()
-    tiny = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4, vocab_size=200))
-    refused("has no encoder", lambda: make_trainer(made=(tiny, tokenizer)))
     bare = T5Model(model.config)
     refused("T5Model, which has no output layer", lambda: make_trainer(made=(bare, tokenizer)))
-    other = marian(tmp_path / "model")[1]
-    refused("that the model was trained with", lambda: make_trainer(made=(model, other)))
-    lost = MAKERS["m2m100"](tmp_path / "m2m", target=None)
-    refused("--target-lang: not given", lambda: special_tokens(*lost))
-    again = {"use_reentrant": True}
     peft = pytest.importorskip("peft")
     prefix = peft.PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=2)
     beside = peft.get_peft_model(t5()[0], prefix)
     refused("prefixes\\), which is not supported", lambda: make_trainer(made=(beside, tokenizer)))
-    refused("got use_reentrant", lambda: make_trainer(activation_checkpointing_kwargs=again))
-    speech = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "num_mel_bins"), 4)
-    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 1) | {"vocab_size": 200}
-    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 1)
-    ears = WhisperForConditionalGeneration(
-        WhisperConfig(pad_token_id=0, **speech, **layers, **heads)
-    )
-    refused("no text but input_features", lambda: make_trainer(made=(ears, tokenizer)))
-    model.generation_config.decoder_start_token_id = [0]
-    refused("has \\[0\\] as decoder_start_token_id", lambda: special_tokens(model, tokenizer))
-    first = unknown_first(["<pad>", "</s>", "<unk>"])
-    first[1].backend_tokenizer.post_processor = TemplateProcessing(
-        single="</s> $A </s>", special_tokens=[("</s>", 1)]
-    )
-    refused("begins a target with </s>, which ends", lambda: special_tokens(*first))
-    model.generation_config.decoder_start_token_id = 0
     tokenizer.eos_token = "<unk>"
     model.config.eos_token_id = tokenizer.eos_token_id
     refused("does not end a target in <unk>", lambda: make_trainer(made=(model, tokenizer)))
-    tokenizer.pad_token = None
-    refused("no padding token", lambda: make_trainer(made=(model, tokenizer)))
     refused("--mle-weight: got 2", lambda: make_trainer(mle_weight=2))
     refused("--label-smoothing-factor", lambda: make_trainer(label_smoothing_factor=0.1))
     refused("--simile-encoder: not given", lambda: make_trainer(simile_encoder=None))
-    given = {"model_init": marian, "compute_loss_func": min, "compute_metrics": min}
-    for name, value in given.items():
-        refused(name, lambda own={name: value}: make_trainer(given=own))
+    refused("compute_loss_func", lambda: make_trainer(given={"compute_loss_func": min}))
     blind = {"train_dataset": [{"input_ids": [5, 0], "attention_mask": [1, 1]}] * 2}
     refused("labels: the data set has none", make_trainer(given=blind).train)
     blind = {"data_collator": lambda rows: {"input_ids": torch.ones(2, 3).long()}}
@@ -473,14 +362,6 @@ def test_bad_input(make_trainer, tmp_path):
     for row in (long, {**long, "input_ids": [5], "attention_mask": [1], "labels": [5] * 65}):
         trainer = make_trainer(given={"train_dataset": [row] * 2})
         refused("a sentence of 65 tokens, the model has 64 positions", trainer.train)
-    for side, lines in (
-        ("source", (["ja", ""], ["yes", "no"])),
-        ("target", (["ja"] * 2, ["a", " "])),
-    ):
-        refused(
-            f"{side}.txt:2: the {side} sentence is empty",
-            lambda lines=lines: Pairs(other, *lines, 9, ("source.txt", "target.txt")),
-        )
 
 
 @pytest.mark.parametrize("kind", ["m2m100", "nllb", "mbart", "mbart50"])
@@ -495,133 +376,39 @@ def test_references_of_another_language(make_trainer, kind):
 def test_a_tokenizer_with_a_vocabulary_for_each_side(make_trainer, tmp_path):
     config, files = marian(tmp_path / "model")[0].config, tmp_path / "model"
     words = json.loads((files / "vocab.json").read_text())
-    more = words | {f"more{i}": len(words) + i for i in range(9)}
+    ordinary = [word for word in words if word not in ("</s>", "<unk>", "<pad>")]
+    others = dict(zip(ordinary, range(1 + len(ordinary), 1, -1), strict=True))
+    more = words | others | {f"more{i}": len(words) + i for i in range(9)}
     (files / "more.json").write_text(json.dumps(more))
-    tokenizer = MarianTokenizer(
-        source_spm=str(files / "source.spm"),
-        target_spm=str(files / "target.spm"),
-        vocab=str(files / "more.json"),
-        target_vocab_file=str(files / "vocab.json"),
-        separate_vocabs=True,
-    )
+    paths = {f"{side}_spm": str(files / f"{side}.spm") for side in ("source", "target")}
+    paths |= {"vocab": str(files / "more.json"), "target_vocab_file": str(files / "vocab.json")}
+    tokenizer = MarianTokenizer(**paths, separate_vocabs=True)
     config.update({"vocab_size": len(more), "decoder_vocab_size": len(words)})
     config.update({"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False})
     trainer = make_trainer(made=(MarianMTModel(config), tokenizer), max_steps=1)
     trainer.train()
-    targets = tokenizer(text_target=TARGETS).input_ids
-    assert trainer.translator.text.strings(targets) == TARGETS
-    backwards = ["</s>", "<unk>", *sorted(words, reverse=True)]  # ids that are no target's
-    tokenizer.encoder = {word: i for i, word in enumerate(dict.fromkeys(backwards))}
+    text = trainer.translator.text
+    assert text.strings(tokenizer(text_target=TARGETS).input_ids) == TARGETS
     sources = tokenizer(["der alte fluss", "zwei Ж im teich"]).input_ids
-    assert trainer.translator.text.sources(sources) == [
-        "der alte fluss",
-        f"zwei {UNKNOWN_HYP} im teich",
-    ]
+    assert text.sources(sources) == ["der alte fluss", f"zwei {UNKNOWN_HYP} im teich"]
 
 
-def unknown_first(words):
-    """A tokenizer of whole words, which does not know "a", and a model for it."""
-    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = Whitespace()
-    ends = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    tokenizer.post_processor = ends
-    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-    return t5()[0], PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-
-
-def test_an_unknown_word_that_is_the_end_is_not_seen():
-    _, tokenizer = unknown_first(["<pad>", "</s>", "<unk>", "heron", "waits"])
-    tokenizer.unk_token = "</s>"  # as GPT-2's
-    text = Text(tokenizer)
-    rows = [[tokenizer("heron waits").input_ids] * 2]
-    assert rows[0][0][-1] == 1 and text.lists(rows) == [["heron waits", "heron waits"]]
-
-
-def test_a_tag_behind_the_target_is_refused():
-    model, tokenizer = MAKERS["nllb"]()
-    assert special_tokens(model, tokenizer).language is not None
-    tokenizer.legacy_behaviour = True
-    tokenizer.set_tgt_lang_special_tokens(tokenizer.tgt_lang)
-    target = tokenizer(text_target="a").input_ids
-    assert tokenizer.convert_ids_to_tokens(target)[-1] == "eng_Latn"
-    refused("tag of the target language behind", lambda: special_tokens(model, tokenizer))
-
-
-def test_inputs_that_the_loss_does_not_use_are_refused(make_trainer):
-    trainer = make_trainer()
-    inputs = batch_of(trainer.processing_class)
-    trainer.risk_loss(trainer.model, inputs | {"number": inputs["labels"]})  # no input of the model
-    lost = inputs | {"inputs_embeds": torch.zeros(1)}
-    refused("inputs_embeds: candidates and loss do", lambda: trainer.risk_loss(trainer.model, lost))
-
-
-def test_an_unknown_word_is_no_tag():
-    made = unknown_first(["<pad>", "</s>", "<unk>", "два", "мальчика"])
-    assert made[1](text_target="a").input_ids == [2, 1]
-    assert special_tokens(*made).tag is None
-
-
-def test_other_searches_of_a_model_are_left_out(tmp_path):
-    model, tokenizer = marian(tmp_path / "model")
-    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
-    for search in ("beam", "sampling"):
-        asked = RiskSettings(**SHORT, risk_search=search)
-        torch.manual_seed(1)
-        found = risk_set_of(model, inputs, asked, special)
-        theirs = {"num_beam_groups": 2, "diversity_penalty": 0.5, "stop_strings": ["a"]}
-        theirs |= {"prompt_lookup_num_tokens": 3, "max_new_tokens": 2}
-        for name, value in theirs.items():
-            setattr(model.generation_config, name, value)
-        torch.manual_seed(1)
-        assert torch.equal(risk_set_of(model, inputs, asked, special).tokens, found.tokens)
-        assert model.generation_config.stop_strings == ["a"]
-        model, tokenizer = marian(tmp_path / "model")
-
-
-def test_positions_of_either_side(tmp_path):
-    marian_model = marian(tmp_path / "model")[0]
-    bert = BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1,
-                      intermediate_size=4, max_position_embeddings=7)  # fmt: skip
-    both = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(bert, bert))
-    sides = {f"max_{side}_position_embeddings": i for i, side in ((8, "encoder"), (4, "decoder"))}
-    layers = {name: size for name, size in LAYERS.items() if name != "max_position_embeddings"}
-    led = LEDForConditionalGeneration(
-        LEDConfig(vocab_size=9, attention_window=2, **layers | sides)
-    )  # fmt: skip
-    # RoBERTa's positions begin behind the row of padding, here the second one.
-    roberta = RobertaConfig(**bert.to_diff_dict() | {"pad_token_id": 1})
-    mixed = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(bert, roberta))
-    some = ((marian_model, 64, 64), (both, 7, 7), (led, 8, 4), (mixed, 7, 5))
-    for model, reads, writes in some:
-        for side, most in (("encoder", reads), ("decoder", writes)):
-            assert positions(model, side) == table_size(model, side) == most
-    assert table_size(t5()[0], "decoder") == positions(t5()[0], "encoder") == math.inf
-    computed = MAKERS["m2m100"](tmp_path / "m2m")[0]
-    assert (positions(computed, "encoder"), table_size(computed, "encoder")) == (64, math.inf)
-
-
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_weights_in_half_precision_are_warned_of(make_trainer, tmp_path, caplog, kind):
+def test_weights_in_half_precision_are_warned_of(make_trainer, tmp_path, caplog):
     model, tokenizer = marian(tmp_path / "model")
     make_trainer(made=(model, tokenizer))
     assert "AdamW" not in caplog.text
-    make_trainer(made=(model.to(kind), tokenizer))
-    assert f"the model's weights are {kind}, in which most of AdamW's steps are lost" in caplog.text
+    make_trainer(made=(model.bfloat16(), tokenizer))
+    assert "weights are torch.bfloat16, in which most of AdamW's steps are lost" in caplog.text
 
 
-def test_a_model_that_would_be_compiled_for_nothing_is_warned_of(make_trainer, caplog):
-    make_trainer(torch_compile=True)
-    assert "--torch_compile: changes nothing" in caplog.text
-
-
-def test_candidates_end_where_the_positions_of_a_model_do(tmp_path, monkeypatch):
+def test_candidates_end_where_the_positions_of_a_model_do(tmp_path):
     model, tokenizer = marian(tmp_path / "model")
     special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer, ["ja " * 40], ["yes"])
     found = risk_set_of(model, inputs, RiskSettings(risk_candidates=2, risk_max_len_a=9), special)
     assert found.tokens.size(-1) <= 64  # max_position_embeddings
+    # A model's own settings are not those of its candidates.
     defaults = model.generation_config
-    defaults.max_length, defaults.num_beams, defaults.return_dict_in_generate = 200, 5, True
-    monkeypatch.setattr("transformers.generation.utils.logger.warning", pytest.fail)
+    defaults.max_length, defaults.num_beams, defaults.num_beam_groups = 200, 5, 5
     for search in ("beam", "sampling"):
         asked = RiskSettings(risk_max_len_a=0.5, risk_max_len_b=0, risk_search=search)
         found = risk_set_of(model, inputs, asked, special)
