@@ -41,15 +41,3 @@ def test_lines_elsewhere(
         progress.show(7, "x")
         progress.show(8, "x", "step 8", last=True)
     assert capsys.readouterr().err == "step 5\nstep 8\n"
-
-
-def test_nothing_when_silent_or_closed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Progress(2, "step", silent=True) as progress:
-        progress.show(2, "x", "step 2", last=True)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys, "stderr", None)
-    with Progress(2, "step") as progress:
-        progress.update()
-        progress.show(2, "x", "step 2", last=True)
