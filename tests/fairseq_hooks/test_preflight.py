@@ -233,11 +233,11 @@ def test_reset_meters_leaves_what_is_optimised(updates: int, reset: bool, stoppi
 def test_only_the_best_of_the_same_metric_and_flags_is_compared(
     stopping: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    changes: dict[str, Any]
-    for changes, had in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"metric": "bleu"}, "loss"),
         ({"reward": "bleu"}, "loss of other flags"),
-    ):
+    ]
+    for changes, had in cases:
         _, watched, state = resumed(**changes)
         assert "best" not in state and not hasattr(stopping, "best")
         said = f"metric {changes.get('metric', 'loss')}: its best begins anew; the run in run.pt"
