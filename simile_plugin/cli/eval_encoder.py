@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         prefix = f"{name} " if len(encoders) > 1 else ""
         print(f"encoder {prefix}{encoder.fingerprint}")
     if answer.parts:
-        print(render_text(answer, details=True), end="")
+        print(render_text(answer), end="")
     for name, speed in speeds.items():
         print(
             f"{name}: {speed['per_second']:,.0f} sentences a second ({speed['sentences']:,} in "

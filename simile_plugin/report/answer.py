@@ -39,7 +39,6 @@ class Table:
 
     Attributes:
         folded: title under which the page folds it away; "" to show it at once.
-        detail: whether text and markdown leave it out, unless they are asked for details.
 
     Raises:
         ValueError: if a row is not as long as the headings.
@@ -49,7 +48,6 @@ class Table:
     groups: Sequence[Sequence[Row]]
     caption: str = ""
     folded: str = ""
-    detail: bool = False
 
     def __post_init__(self) -> None:
         for row in (row for group in self.groups for row in group):

@@ -32,7 +32,6 @@ from simile_plugin.significance.resampling import (
     bootstrap_p_value,
     interval,
     mean_statistics,
-    randomisation_p_values,
     resample_counts,
 )
 from simile_plugin.significance.tables import markdown_table, text_table, without_nan
@@ -62,7 +61,6 @@ __all__ = [
     "markdown_table",
     "mean_statistics",
     "pearson",
-    "randomisation_p_values",
     "resample_counts",
     "spearman",
     "text_table",

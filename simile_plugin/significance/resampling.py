@@ -127,7 +127,7 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
 
     For a clear difference |d_r| scatters around |difference|, so this is one tail: about one of
     ten pairs of equal systems gets p < 0.05, half of them in either direction. Read it as a
-    one-sided test of the direction seen; `randomisation_p_values` is two-sided.
+    one-sided test of the direction seen.
 
     Ties count against a difference; sacreBLEU leaves them out and so gives two identical outputs,
     or a single sentence, p = 1 / (R + 1), where this gives 1. Elsewhere the two agree.
@@ -140,67 +140,8 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
     if sentences == 1:
         return 1.0
     differences = np.abs(system - baseline)
-    return _p_value(differences - differences.mean(), difference)
-
-
-def randomisation_p_values(
-    pairs: Sequence[tuple[SentenceStatistics, SentenceStatistics]],
-    trials: int = 10_000,
-    seed: int = SEED,
-) -> list[float]:
-    """Return two-sided p-values by paired approximate randomisation, as sacreBLEU defines them.
-
-    Each trial exchanges the two outputs of about half of the sentences; p is the share of trials
-    whose difference is at least the observed one, with one added above and below. The exchanges
-    are sacreBLEU's for the same seed, and the same for every pair.
-
-    With several seeds, every seed of one system is paired with every seed of the other, a sentence
-    is exchanged in all of these pairs at once, and the trial's difference is the mean over the
-    pairs. As in `bootstrap`, the trained models are taken as given.
-
-    Args:
-        pairs: (baseline, system) statistics over the same N sentences, S seeds on either side.
-
-    Raises:
-        ValueError: if the numbers of sentences differ, or are 0.
-    """
-    if not pairs:
-        return []
-    sentences = _common_sentences([statistics for pair in pairs for statistics in pair])
-    rng = np.random.default_rng(seed)
-    differences = np.empty((len(pairs), trials))
-    # Booleans are drawn 32 at a time: rows in multiples of 32 leave no bits over between draws.
-    rows_at_once = max(1, CHUNK_CELLS // sentences // 32) * 32
-    done = 0
-    for rows in _chunks(trials, rows_at_once):
-        keep = rng.integers(2, size=(rows, sentences), dtype=bool).astype(np.float64)
-        for row, (baseline, system) in enumerate(pairs):
-            differences[row, done : done + rows] = _exchanged(keep, baseline, system)
-        done += rows
-    return [
-        _p_value(np.abs(differences[row]), system.corpus() - baseline.corpus())
-        for row, (baseline, system) in enumerate(pairs)
-    ]
-
-
-def _exchanged(keep: Floats, baseline: SentenceStatistics, system: SentenceStatistics) -> Floats:
-    """Return the mean difference over pairs of seeds; where `keep` (rows, N) is 0, they swap."""
-    a, b = baseline.values.astype(np.float64), system.values.astype(np.float64)
-    kept_a, kept_b = keep @ a, keep @ b  # (S, rows, K)
-    rest_a = a.sum(axis=1)[:, None] - kept_a
-    rest_b = b.sum(axis=1)[:, None] - kept_b
-    total = np.zeros(len(keep))
-    for i in range(len(a)):
-        for j in range(len(b)):
-            first = baseline.score(kept_a[i] + rest_b[j])
-            second = system.score(kept_b[j] + rest_a[i])
-            total += second - first
-    return total / (len(a) * len(b))
-
-
-def _p_value(statistics: Floats, difference: float) -> float:
-    as_large = int(np.sum(statistics >= abs(difference) - TIE))
-    return (as_large + 1) / (len(statistics) + 1)
+    as_large = int(np.sum(differences - differences.mean() >= abs(difference) - TIE))
+    return (as_large + 1) / (len(differences) + 1)
 
 
 def _common_sentences(systems: Sequence[SentenceStatistics]) -> int:

@@ -190,7 +190,11 @@ def row(name: str, seeds: int = 1, **scores: Data) -> Data:
 
 def data_of(*systems: Data, lead: Data | None = None) -> Data:
     facts: dict[str, Any] = {"baselines": ["MLE"], "reference": "ref", "sentences": 100}
-    facts |= {"test": asdict(PairedTest()), "signatures": {}, "unknown_share": 0.0}
+    facts |= {
+        "test": {"kind": "bootstrap", **asdict(PairedTest())},
+        "signatures": {},
+        "unknown_share": 0.0,
+    }
     return {"systems": systems, "lead": lead, "unspaced": False, "tokenised": [], **facts}
 
 

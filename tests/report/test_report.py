@@ -17,7 +17,6 @@ from simile_plugin.report import questions
 from simile_plugin.report.answer import Answer, Figure
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.significance import Line, Panel, line_chart
-from tests.evaluation.test_sts import PAIRS, write_set
 
 from .test_results import REFS, noisy
 
@@ -153,15 +152,10 @@ def more(files: Path, encoder_folder: Path) -> list[str]:
     for i, ref in enumerate(REFS[:4]):
         lists += [f"T-{i}\t{ref}", f"D-{i}\t-0.5\t{noisy(0.1, 5)[i]}", f"D-{i}\t-1\t{ref}"]
     write(files / "lists.txt", lists)
-    write_set(files / "sts", "one", PAIRS, "5\n0.5\n4\n1\n")
-    judged = zip(noisy(0.2, 6), REFS, strict=True)
-    rows = [f"{hyp}\t{ref}\t{i % 7}" for i, (hyp, ref) in enumerate(judged)]
-    write(files / "judged.tsv", ["hyp\tref\tz", *rows])
     (files / "sizes").mkdir()
     for n in (2, 4):
         write(files / "sizes" / f"simile.n{n}.txt", noisy(0.3 / n, n))
     flags = ["--encoder", str(encoder_folder), "--src", "src.txt", "--nbest-lists", "lists.txt"]
-    flags += ["--sts", "sts", "--judgements", "judged.tsv"]
     return [*RESULTS, *CURVES, *flags, "--nbest-folder", "sizes", "--examples", "2"]
 
 
@@ -202,7 +196,7 @@ def test_every_file_is_read_and_every_text_tokenised_once(
         monkeypatch.setattr(module, name, counted)
     assert main([*more, "--only", "results,examples,lexical,gaming", "--html", "page.html"]) == 0
     names = ("ref.txt", "src.txt", "mle.txt", "bleu.txt", "s1.txt", "s2.txt")
-    logs = ("bleu.log", "simile.log", "lists.txt", "judged.tsv")
+    logs = ("bleu.log", "simile.log", "lists.txt")
     assert reads == dict.fromkeys([*names, *logs, "scored"], 1)
     whole = {line: n for line, n in seen.items() if " " in line}  # the reward's BLEU takes words
     sources = [f"Satz {i}" for i in range(len(REFS))]
@@ -210,7 +204,7 @@ def test_every_file_is_read_and_every_text_tokenised_once(
     assert whole == Counter(line for text in every for line in text)
 
 
-ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "quality", "gaming", "probe"]
+ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "gaming", "probe"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -233,7 +227,7 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    asked = ["results", "curves", "nbest", "costs", "headroom", "quality"]
+    asked = ["results", "curves", "nbest", "costs", "headroom"]
     assert list(json.loads(capsys.readouterr().out)) == asked
     for flag, value, chosen in (
         ("--nbest-folder", "sizes", ["nbest"]),
@@ -277,10 +271,6 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*RESULTS[1:], "--device", "cpu"], "--device: is for the reward encoder; give --encoder"),
         ([*RESULTS[1:], "--encoder", "x", "--learned", "y"], "--learned: is for the headroom of"),
-        (
-            [*RESULTS[1:], "--judgement-columns", "1", "2", "3"],
-            "--judgement-columns: there is no --judgements FILE",
-        ),
         ([*RESULTS[1:], "--encoder", ""], "--encoder: got '', expected the name of a file or f"),
         ([*RESULTS[1:], "--only", ""], "--only: got '', expected a name"),
         ([*CURVES, "--resamples", "0"], "--resamples: got 0, expected a whole number from 40 to"),
@@ -288,9 +278,6 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["--ref", "-", "--sys", "A=-"], "-: standard input is named twice; name a file instead"),
         ([*RESULTS[1:], "--sys", "LOG=bleu.log"], "--sys LOG: bleu.log has 3 sentences but --ref"),
         (["--log", "MLE=mle.txt"], "--log: mle.txt has no validation lines among its 80"),
-        (["--sts", "x"], "quality: needs --encoder and --sts or --encoder and --judgements; see"),
-        (["--sts", "x", "--encoder", "y"], "--sts: x: no STS.input.*.txt there"),
-        (["--sts", "x", "--sts", "x/", "--encoder", "y"], "--sts: x/ is given twice; it would"),
         (
             [*RESULTS[1:], "--tags", ".pos"],
             "--tags: is for lexical, which is not asked",

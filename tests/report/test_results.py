@@ -43,7 +43,7 @@ SYSTEMS = [
     system("SIMILE", noisy(0.1, 3), noisy(0.15, 4)),
     system("copy", noisy(0.4, 1)),
 ]
-FEW = PairedTest(resamples=200, trials=200)
+FEW = PairedTest(resamples=200)
 
 
 @pytest.fixture(scope="module")
@@ -124,19 +124,6 @@ def test_comparisons(results: Data) -> None:
     assert (copied["difference"], copied["p_value"]) == (0.0, 1.0)
     around = rows["MLE"]["interval"]
     assert around["low"] < rows["MLE"]["value"] < around["high"]
-
-
-def test_randomisation_uses_the_same_differences(results: Data, encoder: Encoder) -> None:
-    stricter = PairedTest("randomisation", resamples=200, trials=200)
-    other = compare_systems(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), stricter)
-    for a, b in zip(results["systems"], other["systems"], strict=True):
-        for metric, score in a["scores"].items():
-            theirs = b["scores"][metric]
-            assert score["interval"] == theirs["interval"]
-            pairs = zip(score["against"], theirs["against"], strict=True)
-            assert all(x["difference"] == y["difference"] for x, y in pairs)
-    assert other["systems"][3]["scores"]["bleu"]["against"][0]["p_value"] == 1.0
-    assert "|ar:200|seed:12345|" in other["signatures"]["BLEU"]
 
 
 def test_without_an_encoder_there_are_bleu_and_chrf() -> None:

@@ -50,14 +50,12 @@ class Inputs:
         self.named_answers = systems.parse_named_files("--human", people) or there.human
         taken = {name: getattr(options, name) or getattr(there, name) for name in TAKEN}
         self.options = options = replace(options, **taken)
-        self.test = PairedTest(options.test, options.resamples, options.trials, options.seed)
+        self.test = PairedTest(options.resamples, options.seed)
         for flag, value in (("--simile-alpha", options.simile_alpha), ("--device", options.device)):
             if value is not None and not options.encoder:
                 raise InputError(f"{flag}: is for the reward encoder; give --encoder DIR with it")
         if options.learned and not options.nbest_lists:
             raise InputError("--learned: is for the headroom of --nbest-lists; give them with it")
-        if options.judgement_columns and not options.judgements:
-            raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
         if self.paths().count("-") > 1:
             raise InputError("-: standard input is named twice; name a file instead")
 
@@ -74,7 +72,7 @@ class Inputs:
             paths += [path for own in named.values() for path in own]
         for spec in options.sentence_scores:
             paths += spec.partition("=")[2].split(",")
-        return [*paths, *self.named_answers, *options.judgements]
+        return [*paths, *self.named_answers]
 
     @cached_property
     def settings(self) -> ScoreSettings:

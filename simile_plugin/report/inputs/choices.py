@@ -13,22 +13,10 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How differences are tested; the intervals come from bootstrap resamples under either kind.
+    """How many resamples the paired bootstrap (Koehn 2004) and the intervals draw."""
 
-    kind: "bootstrap" (Koehn 2004) or "randomisation" (two-sided, slower).
-    """
-
-    kind: str = "bootstrap"
     resamples: int = BOOTSTRAP_RESAMPLES
-    trials: int = 10_000
     seed: int = SEED
-
-    def describe(self) -> str:
-        """Return the test in words, for a legend."""
-        test = f"paired bootstrap, {self.resamples:,} resamples"
-        if self.kind == "randomisation":
-            test = f"paired approximate randomisation, {self.trials:,} trials"
-        return f"{test}, seed {self.seed}"
 
 
 def choose_baselines(names: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:

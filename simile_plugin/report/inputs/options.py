@@ -13,7 +13,6 @@ DRAWS = Range.within(40, 1_000_000)  # a score is kept for each draw and system:
 RESULTS = "results: scores and significance tests"
 CURVES = "curves: both validation costs by update"
 LISTS = "costs, headroom, nbest: n-best lists, and what they hold"
-QUALITY = "quality: how well --encoder and other metrics rank"
 DETAILS = "lexical, examples and gaming: what changed (by --only)"
 OUTPUT = "output"
 _file: dict[str, Any] = {"default": None, "metavar": "FILE", "range": FILE}
@@ -47,13 +46,6 @@ class ReportOptions:
         group=RESULTS,
         **{**_name, "metavar": "NAME[,NAME]"},
     )
-    test: str = option(
-        "paired bootstrap as in sacreBLEU, or paired approximate randomisation, which is two-sided "
-        "and stricter",
-        "bootstrap",
-        choices=("bootstrap", "randomisation"),
-        group=RESULTS,
-    )
     sys_lines: str = option(
         "how to read --sys: one sentence a line, or these lines of a fairseq-generate log, sorted "
         "by id",
@@ -70,7 +62,6 @@ class ReportOptions:
     )
     # A 95% interval leaves out one of 40 resamples at either end.
     resamples: int = option("bootstrap resamples", 1000, range=DRAWS, group=RESULTS)
-    trials: int = option("randomisation trials", 10_000, range=DRAWS, group=RESULTS)
     seed: int = option(
         "of the tests (default: 12345, sacreBLEU's)", 12345, range=SEED, group=RESULTS
     )
@@ -123,24 +114,6 @@ class ReportOptions:
         **_folder,
     )
 
-    sts: list[str] = option(
-        "pairs with human similarity: STS.input.X.txt and STS.gs.X.txt, a folder a year",
-        group=QUALITY,
-        **{**_folder, "default": [], "nargs": "+"},
-    )
-    judgements: list[str] = option(
-        "judged translations: a TSV of hypothesis, reference and human score a language pair "
-        "(simile eval-encoder --help says more, and compares several encoders)",
-        group=QUALITY,
-        **{**_file, "default": [], "nargs": "+"},
-    )
-    judgement_columns: tuple[str, str, str] | None = option(
-        "its columns, by name or number from 1, where they have other names",
-        None,
-        metavar=("HYP", "REF", "SCORE"),
-        group=QUALITY,
-    )
-
     reward: list[str] = option(
         "a reward to be asked how it can be gamed, as simile probe does: simile, bleu, chrf, "
         "learned:DIR, a mix, module:function, meteor; repeat. Harm is done to the output of the "
@@ -183,7 +156,7 @@ class ReportOptions:
     )
     title: str | None = option("title of the page", None, group=OUTPUT)
     only: str | None = option(
-        "of results, human, examples, curves, nbest, costs, headroom, lexical, quality, gaming, "
+        "of results, human, examples, curves, nbest, costs, headroom, lexical, gaming, "
         "probe (default: those whose files are given; lexical, examples and gaming only by name)",
         group=OUTPUT,
         **{**_name, "metavar": "NAME[,NAME]"},

@@ -19,7 +19,7 @@ from simile_plugin.report.inputs import Inputs
 # In the order in which they are shown.
 NAMES = (
     *("results", "human", "examples", "curves", "nbest", "costs", "headroom"),
-    *("lexical", "quality", "gaming", "probe"),
+    *("lexical", "gaming", "probe"),
 )
 
 

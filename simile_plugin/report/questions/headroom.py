@@ -167,7 +167,7 @@ def measure_headroom(
         "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
         "gain": _expected_gain(choices),
         "signatures": signatures,
-        "test": asdict(test),
+        "test": {"kind": "bootstrap", **asdict(test)},
     }
 
 

@@ -140,7 +140,7 @@ def compare_systems(
         "baselines": list(chosen),
         "reference": reference,
         "sentences": len(refs),
-        "test": asdict(test),
+        "test": {"kind": "bootstrap", **asdict(test)},
         "signatures": signatures,
         "unknown_share": list_scores.unknown_share,
         "lead": lead,
@@ -169,19 +169,12 @@ def _test_metric(
     ]
     ranked = sorted(range(len(names)), key=values.__getitem__, reverse=True)
     tested = [*pairs, (ranked[1], ranked[0])] if len(names) > 2 else pairs
-    if test.kind == "bootstrap":
-        p_values = [
-            significance.bootstrap_p_value(
-                draws[base], draws[row], values[row] - values[base], column[row].sentences
-            )
-            for base, row in tested
-        ]
-    else:
-        compared = [(column[base], column[row]) for base, row in tested]
-        p_values = significance.randomisation_p_values(compared, test.trials, test.seed)
     against: list[list[Comparison]] = [[] for _ in names]
-    for (base, row), p_value in zip(tested, p_values, strict=True):
+    for base, row in tested:
         difference = values[row] - values[base]
+        p_value = significance.bootstrap_p_value(
+            draws[base], draws[row], difference, column[row].sentences
+        )
         against[row].append({"baseline": names[base], "difference": difference, "p_value": p_value})
     lead = against[ranked[0]].pop() if len(names) > 2 else None
     scores = [
@@ -200,11 +193,10 @@ def _signatures(settings: ScoreSettings, test: PairedTest) -> dict[str, str]:
     """Return what stands behind the numbers, with the test where sacreBLEU puts it."""
     from simile_plugin.reward import bleu_signature, chrf_signature, signature
 
-    drawn = f"ar:{test.trials}" if test.kind == "randomisation" else f"bs:{test.resamples}"
     signatures = {}
     for name, plain in (("BLEU", bleu_signature(settings.tokenize)), ("chrF", chrf_signature())):
         references, _, rest = plain.partition("|")
-        signatures[name] = f"{references}|{drawn}|seed:{test.seed}|{rest}"
+        signatures[name] = f"{references}|bs:{test.resamples}|seed:{test.seed}|{rest}"
     if settings.encoder is not None:
         signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
     return signatures
@@ -334,15 +326,17 @@ def _charts(systems: Sequence[SystemData]) -> list[Figure]:
 
 def _legend(data: Data) -> list[str]:
     """Explain the marks, intervals and numbers."""
-    test = PairedTest(**data["test"])
+    resamples, seed = data["test"]["resamples"], data["test"]["seed"]
     lines = []
     if len(data["systems"]) > 1:
         marks = ", ".join(
             f"{m} better than {base}" for m, base in zip(MARKS, data["baselines"], strict=False)
         )
-        tail = " (the tail of the direction seen)" if test.kind == "bootstrap" else ""
-        lines.append(f"{marks}: p < {LEVEL}, {test.describe()}{tail}")
-    lines.append(f"±: half of the 95% interval over {test.resamples:,} resamples of the sentences")
+        lines.append(
+            f"{marks}: p < {LEVEL}, paired bootstrap, {resamples:,} resamples, seed {seed} (the "
+            "tail of the direction seen)"
+        )
+    lines.append(f"±: half of the 95% interval over {resamples:,} resamples of the sentences")
     if any(len(system["files"]) > 1 for system in data["systems"]):
         lines.append(
             "several seeds: the mean of their scores; the tests vary the sentences and take the "

@@ -15,7 +15,7 @@ def render_markdown(answer: Answer, picture: str | None = None) -> str:
     if picture is not None and answer.chart is not None:
         parts.append(f"![{answer.chart.label}]({picture})")
     for part in answer.parts:
-        if isinstance(part, Table) and not part.detail:
+        if isinstance(part, Table):
             parts += [part.caption, markdown_table(part.grid())]
         elif isinstance(part, Passages):
             parts.append(f"```\n{render_passages(part)}\n```")

@@ -49,7 +49,7 @@ def _title(inputs: Inputs, answers: Sequence[Answer]) -> str:
     names = list(inputs.named_systems) if "results" in asked else []
     names = names or list(inputs.named_logs)
     if not names:
-        return "Quality of metrics" if "quality" in asked else "Report"
+        return "Report"
     if len(names) > MOST_NAMES:
         return f"Comparison of {len(names)} systems"
     if len(names) == 1:

@@ -45,7 +45,6 @@ def _files(inputs: Inputs) -> list[tuple[str, str]]:
     options = inputs.options
     given = {"reference": options.ref, "source": options.src, "n-best": options.nbest_lists}
     files = [(role, path) for role, path in given.items() if path]
-    files += [("judgements", path) for path in options.judgements]
     for spec in options.sentence_scores:
         files += [("sentence scores", path) for path in spec.partition("=")[2].split(",")]
     for key, answers in inputs.named_answers.items():

@@ -10,12 +10,12 @@ from simile_plugin.significance import text_table
 WIDTH = 100
 
 
-def render_text(answer: Answer, details: bool = False) -> str:
-    """Render heading, warnings, tables, notes; details: with tables that are left out otherwise."""
+def render_text(answer: Answer) -> str:
+    """Render heading, warnings, tables, notes."""
     parts = [f"{answer.heading} {answer.file}".rstrip()]
     parts += ["\n".join(f"warning: {text}" for text in answer.warnings)]
     for part in answer.parts:
-        if isinstance(part, Table) and (details or not part.detail):
+        if isinstance(part, Table):
             parts.append(f"{part.caption}\n{text_table(part.grid())}".lstrip("\n"))
         elif isinstance(part, Passages):
             parts.append(render_passages(part))

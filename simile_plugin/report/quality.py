@@ -1,4 +1,4 @@
-"""How good are the metrics, the reward among them? Correlation with people (Tables 65 and 66)."""
+"""Answer `simile eval-encoder`: correlation of metrics with people (Tables 65 and 66)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simile_plugin.files import refuse_twice
-from simile_plugin.report.answer import UNSPACED, Answer, Data, Figure, Part, Table, make_table
+from simile_plugin.report.answer import UNSPACED, Answer, Data, Part, Table, make_table
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
     SEED,
-    Bar,
     Estimate,
-    interval_chart,
     without_nan,
 )
 
@@ -29,37 +26,7 @@ if TYPE_CHECKING:
         StsQuality,
         StsSet,
     )
-    from simile_plugin.report.inputs import Inputs
     from simile_plugin.reward import LearnedReward
-
-NEEDS = (("encoder", "sts"), ("encoder", "judgements"))
-ASKED_BY = ("sts", "judgements")
-PICTURED = True
-
-OURS = ("SIM", "LEARNED")  # what needs an encoder: SIM, SIMILE, also of one of several
-
-
-def ask(inputs: Inputs) -> Answer:
-    """Correlate the encoder and other metrics with people on --sts and --judgements."""
-    from simile_plugin.evaluation import read_judgements, read_sts
-
-    options = inputs.options
-    refuse_twice(options.sts, "--sts")
-    refuse_twice(options.judgements, "--judgements")
-    folders = {folder: read_sts(folder) for folder in options.sts}
-    judged = [read_judgements(path, options.judgement_columns) for path in options.judgements]
-    settings = inputs.settings
-    assert settings.encoder is not None and options.encoder is not None
-    (name,) = short_names([options.encoder]).values()
-    return answer_quality(
-        {name: settings.encoder},
-        folders,
-        judged,
-        settings.alpha,
-        options.resamples,
-        options.seed,
-        tokenize=options.tokenize,
-    )
 
 
 def answer_quality(
@@ -75,7 +42,6 @@ def answer_quality(
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
     METEOR is among them where it is installed; a note says what is missing where it is not.
-    The tables of single sets are details (see `render_text`).
     """
     from simile_plugin import evaluation
     from simile_plugin.reward import is_unspaced
@@ -103,7 +69,7 @@ def answer_quality(
         facts = {"resamples": resamples, "seed": seed, "alpha": alpha}
         data["judgements"] = {**facts, **asdict(quality)}
     data |= {"resamples": resamples, "seed": seed, "signatures": signatures, "notes": notes}
-    parts, told, sentences = quality_parts(sts, quality)
+    parts, told = quality_parts(sts, quality)
     drawn = f"percent, with 95% intervals of {resamples} bootstrap resamples, seed {seed}"
     return Answer(
         "quality",
@@ -113,7 +79,6 @@ def answer_quality(
         "Metric quality: correlation with people",
         parts,
         without_nan(data),  # of undefined correlations
-        sentences=sentences,
         notes=[drawn, *told, *notes],
         warnings=[UNSPACED] if any(is_unspaced(own, tokenize) for own in refs) else [],
         signatures=signatures,
@@ -159,12 +124,10 @@ def _folder_data(part: StsFolder) -> Data:
 # --- the answer ---
 
 
-def quality_parts(
-    sts: StsQuality | None, quality: Quality | None
-) -> tuple[list[Part], list[str], list[str]]:
-    """Return the tables behind their picture, notes, and the answer in sentences."""
+def quality_parts(sts: StsQuality | None, quality: Quality | None) -> tuple[list[Part], list[str]]:
+    """Return the tables, and notes."""
     parts: list[Part] = []
-    notes, sentences, panels = [], list[str](), {}
+    notes = []
     if sts:
         parts += [_folder_table(part) for part in sts.folders]
         parts += [_sts_table(sts), _difference_table({"pearson": sts.difference})]
@@ -177,52 +140,13 @@ def quality_parts(
         notes.append(
             "STS: the second sentence is the reference; sym. is the mean of both directions"
         )
-        told = "On sentence pairs (STS, Pearson)"
-        sentences += beside_best(told, sts.mean, sts.difference)
-        single = [part.estimates for part in sts.folders]
-        panels["STS: Pearson, mean of folders"] = _bars(sts.mean, single)
     if quality:
         names = short_names(list(quality.segments))
         total = ", ".join(f"{names[path]} {n}" for path, n in quality.segments.items())
         notes.append(f"judgements: segments of {total}")
-        parts += [_judgement_table(quality, kind, kind != KINDS[0]) for kind in KINDS]
+        parts += [_judgement_table(quality, kind) for kind in KINDS]
         parts.append(_difference_table(quality.difference))
-        told = "On judged translations (Spearman)"
-        mean, difference = quality.mean["spearman"], quality.difference["spearman"]
-        sentences += beside_best(told, mean, difference)
-        single = [own["spearman"] for own in quality.files.values()]
-        panels["Judgements: Spearman, mean of files"] = _bars(mean, single)
-    if panels:
-        chart = interval_chart("Correlation of each metric with people, in percent", panels)
-        small = "small circles are single years or language pairs"
-        parts.insert(0, Figure(chart, f"Means with their 95% intervals; {small}."))
-    return parts, notes, sentences
-
-
-def _bars(mean: Mapping[str, Estimate], single: Sequence[Mapping[str, Estimate]]) -> list[Bar]:
-    return [
-        Bar(name, e.value, e.low, e.high, [own[name].value for own in single])
-        for name, e in mean.items()
-    ]
-
-
-def beside_best(
-    told: str, mean: Mapping[str, Estimate], difference: Mapping[str, Estimate]
-) -> list[str]:
-    """Hold the learned reward, or else SIMILE, against the best metric without an encoder."""
-    values = {name: one.value for name, one in mean.items() if one.value == one.value}
-    others = {name: value for name, value in values.items() if not name.startswith(OURS)}
-    ours = "LEARNED" if "LEARNED" in values else "SIMILE"
-    if not others or ours not in values:
-        return []
-    best = max(others, key=others.__getitem__)
-    gap = difference[f"{ours} - {best}"]
-    clear = "" if gap.low > 0 or gap.high < 0 else ", which may be chance"
-    return [
-        f"{told} {ours} correlates with people at {values[ours]:.1f} percent and {best}, the "
-        f"best metric without an encoder, at {others[best]:.1f}: a difference of {gap.value:+.1f} "
-        f"[{gap.low:+.1f}, {gap.high:+.1f}]{clear}."
-    ]
+    return parts, notes
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
@@ -242,7 +166,7 @@ def _sts_table(sts: StsQuality) -> Table:
     return make_table(header, rows, caption="STS: mean of the sets of each folder")
 
 
-def _judgement_table(quality: Quality, kind: str, other: bool) -> Table:
+def _judgement_table(quality: Quality, kind: str) -> Table:
     """Tabulate a row a metric, a column a file (language pair), and their mean (Table 66)."""
     names = short_names(list(quality.files))
     rows = [
@@ -250,9 +174,8 @@ def _judgement_table(quality: Quality, kind: str, other: bool) -> Table:
         for metric, mean in quality.mean[kind].items()
     ]
     header = [kind.capitalize(), *names.values(), "mean of files"]
-    if other:
-        return make_table(header, rows, folded="Judgements by other correlations")
-    return make_table(header, rows, caption="Judgements of translations")
+    caption = "Judgements of translations" if kind == KINDS[0] else ""
+    return make_table(header, rows, caption=caption)
 
 
 def _folder_table(part: StsFolder) -> Table:
@@ -266,9 +189,7 @@ def _folder_table(part: StsFolder) -> Table:
         f"Spearman, all {part.pairs}": [scores.all_spearman for scores in metrics],
     }
     rows = [[name, *(f"{value:.1f}" for value in row)] for name, row in numbers.items()]
-    header = ["Pearson", *part.scores]
-    folded = "Every set of every folder"
-    return make_table(header, rows, caption=part.folder, folded=folded, detail=True)
+    return make_table(["Pearson", *part.scores], rows, caption=part.folder)
 
 
 def _difference_table(differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
