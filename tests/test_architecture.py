@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "nbest": {"files", "encoder", "reward", "significance", "torch", "numpy"},
     "report": {
         *("files", "encoder", "reward", "significance", "evaluation", "nbest"),
-        *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt", "tensorboard"),
+        *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt"),
         *("tqdm", "jinja2", "textblob"),
     },
     "fairseq_hooks": {"files", "risk", "torch", "numpy", "fairseq", "fairseq_cli"},

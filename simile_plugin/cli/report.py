@@ -34,9 +34,9 @@ examples:
         --sys MLE=mle.txt --sys BLEU=bleu.txt --sys HALF=half.txt \\
         --sys SIMILE=seed1.txt,seed2.txt --out results.md
 
-  Straight from what fairseq-generate printed (detokenised hypotheses, references):
+  What fairseq-generate printed, as sentences in the order of the test set:
 
-    simile report --ref gen-test.txt --ref-lines T --sys MLE=gen-test.txt --sys-lines D
+    grep ^D- gen-test.txt | sort -t- -k2n | cut -f3 >mle.txt
 
   Both validation costs of two trainings, from their logs:
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.nbest.readers import NbestList, read_lists, read_nbest_lists
-from simile_plugin.report.inputs.systems import read_sentences
 
 GENERATED = [
     "INFO:fairseq.tasks.translation:dictionary: 90 types",
@@ -53,8 +52,6 @@ def test_lines_whose_last_tab_was_stripped_are_read_alike(tmp_path: Path) -> Non
     lists = read(tmp_path, *lines, "D-3\t-0.1\tx", "end")
     assert lists == read(tmp_path, *map(str.rstrip, lines), "D-3\t-0.1\tx", "end")
     assert lists[2:] == [(2, "three", ("", "three"), (-0.1, -0.5)), (3, "", ("x",), (-0.1,))]
-    (tmp_path / "log").write_text("\n".join(map(str.rstrip, lines)) + "\n")
-    assert read_sentences(str(tmp_path / "log"), "--ref", "T") == ["one", "two boats", "three", ""]
 
 
 def test_a_log_cut_in_the_middle_keeps_whole_lines(tmp_path: Path) -> None:

@@ -290,17 +290,13 @@ def test_tables_refuse_ragged_rows_and_bad_numbers() -> None:
     assert 'data-sort="1.5"' in text and 'data-sort="nan"' not in text
 
 
-def test_provenance_of_files_and_trainings(tmp_path: Path, log: str) -> None:
+def test_provenance_of_files(tmp_path: Path, log: str) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
     plain.write_text("one\ntwo")
     packed.write_bytes(gzip.compress(b"one\ntwo"))
     inputs = inputs_of(f"--ref={plain}", f"--sys=x={packed},{tmp_path},-", f"--log=S={log}")
-    _, files, trainings, known = describe_report(inputs, []).parts
-    assert isinstance(files, Table) and isinstance(trainings, Table)
+    _, files = describe_report(inputs, []).parts
+    assert isinstance(files, Table)
     rows = files.grid()[1:]
     assert [cells[2] for cells in rows[:2]] == ["2", "2"] and len(rows) == 3
     assert rows[0][3] == rows[1][3]
-    assert trainings.grid()[1] == [
-        *("S", "simile_risk", "half", "7", "", "2026-01-01 10:00:00", "2026-01-02 10:00:00"),
-    ]
-    assert "--seed 7 --criterion simile_risk --reward half" in str(known)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from fairseq.logging import progress_bar
 
-from simile_plugin.report.inputs.logs import read_validations
-from simile_plugin.report.inputs.tensorboard import Validations
+from simile_plugin.report.inputs.logs import Validations, read_validations
 
 STATS = [
     {"loss": 3.25, "cost_bleu": 0.6125, "cost_simile": 0.31, "num_updates": 0},

@@ -106,18 +106,6 @@ def test_json_scores_are_those_of_score_lists(
     assert found == pytest.approx(100 * simile.double().mean().item(), abs=1e-5)
 
 
-def test_generate_logs_give_the_same_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--ref", "ref.txt", "--sys", "MLE=mle.txt", "--json"]) == 0
-    plain = json.loads(capsys.readouterr().out)["results"]["systems"][0]["scores"]
-    lines = []
-    for i, (ref, hyp) in enumerate(zip(REFS, noisy(0.4, 1), strict=True)):
-        lines += [f"T-{i}\t{ref}", f"H-{i}\t-1.5\t{hyp}", f"D-{i}\t-1.5\t{hyp}"]
-    write(files / "gen.txt", lines[::-1])
-    command = ["report", "--ref", "gen.txt", "--ref-lines", "T", "--sys", "MLE=gen.txt"]
-    assert main([*command, "--sys-lines", "D", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"]["systems"][0]["scores"] == plain
-
-
 def test_sentence_scores_are_a_metric(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [*RESULTS]
     for name, stem in (("MLE", "mle"), ("BLEU", "bleu"), ("SIMILE", "s1")):

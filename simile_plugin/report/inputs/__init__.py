@@ -98,7 +98,7 @@ class Inputs:
         """The references."""
         options = self.options
         assert options.ref is not None
-        return systems.read_sentences(options.ref, "--ref", options.ref_lines, self.texts.lines)
+        return systems.read_sentences(options.ref, "--ref", self.texts.lines)
 
     @cached_property
     def sources(self) -> list[str] | None:
@@ -111,9 +111,8 @@ class Inputs:
     @cached_property
     def systems(self) -> list[systems.System]:
         """All systems with their outputs."""
-        kind, ref_name = self.options.sys_lines, f"--ref {self.options.ref}"
-        named = self.named_systems
-        return systems.read_systems("--sys", named, kind, self.refs, ref_name, self.texts.lines)
+        ref_name, named = f"--ref {self.options.ref}", self.named_systems
+        return systems.read_systems("--sys", named, self.refs, ref_name, self.texts.lines)
 
     @cached_property
     def scores(self) -> ListScores:

@@ -1,4 +1,4 @@
-"""What fairseq-train wrote about validation: its log (json, simple, tqdm) or TensorBoard files."""
+"""What fairseq-train wrote about validation into its log (json, simple, tqdm)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simile_plugin.files import InputError, read_lines
-from simile_plugin.report.inputs.tensorboard import Validations, is_tensorboard, read_tensorboard
 from simile_plugin.report.inputs.texts import Read
 
 ENDS_IN_UPDATE = re.compile(r"num_updates \d+$")
 SIMPLE_LINE = re.compile(r"valid on '(?P<subset>[^']*)' subset \| (?P<pairs>.*)")
 UPDATE = "num_updates"
+Validations = dict[int, dict[str, float]]  # update -> key -> number
 Runs = dict[str, dict[str, Validations]]  # system -> log, one a seed -> its validations
 
 
@@ -40,7 +40,6 @@ def read_validations(
     cut short, as a killed run leaves it, is passed over. A run that was resumed into the same
     file is one run: an update that comes again replaces the earlier one, and when updates step
     back, what came after them is dropped, since the run no longer descends from it.
-    A folder, or an event file, is read as TensorBoard's (`tensorboard.read_tensorboard`).
 
     Args:
         subset: fairseq's --valid-subset; keys come back without its name.
@@ -51,8 +50,6 @@ def read_validations(
     Raises:
         InputError: if there is no validation, saying what the file holds instead.
     """
-    if is_tensorboard(path):
-        return read_tensorboard(path, flag, subset)
     lines = read(path, flag)
     found: Validations = {}
     for line in lines:

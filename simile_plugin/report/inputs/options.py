@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from simile_plugin.files import FILE, SEED, Range, check_fields, option
-from simile_plugin.report.inputs.systems import LINE_KINDS, PLAIN
 
 DRAWS = Range.within(40, 1_000_000)  # a score is kept for each draw and system: 8 MB a system
 # Titles in --help.
@@ -46,14 +45,6 @@ class ReportOptions:
         group=RESULTS,
         **{**_name, "metavar": "NAME[,NAME]"},
     )
-    sys_lines: str = option(
-        "how to read --sys: one sentence a line, or these lines of a fairseq-generate log, sorted "
-        "by id",
-        PLAIN,
-        choices=LINE_KINDS,
-        group=RESULTS,
-    )
-    ref_lines: str = option("how to read --ref", PLAIN, choices=LINE_KINDS, group=RESULTS)
     sentence_scores: list[str] = option(
         "one more metric, tested like the others: files with a number from -1 to 1 for each "
         "sentence, shown in percent; for every system, a file for each of its files; repeat",
@@ -81,7 +72,7 @@ class ReportOptions:
 
     log: list[str] = option(
         "a system and its training logs, one for each seed: fairseq's --log-file, or stderr "
-        "(json, simple or tqdm format), or its --tensorboard-logdir; repeat",
+        "(json, simple or tqdm format); repeat",
         group=CURVES,
         **_several,
     )

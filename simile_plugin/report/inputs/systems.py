@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simile_plugin.files import InputError, read_lines, read_rows
-from simile_plugin.nbest import generated_line
 from simile_plugin.report.inputs.texts import Read
-
-PLAIN = "text"
-LINE_KINDS = (PLAIN, "D", "H", "T", "S")
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,6 @@ def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, .
 def read_systems(
     flag: str,
     named: Mapping[str, tuple[str, ...]],
-    kind: str,
     refs: Sequence[str],
     ref_name: str,
     read: Read = read_lines,
@@ -62,15 +57,15 @@ def read_systems(
     """Read every output of every system and hold it against the number of references.
 
     Args:
-        kind, read: how to read the files, see `read_sentences`.
         ref_name: flag and file of the references, for the error.
+        read: reads the lines of a file.
 
     Raises:
         InputError: naming both files and both counts when one is not parallel to the references.
     """
     systems = []
     for name, files in named.items():
-        outputs = [tuple(read_sentences(path, flag, kind, read)) for path in files]
+        outputs = [tuple(read_sentences(path, flag, read)) for path in files]
         for path, sentences in zip(files, outputs, strict=True):
             _check_parallel(f"{flag} {name}: {path}", sentences, refs, ref_name)
         systems.append(System(name, files, tuple(outputs)))
@@ -85,7 +80,7 @@ def read_sources(
     Raises:
         InputError: if they are not parallel.
     """
-    lines = read_sentences(path, "--src", PLAIN, read)
+    lines = read_sentences(path, "--src", read)
     _check_parallel(f"--src: {path}", lines, refs, ref_name)
     return lines
 
@@ -100,42 +95,18 @@ def _check_parallel(
         )
 
 
-def read_sentences(path: str, flag: str, kind: str = PLAIN, read: Read = read_lines) -> list[str]:
-    """Read sentences from plain text or from what fairseq-generate printed.
+def read_sentences(path: str, flag: str, read: Read = read_lines) -> list[str]:
+    """Read sentences, one a line.
 
-    Args:
-        kind: "text", one sentence a line; or the lines to take from a fairseq-generate log, in
-            order of their ids: "D" detokenised hypotheses, "H" hypotheses before that, "T"
-            references, "S" sources. Of an n-best list the first line counts, which is the best.
-        read: reads the lines of a file.
+    read: reads the lines of a file.
 
     Raises:
-        InputError: naming file and flag if the file is empty or unreadable, or an id is missing.
+        InputError: naming file and flag if the file is empty or unreadable.
     """
-    lines = read(path, flag)
-    sentences = lines if kind == PLAIN else _generated(lines, path, flag, kind)
+    sentences = read(path, flag)
     if not sentences:
         raise InputError(f"{flag}: {path} is empty; expected one sentence a line")
     return sentences
-
-
-def _generated(lines: Sequence[str], path: str, flag: str, kind: str) -> list[str]:
-    by_id: dict[int, str] = {}
-    for parts in map(generated_line, lines):
-        if parts and parts[0] == kind:
-            by_id.setdefault(parts[1], parts[3])
-    if not by_id:
-        raise InputError(
-            f"{flag}: {path} has no {kind}- lines; expected the output of fairseq-generate "
-            f"(for plain text, one sentence a line, choose '{PLAIN}')"
-        )
-    missing = next((i for i in range(max(by_id)) if i not in by_id), None)
-    if missing is not None:
-        raise InputError(
-            f"{flag}: {path} has {kind}-{max(by_id)} but no {kind}-{missing}; "
-            "the log is cut, or fairseq-generate skipped long sentences: generate again"
-        )
-    return [by_id[i] for i in range(len(by_id))]
 
 
 def read_sentence_scores(

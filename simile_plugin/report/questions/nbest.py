@@ -67,7 +67,7 @@ def score_folder(
 
     files = _files(folder)
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
-    systems = read_systems(FLAG, named, "text", refs, ref_name, read)
+    systems = read_systems(FLAG, named, refs, ref_name, read)
     metrics = score_systems(systems, refs, score_all(systems, refs, settings, progress))
     points: dict[str, list[Data]] = {}
     baseline = None
