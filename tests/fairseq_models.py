@@ -23,7 +23,6 @@ SMALL = {
 SIZES = {
     "transformer_tiny": {"encoder_layers": 1, "decoder_layers": 2, "max_positions": 64},
     "bart_base": SMALL | {"share_all_embeddings": True},
-    "nonautoregressive_transformer": SMALL,
     "transformer_align": SMALL,
     "fconv": {
         "encoder_embed_dim": 16,

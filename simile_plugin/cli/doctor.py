@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -126,10 +125,7 @@ def check_cuda() -> Check:
 
 
 def check_fairseq() -> Check:
-    """Check fairseq: the version, its compiled batching with this numpy, a checkpoint of its own.
-
-    The plugin uses internals of this version.
-    """
+    """Check fairseq: the version, whose internals the plugin uses, and its compiled batching."""
     version, other = _version("fairseq-fixed"), _version("fairseq")
     if not version and not other:
         found = "not installed; fairseq-train needs it, and to build it a C++ compiler"
@@ -143,34 +139,8 @@ def check_fairseq() -> Check:
         found = f"fairseq {other} and {FAIRSEQ} are both installed, one over the other"
         fix = f"{PYTHON} -m pip uninstall fairseq && {_pip_fairseq()}"
         return Check("fairseq", "FAIL", found, fix)
-    numpy: Any = importlib.import_module("numpy")
-    fast: Any = importlib.import_module("fairseq.data.data_utils_fast")
-    sizes = numpy.array([3, 1, 2], dtype=numpy.int64)
-    batches = fast.batch_by_size_vec(numpy.arange(3), sizes, 0, 2, 1)
-    if [batch.tolist() for batch in batches] != [[0, 1], [2]]:
-        return Check("fairseq", "FAIL", f"wrong batches: {batches}", _pip_fairseq())
-    _read_a_checkpoint()
-    return Check("fairseq", "ok", f"{FAIRSEQ}, imports, batches and reads checkpoints")
-
-
-def _read_a_checkpoint() -> None:
-    """Write a checkpoint as fairseq does, with an argparse.Namespace, and read it back."""
-    torch: Any = importlib.import_module("torch")
-    importlib.import_module("simile_plugin.fairseq_hooks").allow_fairseq_checkpoints()
-    utils: Any = importlib.import_module("fairseq.checkpoint_utils")
-    settings = argparse.Namespace(arch="transformer", task="translation", lr=[0.5])
-    state = {
-        "args": settings,
-        "model": {"weight": torch.tensor([1.0, -2.0])},
-        "optimizer_history": [{"optimizer_name": "Adam", "lr_scheduler_state": {}}],
-        "extra_state": {"train_iterator": {"epoch": 1}},
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "checkpoint.pt")
-        torch.save(state, path)
-        loaded = utils.load_checkpoint_to_cpu(path)
-    if loaded["model"]["weight"].tolist() != [1.0, -2.0]:
-        raise RuntimeError("the checkpoint that was read differs from the one that was written")
+    importlib.import_module("fairseq.data.data_utils_fast")  # compiled, against some numpy
+    return Check("fairseq", "ok", f"{FAIRSEQ}, imports")
 
 
 def check_row_kernel() -> Check:

@@ -199,17 +199,11 @@ def load_with_record(
     """Wrap ``Trainer.load_checkpoint``: a run that resumes gets its record back.
 
     Raises InputError if the model does not fit, if nothing was loaded where a checkpoint was named,
-    if --store-ema finds no average in it, or if the record is of a newer format.
+    or if the record is of a newer format.
     """
     try:
         extra_state = original(trainer, filename, *args, **kwargs)
     except Exception as error:
-        if trainer.cfg.ema.store_ema and error.args == ("model",):
-            # fairseq has dropped the weights by then
-            raise InputError(
-                f"--store-ema: {filename} holds no average, and fairseq cannot begin one from its "
-                "weights; leave it out"
-            ) from error
         if NOT_LOADED not in str(error):
             raise
         raise InputError(f"{named(trainer, filename)}: {misfit(error, filename)}") from error

@@ -16,7 +16,7 @@ from simile_plugin.files import InputError
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 TRACEBACK_VARIABLE = "SIMILE_TRACEBACK"
-NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT)
+NO_WRITING = (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 # fairseq's own words -> ours; {0} is its message, {1} and {2} are the groups.
 FAIRSEQ_SAYS = {
     "--skip-invalid-size-inputs-valid-test": (
@@ -39,7 +39,10 @@ FAIRSEQ_SAYS = {
         "DATA: no sentence is left to train on, or to validate; expected some that are within "
         "--max-tokens, --max-source-positions and --max-target-positions, and not empty"
     ),
-    "Cannot combine --fp16 and --tpu": "--bf16: given together with --fp16; expected one of them",
+    "Incorrect dictionary format|Incorrect encoding detected|Duplicate word found": (
+        "DATA: a dict.*.txt is not a dictionary of fairseq-preprocess ({0}); copy it again, or run "
+        "fairseq-preprocess again"
+    ),
     # What it says of flags is clear by itself; all settings may follow.
     r"^((?:Must specify|Valid paths|--[a-z])[^\n{]*)": "{1}",
 }

@@ -49,7 +49,7 @@ def uninstall() -> None:
 def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield (owner, name, function of ours); of two around one name, the later is outside."""
     from fairseq import checkpoint_utils, options, trainer
-    from fairseq.data import ConcatDataset, Dictionary, indexed_dataset
+    from fairseq.data import ConcatDataset, indexed_dataset
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
     from fairseq.optim.amp_optimizer import AMPOptimizer
@@ -67,8 +67,6 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield trainer.Trainer, "get_train_iterator", checkpoints.same_batches_in_every_epoch
 
     yield utils, "call_main", preflight.check_flags
-    yield checkpoint_utils, "verify_checkpoint_directory", preflight.check_save_dir
-    yield Dictionary, "add_from_file", preflight.check_dictionary
     yield indexed_dataset, "make_dataset", preflight.check_data
     yield ConcatDataset, "__init__", preflight.check_shards
     yield trainer.Trainer, "__init__", preflight.check_settings

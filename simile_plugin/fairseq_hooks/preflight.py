@@ -78,43 +78,18 @@ def check_direction(flags: Any) -> None:
 
 
 def check_processes(cfg: Any) -> None:
-    """Check the flags of several processes: with wrong ones each trains on its own, or none."""
-    flags = cfg.distributed_training
-    size, launched = flags.distributed_world_size, set(LAUNCHED) <= os.environ.keys()
-    if launched and size == 1 < int(os.environ["WORLD_SIZE"]):
+    """Check that torchrun's processes make one training, and do not each train on its own."""
+    started = int(os.environ["WORLD_SIZE"]) if set(LAUNCHED) <= os.environ.keys() else 1
+    if cfg.distributed_training.distributed_world_size == 1 < started:
         raise InputError(
-            f"--distributed-world-size: got 1, but torchrun has started {os.environ['WORLD_SIZE']} "
-            "processes; expected that number, else each of them trains on its own"
-        )
-    if size == 1 or not without_gpu(cfg.common):
-        return
-    if not (launched or flags.distributed_no_spawn):
-        raise InputError(
-            f"--distributed-world-size: got {size} without a GPU, where fairseq starts no "
-            "processes by itself; start them by torchrun, or each with --distributed-no-spawn, "
-            "--distributed-rank and --distributed-init-method"
-        )
-    if flags.ddp_backend in ("c10d", "pytorch_ddp"):
-        raise InputError(
-            f"--ddp-backend: got {flags.ddp_backend}, which fairseq runs on GPUs only; expected "
-            "legacy_ddp"
+            f"--distributed-world-size: got 1, but torchrun has started {started} processes; "
+            "expected that number, else each of them trains on its own"
         )
 
 
 def without_gpu(common: Any) -> bool:
     """Return whether a run computes on the CPU."""
     return common.cpu or not torch.cuda.is_available()
-
-
-def check_save_dir(original: Callable[..., None], save_dir: str) -> None:
-    """Wrap ``verify_checkpoint_directory``, which makes the folder and a file in it."""
-    try:
-        original(save_dir)
-    except OSError as error:
-        raise InputError(
-            f"--save-dir {save_dir}: {error.strerror}; name a folder that can be written, or make "
-            "room"
-        ) from error
 
 
 def check_metric(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -128,22 +103,6 @@ def check_metric(original: Callable[..., Any], trainer: Any, *args: Any, **kwarg
         names = ", ".join(sorted(name for name in known if not name.startswith("_")))
         raise InputError(f"--best-checkpoint-metric: got {wanted!r}, expected one of {names}")
     return logged
-
-
-def check_dictionary(original: Callable[..., None], dictionary: Any, file: Any) -> None:
-    """Wrap ``Dictionary.add_from_file``; fairseq names neither the file nor what to do."""
-    try:
-        original(dictionary, file)
-    except OSError:
-        raise
-    except Exception as error:
-        if not isinstance(file, str):  # fairseq calls itself with the opened file
-            raise
-        first = " ".join(str(error).split(". ")[0].split())[:160]
-        raise InputError(
-            f"{file}: not a dictionary of fairseq-preprocess ({first}); copy it again, or run "
-            "fairseq-preprocess again"
-        ) from error
 
 
 def check_data(

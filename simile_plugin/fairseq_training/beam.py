@@ -226,7 +226,7 @@ class _Search:
             if self.device.type == "cpu":  # others would have to say how many are left
                 lprobs = lprobs[:, : int((~outside).sum(-1).max())]
         elif topk > 0:
-            lprobs, tokens = lprobs.topk(topk)
+            lprobs, tokens = lprobs.topk(min(topk, lprobs.size(1)))
         index = draw(lprobs.exp(), self.size * sentences // len(lprobs))
         found = lprobs.gather(1, index).view(sentences, -1) + scores
         drawn = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)

@@ -55,15 +55,10 @@ class CandidateGenerator:
     """
 
     def __init__(self, dictionary: Any, cfg: SimileRiskConfig) -> None:
-        entries = f"{len(dictionary)} entries of the target dictionary"
         if cfg.risk_candidates >= len(dictionary):
             raise InputError(
-                f"--risk-candidates: got {cfg.risk_candidates}; expected fewer than the {entries}"
-            )
-        if cfg.risk_sampling_topk > len(dictionary):
-            raise InputError(
-                f"--risk-sampling-topk: got {cfg.risk_sampling_topk}; expected at most the "
-                f"{entries} (-1: all)"
+                f"--risk-candidates: got {cfg.risk_candidates}; expected fewer than the "
+                f"{len(dictionary)} entries of the target dictionary"
             )
         self.dictionary, self.cfg = dictionary, cfg
         self.dtype = GENERATION_DTYPES[cfg.risk_generation_dtype]

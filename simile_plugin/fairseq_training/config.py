@@ -102,8 +102,7 @@ def settings_of(task: Any) -> Any:
 
 
 def check_task(task: Any) -> None:
-    """Refuse tasks without a source and a target side, and targets that our search cannot make;
-    warn of what a task does in vain.
+    """Refuse tasks without a source and a target side, and targets that our search cannot make.
 
     Raises:
         InputError: naming the task or the flag.
@@ -122,35 +121,15 @@ def check_task(task: Any) -> None:
         )
     if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")
-    check_tags(settings)
-    check_dictionaries(task)
-
-
-def check_tags(settings: Any) -> None:
-    """Refuse tags of languages at the beginning of targets.
-
-    Raises:
-        InputError: naming the flags.
-    """
-    langtoks = getattr(settings, "langtoks", None) or {}
-    tagged = getattr(settings, "decoder_langtok", False) or any(tag for _, tag in langtoks.values())
+    langtoks = (getattr(settings, "langtoks", None) or {}).values()
+    tagged = getattr(settings, "decoder_langtok", False) or any(tag for _, tag in langtoks)
     # multilingual_translation lacks the flag: there a tag always stands in the place of eos
     if tagged and not getattr(settings, "lang_tok_replacing_bos_eos", True):
         raise InputError(
-            "--decoder-langtok, --langtoks: got a tag for targets without "
-            "--lang-tok-replacing-bos-eos; expected both, or neither: else targets begin with a "
-            "language's tag, which candidates are not made to begin with, and which would be "
-            "scored as a word"
+            "--decoder-langtok, --langtoks: targets begin with a language's tag, which would be "
+            "scored as a word; expected --lang-tok-replacing-bos-eos beside it"
         )
-
-
-def check_dictionaries(task: Any) -> None:
-    """Refuse multilingual_translation with dictionaries that differ: a task names one a side, by
-    which every language would be read.
-
-    Raises:
-        InputError: naming the pair and the language.
-    """
+    # A task names one dictionary a side, by which every language would be read.
     sides = (task.source_dictionary, task.target_dictionary)
     dictionaries = getattr(task, "dicts", {})
     for pair in getattr(task, "lang_pairs", ()):
@@ -158,6 +137,6 @@ def check_dictionaries(task: Any) -> None:
             if dictionaries.get(language, read_by) != read_by:
                 raise InputError(
                     f"--lang-pairs: got {pair}, and dict.{language}.txt is another dictionary than "
-                    "the first language's, by which the text would be read; expected one for all "
-                    "languages (fairseq-preprocess --srcdict, --tgtdict), or --task translation"
+                    "the first language's; expected one for all (fairseq-preprocess --srcdict, "
+                    "--tgtdict), or --task translation"
                 )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq.models import FairseqEncoderDecoderModel
-from fairseq.models.nat import FairseqNATModel
 from fairseq.modules import FairseqDropout, MultiheadAttention
 from fairseq.modules.checkpoint_activations import _checkpointed_forward
 from torch import nn
@@ -144,7 +143,7 @@ def _projection(decoder: Any) -> Projection | None:
 
 
 def check_model(model: nn.Module, eval_bleu: bool = False) -> None:
-    """Refuse language models, non-autoregressive models and other models.
+    """Refuse language models and others that are no encoder-decoders, or have no gradient.
 
     Args:
         eval_bleu: fairseq's flag.
@@ -157,11 +156,6 @@ def check_model(model: nn.Module, eval_bleu: bool = False) -> None:
         raise InputError(
             f"--arch: got a {type(plain).__name__}; simile_risk needs an encoder-decoder model "
             "(transformer, fconv, lstm, ...) because it conditions on a source sentence"
-        )
-    if isinstance(plain, FairseqNATModel):
-        raise InputError(
-            f"--arch: got a {type(plain).__name__}; simile_risk needs a decoder that goes from "
-            "left to right (transformer, fconv, lstm, ...): this one gives no probabilities"
         )
     if getattr(plain.decoder, "adaptive_softmax", None) is not None:
         raise InputError(

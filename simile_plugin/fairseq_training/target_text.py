@@ -42,33 +42,23 @@ def guess_post_process(symbols: Sequence[str], counts: Sequence[int] = ()) -> st
         InputError: for GPT-2's pieces, which a dictionary has as numbers or as bytes, for those of
             fairseq's --bpe bytes and byte_bpe, and for BERT's: no text.
     """
-    numbers = sum(symbol.isdecimal() for symbol in symbols)
-    if 2 * numbers >= len(symbols):
+    size, marked = len(symbols), marked_as(symbols, counts)
+    strange = ""
+    if 2 * sum(symbol.isdecimal() for symbol in symbols) >= size:
+        strange = "numbers, as of GPT-2's BPE (fairseq's BART)"
+    elif sum(symbol.startswith(WORDPIECE) for symbol in symbols) > size // 100:
+        strange = f"pieces that begin with {WORDPIECE}, as BERT's"
+    elif marked == "sentencepiece" and _are_bytes(symbols):
+        strange = "bytes, as fairseq's --bpe bytes and byte_bpe write them"
+    elif marked == "none":
+        of_bytes = sum(symbol.startswith(BYTES_SPACE) for symbol in symbols)
+        if 10 * of_bytes >= size:  # Maltese has it as a letter
+            strange = f"pieces with {BYTES_SPACE}, as of a byte-level BPE"
+    if strange:
         raise InputError(
-            f"--risk-post-process: {numbers} of the {len(symbols)} entries of the target "
-            "dictionary are numbers, as of GPT-2's BPE (fairseq's BART), which cannot be undone; "
-            "expected pieces of sentencepiece or subword-nmt, or none if these are your words"
-        )
-    wordpieces = sum(symbol.startswith(WORDPIECE) for symbol in symbols)
-    if wordpieces > len(symbols) // 100:
-        raise InputError(
-            f"--risk-post-process: {wordpieces} of the {len(symbols)} entries of the target "
-            f"dictionary begin with {WORDPIECE}, as BERT's pieces, which are not undone; expected "
-            "pieces of sentencepiece or subword-nmt, or none if they are words"
-        )
-    marked = marked_as(symbols, counts)
-    if marked == "sentencepiece" and _are_bytes(symbols):
-        raise InputError(
-            "--risk-post-process: the target dictionary is of bytes, as fairseq's --bpe bytes and "
-            "byte_bpe write them, which are not undone; expected pieces of sentencepiece or "
-            "subword-nmt, or sentencepiece if these are your letters"
-        )
-    of_bytes = sum(symbol.startswith(BYTES_SPACE) for symbol in symbols)
-    if marked == "none" and 10 * of_bytes >= len(symbols):  # Maltese has it as a letter
-        raise InputError(
-            f"--risk-post-process: {of_bytes} of the {len(symbols)} entries of the target "
-            f"dictionary begin with {BYTES_SPACE}, as pieces of a byte-level BPE, which cannot be "
-            "undone; expected pieces of sentencepiece or subword-nmt, or none if they are words"
+            f"--risk-post-process: the target dictionary is of {strange}, which are not undone; "
+            "expected pieces of sentencepiece or subword-nmt; if they are, or are words, name here "
+            "which (none: words)"
         )
     return marked
 

@@ -49,11 +49,6 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
             super().__post_init__()
         except ValueError as error:
             raise InputError(" ".join(str(error).split())) from error
-        if (self.activation_checkpointing_kwargs or {}).get("use_reentrant"):
-            raise InputError(
-                "--activation-checkpointing-kwargs: got use_reentrant true, with which a portion's "
-                "gradient cannot be computed; expected false, the default"
-            )
         if self.fp16 and self.device.type == "cpu":
             raise InputError(
                 "--fp16: there is no GPU here, and a CPU cannot; expected --bf16, or neither"

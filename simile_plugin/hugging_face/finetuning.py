@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME
 
 from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
@@ -27,9 +27,11 @@ from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 logger = logging.getLogger(__name__)
 
-UNREADABLE = (OSError, ValueError, KeyError, TypeError)  # any tokenizer's, and a file's
-# What broken weights raise beside these, and those of another config.
-BROKEN = (SafetensorError, pickle.UnpicklingError, IndexError, EOFError, RuntimeError)
+# What tokenizers, files, broken weights and those of another config raise.
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError),
+    *(SafetensorError, pickle.UnpicklingError),
+)
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,15 @@ def load(job: Job) -> tuple[Any, Any]:
     given = {name: code for name, code in languages.items() if code is not None}
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.model, **given)
-        model = _load_model(job.model)
+        # A model that was saved in half precision trains in single, as any other: AdamW's steps
+        # are too small for half, and --fp16 and --bf16 want single.
+        model = AutoModelForSeq2SeqLM.from_pretrained(job.model, dtype=torch.float32)
     except UNREADABLE as error:
         asked = f" with --source-lang {job.source_lang} --target-lang {job.target_lang}"
         raise InputError(
-            f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}"
+            f"MODEL: {job.model} cannot be loaded{asked if given else ''}: {_line(error)}; "
+            "expected config.json, weights and tokenizer as save_pretrained wrote them, whole and "
+            "not git-lfs' pointers to them"
         ) from error
     special_tokens(model, tokenizer)
     if given and not hasattr(tokenizer, "tgt_lang"):
@@ -89,39 +95,17 @@ def load(job: Job) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _load_model(model: str) -> Any:
-    try:
-        # A model that was saved in half precision trains in single, as any other: AdamW's steps
-        # are too small for half, and --fp16 and --bf16 want single.
-        return AutoModelForSeq2SeqLM.from_pretrained(model, dtype=torch.float32)
-    except BROKEN as error:
-        why = "its weights are not whole, or git-lfs' pointer to them: copy them again"
-        if "ignore_mismatched_sizes" in str(error):
-            why = "its weights have other sizes than its config.json says: take them from one place"
-        elif "Unsupported global" in str(error):
-            why = (
-                "its weights have objects beside tensors, which could run code: save as safetensors"
-            )
-        raise ValueError(why) from error
-
-
 def _config(model: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    reason = ""
+    reason = "it has no config.json"
     try:
         found = PreTrainedConfig.get_config_dict(model)[0]
     except (OSError, ValueError) as error:
         reason = _line(error)
-    if not found and Path(model).is_dir():
-        raise InputError(
-            f"MODEL: the folder {model} has no config.json that can be read; expected a model that "
-            "save_pretrained wrote"
-        )
     if not found:
         raise InputError(
-            f"MODEL: there is no folder {model}, and no model of that name came from the hub "
-            f"({reason}); expected the folder of a model, or a name on the hub such as "
-            "Helsinki-NLP/opus-mt-de-en"
+            f"MODEL: {model} is no model ({reason}); expected a folder that save_pretrained wrote, "
+            "or a name on the hub such as Helsinki-NLP/opus-mt-de-en"
         )
     return found
 
@@ -196,27 +180,22 @@ def _begun(job: Job, seed: int, model: Any, train: Pairs, valid: Pairs | None) -
     return found
 
 
-def _check_begun(checkpoint: Path, model: Any, job: Job, now: dict[str, str]) -> None:
+def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
     """Refuse to go on with another MODEL, --train or --lora than those that a run began with."""
     begun = f"--output: the run in {checkpoint.parent} was begun with"
-    adapter, weights = checkpoint / ADAPTER_CONFIG_NAME, checkpoint / SAFE_WEIGHTS_NAME
+    adapter = checkpoint / ADAPTER_CONFIG_NAME
     rank = json.loads(adapter.read_bytes())["r"] if adapter.exists() else 0
     if rank != job.lora:
         raise InputError(
             f"{begun} --lora {rank}, got --lora {job.lora}; give the same, or name another folder"
         )
-    other = f"{begun} another model than {job.model}; give the same, or name another folder"
-    if weights.exists():
-        state = model.state_dict()
-        with safe_open(weights, framework="pt") as file:
-            for name in file.keys():
-                if name not in state or [*state[name].shape] != file.get_slice(name).get_shape():
-                    raise InputError(other)
     saved = json.loads((checkpoint / TRAINER_STATE_NAME).read_bytes()).get("stateful_callbacks", {})
     before = saved.get(RiskState.__name__, {}).get("attributes", {}).get("objective", {})
     differ = {flag for flag, value in now.items() if before.get(flag, value) != value}
     if "MODEL" in differ:
-        raise InputError(other)
+        raise InputError(
+            f"{begun} another model than {job.model}; give the same, or name another folder"
+        )
     for flag in sorted(differ & {"--train", "--prefix", "--source-lang", "--target-lang"}):
         raise InputError(f"{begun} another {flag}; give the same, or name another folder")
 
@@ -256,7 +235,7 @@ def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
         settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=job.lora, target_modules="all-linear")
         model = get_peft_model(model, settings)
     if last is not None:
-        _check_begun(Path(last), model, job, begun)
+        _check_begun(Path(last), job, begun)
     trainer = SimileRiskTrainer(
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )

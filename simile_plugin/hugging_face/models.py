@@ -69,19 +69,14 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
     """Read them off the model's generation config, and off a target as the tokenizer makes it.
 
     Raises:
-        InputError: for a decoder-only model, one of speech, one without an output layer, the
-            tokenizer of another model, no padding token, no start token or a missing language tag.
+        InputError: for a decoder-only model, one without an output layer, the tokenizer of
+            another model, no padding token, no start token or a missing language tag.
     """
     if not getattr(model.config, "is_encoder_decoder", False):
         raise InputError(
             f"MODEL: got {type(model).__name__}, which has no encoder; expected an encoder-decoder "
             "(Marian, M2M-100, mBART, T5, ...). For a decoder-only model give "
             "simile_plugin.reward.as_reward_function to a trainer of TRL"
-        )
-    if model.main_input_name != "input_ids":
-        raise InputError(
-            f"MODEL: got {type(model).__name__}, whose sources are no text but "
-            f"{model.main_input_name}; expected a model that translates text"
         )
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
     if pad is None or end is None:

@@ -70,11 +70,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         base = base_of(model)
         check_adapters(model, base)
         warn_of_half_weights(model)
-        if args.torch_compile:
-            logger.warning(
-                "--torch_compile: changes nothing, for the risk's loss calls the layers of a model "
-                "that are not compiled; leave it out"
-            )
         keep_unsaved_embeddings(base)
         check_parallel(args)
         if kwargs.get("data_collator") is None:
@@ -250,15 +245,9 @@ def check_given(given: dict[str, Any], args: Any) -> None:
     """
     if given.get("processing_class") is None:
         raise InputError("processing_class: not given; expected the tokenizer of the model")
-    if given.get("model_init") is not None:
-        raise InputError(
-            "model_init: not supported; expected a model, and a trainer for each trial"
-        )
-    if given.get("compute_loss_func") is not None:
-        raise InputError(
-            "compute_loss_func: not supported, the loss is that of the risk; expected none, and a "
-            "reward of your own by reward='module:function'"
-        )
+    for name in ("model_init", "compute_loss_func"):
+        if given.get(name) is not None:
+            raise InputError(f"{name}: not supported: model and loss are given; leave it out")
     if given.get("compute_metrics") is not None and not args.predict_with_generate:
         raise InputError(
             "compute_metrics: got a function, but a validation makes no logits for it; expected "

@@ -180,13 +180,6 @@ def test_wrong_fairseq(
     assert ("uninstall fairseq &&" in check.fix) == ("fairseq" in installed)
 
 
-def test_fairseq_that_batches_wrongly(fake: Fake) -> None:
-    wrong = "import numpy\ndef batch_by_size_vec(*arguments):\n    return [numpy.arange(3)]"
-    fake(fairseq_cli__train="", fairseq__data__data_utils_fast=wrong)
-    check = doctor._in_own_process("fairseq")
-    assert (check.status, check.found) == ("FAIL", "wrong batches: [array([0, 1, 2])]")
-
-
 def test_extras(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "peft" in doctor.CHECKS["hf"]().found
     fake(six="raise ImportError('broken')", compare_mt__compare_mt_main="import six")

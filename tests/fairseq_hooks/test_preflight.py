@@ -30,12 +30,8 @@ def config(**changes: Any) -> Any:
             seed=1, cpu=True, fp16=False, memory_efficient_fp16=False,
         ),
         dataset=SimpleNamespace(disable_validation=False),
-        ema=SimpleNamespace(store_ema=False),
         optimizer=SimpleNamespace(_name="adam"), optimization=SimpleNamespace(lr=[1e-4]),
-        distributed_training=SimpleNamespace(
-            distributed_world_size=1, distributed_no_spawn=False,
-            ddp_backend="pytorch_ddp",
-        ),
+        distributed_training=SimpleNamespace(distributed_world_size=1),
         task=SimpleNamespace(data="."),
         checkpoint=SimpleNamespace(
             save_dir="run", finetune_from_model=None, restore_file="checkpoint_last.pt",
@@ -98,23 +94,12 @@ def test_the_best_checkpoint_is_not_the_worst(
         preflight.check_settings(passed, None, cfg)
 
 
-def test_processes_that_fairseq_would_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in preflight.LAUNCHED:
-        monkeypatch.delenv(name, raising=False)
-    cfg = config(**{"distributed_training.distributed_world_size": 2})
-    with pytest.raises(ValueError, match="--distributed-world-size: got 2 without a GPU"):
-        preflight.check_flags(passed, cfg)
-    flags = cfg.distributed_training
-    flags.distributed_no_spawn = True
-    with pytest.raises(ValueError, match="--ddp-backend: got pytorch_ddp, which fairseq runs on"):
-        preflight.check_flags(passed, cfg)
-    flags.ddp_backend = "legacy_ddp"
-    assert preflight.check_flags(passed, cfg) == "passed"
+def test_processes_that_would_train_each_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in preflight.LAUNCHED:
         monkeypatch.setenv(name, "2")
-    flags.distributed_no_spawn = False  # torchrun sees to it
+    cfg = config(**{"distributed_training.distributed_world_size": 2})
     assert preflight.check_flags(passed, cfg) == "passed"
-    flags.distributed_world_size = 1
+    cfg.distributed_training.distributed_world_size = 1
     with pytest.raises(ValueError, match="size: got 1, but torchrun has started 2 processes"):
         preflight.check_flags(passed, cfg)
 

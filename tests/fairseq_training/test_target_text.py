@@ -71,11 +71,11 @@ def test_pieces_of_text_without_spaces_have_the_bare_mark_alone():
 
 def test_pieces_that_are_numbers():
     numbers = dictionary("13", "262", "11", "284", "290", "madeupword0000")
-    with pytest.raises(InputError, match="--risk-post-process: 5 of the 10 entries .* are numbers"):
+    with pytest.raises(InputError, match="--risk-post-process: .* is of numbers"):
         TargetText(numbers)
     assert TargetText(numbers, "none").post_process == "none"
     pieces = dictionary("\u0120the", "\u0120hou", "se", "scho")
-    with pytest.raises(InputError, match="--risk-post-process: 2 of the 8 entries .* byte-level"):
+    with pytest.raises(InputError, match="--risk-post-process: .* byte-level"):
         TargetText(pieces)
     assert TargetText(pieces, "none").strings([[4, 6]]) == ["\u0120the se"]
 
@@ -88,7 +88,7 @@ def test_pieces_of_bytes_and_of_bert_are_refused():
     assert TargetText(dictionary(*pieces), "sentencepiece").post_process == "sentencepiece"
     assert guess_post_process([*pieces, "\u2019"]) == "sentencepiece"  # a real quote
     wordpieces = [*("run", "play") * 40, "##er", "##ning"]
-    with pytest.raises(InputError, match="--risk-post-process: 2 of the 82 .* begin with ##"):
+    with pytest.raises(InputError, match="--risk-post-process: .* begin with ##"):
         guess_post_process(wordpieces)
     assert guess_post_process([*wordpieces, *["w"] * 240]) == "none"
 

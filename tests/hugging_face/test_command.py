@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -103,7 +102,7 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=4)).save_pretrained(tmp_path / "gpt")
     assert "has no encoder; expected an encoder-decoder" in refused(other(tmp_path / "gpt"), capsys)
     line = refused(other(tmp_path / "nowhere"), capsys)
-    assert f"there is no folder {tmp_path / 'nowhere'}, and no model of that name came" in line
+    assert f"MODEL: {tmp_path / 'nowhere'} is no model (" in line
     mbart()[0].save_pretrained(tmp_path / "alone")  # transformers made an empty tokenizer for it
     line = refused(other(tmp_path / "alone"), capsys)
     assert f"MODEL: the folder {tmp_path / 'alone'} has no tokenizer; expected that of the" in line
@@ -114,16 +113,11 @@ def test_bad_input_is_one_line(command, tmp_path, capsys):
     weights.unlink()
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
     (weights.parent / "pytorch_model.bin").write_bytes(pointer)
-    assert "or git-lfs' pointer to them" in refused(other(tmp_path / "half"), capsys)
+    assert "not git-lfs' pointers to them" in refused(other(tmp_path / "half"), capsys)
     sizes = shutil.copytree(tmp_path / "model", tmp_path / "sizes") / "config.json"
     sizes.write_text(json.dumps(json.loads(sizes.read_text()) | {"encoder_ffn_dim": 7}))
     line = refused(other(tmp_path / "sizes"), capsys)
-    assert f"MODEL: {tmp_path / 'sizes'} cannot be loaded: its weights have other sizes" in line
-    weights = sizes.parent / "model.safetensors"
-    # No argparse.Namespace: fairseq's checkpoints have it, so the hooks let torch.load take it.
-    torch.save(load_file(weights) | {"more": SimpleNamespace()}, sizes.parent / "pytorch_model.bin")
-    weights.unlink()
-    assert "objects beside tensors" in refused(other(tmp_path / "sizes"), capsys)
+    assert f"MODEL: {tmp_path / 'sizes'} cannot be loaded: " in line
     model, tokenizer = t5()
     model.save_pretrained(tmp_path / "t5")
     marian(tmp_path / "other")[1].save_pretrained(tmp_path / "t5")
