@@ -62,7 +62,6 @@ class Average(Composer):
         self.kind, self.dim = kind, dim
 
     def forward(self, weight: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
-        """Return sentence vectors (U, D), see Composer."""
         bags = self.bags(ids, starts)
         means = F.embedding_bag(ids, weight, bags, mode="mean")
         return self.of_means(means, torch.diff(bags, append=bags.new_full((1,), len(ids))))
@@ -103,11 +102,9 @@ class Mixture(Average):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See Composer."""
         return {"mix": self.mix}
 
     def of_means(self, means: Tensor, lengths: Tensor) -> Tensor:
-        """Return sentence vectors (U, D), of the bags that `bags` gives."""
         count = len(self.parts)
         vectors = [
             part.of_means(means[number::count], lengths[number::count])  # type: ignore[operator]
@@ -131,7 +128,6 @@ def make_composer(
     """Return the composer of a kind.
 
     Args:
-        kind: a key of kinds.KINDS, or several with + between them.
         dim: of the embeddings.
         settings: "mix" of a mixture; those of other kinds are theirs.
         sizes: number of ids of each part of a mixture.
@@ -139,16 +135,16 @@ def make_composer(
     Raises:
         InputError: for an unknown kind, or settings that it does not have.
     """
-    found, settings = find_kind(kind), dict(settings or {})
+    make, settings = find_kind(kind).make, dict(settings or {})
     if MIX in kind:
         mix = settings.pop("mix", "add")
         if mix not in MIXTURES or settings:
             raise InputError(f"mix: got {mix!r} {settings or ''}, expected {' or '.join(MIXTURES)}")
         parts = [make_composer(part, dim) for part in kind.split(MIX)]
         return Mixture([part for part in parts if isinstance(part, Average)], sizes, mix)
-    if found.make is not None:
-        made: Composer = found.make(dim, settings)
-        return made
+    if make is not None:
+        composer: Composer = make(dim, settings)
+        return composer
     if settings:
         raise InputError(f"{', '.join(settings)}: no setting of a {kind} encoder")
     return Average(kind, dim)

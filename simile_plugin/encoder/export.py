@@ -38,7 +38,6 @@ from simile_plugin.encoder.segmenter import INVISIBLE, Preprocessing, Segmenter
 from simile_plugin.files import InputError, atomic_folder
 
 SENTENCE_TRANSFORMERS, MODEL2VEC = "sentence-transformers", "model2vec"
-FORMATS = (SENTENCE_TRANSFORMERS, MODEL2VEC)
 TOKENIZER, WEIGHTS, MODULES = "tokenizer.json", "model.safetensors", "modules.json"
 STATIC_EMBEDDING = {
     "idx": 0,
@@ -53,7 +52,7 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
 
     Args:
         folder: replaced if it exists and holds such a model.
-        to: one of FORMATS.
+        to: SENTENCE_TRANSFORMERS or MODEL2VEC.
 
     Raises:
         InputError: for an encoder whose segmentation the tokenizer cannot express.
@@ -75,7 +74,7 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
             "default_prompt_name": None,
             "similarity_fn_name": "cosine",
         }
-    elif to == MODEL2VEC:
+    else:
         tensors = {"embeddings": weight}
         files["config.json"] = {
             "model_type": "model2vec",
@@ -84,8 +83,6 @@ def export_encoder(encoder: Encoder, folder: str | Path, to: str) -> None:
             "hidden_dim": encoder.dim,
             "embedding_dtype": "float32",
         }
-    else:
-        raise InputError(f"--to: got {to!r}, expected one of {', '.join(FORMATS)}")
     with atomic_folder(folder, marker=MODULES) as target:
         for name, content in files.items():
             text = json.dumps(content, indent=None if name == TOKENIZER else 2, ensure_ascii=False)
@@ -109,14 +106,14 @@ def tokenizer_json(segmenter: Segmenter) -> dict[str, Any]:
     """
     model = segmenter.model
     odd = {USER_DEFINED: "user-defined symbols", BYTE: "byte fallback"}
-    found = [name for kind, name in odd.items() if kind in model.types]
+    unlike = [name for kind, name in odd.items() if kind in model.types]
     if model.model_type != UNIGRAM:
-        found.append("another model than unigram")
+        unlike.append("another model than unigram")
     if not model.segments_words_apart:
-        found.append("pieces or rules that reach over spaces, or no mark before each word")
-    if found:
+        unlike.append("pieces or rules that reach over spaces, or no mark before each word")
+    if unlike:
         raise InputError(
-            f"the sentencepiece model has {' and '.join(found)}; only plain unigram models, as "
+            f"the sentencepiece model has {' and '.join(unlike)}; only plain unigram models, as "
             "simile train-encoder makes them, can be exported"
         )
     # Text cannot hold two marks in a row, so that these never match it.

@@ -36,8 +36,6 @@ def save_encoder(
     """Write an encoder folder; the old folder stays whole until the new one is complete.
 
     Args:
-        folder: target; replaced if it exists.
-        encoder: weights, tokeniser, preprocessing and training facts.
         extra_files: name -> bytes, written beside the three parts (a training log, say).
     """
     version = 1 if encoder.kind == "sp" else 2
@@ -68,11 +66,7 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Rewa
 
 
 def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
-    """Read an encoder folder of ours and check its parts against each other.
-
-    Raises:
-        InputError: as load_encoder.
-    """
+    """Read an encoder folder of ours and check its parts against each other."""
     root = Path(folder)
     if not root.is_dir():
         raise InputError(
@@ -133,13 +127,8 @@ def _read_config(path: Path) -> dict[str, Any]:
             f"{path}: format_version {config['format_version']} is newer than "
             f"{FORMAT_VERSION}, the newest this version reads; update simile-plugin"
         )
-    expected = {
-        "kind": str,
-        "dim": int,
-        "vocab_size": int,
-        "preprocessing": dict,
-        "fingerprint": str,
-    }
+    expected: dict[str, type] = {"kind": str, "dim": int, "vocab_size": int}
+    expected |= {"preprocessing": dict, "fingerprint": str}
     kind = config.get("kind")
     try:
         possible = find_kind(str(kind)).tokens

@@ -180,9 +180,9 @@ class Encoder(RewardEncoder):
         composer = make_composer(kind, int(weight.shape[-1]), settings, segmenter.sizes)
         expected = {COMPOSER + name: part for name, part in composer.state_dict().items()}
         shapes = {name: tuple(part.shape) for name, part in expected.items()}
-        found = {name: tuple(part.shape) for name, part in tensors.items() if name != EMBEDDINGS}
-        if found != shapes:
-            raise InputError(f"tensors of the {kind} layer: got {found}, expected {shapes}")
+        given = {name: tuple(part.shape) for name, part in tensors.items() if name != EMBEDDINGS}
+        if given != shapes:
+            raise InputError(f"tensors of the {kind} layer: got {given}, expected {shapes}")
         composer.load_state_dict({name: tensors[COMPOSER + name] for name in composer.state_dict()})
         return cls(weight, segmenter, training, composer)
 
@@ -197,7 +197,6 @@ class Encoder(RewardEncoder):
 
     @property
     def dim(self) -> int:
-        """Length D of a sentence vector."""
         return self.composer.dim
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
@@ -221,12 +220,10 @@ class Encoder(RewardEncoder):
 
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
-        """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
         return self._embed_flat(*self.segmenter.encode_flat(sentences))
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
-        """Sentence vectors as embed_text gives them, with lengths and unknown tokens."""
         ids, offsets = self.segmenter.encode_flat(sentences)
         tokens = np.diff(offsets, append=len(ids))
         before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
@@ -260,19 +257,16 @@ class Encoder(RewardEncoder):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What ``config.json`` of the encoder folder says, without the format version."""
-        more: dict[str, Any] = {}
-        if self.kind != "sp":
-            more = {
-                "tokens": self.segmenter.name,
-                "embedding_dim": int(self.weight.shape[1]),
-                "composer": self.composer.settings,
-            }
+        more = {
+            "tokens": self.segmenter.name,
+            "embedding_dim": int(self.weight.shape[1]),
+            "composer": self.composer.settings,
+        }
         return {
             "kind": self.kind,
             "dim": self.dim,
             "vocab_size": len(self.segmenter),
-            **more,
+            **(more if self.kind != "sp" else {}),
             "preprocessing": self.segmenter.preprocessing.facts,
             "fingerprint": self.fingerprint,
             "training": self.training_facts,

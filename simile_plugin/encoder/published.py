@@ -59,19 +59,18 @@ def read_published(path: str | Path) -> Published:
             Namespace, is of another layout, or of a model that is no average of piece embeddings.
     """
     where = f"--from: {path}"
-    found = _load(Path(path), where)
-    if not isinstance(found, dict) or "state_dict" not in found:
-        kind = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
+    content = _load(Path(path), where)
+    if not isinstance(content, dict) or "state_dict" not in content:
+        kind = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
         raise InputError(
             f"{where}: got {kind}, expected a dict with state_dict, a vocabulary, args"
         )
-    key = "vocab_words" if "vocab_words" in found else "vocab"
-    settings = _settings(found.get("args"), where)
-    weight = _weight(found["state_dict"], where)
-    vocabulary = _vocabulary(found.get(key), len(weight), f"{where}: {key}")
+    key = "vocab_words" if "vocab_words" in content else "vocab"
+    settings = _settings(content.get("args"), where)
+    weight = _weight(content["state_dict"], where)
     return Published(
         weight=weight,
-        vocabulary=vocabulary,
+        vocabulary=_vocabulary(content.get(key), len(weight), f"{where}: {key}"),
         drops_unknown=key == "vocab_words" or bool(settings.get("zero_unk", 1)),
         lowercase=bool(settings.get("lower_case", 1)),
         tokenize=bool(settings.get("tokenize", 1)),
@@ -101,7 +100,7 @@ def _load(path: Path, where: str) -> Any:
 
 
 def _settings(args: Any, where: str) -> dict[str, Any]:
-    """The training flags; refuses models that are not the average of piece embeddings."""
+    """Return the training flags, if they are of an average of piece embeddings."""
     if not isinstance(args, argparse.Namespace):
         raise InputError(f"{where}: args: got {type(args).__name__}, expected a Namespace")
     settings = vars(args)
@@ -120,16 +119,16 @@ def _weight(state: Any, where: str) -> Tensor:
         raise InputError(f"{where}: state_dict has no table of embeddings {EMBEDDING}")
     weight = weight.detach().float().contiguous()
     if not weight.shape[1] or not bool(torch.isfinite(weight).all()):
-        found = "NaN or infinite values" if weight.shape[1] else "no dimensions"
-        raise InputError(f"{where}: the embeddings {EMBEDDING} have {found}; get the file again")
+        fault = "NaN or infinite values" if weight.shape[1] else "no dimensions"
+        raise InputError(f"{where}: the embeddings {EMBEDDING} have {fault}; get the file again")
     return weight
 
 
-def _vocabulary(found: Any, rows: int, where: str) -> dict[str, int]:
-    if not isinstance(found, dict) or not found:
-        raise InputError(f"{where}: got {type(found).__name__}, expected a dict of words")
+def _vocabulary(words: Any, rows: int, where: str) -> dict[str, int]:
+    if not isinstance(words, dict) or not words:
+        raise InputError(f"{where}: got {type(words).__name__}, expected a dict of words")
     vocabulary = {}
-    for word, row in found.items():
+    for word, row in words.items():
         if isinstance(word, bytes):
             word = word.decode("utf-8", "replace")
         if not isinstance(word, str) or not isinstance(row, int) or not 0 <= row < rows:
@@ -149,16 +148,12 @@ def convert_published(
     direction of the mean, and so SIM, as it is), and the row UNKNOWN_WORD where that is used.
 
     Args:
-        path: of the `.pt`, see read_published.
         sentencepiece_model: bytes of the model that was published with it.
         split_punctuation: of our preprocessing; None: as `published.tokenize`.
 
     Returns:
         The encoder, and counts: pieces, with_embedding (pieces in the vocabulary), words_left_out
         (entries of the vocabulary that are no piece of the model).
-
-    Raises:
-        InputError: if the sentencepiece model is none, or is not the one of this vocabulary.
     """
     published = read_published(path)
     preprocessing = Preprocessing(
@@ -173,10 +168,8 @@ def convert_published(
         outside = published.weight[words[UNKNOWN_WORD]]
     weight = torch.zeros(len(segmenter), published.weight.shape[1])
     used = 0
-    for number, (piece, kind) in enumerate(
-        zip(segmenter.model.pieces, segmenter.model.types, strict=True)
-    ):
-        if kind in (UNKNOWN, CONTROL):
+    for number, piece in enumerate(segmenter.model.pieces):
+        if segmenter.model.types[number] in (UNKNOWN, CONTROL):
             continue
         row = words.get(piece)
         used += row is not None

@@ -134,7 +134,58 @@ class Preprocessing:
         return [" ".join(line.split()) for line in text.split("\n")]
 
 
-class Segmenter:
+class Tokenizer:
+    """Base of all: sentences -> ids of tokens.
+
+    Attributes:
+        name: one of tokens.TOKENS, or several with + between them.
+        unit: what `lengths` counts, for the length penalty.
+        preprocessing: applied to each sentence first.
+        unk_id: of the unknown token.
+    """
+
+    name: str
+    unit: str
+    preprocessing: Preprocessing
+    unk_id = 0
+
+    def __len__(self) -> int:
+        """Return the number of ids."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of ids of each part of a mixture; one number for all others."""
+        return (len(self),)
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The token of each id; None for the unknown one."""
+        raise NotImplementedError
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Name -> content of its files, from which load_tokenizer makes it again."""
+        raise NotImplementedError
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each sentence, unknown ones included."""
+        return as_rows(*self.encode_flat(sentences))
+
+    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return all ids (P,), and where each sentence begins among them, (U,)."""
+        raise NotImplementedError
+
+    def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Return which ids (P,) are no unknown token."""
+        return ids != self.unk_id
+
+    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Return lengths (U,) in the length penalty of sentences as encode_flat gives them."""
+        return np.diff(offsets, append=len(ids))
+
+
+class Segmenter(Tokenizer):
     """Plain sentences -> sentencepiece ids, after preprocessing.
 
     Words are segmented once and remembered, where a word's pieces cannot depend on its neighbours.
@@ -147,13 +198,12 @@ class Segmenter:
 
     Attributes:
         model: what the sentencepiece model says of itself.
-        unk_id: id of the unknown piece.
 
     Raises:
         InputError: if the bytes are no sentencepiece model.
     """
 
-    name, unit = "sp", "pieces"  # see encoder.tokens.Tokenizer
+    name, unit = "sp", "pieces"
 
     def __init__(self, model_proto: bytes, preprocessing: Preprocessing) -> None:
         self.model_proto = model_proto
@@ -176,39 +226,15 @@ class Segmenter:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The sentencepiece model's bytes by the name of its file."""
         return {"sentencepiece.model": self.model_proto}
 
     @property
     def texts(self) -> list[str | None]:
-        """The piece of each id."""
         texts: list[str | None] = list(self.model.pieces)
         texts[self.unk_id] = None
         return texts
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of pieces."""
-        return (len(self),)
-
-    def known(self, ids: Ints) -> NDArray[np.bool_]:
-        """Which ids (P,) are not the unknown piece."""
-        return ids != self.unk_id
-
-    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
-        """Pieces of each sentence, (U,), unknown ones included."""
-        return np.diff(offsets, append=len(ids))
-
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Segment each sentence; one of only white space gives an empty list."""
-        return as_rows(*self.encode_flat(sentences))
-
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """Segment sentences into one array, as EmbeddingBag takes it.
-
-        Returns:
-            ids (P,) of all pieces, and offsets (U,), where each sentence begins among them.
-        """
         if self._words is None:
             ids, lengths = flat_rows(self._rows(sentences))
         else:

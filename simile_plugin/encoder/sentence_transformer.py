@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from simile_plugin.encoder.models import Embedded, RewardEncoder
 from simile_plugin.encoder.torchaudio import hide_broken_torchaudio
@@ -39,10 +38,6 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     The length of a sentence is its number of tokens before the model's limit cuts it, without the
     special ones; a sentence without a token is the zero vector.
-
-    Args:
-        folder: as `SentenceTransformer.save_pretrained` writes it.
-        device: torch device.
 
     Raises:
         InputError: if the library is not installed, or the folder is refused or cannot be read.
@@ -80,7 +75,6 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     @property
     def dim(self) -> int:
-        """Length D of a sentence vector."""
         return self._dim
 
     @property
@@ -90,7 +84,6 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What `config.json` of an encoder folder would say."""
         version = str(importlib.import_module(LIBRARY).__version__)
         return {
             "kind": KIND,
@@ -102,7 +95,6 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
-        """Sentence vectors, with lengths and unknown tokens."""
         device = self.model.device
         rows = self._tokens(list(sentences))
         unknown_id = getattr(self.model.tokenizer, "unk_token_id", None)
@@ -114,22 +106,18 @@ class SentenceTransformerEncoder(RewardEncoder):
         filled = lengths > 0
         chosen = [sentence for sentence, row in zip(sentences, rows, strict=True) if row]
         if chosen:
-            vectors[filled] = self._encode(chosen)
+            vectors[filled] = self.model.encode(
+                chosen, batch_size=BATCH, convert_to_tensor=True, show_progress_bar=False
+            ).float()
         return Embedded(vectors, lengths, tokens, unknown)
-
-    def _encode(self, sentences: list[str]) -> Tensor:
-        vectors: Tensor = self.model.encode(
-            sentences, batch_size=BATCH, convert_to_tensor=True, show_progress_bar=False
-        )
-        return vectors.float()
 
     def _tokens(self, sentences: list[str]) -> list[list[int]]:
         """Ids of the model's own tokens, none of them special, none cut off."""
         if not sentences:
             return []
         if hasattr(self._counter, "encode_batch"):
-            found = self._counter.encode_batch(sentences, add_special_tokens=False)
-            return [list(one.ids) for one in found]
+            encoded = self._counter.encode_batch(sentences, add_special_tokens=False)
+            return [list(one.ids) for one in encoded]
         ids = self._counter(sentences, add_special_tokens=False, truncation=False, verbose=False)
         return [list(row) for row in ids["input_ids"]]
 
@@ -165,8 +153,8 @@ def _check_safe(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [path for path in found if not path.relative_to(folder).as_posix().startswith(".")]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path for path in files if not path.relative_to(folder).as_posix().startswith(".")]
 
 
 def _digest(folder: Path) -> str:

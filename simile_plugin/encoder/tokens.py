@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.encoder.word_cache import Ints, Words, as_rows
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter, Tokenizer
+from simile_plugin.encoder.word_cache import Ints, Words
 from simile_plugin.files import InputError
 
 NGRAM_ORDERS = {"trigram": (3,), "ngram": (2, 3, 4)}  # TRIGRAM's, and CHARAGRAM's
@@ -26,57 +24,11 @@ SENTENCEPIECE = "sentencepiece.model"
 TYPES = {"sp": "pieces", "word": "words", "trigram": "trigrams", "ngram": "n-grams"}
 VOCABULARY = "vocabulary.json"
 MIX = "+"  # between the parts of a mixture
-CHUNK = 20_000  # sentences counted at once
 PAD = " "  # stands before and after a sentence whose n-grams are taken
 
 
-class Tokenizer(Protocol):
-    """Sentences -> ids of tokens.
-
-    Attributes:
-        name: one of TOKENS, or several with + between them.
-        unit: what `lengths` counts, for the length penalty.
-        preprocessing: applied to each sentence first.
-        sizes: number of ids of each part of a mixture; one number for all others.
-    """
-
-    name: str
-    unit: str
-    preprocessing: Preprocessing
-
-    @property
-    def sizes(self) -> tuple[int, ...]: ...
-
-    @property
-    def texts(self) -> list[str | None]:
-        """The token of each id; None for the unknown one."""
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """Name -> content of its files, from which load_tokenizer makes it again."""
-
-    def __len__(self) -> int:
-        """Number of ids."""
-
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Ids of each sentence, unknown ones included."""
-
-    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,), and where each sentence begins among them, (U,)."""
-
-    def known(self, ids: Ints) -> NDArray[np.bool_]:
-        """Which ids (P,) are no unknown token."""
-
-    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
-        """Lengths (U,) in the length penalty of sentences as encode_flat gives them."""
-
-
-class _Vocabulary:
-    """What words and n-grams share: the file, and rows from flat ids."""
-
-    name: str
-    unit: str
-    unk_id = 0
+class _Vocabulary(Tokenizer):
+    """What words and n-grams share: the file, and the ids."""
 
     def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
         self.types = list(types)
@@ -84,33 +36,14 @@ class _Vocabulary:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """`vocabulary.json`: kind of token, and all of them in the order of their ids from 1."""
         return {VOCABULARY: _vocabulary_json(self.name, self.types)}
 
     @property
     def texts(self) -> list[str | None]:
-        """The token of each id."""
         return [None, *self.types]
 
     def __len__(self) -> int:
         return 1 + len(self.types)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of ids."""
-        return (len(self),)
-
-    def known(self, ids: Ints) -> NDArray[np.bool_]:
-        """Which ids (P,) are no unknown token."""
-        return ids != self.unk_id
-
-    def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,), and where each sentence begins among them, (U,)."""
-        raise NotImplementedError
-
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Ids of each sentence, unknown ones included."""
-        return as_rows(*self.encode_flat(sentences))
 
 
 class WordTokenizer(_Vocabulary):
@@ -132,17 +65,12 @@ class WordTokenizer(_Vocabulary):
         return WordTokenizer, (self.types, self.preprocessing)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,), and where each sentence begins among them, (U,)."""
         ids, lengths = self._words.flat(sentences)
         return ids, np.cumsum(lengths) - lengths
 
     def _ids_of(self, raw: list[str]) -> list[list[int]]:
         prepared = self.preprocessing.apply_all(raw)
         return [[self._id.get(word, self.unk_id) for word in text.split()] for text in prepared]
-
-    def lengths(self, ids: Ints, offsets: Ints) -> Ints:
-        """Words of each sentence, (U,)."""
-        return np.diff(offsets, append=len(ids))
 
 
 class NgramTokenizer(_Vocabulary):
@@ -183,7 +111,7 @@ class NgramTokenizer(_Vocabulary):
         return NgramTokenizer, (self.name, self.types, self.preprocessing)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,), by sentence and order of n-gram, and where each sentence begins, (U,)."""
+        """Return them by sentence, and within it by the n-grams' length."""
         points, lengths = _padded_codepoints(map(self.preprocessing.apply, sentences))
         counts = np.array([_ngrams(lengths, order) for order in self.orders])
         totals = counts.sum(0)
@@ -204,11 +132,10 @@ class NgramTokenizer(_Vocabulary):
         return np.where(known[place] == codes, ids[place], self.unk_id)
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
-        """Characters of each preprocessed sentence, (U,)."""
-        return np.diff(offsets, append=len(ids)) // len(self.orders)
+        return super().lengths(ids, offsets) // len(self.orders)
 
 
-class MixedTokenizer:
+class MixedTokenizer(Tokenizer):
     """Several tokenisers side by side: the tokens of the first one, those of the second, ...
 
     The ids of a part follow those of the parts before it. The length of a sentence is that of the
@@ -230,7 +157,6 @@ class MixedTokenizer:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of ids of each part."""
         return tuple(len(part) for part in self.parts)
 
     @property
@@ -244,31 +170,24 @@ class MixedTokenizer:
 
     @property
     def texts(self) -> list[str | None]:
-        """The token of each id; those of the first part, of the second, ..."""
         return [text for part in self.parts for text in part.texts]
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Ids of each sentence, unknown ones included."""
-        return as_rows(*self.encode_flat(sentences))
-
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,), and where each sentence begins among them, (U,)."""
-        found = [part.encode_flat(sentences) for part in self.parts]
-        counts = np.array([np.diff(offsets, append=len(ids)) for ids, offsets in found])
+        of_parts = [part.encode_flat(sentences) for part in self.parts]
+        counts = np.array([np.diff(offsets, append=len(ids)) for ids, offsets in of_parts])
         totals = counts.sum(0)
         offsets = np.cumsum(totals) - totals
         result = np.empty(int(totals.sum()), dtype=np.int64)
         done = np.zeros_like(totals)
-        for (ids, _), count, bound in zip(found, counts, self.bounds[:-1], strict=True):
+        for (ids, _), count, bound in zip(of_parts, counts, self.bounds[:-1], strict=True):
             result[_ranges(offsets + done, count)] = ids + bound
             done += count
         return result, offsets
 
     def known(self, ids: Ints) -> NDArray[np.bool_]:
-        """Which ids (P,) are no unknown token."""
         result = np.ones(len(ids), dtype=bool)
         for part, begin, end in zip(self.parts, self.bounds[:-1], self.bounds[1:], strict=True):
             within = (ids >= begin) & (ids < end)
@@ -276,7 +195,6 @@ class MixedTokenizer:
         return result
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
-        """Lengths (U,) of the first part."""
         before = np.concatenate([[0], np.cumsum(ids < self.bounds[1])])
         own = ids[ids < self.bounds[1]]
         return self.parts[0].lengths(own, before[offsets])
@@ -296,7 +214,7 @@ def _padded_codepoints(prepared: Iterable[str]) -> tuple[NDArray[np.uint32], Int
 
 
 def _ngrams(lengths: Ints, order: int) -> Ints:
-    """Number of n-grams of sentences of so many code points."""
+    """Return the number of n-grams of sentences of so many code points."""
     return np.maximum(lengths - order + 1, 0)
 
 
@@ -313,7 +231,7 @@ def _within(lengths: Ints, counts: Ints) -> Ints:
 
 
 class _NgramCoder:
-    """n-grams <-> 64-bit integers: the numbers of their characters, from 1, side by side.
+    """n-grams -> 64-bit integers: the numbers of their characters, from 1, side by side.
 
     Args:
         points: code points that are known; any other one has number 0.
@@ -322,14 +240,14 @@ class _NgramCoder:
 
     def __init__(self, points: NDArray[np.uint32], orders: Sequence[int]) -> None:
         self.bits = 64 // max(orders)
-        self.alphabet = np.unique(points)
-        if len(self.alphabet) >= 1 << self.bits:
+        alphabet = np.unique(points)
+        if len(alphabet) >= 1 << self.bits:
             raise InputError(
-                f"got {len(self.alphabet)} different characters, expected fewer than "
+                f"got {len(alphabet)} different characters, expected fewer than "
                 f"{1 << self.bits} for n-grams of up to {max(orders)}"
             )
         self._number = np.zeros(0x110000, dtype=np.uint64)
-        self._number[self.alphabet] = np.arange(1, len(self.alphabet) + 1, dtype=np.uint64)
+        self._number[alphabet] = np.arange(1, len(alphabet) + 1, dtype=np.uint64)
 
     def codes(self, points: NDArray[np.uint32], order: int) -> NDArray[np.uint64]:
         """Code of the n-gram that begins at each code point, but for the last n - 1."""
@@ -339,12 +257,6 @@ class _NgramCoder:
         for position in range(order):
             codes = (codes << np.uint64(self.bits)) | numbers[position : position + count]
         return codes
-
-    def text(self, code: int, order: int) -> str:
-        """The n-gram of a code."""
-        mask = (1 << self.bits) - 1
-        digits = [(code >> (self.bits * position)) & mask for position in range(order)]
-        return "".join(chr(self.alphabet[digit - 1]) for digit in reversed(digits))
 
 
 def _vocabulary_json(name: str, types: list[str]) -> bytes:
@@ -390,23 +302,20 @@ def load_tokenizer(
     return parts[0] if len(parts) == 1 else MixedTokenizer(parts)
 
 
-def _load_part(name: str, content: bytes, preprocessing: Preprocessing) -> Tokenizer:
+def _load_part(name: str, data: bytes, preprocessing: Preprocessing) -> Tokenizer:
     if name == "sp":
-        return Segmenter(content, preprocessing)
+        return Segmenter(data, preprocessing)
     try:
-        found = json.loads(content)
+        content = json.loads(data)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid JSON ({error})") from error
-    if not isinstance(found, dict) or found.get("tokens") != name:
-        kind = found.get("tokens") if isinstance(found, dict) else type(found).__name__
+    if not isinstance(content, dict) or content.get("tokens") != name:
+        kind = content.get("tokens") if isinstance(content, dict) else type(content).__name__
         raise InputError(f"tokens: got {kind!r}, expected {name!r}")
-    types = found.get("types")
-    if not isinstance(types, list) or not all(isinstance(text, str) and text for text in types):
-        raise InputError("types: expected a list of strings that are not empty")
-    if not types:
-        raise InputError("types: the vocabulary is empty; nothing could be known")
-    if len(set(types)) < len(types):
-        raise InputError(f"types: {len(types) - len(set(types))} of them stand there twice")
+    types = content.get("types")
+    strings = isinstance(types, list) and all(isinstance(text, str) and text for text in types)
+    if not strings or not types or len(set(types)) < len(types):
+        raise InputError("types: expected a list of different strings, and none of them empty")
     if name == "word":
         return WordTokenizer(types, preprocessing)
     return NgramTokenizer(name, types, preprocessing)
@@ -429,40 +338,19 @@ def count_vocabulary(
     Raises:
         InputError: if nothing is left to know.
     """
-    if name == "word":
-        counts: Counter[str] = Counter()
-        for sentence in sentences:
-            counts.update(preprocessing.apply(sentence).split())
-        found = list(counts.items())
-    else:
-        found = list(_count_ngrams(name, sentences, preprocessing))
-    found.sort(key=lambda item: (-item[1], item[0]))
-    types = [text for text, _ in found[: vocab_size - 1]]
+    counts: Counter[str] = Counter()
+    for sentence in map(preprocessing.apply, sentences):
+        if name == "word":
+            counts.update(sentence.split())
+        elif sentence:
+            text = f"{PAD}{sentence}{PAD}"
+            for order in NGRAM_ORDERS[name]:
+                counts.update(map("".join, zip(*(text[i:] for i in range(order)), strict=False)))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    types = [text for text, _ in ranked[: vocab_size - 1]]
     if not types:
         raise InputError(
             f"--vocab-size {vocab_size}: the vocabulary is empty ({len(sentences)} sentences with "
-            f"{len(found)} different {name}s); give more text or a larger size"
+            f"{len(ranked)} different {name}s); give more text or a larger size"
         )
     return _vocabulary_json(name, types)
-
-
-def _count_ngrams(
-    name: str, sentences: Sequence[str], preprocessing: Preprocessing
-) -> Iterator[tuple[str, int]]:
-    def chunks() -> Iterator[tuple[NDArray[np.uint32], Ints]]:
-        rest = iter(sentences)
-        while chunk := list(islice(rest, CHUNK)):
-            yield _padded_codepoints(map(preprocessing.apply, chunk))
-
-    alphabet = [np.zeros(0, dtype=np.uint32), *(np.unique(points) for points, _ in chunks())]
-    coder = _NgramCoder(np.concatenate(alphabet), NGRAM_ORDERS[name])
-    counts: dict[int, Counter[int]] = {order: Counter() for order in NGRAM_ORDERS[name]}
-    for points, lengths in chunks():
-        for order, counted in counts.items():
-            codes = coder.codes(points, order)[_within(lengths, _ngrams(lengths, order))]
-            distinct, number = np.unique(codes, return_counts=True)
-            for code, times in zip(distinct.tolist(), number.tolist(), strict=True):
-                counted[code] += times
-    for order, counted in counts.items():
-        for code, times in counted.items():
-            yield coder.text(code, order), times

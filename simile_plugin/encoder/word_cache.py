@@ -84,7 +84,6 @@ class Words(dict[str, int]):
             return ids, np.diff(ends[counts.cumsum()], prepend=0)
 
     def forget(self) -> None:
-        """Begin anew."""
         self.clear()
         self._new.clear()
         self._letters = 0

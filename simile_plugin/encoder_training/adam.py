@@ -61,14 +61,7 @@ class RowAdam:
 
     @torch.no_grad()
     def read(self, rows: NDArray[np.integer] | None = None) -> Tensor:
-        """Bring rows (None: all) up to date.
-
-        Args:
-            rows: distinct row numbers.
-
-        Returns:
-            the table; only those rows of it are current.
-        """
+        """Bring distinct rows (None: all) up to date; return the table, current in those rows."""
         if self.always_dense:
             return self.weight
         wanted = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
@@ -141,17 +134,11 @@ class RowAdam:
         self, rows: NDArray[np.int64], gradient: Tensor, missed: NDArray[np.float64]
     ) -> None:
         index = torch.from_numpy(rows)
-        weight, first, second = (
-            table.index_select(0, index) for table in (self.weight, self.first, self.second)
-        )
+        weight, first, second = (table.index_select(0, index) for table in self._tables)
         first.mul_(torch.from_numpy(BETA1**missed).float()[:, None])
         second.mul_(torch.from_numpy(BETA2**missed).float()[:, None])
         self._adam(weight, gradient, first, second)
-        for table, values in (
-            (self.weight, weight),
-            (self.first, first),
-            (self.second, second),
-        ):
+        for table, values in zip(self._tables, (weight, first, second), strict=True):
             _put_rows(table, index, values)
 
     @torch.no_grad()

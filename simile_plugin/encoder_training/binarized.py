@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,6 @@ class BlockSegmenter:
         return of_prepared(self.tokenizer)
 
     def __call__(self, block: Block) -> tuple[str, Tokens, bytes, list[tuple[int, str]]]:
-        """Parse, preprocess, hash and segment."""
         bad: list[tuple[int, str]] = []
         preprocessing = self.tokenizer.preprocessing
         pairs = read_block(block, self.columns, preprocessing, lambda *line: bad.append(line))
@@ -100,55 +99,32 @@ class BlockSegmenter:
         return block.name, tokens, pairs.accepted, sorted(bad)
 
 
-class _DataFile:
-    """A file that is written once, front to back: its bytes and sha256."""
-
-    def __init__(self, path: Path) -> None:
-        self.stream: IO[bytes] = open(path, "wb")
-        self.sha256 = hashlib.sha256()
-        self.bytes = 0
-
-    def write(self, values: NDArray[Any]) -> None:
-        data = np.ascontiguousarray(values).data
-        self.stream.write(data)
-        self.sha256.update(data)
-        self.bytes += data.nbytes
-
-    def facts(self) -> dict[str, Any]:
-        self.stream.close()
-        return {"bytes": self.bytes, "sha256": self.sha256.hexdigest()}
-
-
 class FolderWriter:
-    """Writes the three arrays of a folder block by block.
-
-    Args:
-        folder: exists and is empty.
-        dtype: of the ids, "<u2" or "<u4".
-    """
+    """Writes the three arrays of an empty folder block by block; dtype: of the ids."""
 
     def __init__(self, folder: Path, dtype: str) -> None:
         self.folder, self.dtype = folder, dtype
-        self.files = {name: _DataFile(folder / name) for name in (IDS, OFFSETS, HASHES)}
+        self.files = {name: open(folder / name, "wb") for name in (IDS, OFFSETS, HASHES)}
         self.sentences = self.tokens = 0
-        self.files[OFFSETS].write(np.zeros(1, dtype="<i8"))
+        self.files[OFFSETS].write(bytes(8))
 
     def add(self, tokens: Tokens) -> None:
         """Append sentences; none of them is empty."""
         ids, lengths, hashes = tokens
         ends = self.tokens + np.cumsum(lengths)
-        self.files[IDS].write(ids.astype(self.dtype, copy=False))
-        self.files[OFFSETS].write(ends.astype("<i8", copy=False))
-        self.files[HASHES].write(hashes.astype("<u8", copy=False))
+        self.files[IDS].write(ids.astype(self.dtype).data)
+        self.files[OFFSETS].write(ends.astype("<i8").data)
+        self.files[HASHES].write(hashes.astype("<u8").data)
         self.sentences += len(lengths)
         self.tokens += len(ids)
 
     def finish(self, segmenter: Tokenizer, facts: dict[str, Any]) -> dict[str, Any]:
         """Write the tokeniser's files and manifest.json; returns the manifest."""
-        models = {}
+        for file in self.files.values():
+            file.close()
         for name, model in segmenter.files.items():
             (self.folder / name).write_bytes(model)
-            models[name] = {"bytes": len(model), "sha256": hashlib.sha256(model).hexdigest()}
+        paths = [self.folder / name for name in (*self.files, *segmenter.files)]
         sp, drops = segmenter.name == "sp", segmenter.preprocessing.drop_invisible
         manifest = {
             "format": FORMAT,
@@ -161,7 +137,9 @@ class FolderWriter:
             "vocab_size": len(segmenter),
             "preprocessing": segmenter.preprocessing.facts,
             **facts,
-            "files": {name: file.facts() for name, file in self.files.items()} | models,
+            "files": {
+                path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in paths
+            },
             "simile_plugin": __version__,
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
@@ -176,8 +154,7 @@ def binarize_pairs(options: BinarizeOptions) -> dict[str, Any]:
         the manifest.
 
     Raises:
-        InputError: for bad input, a folder that is not ours to replace, no pair at all, or the
-            first bad line if ``options.strict``.
+        InputError: for bad input, a folder that is not ours, no pair, or a bad line if strict.
     """
     try:
         file_names(options.tokens)
@@ -242,9 +219,6 @@ def sample_sentences(
 
     The same ones whatever the order of the lines and files; equal to a draw without replacement
     from the distinct sentences. At most a quarter more are in memory at once.
-
-    Raises:
-        InputError: if there is no sentence, or for a bad line if ``strict``.
     """
     kept: dict[int, str] = {}
     limit = 1 << 64
@@ -285,15 +259,11 @@ def are_binarized(paths: Sequence[str]) -> bool:
 def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
     """Map a folder into memory; all of it is read once, to check it, and nothing is kept loaded.
 
-    Args:
-        folder: as binarize_pairs writes it.
-
     Returns:
         the pairs, and the tokeniser with the preprocessing that they were made with.
 
     Raises:
-        InputError: naming the folder or file, if a part is missing, truncated, changed, foreign or
-            of a newer format.
+        InputError: for a part that is missing, truncated, changed, foreign or of a newer format.
     """
     root = Path(folder)
     manifest = read_manifest(root)
@@ -303,10 +273,10 @@ def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
     except InputError as error:
         raise InputError(f"{root / MANIFEST}: tokenizer: {error}") from error
     ids = np.dtype(manifest["dtype"]).newbyteorder("<")
-    counts = {IDS: manifest["tokens"], OFFSETS: manifest["sentences"] + 1}
-    counts[HASHES] = manifest["sentences"]
-    for name, dtype in ((IDS, ids), (OFFSETS, np.dtype("<i8")), (HASHES, np.dtype("<u8"))):
-        _check_file(root / name, dtype.itemsize * counts[name], manifest)
+    sentences = manifest["sentences"]
+    _check_file(root / IDS, ids.itemsize * manifest["tokens"], manifest)
+    _check_file(root / OFFSETS, 8 * (sentences + 1), manifest)
+    _check_file(root / HASHES, 8 * sentences, manifest)
     for name in names:
         _check_file(root / name, None, manifest)
     try:
@@ -385,13 +355,16 @@ def _check_file(path: Path, size: int | None, manifest: dict[str, Any]) -> None:
             f"{path}: has {actual} bytes, expected {size}: truncated or of another folder; "
             "copy it again or binarize the pairs again"
         )
-    with open(path, "rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    if sha256 != manifest["files"].get(path.name, {}).get("sha256"):
+    if _sha256(path) != manifest["files"].get(path.name, {}).get("sha256"):
         raise InputError(
             f"{path}: its sha256 is not that of {MANIFEST}: changed or of another folder; "
             "copy it again or binarize the pairs again"
         )
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _mapped(path: Path, dtype: Any) -> NDArray[Any]:

@@ -99,7 +99,6 @@ class TrainingConfig:
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError naming the flag of a value out of range."""
         check_fields(self)
         if self.steps < 0:
             raise InputError(f"--steps: got {self.steps}, expected 0 or more")
@@ -122,12 +121,7 @@ class TrainingConfig:
             )
 
     def for_pairs(self: Config, pairs: int, epochs: float | None, evaluated: bool) -> Config:
-        """Return it with the steps, and those between evaluations, for so many pairs.
-
-        Args:
-            epochs: passes over the pairs; None for `steps`.
-            evaluated: whether there is something to evaluate on.
-        """
+        """Return it with the steps, and those between evaluations, for so many pairs."""
         steps, every = self.steps, self.eval_every or 0
         if epochs is not None:
             steps = max(1, round(epochs * max(1, pairs // self.batch_size)))

@@ -90,7 +90,6 @@ class FilterOptions(ColumnFiles):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError naming the flag of a value that makes no sense."""
         super().__post_init__()
         scored = self.score_column is not None or self.encoder is not None
         bounded = self.min_score is not None or self.max_score is not None
@@ -152,10 +151,9 @@ class _Only(dict[int, str | None]):
         self.categories = categories
 
     def __missing__(self, codepoint: int) -> str | None:
-        kept = unicodedata.category(chr(codepoint))[0] in self.categories
-        value = chr(codepoint) if kept else None
-        self[codepoint] = value
-        return value
+        char = chr(codepoint)
+        kept = self[codepoint] = char if unicodedata.category(char)[0] in self.categories else None
+        return kept
 
 
 _LETTERS, _LETTERS_AND_DIGITS = _Only("LM"), _Only("LMN")
@@ -190,19 +188,18 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
 
     Raises:
         InputError: for a file that is not UTF-8 text or has no sentence.
-        OSError: if a file cannot be read.
     """
     keys: set[int] = set()
     for path in paths:
-        bad, before = BadLines(), 0
+        bad, sentences = BadLines(), 0
         for block in TsvInput([path]).blocks():
             for _, line in block.lines(partial(bad.add, block.name)):
                 for cell in line.split("\t"):
                     prepared = COMPARED.apply(unescape(cell))
                     if prepared.translate(_LETTERS):
                         keys.add(sentence_hash(without_punctuation(prepared)))
-                        before += 1
-        if bad.total or not before:
+                        sentences += 1
+        if bad.total or not sentences:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"
             raise InputError(f"--exclude: {reason}; nothing would be known to be excluded")
     return frozenset(keys)
@@ -251,12 +248,11 @@ class BlockFilter:
     exclusions: frozenset[int] = frozenset()
 
     def __call__(self, block: Block) -> FilteredBlock:
-        """Apply them to a block of lines."""
         bad: list[tuple[int, str]] = []
         removed: Counter[str] = Counter()
         kept = candidates = self._candidates(block, bad)
         for name, passes in self._filters():
-            if name == SCORE and self.options.encoder is not None:
+            if name == SCORE and kept and self.options.encoder is not None:
                 self._add_similarities(kept)
             before = len(kept)
             kept = [pair for pair in kept if passes(pair)]
@@ -276,7 +272,7 @@ class BlockFilter:
     def _candidates(self, block: Block, bad: list[tuple[int, str]]) -> list[_Candidate]:
         columns = self.options.chosen
         candidates: list[_Candidate] = []
-        for number, line in block.lines(lambda number, reason: bad.append((number, reason))):
+        for number, line in block.lines(lambda *fault: bad.append(fault)):
             pairs, reason = columns.pairs(line)
             score = self._score(line)
             if reason is None and score is None:
@@ -307,7 +303,7 @@ class BlockFilter:
         if options.score_column is not None:
             yield SCORE, self._score_in_range
         if LENGTH in options.active:
-            low = 0 if options.min_tokens is None else options.min_tokens
+            low = options.min_tokens or 0
             high = math.inf if options.max_tokens is None else options.max_tokens
             yield LENGTH, lambda pair: all(low <= len(words) <= high for words in pair.words)
         if OVERLAP in options.active:
@@ -347,8 +343,6 @@ class BlockFilter:
 
     def _add_similarities(self, pairs: Sequence[_Candidate]) -> None:
         """Make the encoder's cosine of the sides the score of each pair."""
-        if not pairs:
-            return
         from simile_plugin.evaluation import similarities
 
         sims = similarities(self._encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
@@ -357,11 +351,7 @@ class BlockFilter:
 
 
 def language_classifier(language: str) -> Callable[[str], tuple[str, float]]:
-    """Return sentence -> (ISO 639-1 code, log-probability), by py3langid.
-
-    Raises:
-        InputError: if it is not installed, or does not know ``language``.
-    """
+    """Return sentence -> (ISO 639-1 code, log-probability), by py3langid."""
     try:
         import py3langid
     except ImportError as error:
@@ -411,9 +401,6 @@ def filter_pairs(options: FilterOptions) -> dict[str, Any]:
     Returns:
         counts: "read" and "kept" pairs, "removed" under the first filter that did, and
         "skipped_lines" by reason.
-
-    Raises:
-        InputError: for bad input, no pair at all, or the first bad line if ``options.strict``.
     """
     _check_files(options)
     source = TsvInput(options.pairs, options.header, options.chosen)
@@ -423,7 +410,7 @@ def filter_pairs(options: FilterOptions) -> dict[str, Any]:
         language_classifier(options.language)  # fails now rather than in a worker
     removed = dict.fromkeys(options.active, 0)
     read = kept = 0
-    seen, seen_near = SeenKeys(), SeenKeys()
+    seen = {DUPLICATE: SeenKeys(), NEAR_DUPLICATE: SeenKeys()}
     with _writer(options.output) as stream, PairsProgress("filtering", source) as progress:
         for block in ordered_map(job, source.blocks(), workers):
             for number, reason in block.bad:
@@ -432,14 +419,12 @@ def filter_pairs(options: FilterOptions) -> dict[str, Any]:
             for name, count in block.removed.items():
                 removed[name] += count
             keep = np.ones(len(block.lines), dtype=bool)
-            if not options.keep_duplicates:
-                keep &= seen.add(block.keys)
-                removed[DUPLICATE] += int((~keep).sum())
-            if options.near_duplicates:
-                places = np.flatnonzero(keep)
-                new = seen_near.add(block.near_keys[places])
-                keep[places[~new]] = False
-                removed[NEAR_DUPLICATE] += int((~new).sum())
+            for name, keys in ((DUPLICATE, block.keys), (NEAR_DUPLICATE, block.near_keys)):
+                if name in removed:
+                    places = np.flatnonzero(keep)
+                    new = seen[name].add(keys[places])
+                    keep[places[~new]] = False
+                    removed[name] += int((~new).sum())
             kept += int(keep.sum())
             stream.writelines(line for line, good in zip(block.lines, keep, strict=True) if good)
             progress.add(block.read)

@@ -126,10 +126,7 @@ class Learner:
     """Embeddings and composer of an encoder in training.
 
     Args:
-        config: see TrainingConfig.
-        pairs: training pairs as tokens.
         sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
-        device: where the parameters live.
         initial: (V, E) embeddings to begin with, instead of random ones.
     """
 
@@ -265,17 +262,10 @@ class Learner:
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Go on from what state() gave."""
-
-        def below(prefix: str) -> dict[str, Tensor]:
-            return {
-                name.removeprefix(prefix): value
-                for name, value in tensors.items()
-                if name.startswith(prefix)
-            }
-
-        self.optimizer.load_state(below("adam."))
-        for part, optimizer in self.optimizers.items():
-            optimizer.load_state(below(f"{COMPOSER}{part}/"))
+        optimizers = {f"{COMPOSER}{part}/": one for part, one in self.optimizers.items()}
+        for prefix, optimizer in {"adam.": self.optimizer, **optimizers}.items():
+            own = [name for name in tensors if name.startswith(prefix)]
+            optimizer.load_state({name.removeprefix(prefix): tensors[name] for name in own})
 
 
 def rank_and_world() -> tuple[int, int]:

@@ -38,7 +38,6 @@ class TrainingRun:
 
     Args:
         trainer: fresh.
-        tokenizer: of the training data.
         folder: opened; a state in it is gone on from.
         sts: sets of each STS folder that choose the checkpoint; may be empty.
     """
@@ -124,7 +123,7 @@ class TrainingRun:
                     f"{COLLAPSE_ADVICE}"
                 )
             self.warned = True
-        _write_line(log, record)
+        log.write(json.dumps(record).encode() + b"\n")
         return (
             f"M {record['megabatch']} loss {record['loss']:.3f} active {record['active']:.2f} "
             f"cosine of pairs {record['positive']:.2f}, negatives {record['negative']:.2f}, "
@@ -143,7 +142,8 @@ class TrainingRun:
             self.best_score, self.best_step = mean, self.trainer.step
             self.best = {name: part.clone() for name, part in tensors.items()}
         pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
-        _write_line(log, {"step": self.trainer.step, "sts_pearson": pearson})
+        line = json.dumps({"step": self.trainer.step, "sts_pearson": pearson})
+        log.write(line.encode() + b"\n")
 
     def _finish(self) -> tuple[Tensors, dict[str, Any]]:
         facts: dict[str, Any] = {"chosen_step": self.trainer.step}
@@ -236,14 +236,6 @@ def finished_encoder(
     """Return an encoder of a copy of parameters in training."""
     copies = {name: part.detach().clone() for name, part in tensors.items()}
     return Encoder.of_tensors(copies, tokenizer, config.kind, config.composer, facts)
-
-
-def _write_line(log: BinaryIO, record: dict[str, Any]) -> None:
-    """Append a record; OSError names the log, where the disk is full."""
-    try:
-        log.write(json.dumps(record).encode() + b"\n")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, log.name) from error
 
 
 def _rounded(value: float) -> float | None:

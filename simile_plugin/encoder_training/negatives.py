@@ -39,7 +39,6 @@ def hardest_negatives(
     Args:
         left, right: (n, D) vectors of the pairs' sides, any length.
         left_keys, right_keys: (n,) int64, equal for equal sentences.
-        pool: "other" or "all".
         only: (k,) pairs whose negatives are asked for. Default: all.
         dtype: of the first pass; the result does not depend on it. Default: the fastest here.
         block, tile: rows multiplied and columns searched again at once; speed and memory only.
@@ -197,9 +196,9 @@ class _Search:
             place[chosen] = torch.arange(len(chosen), device=queries.device)
             rows = place[some[:, 1]]
             product[rows[rows >= 0], some[rows >= 0, 0] - start] = NOTHING
-            found, where = _row_maxima(product)
-            better = found > value[chosen]
-            value[chosen] = torch.where(better, found, value[chosen])
+            highest, where = _row_maxima(product)
+            better = highest > value[chosen]
+            value[chosen] = torch.where(better, highest, value[chosen])
             index[chosen] = torch.where(better, where + start, index[chosen])
         return value, index
 

@@ -27,7 +27,6 @@ class PairFiles:
     strict: bool = data("stop at the first bad line instead of skipping it", False)
 
     def __post_init__(self) -> None:
-        """Raise InputError naming the flag of a value out of range."""
         check_fields(self)
 
 
@@ -48,7 +47,6 @@ class ColumnFiles(PairFiles):
 
     @property
     def chosen(self) -> Columns:
-        """The columns, read."""
         return Columns.parse(self.columns)
 
 
@@ -74,7 +72,6 @@ class TextOptions:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What happens to every sentence first."""
         return Preprocessing(
             lowercase=not self.keep_case,
             nfkc=not self.no_nfkc,

@@ -37,13 +37,7 @@ DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_
 
 @dataclass
 class BadLines:
-    """Lines that gave no pair: how many for each reason, and the first few as file:line.
-
-    Attributes:
-        strict: the first one raises.
-        counts: of each reason.
-        examples: the first few.
-    """
+    """Lines that gave no pair: how many for each reason, and the first few as file:line."""
 
     strict: bool = False
     counts: dict[str, int] = field(default_factory=dict)
@@ -60,7 +54,6 @@ class BadLines:
 
     @property
     def total(self) -> int:
-        """All bad lines."""
         return sum(self.counts.values())
 
     def summary(self) -> str:
@@ -101,17 +94,11 @@ class TextBlock:
 
 @dataclass(frozen=True)
 class TextPairs:
-    """All pairs of small input, as text.
-
-    Attributes:
-        blocks: of lines, in their order.
-        digest: 16 hex digits of sha256 over the accepted lines: the training data's hash.
-        skipped: lines that gave no pair.
-    """
+    """All pairs of small input, as text."""
 
     blocks: list[TextBlock]
-    digest: str
-    skipped: int
+    digest: str  # 16 hex digits of sha256 over the accepted lines: the training data's hash
+    skipped: int  # lines that gave no pair
 
     def __len__(self) -> int:
         return sum(len(block.numbers) for block in self.blocks)
@@ -126,7 +113,6 @@ class Prepared(Preprocessing):
     """Of sentences that have been through their preprocessing."""
 
     def apply(self, sentence: str) -> str:
-        """Nothing is left to do."""
         return sentence
 
 
@@ -222,15 +208,11 @@ def read_pairs(
     """Read TSV files (plain, .gz, .zst, "-") whole.
 
     Args:
-        paths: files, read in order as one.
         preprocessing: decides which sentences are equal, and which are empty.
         bad: collects the lines that are skipped.
-        columns: that hold the sentences; others are ignored.
 
     Raises:
-        InputError: for a damaged file, files without a pair, or the first bad line if
-            ``bad.strict``.
-        OSError: if a file cannot be read.
+        InputError: for a damaged file, files without a pair, or a bad line if ``bad.strict``.
     """
     bad = BadLines() if bad is None else bad
     blocks, digest = [], hashlib.sha256()
@@ -245,9 +227,6 @@ def read_pairs(
 
 def segment_block(text: TextBlock, tokenizer: Tokenizer) -> tuple[Tokens, NDArray[np.bool_]]:
     """Return the tokens of the pairs of a block, without unknown ones, as in the encoder's mean.
-
-    Args:
-        tokenizer: of preprocessed sentences.
 
     Returns:
         the tokens, and for each pair (n,) whether both sides have a known one; the others are
@@ -269,11 +248,7 @@ def ids_dtype(tokenizer: Tokenizer) -> str:
 
 
 def segment_pairs(text: TextPairs, tokenizer: Tokenizer) -> Pairs:
-    """Return the tokens of all pairs, without those of which a side has no known token.
-
-    Raises:
-        InputError: if no pair is left.
-    """
+    """Return the tokens of all pairs, without those of which a side has no known token."""
     prepared = of_prepared(tokenizer)
     ids, lengths, hashes = map(
         np.concatenate,
@@ -296,11 +271,7 @@ def of_prepared(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes | None:
-    """Read the model of --sentencepiece, if there is one.
-
-    Raises:
-        InputError: naming the flag, if it is none.
-    """
+    """Read the model of --sentencepiece, if there is one."""
     if path is None:
         return None
     content = Path(path).read_bytes()
@@ -328,14 +299,9 @@ def train_tokenizer(
     """Return a tokeniser of at most ``vocab_size`` tokens, made for the given text.
 
     Args:
-        name: one of tokens.TOKENS, or several with + between them.
         prepared: preprocessed sentences, distinct.
-        preprocessing: of the tokeniser.
         vocab_size: of each part; None for the papers' sizes.
         given: a sentencepiece model to use instead of training one.
-
-    Raises:
-        InputError: if the text has none, or sentencepiece cannot train.
     """
     files = {}
     for part, file in zip(name.split("+"), file_names(name), strict=True):
@@ -363,9 +329,6 @@ def train_sentencepiece(
     """Train a sentencepiece unigram model of at most ``vocab_size`` pieces on preprocessed text.
 
     Text with fewer distinct substrings than asked for gives a smaller model, not an error.
-
-    Raises:
-        InputError: if sentencepiece cannot train, with its reason.
     """
     model = io.BytesIO()
     texts = [preprocessing.apply(sentence) for sentence in sentences]

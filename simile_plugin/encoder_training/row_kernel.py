@@ -59,10 +59,8 @@ class RowKernel:
         """The steps that rows missed: weight -= (total + spread x^2) first / (root + eps).
 
         Args:
-            rows: (R,).
             tables: weight, first and second moments, (V, D) each; weight is changed.
             coefficients: total, mean and spread of each row, (R,) each.
-            eps: Adam's.
         """
         values = [np.ascontiguousarray(part, dtype=np.float32) for part in coefficients]
         pointers = [table.data_ptr() for table in tables] + [part.ctypes.data for part in values]
@@ -79,7 +77,6 @@ class RowKernel:
         """One step of rows.
 
         Args:
-            rows: (R,).
             tables: weight, first and second moments, (V, D) each; all are changed.
             gradient: (R, D).
             decays: what the moments are multiplied by, missed steps included, (R,) each.

@@ -60,9 +60,7 @@ def train_encoder(
     """Read pairs, train, write the encoder folder.
 
     Args:
-        options: what and where.
         config: how; its steps follow from the number of pairs if options.epochs is given.
-        trainer_class: what makes the steps.
 
     Returns:
         the encoder that was written; None in all processes but the first.
@@ -149,12 +147,6 @@ def _check_output(options: RunOptions) -> None:
     initial = () if options.init_embeddings is None else (options.init_embeddings,)
     refuse_overwriting_input(options.output, (*options.pairs, *options.eval_sts, *initial))
     refuse_unasked_overwrite(options.output, WEIGHTS, "an encoder", options.overwrite)
-    target = Path(os.path.realpath(options.output))
-    if Path(options.output).is_symlink() and not target.parent.is_dir():
-        raise InputError(
-            f"--output: {options.output} is a link to {target}, and there is no folder "
-            f"{target.parent}; make it first, or name another place"
-        )
 
 
 def _read(

@@ -70,9 +70,6 @@ class RunFolder:
     Args:
         output: the encoder folder of the run.
         rank: of this process; only the first one writes.
-
-    Raises:
-        InputError: for an output without a name of its own.
     """
 
     def __init__(self, output: str, rank: int = 0) -> None:
@@ -88,16 +85,10 @@ class RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let other processes in."""
         self.lock.close()
 
     def open(self, identity: dict[str, Any], restart: bool) -> None:
-        """Begin, or go on with what an interrupted run of the same identity left.
-
-        Raises:
-            InputError: naming the first flag that differs from the interrupted run; for a folder
-                with other files in it.
-        """
+        """Begin, or go on with what an interrupted run of the same identity left."""
         if self.writes:
             self._open(identity, restart)
         if rank_and_world()[1] > 1:
@@ -115,14 +106,13 @@ class RunFolder:
             known = json.loads(saved.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{saved}: not valid JSON ({error}); add --restart") from error
-        differs = _difference(known, json.loads(json.dumps(identity)))
-        if differs and (self.path / STATE).is_dir():
-            raise InputError(
-                f"{self.path} holds an interrupted run with {differs}; repeat its flags or add "
-                "--restart"
-            )
-        if differs:  # it ended before there was a state to go on from
-            self._begin(identity)
+        if differs := _difference(known, json.loads(json.dumps(identity))):
+            if (self.path / STATE).is_dir():
+                raise InputError(
+                    f"{self.path} holds an interrupted run with {differs}; repeat its flags or add "
+                    "--restart"
+                )
+            self._begin(identity)  # it ended before there was a state to go on from
 
     def _begin(self, identity: dict[str, Any]) -> None:
         names = sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else []
@@ -150,7 +140,7 @@ class RunFolder:
         return replace(wanted, drop_invisible=False) if goes_on else wanted
 
     def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
-        """Return that of an interrupted run, or None if there is none."""
+        """Return that of an interrupted run, if there is one."""
         saved = {file: self.path / file for file in file_names(name)}
         if not all(path.is_file() for path in saved.values()):
             return None
@@ -158,7 +148,6 @@ class RunFolder:
         return load_tokenizer(name, files, preprocessing)
 
     def save_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Keep it for a run that goes on from here."""
         for name, content in tokenizer.files.items():
             with atomic_write(self.path / name, "wb") as stream:
                 stream.write(content)
@@ -215,5 +204,4 @@ class RunFolder:
         (self.path / RUN).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove everything."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -37,9 +37,6 @@ def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
         positive: (B,) cos(s, t).
         negative: (B, 2) cos(s, t') and cos(t, s').
         margin: d.
-
-    Returns:
-        (B, 2) in [0, margin + 2].
     """
     return (margin - positive[:, None] + negative).clamp(min=0)
 
@@ -109,10 +106,7 @@ class Trainer:
     all of them make the same step.
 
     Args:
-        config: see there.
-        pairs: training pairs.
         vocab_size: V, rows of the embedding table; of a mixture those of each part.
-        device: where weights and minibatches live.
         initial: (V, D) embeddings to begin with, instead of random ones.
 
     Raises:

@@ -85,23 +85,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a line hold sentences.
+    """Which columns of a line hold sentences."""
 
-    Attributes:
-        chosen: columns from 0; None for all from ``first`` on.
-        first: used if ``chosen`` is None.
-    """
-
-    chosen: tuple[int, ...] | None = (0, 1)
+    chosen: tuple[int, ...] | None = (0, 1)  # columns from 0; None: all from `first` on
     first: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Columns:
-        """Read ``1,2``, ``2-7`` or ``1-``, counted from 1.
-
-        Raises:
-            InputError: for anything else, fewer than two columns, or one named twice.
-        """
+        """Read ``1,2``, ``2-7`` or ``1-``, counted from 1."""
         if text[:-1].isdecimal() and text.endswith("-") and int(text[:-1]) > 0:
             return cls(None, int(text[:-1]) - 1)
         chosen: list[int] = []
@@ -136,8 +127,7 @@ class Columns:
                 return [], f"no column {max(self.chosen) + 1}"
             return [(cells[self.chosen[0]], cells[self.chosen[1]])], None
         wanted = range(self.first, len(cells)) if self.chosen is None else self.chosen
-        there = [cells[i] for i in wanted if i < len(cells) and not cells[i].isspace()]
-        there = [cell for cell in there if cell]
+        there = [cells[i] for i in wanted if i < len(cells) and cells[i].strip()]
         return list(combinations(there, 2)), None if len(there) > 1 else "fewer than two sentences"
 
     def __str__(self) -> str:
@@ -154,7 +144,6 @@ class TsvInput:
 
     Args:
         paths: plain files, .gz, .zst, or "-" for standard input.
-        header: leave out the first line of each file.
         columns: that hold sentences. Then standard error says what the first lines of a file show:
             cells in quotes, which are taken off, HTML escapes, and columns that are no sentences.
 
@@ -163,7 +152,6 @@ class TsvInput:
 
     Raises:
         InputError: for a folder, standard input named twice, or .zst without the program zstd.
-        OSError: if a file is not there or not readable.
     """
 
     def __init__(
@@ -183,11 +171,7 @@ class TsvInput:
         return self._before + here
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks of whole lines, file after file.
-
-        Raises:
-            InputError: for a damaged archive, or one where text is expected.
-        """
+        """Yield blocks of whole lines, file after file."""
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
@@ -316,12 +300,7 @@ def _zstd_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 class PairsProgress(Progress):
-    """Share of the input read, and pairs a second.
-
-    Args:
-        what: is done, as in "binarizing".
-        source: that is read.
-    """
+    """Share of the input read, and pairs a second."""
 
     def __init__(self, what: str, source: TsvInput) -> None:
         super().__init__(source.total, "B", what, scale=True)

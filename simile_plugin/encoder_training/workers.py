@@ -23,12 +23,7 @@ _job: Callable[[Any], Any]  # of this worker process
 
 
 def choose_workers(flag: int | None, total: int | None) -> int:
-    """Return the number of processes: as asked, or one a usable core, but one for a small input.
-
-    Args:
-        flag: value of --workers, None if it was not given.
-        total: bytes of the input, None if not known.
-    """
+    """Return the number of processes: as asked, or one a usable core, but one for a small input."""
     if flag is not None:
         return flag
     if total is not None and total < SMALL_INPUT:

@@ -118,8 +118,8 @@ def test_a_mixture_is_its_parts_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"tokens": "word", "types": [3]}', "types: expected a list of strings"),
-        (b'{"tokens": "word", "types": ["a", "b", "a"]}', "types: 1 of them stand there twice"),
+        (b'{"tokens": "word", "types": [3]}', "types: expected a list of different strings"),
+        (b'{"tokens": "word", "types": ["a", "b", "a"]}', "types: expected a list"),
     ],
 )
 def test_bad_vocabularies(content: bytes, message: str) -> None:
