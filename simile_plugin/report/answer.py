@@ -117,7 +117,6 @@ class Literal:
 
     caption: str
     text: str
-    folded: str = ""
 
 
 Part = Table | Figure | Passages | Literal

@@ -16,10 +16,13 @@ from simile_plugin.report.inputs.systems import System
 from simile_plugin.reward import (
     SIMILE_ALPHA,
     ListScores,
+    bleu_signature,
+    chrf_signature,
     chrf_statistics,
     corpus_bleu,
     corpus_chrf,
     score_outputs,
+    signature,
 )
 from simile_plugin.significance import Floats, SentenceStatistics, mean_statistics
 
@@ -36,6 +39,20 @@ class ScoreSettings:
     encoder: RewardEncoder | None = None
     alpha: float = SIMILE_ALPHA
     tokenize: str = "13a"
+
+    def signatures(
+        self, of_encoder: str = "SIM, SIMILE", chrf: bool = True, sentence: bool = False
+    ) -> dict[str, str]:
+        """Return what stands behind BLEU, perhaps chrF, and with an encoder `of_encoder`.
+
+        sentence: of sentence BLEU.
+        """
+        signatures = {"BLEU": bleu_signature(self.tokenize, sentence=sentence)}
+        if chrf:
+            signatures["chrF"] = chrf_signature()
+        if self.encoder is not None:
+            signatures[of_encoder] = signature(self.encoder, self.alpha)
+        return signatures
 
 
 def score_all(

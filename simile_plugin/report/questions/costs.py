@@ -50,19 +50,15 @@ def describe_costs(
     With an encoder they are always computed, by it. `progress` is called with the number of lists
     just scored. Shares and differences are of the N (N - 1) / 2 pairs within each list of N.
     """
-    from simile_plugin.reward import bleu_signature, signature
-
     sizes = np.array([len(one.hyps) for one in lists])
     mask = np.arange(sizes.max()) < sizes[:, None]
     written = [cost for cost in COSTS if all(cost in one.costs for one in lists)]
-    signatures = {}
+    signatures: dict[str, str] = {}
     if written and settings.encoder is None:
         costs = {cost: _padded([one.costs[cost] for one in lists], mask) for cost in written}
     else:
         costs = _scored(lists, settings, progress)
-        signatures["BLEU"] = bleu_signature(settings.tokenize, sentence=True)
-        if settings.encoder is not None:
-            signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
+        signatures = settings.signatures("SIMILE", chrf=False, sentence=True)
     pairs = {cost: pair_differences(values, mask) for cost, values in costs.items()}
     widest = max(float(values.max(initial=0)) for values in pairs.values()) or 1.0
     first = np.array([one.first for one in lists])

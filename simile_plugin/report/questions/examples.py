@@ -76,7 +76,7 @@ def choose_examples(
     Raises:
         InputError: without an encoder.
     """
-    from simile_plugin.reward import bleu_signature, score_outputs, signature
+    from simile_plugin.reward import score_outputs
 
     if settings.encoder is None:
         raise InputError("--encoder: not given; examples compare BLEU with SIM, which needs one")
@@ -121,10 +121,7 @@ def choose_examples(
         "by_sim": [example(i) for i in ranked[::-1][:number] if contrast[i] < 0],
         "better": [example(i) for i in best if gain[i] > 0],
         "worse": [example(i) for i in worst if gain[i] < 0],
-        "signatures": {
-            "BLEU": bleu_signature(settings.tokenize, sentence=True),
-            "SIM": signature(settings.encoder, settings.alpha),
-        },
+        "signatures": settings.signatures("SIM", chrf=False, sentence=True),
         "notes": [f"{one.name}: the first seed" for one in (*others, *pair) if one.outputs[1:]],
     }
 

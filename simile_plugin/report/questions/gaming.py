@@ -74,7 +74,9 @@ def ask(inputs: Inputs) -> Answer:
         signs = system_signs(
             inputs.systems, inputs.refs, settings, baseline, inputs.sources, inputs.scores
         )
-        data |= {"systems": signs, "signatures": _signatures(settings)}
+        behind = settings.signatures(chrf=False)
+        behind = {"BLEU and the tokens": behind.pop("BLEU"), **behind}
+        data |= {"systems": signs, "signatures": behind}
         data["warnings"] += system_warnings(signs, baseline)
         if inputs.sources is None:
             data["notes"].append("untranslated sentences are not counted: give --src")
@@ -88,15 +90,6 @@ def ask(inputs: Inputs) -> Answer:
         if not epochs
     ]
     return answer_gaming(data)
-
-
-def _signatures(settings: ScoreSettings) -> dict[str, str]:
-    from simile_plugin.reward import bleu_signature, signature
-
-    signatures = {"BLEU and the tokens": bleu_signature(settings.tokenize)}
-    if settings.encoder is not None:
-        signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
-    return signatures
 
 
 # --- outputs ---

@@ -140,7 +140,7 @@ def measure_headroom(
         progress: called with the number of lists just scored.
     """
     from simile_plugin.nbest import Utility, choose_all, expected_utilities
-    from simile_plugin.reward import Reward, bleu_signature, chrf_signature, signature
+    from simile_plugin.reward import Reward
 
     scored = _score(lists, settings, learned, progress)
     spec = "chrf" if settings.encoder is None else "simile"
@@ -151,9 +151,7 @@ def measure_headroom(
     places |= {f"best_{metric}": scored.best(metric, first) for metric in scored.rewards}
     places |= {f"worst_{metric}": scored.worst(metric) for metric in scored.rewards}
     choices = _figures(scored, places, test)
-    signatures = {"BLEU": bleu_signature(settings.tokenize), "chrF": chrf_signature()}
-    if settings.encoder is not None:
-        signatures["SIMILE"] = signature(settings.encoder, settings.alpha)
+    signatures = settings.signatures("SIMILE")
     if learned is not None:
         signatures["LEARNED"] = learned.signature
     sizes = scored.mask.sum(axis=1)

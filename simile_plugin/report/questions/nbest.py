@@ -63,7 +63,6 @@ def score_folder(
         InputError: for a folder without such files, or files that are not parallel.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import bleu_signature, chrf_signature, signature
 
     files = _files(folder)
     named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
@@ -79,9 +78,6 @@ def score_folder(
             points.setdefault(name, []).append(point)
         else:
             baseline = point
-    signatures = {"BLEU": bleu_signature(settings.tokenize), "chrF": chrf_signature()}
-    if settings.encoder is not None:
-        signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
     sizes = {name: {point["n"] for point in own} for name, own in points.items()}
     everywhere = set.union(*sizes.values())
     return {
@@ -89,7 +85,7 @@ def score_folder(
         "sentences": len(refs),
         "points": {name: sorted(own, key=lambda p: p["n"]) for name, own in points.items()},
         "baseline": baseline,
-        "signatures": signatures,
+        "signatures": settings.signatures(),
         "notes": [
             f"{name}: no output for N = {', '.join(map(str, sorted(everywhere - own)))}"
             for name, own in sizes.items()

@@ -191,14 +191,10 @@ def _test_metric(
 
 def _signatures(settings: ScoreSettings, test: PairedTest) -> dict[str, str]:
     """Return what stands behind the numbers, with the test where sacreBLEU puts it."""
-    from simile_plugin.reward import bleu_signature, chrf_signature, signature
-
-    signatures = {}
-    for name, plain in (("BLEU", bleu_signature(settings.tokenize)), ("chrF", chrf_signature())):
-        references, _, rest = plain.partition("|")
+    signatures = settings.signatures()
+    for name in ("BLEU", "chrF"):
+        references, _, rest = signatures[name].partition("|")
         signatures[name] = f"{references}|bs:{test.resamples}|seed:{test.seed}|{rest}"
-    if settings.encoder is not None:
-        signatures["SIM, SIMILE"] = signature(settings.encoder, settings.alpha)
     return signatures
 
 
