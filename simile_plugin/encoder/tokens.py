@@ -97,13 +97,23 @@ class NgramTokenizer(_Vocabulary):
         wrong = [text for text in self.types if len(text) not in self.orders]
         if wrong:
             raise InputError(f"got {wrong[0]!r}, expected n-grams of {self.orders} characters")
-        self._coder = _NgramCoder(_codepoints(self.types), self.orders)
+        # n-grams are looked up as 64-bit integers: the numbers of their characters side by side,
+        # counted from 1; a character that no known n-gram has is 0.
+        self._bits = 64 // max(self.orders)
+        alphabet = np.unique(_codepoints(self.types))
+        if len(alphabet) >= 1 << self._bits:
+            raise InputError(
+                f"got {len(alphabet)} different characters, expected fewer than "
+                f"{1 << self._bits} for n-grams of up to {max(self.orders)}"
+            )
+        self._number = np.zeros(0x110000, dtype=np.uint64)
+        self._number[alphabet] = np.arange(1, len(alphabet) + 1, dtype=np.uint64)
         self._known = {}
         lengths = np.fromiter(map(len, self.types), np.int64, count=len(self.types))
         for order in self.orders:
             numbers = np.flatnonzero(lengths == order)
             points = _codepoints([self.types[number] for number in numbers])
-            codes = self._coder.codes(points, order)[::order]
+            codes = self._codes(points, order)[::order]
             by_code = np.argsort(codes)
             self._known[order] = codes[by_code], numbers[by_code] + 1
 
@@ -112,17 +122,30 @@ class NgramTokenizer(_Vocabulary):
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
         """Return them by sentence, and within it by the n-grams' length."""
-        points, lengths = _padded_codepoints(map(self.preprocessing.apply, sentences))
-        counts = np.array([_ngrams(lengths, order) for order in self.orders])
+        prepared = map(self.preprocessing.apply, sentences)
+        padded = [f"{PAD}{sentence}{PAD}" if sentence else "" for sentence in prepared]
+        points = _codepoints(padded)
+        lengths = np.fromiter(map(len, padded), dtype=np.int64, count=len(padded))
+        starts = np.cumsum(lengths) - lengths
+        counts = np.array([np.maximum(lengths - order + 1, 0) for order in self.orders])
         totals = counts.sum(0)
         offsets = np.cumsum(totals) - totals
         ids = np.zeros(int(totals.sum()), dtype=np.int64)
         done = np.zeros_like(totals)
         for order, count in zip(self.orders, counts, strict=True):
-            codes = self._coder.codes(points, order)[_within(lengths, count)]
+            codes = self._codes(points, order)[_ranges(starts, count)]
             ids[_ranges(offsets + done, count)] = self._look_up(codes, order)
             done += count
         return ids, offsets
+
+    def _codes(self, points: NDArray[np.uint32], order: int) -> NDArray[np.uint64]:
+        """Return the code of the n-gram that begins at each code point, but for the last n - 1."""
+        numbers = self._number[points]
+        count = max(0, len(numbers) - order + 1)
+        codes = np.zeros(count, dtype=np.uint64)
+        for position in range(order):
+            codes = (codes << np.uint64(self._bits)) | numbers[position : position + count]
+        return codes
 
     def _look_up(self, codes: NDArray[np.uint64], order: int) -> Ints:
         known, ids = self._known[order]
@@ -206,57 +229,11 @@ def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:
     return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
-def _padded_codepoints(prepared: Iterable[str]) -> tuple[NDArray[np.uint32], Ints]:
-    """Code points of padded sentences, and how many each has; an empty sentence has none."""
-    padded = [f"{PAD}{sentence}{PAD}" if sentence else "" for sentence in prepared]
-    lengths = np.fromiter(map(len, padded), dtype=np.int64, count=len(padded))
-    return _codepoints(padded), lengths
-
-
-def _ngrams(lengths: Ints, order: int) -> Ints:
-    """Return the number of n-grams of sentences of so many code points."""
-    return np.maximum(lengths - order + 1, 0)
-
-
 def _ranges(starts: Ints, counts: Ints) -> Ints:
     """starts[0], starts[0] + 1, ... (counts[0] of them), starts[1], ..."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - counts), counts)
-
-
-def _within(lengths: Ints, counts: Ints) -> Ints:
-    """Positions of the n-grams that lie within a sentence."""
-    return _ranges(np.cumsum(lengths) - lengths, counts)
-
-
-class _NgramCoder:
-    """n-grams -> 64-bit integers: the numbers of their characters, from 1, side by side.
-
-    Args:
-        points: code points that are known; any other one has number 0.
-        orders: of the n-grams.
-    """
-
-    def __init__(self, points: NDArray[np.uint32], orders: Sequence[int]) -> None:
-        self.bits = 64 // max(orders)
-        alphabet = np.unique(points)
-        if len(alphabet) >= 1 << self.bits:
-            raise InputError(
-                f"got {len(alphabet)} different characters, expected fewer than "
-                f"{1 << self.bits} for n-grams of up to {max(orders)}"
-            )
-        self._number = np.zeros(0x110000, dtype=np.uint64)
-        self._number[alphabet] = np.arange(1, len(alphabet) + 1, dtype=np.uint64)
-
-    def codes(self, points: NDArray[np.uint32], order: int) -> NDArray[np.uint64]:
-        """Code of the n-gram that begins at each code point, but for the last n - 1."""
-        numbers = self._number[points]
-        count = max(0, len(numbers) - order + 1)
-        codes = np.zeros(count, dtype=np.uint64)
-        for position in range(order):
-            codes = (codes << np.uint64(self.bits)) | numbers[position : position + count]
-        return codes
 
 
 def _vocabulary_json(name: str, types: list[str]) -> bytes:

@@ -224,12 +224,11 @@ class _Tails:
         return total, mean, np.maximum(sums[:, 2] / sums[:, 0] / mean**2 - 1, 0)
 
     def _at(self, step: NDArray[np.int64]) -> NDArray[np.float64]:
-        if len(step.reshape(-1)) and not self._holds(int(step.min()), int(step.max())):
-            self._fill(int(step.min()), int(step.max()))
+        if step.size:
+            low, high = int(step.min()), int(step.max())
+            if low < self.start or high >= self.start + len(self.table):
+                self._fill(low, high)
         return self.table[step - self.start]
-
-    def _holds(self, low: int, high: int) -> bool:
-        return self.start <= low and high < self.start + len(self.table)
 
     def _fill(self, low: int, high: int) -> None:
         """Tails of steps low .. high + CHUNK, by F(t) = r (g_(t+1) s_(t+1)^p + F(t+1))."""

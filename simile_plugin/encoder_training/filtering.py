@@ -221,23 +221,15 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class FilteredBlock:
-    """What is left of a block, before duplicates of other blocks are removed.
-
-    Attributes:
-        lines: of the pairs that are left.
-        keys, near_keys: uint64, for exact and near duplicates.
-        read: pairs of the block.
-        removed: pairs under the first filter that removed them.
-        bad: (line number, reason) of the lines that gave no pair.
-    """
+    """What is left of a block, before duplicates of other blocks are removed."""
 
     name: str
-    lines: list[bytes]
-    keys: NDArray[np.uint64]
+    lines: list[bytes]  # of the pairs that are left
+    keys: NDArray[np.uint64]  # of exact duplicates
     near_keys: NDArray[np.uint64]
-    read: int
-    removed: Counter[str]
-    bad: list[tuple[int, str]]
+    read: int  # pairs of the block
+    removed: Counter[str]  # pairs under the first filter that removed them
+    bad: list[tuple[int, str]]  # number and reason of the lines that gave no pair
 
 
 @dataclass(frozen=True)

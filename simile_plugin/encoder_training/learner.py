@@ -99,17 +99,11 @@ class Bags:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Of the parameters, from some sentences.
+    """Of the parameters, from some sentences."""
 
-    Attributes:
-        rows: (R,) distinct rows of the embeddings, rising.
-        of_rows: (R, E).
-        of_composer: of each of its parameters, in their order.
-    """
-
-    rows: NDArray[np.integer]
-    of_rows: Tensor
-    of_composer: list[Tensor]
+    rows: NDArray[np.integer]  # (R,) distinct rows of the embeddings, rising
+    of_rows: Tensor  # (R, E)
+    of_composer: list[Tensor]  # of each of its parameters, in their order
 
     def summed(self, share: float) -> Gradient:
         """Return ``share`` times this one, summed over processes, the same on all to the bit."""

@@ -77,19 +77,12 @@ class BadLines:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """The pairs of a block of lines, as text.
+    """The pairs of a block of lines, as text."""
 
-    Attributes:
-        numbers: line of each pair.
-        sentences: preprocessed; the sides of a pair follow each other.
-        hashes: (2n,) uint64, of the sentences; equal ones have equal hashes.
-        accepted: the lines that enter the data's digest.
-    """
-
-    numbers: list[int]
-    sentences: list[str]
-    hashes: NDArray[np.uint64]
-    accepted: bytes
+    numbers: list[int]  # line of each pair
+    sentences: list[str]  # preprocessed; the sides of a pair follow each other
+    hashes: NDArray[np.uint64]  # (2n,) of the sentences; equal ones have equal hashes
+    accepted: bytes  # the lines that enter the data's digest
 
 
 @dataclass(frozen=True)
@@ -117,17 +110,11 @@ class Prepared(Preprocessing):
 
 
 class Tokens(NamedTuple):
-    """Sentences as tokens.
+    """Sentences as tokens."""
 
-    Attributes:
-        ids: (P,) known tokens of all sentences one after the other.
-        lengths: (S,) how many each has.
-        hashes: (S,) uint64.
-    """
-
-    ids: NDArray[np.integer]
-    lengths: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
+    ids: NDArray[np.integer]  # (P,) known tokens of all sentences one after the other
+    lengths: NDArray[np.int64]  # (S,) how many each has
+    hashes: NDArray[np.uint64]  # (S,)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import ctypes
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,11 +180,10 @@ def _read(
 
 
 def _read_text(options: RunOptions) -> TextPairs:
-    for path in options.pairs:
-        if Path(path).is_dir():
-            raise InputError(
-                f"{path}: is a folder, expected TSV files, or one folder of binarize-pairs alone"
-            )
+    for path in filter(os.path.isdir, options.pairs):
+        raise InputError(
+            f"{path}: is a folder, expected TSV files, or one folder of binarize-pairs alone"
+        )
     if rank_and_world()[1] > 1:
         raise InputError(
             f"{options.pairs[0]}: several processes need binarized pairs, expected one folder; "
@@ -199,8 +197,7 @@ def _read_text(options: RunOptions) -> TextPairs:
 
 
 def _vocab_size(options: RunOptions, tokens: str) -> int:
-    """Return the size of the tokeniser to train, 0 for the papers' ones."""
-    return options.vocab_size or (PIECES if tokens == "sp" else 0)
+    return options.vocab_size or (PIECES if tokens == "sp" else 0)  # 0: the papers' sizes
 
 
 def _segmented(

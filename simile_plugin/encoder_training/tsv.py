@@ -33,21 +33,13 @@ LOOKED_AT = 1000  # lines of a file, for warnings
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one file.
+    """Whole lines of one file."""
 
-    Attributes:
-        name: of the file, for messages.
-        first_line: number of the first line, from 1.
-        data: the lines as bytes.
-        header: the first line of the file is left out.
-        quoted: cells are in quotes, see `is_quoted`; the lines come without.
-    """
-
-    name: str
-    first_line: int
+    name: str  # of the file, for messages
+    first_line: int  # its number, from 1
     data: bytes
-    header: bool = False
-    quoted: bool = False
+    header: bool = False  # the first line of the file is left out
+    quoted: bool = False  # cells are in quotes, see `is_quoted`; the lines come without
 
     def lines(self, report: Callable[[int, str], None]) -> Iterator[tuple[int, str]]:
         """Yield (line number, text without its end) of each line; only LF ends a line.
