@@ -20,15 +20,10 @@ MIXTURES = ("add", "concat")
 
 
 class Composer(nn.Module):
-    """Base of all kinds: embeddings of tokens -> the vector of their sentence.
+    """Base of all kinds: embeddings of tokens -> the vector of their sentence."""
 
-    Attributes:
-        kind: a key of kinds.KINDS, or several with + between them.
-        dim: length D of a sentence vector.
-    """
-
-    kind: str
-    dim: int
+    kind: str  # a key of kinds.KINDS, or several with + between them
+    dim: int  # length D of a sentence vector
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -56,34 +56,21 @@ def usable_device(name: str | None) -> torch.device:
 
 @dataclass(frozen=True)
 class Embedded:
-    """What there is to know of U sentences.
+    """What there is to know of U sentences."""
 
-    Attributes:
-        vectors: (U, D) float32.
-        lengths: (U,) int64, in the length penalty; unknown tokens are counted.
-        tokens, unknown: (U,) int64 on the CPU, tokens of each sentence, and those not known.
-    """
-
-    vectors: Tensor
-    lengths: Tensor
-    tokens: Tensor
-    unknown: Tensor
+    vectors: Tensor  # (U, D) float32
+    lengths: Tensor  # (U,) int64, in the length penalty; unknown tokens are counted
+    tokens: Tensor  # (U,) int64 on the CPU
+    unknown: Tensor  # (U,) int64 on the CPU, those of the tokens that are not known
 
 
 class RewardEncoder(torch.nn.Module):
-    """What is used of any encoder as reward: sentences -> vectors and lengths.
+    """What is used of any encoder as reward: sentences -> vectors and lengths."""
 
-    Attributes:
-        kind: what it is, in the signature of scores.
-        unit: what the length penalty counts.
-        text: what happens to a sentence first, in the signature.
-        training_facts: saved beside the weights.
-    """
-
-    kind: str
-    unit: str
-    text: str
-    training_facts: dict[str, Any]
+    kind: str  # what it is, in the signature of scores
+    unit: str  # what the length penalty counts
+    text: str  # what happens to a sentence first, in the signature
+    training_facts: dict[str, Any]  # saved beside the weights
 
     @property
     def dim(self) -> int:

@@ -135,19 +135,12 @@ class Preprocessing:
 
 
 class Tokenizer:
-    """Base of all: sentences -> ids of tokens.
+    """Base of all: sentences -> ids of tokens."""
 
-    Attributes:
-        name: one of tokens.TOKENS, or several with + between them.
-        unit: what `lengths` counts, for the length penalty.
-        preprocessing: applied to each sentence first.
-        unk_id: of the unknown token.
-    """
-
-    name: str
-    unit: str
-    preprocessing: Preprocessing
-    unk_id = 0
+    name: str  # one of tokens.TOKENS, or several with + between them
+    unit: str  # what `lengths` counts, for the length penalty
+    preprocessing: Preprocessing  # applied to each sentence first
+    unk_id = 0  # of the unknown token
 
     def __len__(self) -> int:
         """Return the number of ids."""

@@ -28,21 +28,13 @@ COMPOSER = "composer."  # before the names of its parameters in a state
 
 @dataclass(frozen=True)
 class Bags:
-    """Sentences of a minibatch as bags of pieces, by sentence and by piece.
+    """Sentences of a minibatch as bags of pieces, by sentence and by piece."""
 
-    Attributes:
-        ids: (P,) int64 pieces of all sentences, one after the other.
-        starts: (U,) int64 start of each sentence; parts of one can be empty.
-        rows: (R,) distinct pieces, rising.
-        members: (P,) int64 the sentences that each of rows stands in, row after row.
-        row_starts: (R,) int64 start of each row in members.
-    """
-
-    ids: Tensor
-    starts: Tensor
-    rows: NDArray[np.integer]
-    members: Tensor
-    row_starts: Tensor
+    ids: Tensor  # (P,) int64 pieces of all sentences, one after the other
+    starts: Tensor  # (U,) int64 start of each sentence; parts of one can be empty
+    rows: NDArray[np.integer]  # (R,) distinct pieces, rising
+    members: Tensor  # (P,) int64 the sentences that each of rows stands in, row after row
+    row_starts: Tensor  # (R,) int64 start of each row in members
 
     @property
     def lengths(self) -> Tensor:

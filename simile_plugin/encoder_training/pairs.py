@@ -122,18 +122,12 @@ class Pairs:
     """Pairs as tokens, ready for training: in memory, or mapped from a folder on disk.
 
     Sentences 2i and 2i + 1 are the sides of pair i.
-
-    Attributes:
-        ids: (P,) uint16 or uint32, known tokens of all sentences one after the other.
-        offsets: (S + 1,) int64, sentence s is ids[offsets[s]:offsets[s + 1]].
-        hashes: (S,) uint64, of the preprocessed sentences; equal ones have equal hashes.
-        digest: the training data's hash.
     """
 
-    ids: NDArray[np.integer]
-    offsets: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
-    digest: str
+    ids: NDArray[np.integer]  # (P,) uint16 or uint32, known tokens, sentence after sentence
+    offsets: NDArray[np.int64]  # (S + 1,) sentence s is ids[offsets[s]:offsets[s + 1]]
+    hashes: NDArray[np.uint64]  # (S,) of the preprocessed sentences; equal ones have equal hashes
+    digest: str  # the training data's hash
 
     def __len__(self) -> int:
         return len(self.hashes) // 2
