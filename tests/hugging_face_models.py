@@ -209,6 +209,20 @@ MAKERS = {
 }
 
 
+def save(made, folder):
+    """Write a model and its tokenizer, and return them."""
+    for part in made:
+        part.save_pretrained(folder)
+    return made
+
+
+def write_corpus(folder):
+    """Write sources and targets, and return their files."""
+    for name, lines in (("src", SOURCES), ("tgt", TARGETS)):
+        (folder / name).write_text("\n".join(lines) + "\n", "utf-8")
+    return [str(folder / "src"), str(folder / "tgt")]
+
+
 def batch_of(tokenizer, sources=SOURCES, targets=TARGETS):
     """Tensors of a batch, as the trainer's collator makes them."""
     from transformers import DataCollatorForSeq2Seq

@@ -11,7 +11,6 @@ from omegaconf import OmegaConf, open_dict
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
-from simile_plugin.reward import Reward
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_beam import make_peaked_model
 
@@ -84,23 +83,6 @@ def test_an_update_with_amp_is_that_of_full_precision(monkeypatch):
     moment = (1 - 0.999) ** 0.5 * 1e-6  # Adam's first step is lr * moment / (moment + 1e-8)
     assert weight.tolist() == pytest.approx([-moment / (moment + 1e-8)] * 3)
     assert optimizer.scaler.get_scale() == INITIAL_SCALE
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast_does_not_reach_the_reward(dtype, encoder_folder, monkeypatch):
-    task, seen = make_task(), []
-    flags = {"simile_encoder": str(encoder_folder), "risk_candidates": 4}
-    criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
-    of_lists = Reward.of_lists
-
-    def spy(*args):
-        seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
-        return of_lists(*args)
-
-    monkeypatch.setattr(Reward, "of_lists", spy)
-    with torch.autocast("cpu", dtype=dtype):
-        criterion(make_model("transformer_tiny", task).train(), make_sample(task))
-    assert seen == [torch.float32]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

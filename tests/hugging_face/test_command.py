@@ -12,17 +12,23 @@ from recipes.hf import translate
 from simile_plugin.cli import main
 from simile_plugin.files import locked_folder
 from simile_plugin.hugging_face import special_tokens
-from tests.hugging_face_models import SOURCES, TARGETS, m2m100, marian, mbart, mbart50, nllb, t5
+from tests.hugging_face_models import (
+    SOURCES,
+    m2m100,
+    marian,
+    mbart,
+    mbart50,
+    nllb,
+    save,
+    t5,
+    write_corpus,
+)
 
 
 @pytest.fixture
 def command(tmp_path, encoder_folder):
-    model, tokenizer = marian(tmp_path / "files")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    for name, lines in (("src", SOURCES), ("tgt", TARGETS)):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
-    files = [str(tmp_path / "src"), str(tmp_path / "tgt")]
+    save(marian(tmp_path / "files"), tmp_path / "model")
+    files = write_corpus(tmp_path)
     return [
         *("finetune-hf", str(tmp_path / "model"), "--train", *files, "--valid", *files),
         *("--encoder", str(encoder_folder), "--output", str(tmp_path / "tuned")),
@@ -146,9 +152,7 @@ def test_a_reward_of_ones_own_sees_sources_without_the_prefix(command, tmp_path,
         "seen = set()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    model, tokenizer = t5()
-    model.save_pretrained(tmp_path / "t5")
-    tokenizer.save_pretrained(tmp_path / "t5")
+    save(t5(), tmp_path / "t5")
     given = ["--prefix", "translate German: ", "--reward", "hf_own_reward:score"]
     assert main([*command[:1], str(tmp_path / "t5"), *command[2:], *given]) == 0
     import hf_own_reward  # type: ignore[import-not-found]
@@ -158,9 +162,7 @@ def test_a_reward_of_ones_own_sees_sources_without_the_prefix(command, tmp_path,
 
 @pytest.mark.parametrize("maker", [m2m100, nllb, mbart])
 def test_languages_that_are_missing_or_unknown(command, tmp_path, capsys, maker):
-    model, tokenizer = maker(tmp_path / "made", target=None)
-    model.save_pretrained(tmp_path / "several")
-    tokenizer.save_pretrained(tmp_path / "several")
+    _, tokenizer = save(maker(tmp_path / "made", target=None), tmp_path / "several")
     given = [*command[:1], str(tmp_path / "several"), *command[2:]]
     assert "--target-lang: not given" in refused(given, capsys)
     given += ["--target-lang", "klingon"]
@@ -202,9 +204,7 @@ def test_the_folder_translates_into_its_language(command, tmp_path, maker, monke
 
 
 def test_a_model_of_several_languages(command, tmp_path, capsys):
-    model, tokenizer = nllb(target=None)
-    model.save_pretrained(tmp_path / "nllb")
-    tokenizer.save_pretrained(tmp_path / "nllb")
+    save(nllb(target=None), tmp_path / "nllb")
     given = ["--source-lang", "deu_Latn", "--target-lang", "eng_Latn", "--bf16", "--lora", "2"]
     assert main([*command[:1], str(tmp_path / "nllb"), *command[2:], *given]) == 0
     history = json.loads((tmp_path / "tuned/trainer_state.json").read_text())["log_history"]

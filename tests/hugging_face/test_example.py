@@ -4,7 +4,7 @@ from pathlib import Path
 
 from transformers import AutoModelForSeq2SeqLM
 
-from tests.hugging_face_models import SOURCES, TARGETS, marian
+from tests.hugging_face_models import SOURCES, TARGETS, marian, save
 
 README = Path(__file__).parents[2] / "recipes" / "hf" / "README.md"
 
@@ -13,9 +13,7 @@ def test_the_fifteen_lines(tmp_path, encoder_folder, monkeypatch):
     blocks = README.read_text("utf-8").split("## In Python\n\n")[1].split("\n\n")
     lines = [line.removeprefix("    ") for line in blocks[0].splitlines()]
     assert len(lines) <= 15
-    model, tokenizer = marian(tmp_path / "files")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save(marian(tmp_path / "files"), tmp_path / "model")
     (tmp_path / "encoder").symlink_to(encoder_folder)
     for name in ("train", "dev"):
         (tmp_path / f"{name}.de").write_text("\n".join(SOURCES) + "\n")

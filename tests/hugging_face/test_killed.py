@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from simile_plugin.cli import main
-from tests.hugging_face_models import SOURCES, TARGETS, marian
+from tests.hugging_face_models import marian, save, write_corpus
 
 TIMES = ("runtime", "per_second", "flos")
 
@@ -48,12 +48,8 @@ def history(output):
 
 
 def test_killed_again_and_again(tmp_path, encoder_folder):
-    model, tokenizer = marian(tmp_path / "files", dropout=0.2)
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    for name, lines in (("src", SOURCES), ("tgt", TARGETS)):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
-    files = [str(tmp_path / "src"), str(tmp_path / "tgt")]
+    save(marian(tmp_path / "files", dropout=0.2), tmp_path / "model")
+    files = write_corpus(tmp_path)
     command = [
         *("finetune-hf", str(tmp_path / "model"), "--train", *files, "--valid", *files),
         *("--encoder", str(encoder_folder), "--batch-size", "2", "--max-updates", "12"),
