@@ -1,6 +1,5 @@
 """Validation curves: means and bands over seeds, the picture, the text."""
 
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -8,17 +7,9 @@ import pytest
 from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.questions.curves import (
-    answer_curves,
     collect_curves,
-    curves_chart,
     sparkline,
 )
-from simile_plugin.report.render.text import render_text
-
-
-def write_figure(curves: Data, path: Path) -> None:
-    with path.open("wb") as stream:
-        curves_chart(curves).write(stream, path.suffix[1:])
 
 
 def write_log(path: Path, costs: dict[int, tuple[float | str, float | str]]) -> str:
@@ -75,52 +66,6 @@ def test_logs_of_another_criterion_are_refused(tmp_path: Path) -> None:
         collect_curves(read_runs({"MLE": [str(log)]}))
 
 
-def test_seeds_without_a_common_update_are_refused(tmp_path: Path) -> None:
-    one = write_log(tmp_path / "1", {10: (0.5, 0.2)})
-    two = write_log(tmp_path / "2", {20: (0.5, 0.2)})
-    with pytest.raises(ValueError, match=r"^--log: no update has a cost in all seeds"):
-        collect_curves(read_runs({"SIMILE": [one, two]}))
-
-
-def test_svg_is_a_picture_without_fonts_or_dates(curves: Data, tmp_path: Path) -> None:
-    target = tmp_path / "curves.svg"
-    write_figure(curves, target)
-    text = target.read_text()
-    root = ElementTree.fromstring(text)
-    assert root.tag.endswith("}svg")
-    assert "<text" not in text and "<image" not in text and "dc:date" not in text
-    first = target.read_bytes()
-    write_figure(curves, target)
-    assert target.read_bytes() == first
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "curves.svg"]
-
-
-def test_png_and_odd_names_can_be_drawn(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "1", {0: (0.6, 0.3)})
-    names = ["_mle", "a$b^{", "<&>", *(f"run {i}" for i in range(9))]
-    curves = collect_curves(read_runs({name: [log] for name in names}))
-    target = tmp_path / "curves.png"
-    write_figure(curves, target)
-    assert target.read_bytes().startswith(b"\x89PNG")
-
-
-def test_lines_differ_in_more_than_colour(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "1", {0: (0.6, 0.3), 1: (0.5, 0.2)})
-    curves = collect_curves(read_runs({f"run {i}": [log] for i in range(8)}))
-    target = tmp_path / "curves.svg"
-    write_figure(curves, target)
-    dashes = {part.partition(";")[0] for part in target.read_text().split("stroke-dasharray: ")[1:]}
-    assert len(dashes) >= 3
-
-
 def test_sparkline_by_hand() -> None:
     assert sparkline((0.8, 0.1, 0.5), 0.1, 0.8) == "█▁▅"  # 7, 0 and 4 of 7 steps
     assert sparkline((0.5,), 0.5, 0.5) == "▁"
-
-
-def test_a_long_run_keeps_its_ends_in_the_text(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "1", {u: (1 - u / 1000, 0.5) for u in range(0, 1000, 5)})
-    text = render_text(answer_curves(collect_curves(read_runs({"long": [log]}))))
-    row = next(line for line in text.splitlines() if line.startswith("long"))
-    shape = row.split()[-1]
-    assert len(shape) == 40 and (shape[0], shape[-1]) == ("█", "▁")

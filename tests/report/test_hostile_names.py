@@ -1,10 +1,12 @@
 """What a stranger wrote, in every place of the report and of the rating form, stays text."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from simile_plugin.cli import main
+from simile_plugin.report.human.study import SCALE
 from tests.report.test_html import Document
 from tests.report.test_report import write
 from tests.report.test_results import REFS, noisy
@@ -81,4 +83,11 @@ def test_rating_form(files: list[str], capsys: pytest.CaptureFixture[str]) -> No
     document = Document(form.read_text(encoding="utf-8"))
     tame(document)
     assert document.tags["script"] == document.tags["style"] == 1
+    items = len(json.loads(Path("key.json").read_text())["items"])
+    assert document.tags["fieldset"] == items
+    radios = [
+        value for tag, name, value in document.attributes if (tag, name) == ("input", "value")
+    ]
+    assert radios == [*"012345"] * items
+    assert all(words in "".join(document.texts) for words in SCALE.values())
     assert any(bad in text for bad in HOSTILE for text in document.texts)

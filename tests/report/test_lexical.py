@@ -1,14 +1,11 @@
 """Word F1 by bucket: by hand, against a slow count, intervals."""
 
-import json
 from collections import Counter
-from importlib.metadata import version
 
 import pytest
 
 from simile_plugin.report.answer import Data
-from simile_plugin.report.questions.lexical import answer_lexical, compare_words
-from simile_plugin.report.render.text import render_text
+from simile_plugin.report.questions.lexical import compare_words
 
 from .test_results import REFS, noisy
 
@@ -25,11 +22,6 @@ def words(sentences: tuple[str, ...] | list[str]) -> list[list[str]]:
 def tagged(sentences: list[list[str]]) -> list[list[str]]:
     """A tag for each word: by its length, so that equal words have equal tags."""
     return [["NOUN" if len(word) > 3 else "DET" for word in words] for words in sentences]
-
-
-def answer_data(tables: dict[str, list[Data]]) -> Data:
-    names = {"first_name": "BLEU", "second_name": "SIMILE"}
-    return {**names, "tables": tables, "notes": ["by length"], "resamples": 200, "seed": 12345}
 
 
 @pytest.fixture(scope="module")
@@ -77,34 +69,3 @@ def test_parts_of_speech_are_sorted_by_count(tables: dict[str, list[Data]]) -> N
     counts = {row["bucket"]: row["cells"]["test"]["ref_count"] for row in tables["pos"]}
     tags = Counter(tag for line in tagged(words(REFS)) for tag in line)
     assert counts == tags and list(counts) == [tag for tag, _ in tags.most_common()]
-
-
-def test_an_empty_reference_has_no_parts_of_speech() -> None:
-    refs, outs = [["the", "cat"], []], [["the", "cat"], ["a"]]
-    tags = [tagged(refs), tagged(outs), tagged(outs)]
-    (row,) = compare_words([refs, outs, outs], 1, tags, 10, 1)["pos"]
-    assert (row["bucket"], row["cells"]["test"]["ref_count"]) == ("DET", 2)
-    assert row["cells"]["test"]["first_f1"] == 100
-
-
-def test_equal_systems_do_not_differ() -> None:
-    outputs = words(noisy(0.3, 1))
-    tables = compare_words([words(REFS), outputs, outputs], 1, None, 50, 1)
-    for row in tables["frequency"]:
-        for cell in row["cells"].values():
-            assert (cell["difference"], cell["low"], cell["high"]) == (0, 0, 0)
-    assert "*" not in render_text(answer_lexical(answer_data(tables))).split("count:")[0]
-
-
-def test_text_json_and_picture(tables: dict[str, list[Data]]) -> None:
-    answer = answer_lexical(answer_data(tables))
-    text = render_text(answer)
-    assert text.startswith("Word F1 in percent, SIMILE - BLEU\n")
-    row = next(line for line in text.splitlines() if line.startswith("11-100 "))
-    assert row.endswith("]*")
-    assert "over the sentences, 200 resamples, seed 12345, *" in text
-    assert f"F1: compare-mt {version('compare_mt')}'s bucketers" in text
-    json.dumps(answer.data, allow_nan=False)
-    assert answer.chart is not None
-    svg = answer.chart.inline()
-    assert ">NOUN<" in svg and ">101-1000<" in svg

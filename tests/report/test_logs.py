@@ -52,26 +52,6 @@ def test_what_fairseq_writes_is_read(log_format: str, stream: io.StringIO, tmp_p
             assert numbers[key] == pytest.approx(stats[key], abs=1e-6)
 
 
-@pytest.mark.parametrize("log_format", ["json", "simple"])
-def test_validation_on_the_training_set(
-    log_format: str, stream: io.StringIO, tmp_path: Path
-) -> None:
-    valid = progress_bar.progress_bar(
-        [0, 1], log_format=log_format, epoch=1, prefix="valid on 'train' subset"
-    )
-    valid.print(STATS[0], tag="train", step=0)
-    valid.print(STATS[1], tag="train", step=1500)
-    train = progress_bar.progress_bar([0, 1], log_format=log_format, epoch=1)
-    train.print({**STATS[1], "cost_bleu": 0.9, "gnorm": 1.5}, tag="train", step=1500)
-    log = tmp_path / "train.log"
-    log.write_text(stream.getvalue())
-    read = read_validations(str(log), "--log", "train")
-    assert {update: numbers["cost_bleu"] for update, numbers in read.items()} == {
-        0: pytest.approx(0.6125),
-        1500: pytest.approx(0.58),
-    }
-
-
 def json_line(update: int, cost: str, subset: str = "valid") -> str:
     return (
         f'2024-05-01 10:00:00 | INFO | {subset} | {{"epoch": 1, "{subset}_loss": "3.1", '
@@ -107,11 +87,6 @@ def test_a_line_cut_short_is_passed_over(tmp_path: Path) -> None:
         assert costs(read(tmp_path, *before, simple + cut)) == {0: 0.5, 100: 0.5}
 
 
-def test_an_update_that_comes_again_wins(tmp_path: Path) -> None:
-    lines = json_line(0, "0.6"), json_line(100, "0.5"), json_line(100, "0.49")
-    assert costs(read(tmp_path, *lines, json_line(200, "0.4"))) == {0: 0.6, 100: 0.49, 200: 0.4}
-
-
 def test_a_run_resumed_from_an_earlier_checkpoint_drops_the_lost_part(tmp_path: Path) -> None:
     lost = [json_line(update, "0.6") for update in (0, 100, 200, 300)]
     assert costs(read(tmp_path, *lost, json_line(100, "0.5"), json_line(150, "0.4"))) == {
@@ -119,12 +94,6 @@ def test_a_run_resumed_from_an_earlier_checkpoint_drops_the_lost_part(tmp_path: 
         100: 0.5,
         150: 0.4,
     }
-
-
-def test_subsets_are_kept_apart(tmp_path: Path) -> None:
-    lines = json_line(100, "0.5"), json_line(100, "0.7", "valid1")
-    assert costs(read(tmp_path, *lines)) == {100: 0.5}
-    assert costs(read(tmp_path, *lines, subset="valid1")) == {100: 0.7}
 
 
 def test_a_log_without_validation_is_refused(tmp_path: Path) -> None:
@@ -137,6 +106,3 @@ def test_a_log_without_validation_is_refused(tmp_path: Path) -> None:
         ValueError, match=r"no validation on 'valid', only on test; .*--valid-subset"
     ):
         read(tmp_path, json_line(1, "0.5", "test"))
-    simple = "epoch 001 | valid on 'dev' subset | loss 3 | num_updates 10"
-    with pytest.raises(ValueError, match=r"no validation on 'valid', only on dev"):
-        read(tmp_path, simple)

@@ -1,6 +1,5 @@
 """Read the outputs of systems and the scores made of them elsewhere."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def test_named_files() -> None:
     }
 
 
-@pytest.mark.parametrize("spec", ["mle.txt", "=mle.txt", "MLE=", "MLE=a,,b", "M\tLE=a"])
+@pytest.mark.parametrize("spec", ["mle.txt", "MLE=a,,b"])
 def test_malformed_names_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=r"^--sys: got '.*'; expected NAME=FILE"):
         parse_named_files("--sys", [spec])
@@ -35,30 +34,14 @@ def test_malformed_names_are_refused(spec: str) -> None:
 def test_repeated_names_and_files_are_refused() -> None:
     with pytest.raises(ValueError, match=r"--sys: got A twice; give its seeds as A=FILE,FILE"):
         parse_named_files("--sys", ["A=x", "A=y"])
-    with pytest.raises(ValueError, match=r"--log: A names one file twice"):
-        parse_named_files("--log", ["A=x,y,x"])
     with pytest.raises(ValueError, match=r"--sys: A names one file twice"):
         parse_named_files("--sys", ["A=x,./x"])
-
-
-def test_plain_text_plain_and_compressed(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "one\x85still one", "", "three ")
-    assert read_sentences(path, "--ref") == ["one\x85still one", "", "three "]
-    packed = tmp_path / "a.txt.gz"
-    packed.write_bytes(gzip.compress(Path(path).read_bytes()))
-    assert read_sentences(str(packed), "--ref") == read_sentences(path, "--ref")
 
 
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
     empty = write(tmp_path / "empty")
     with pytest.raises(ValueError, match=r"--ref: .*empty is empty; expected one sentence a line"):
         read_sentences(empty, "--ref")
-    with pytest.raises(ValueError, match=r"--sys: .*missing.txt: cannot be read"):
-        read_sentences(str(tmp_path / "missing.txt"), "--sys")
-    latin = tmp_path / "latin"
-    latin.write_bytes(b"fine\nF\xe4hre\n")
-    with pytest.raises(ValueError, match=r"--sys: .*latin:2: not UTF-8"):
-        read_sentences(str(latin), "--sys")
 
 
 def test_systems_must_be_parallel_to_the_references(tmp_path: Path) -> None:
