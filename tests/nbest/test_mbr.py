@@ -1,10 +1,7 @@
 """MBR decoding: by hand, and against the double loop of its definition."""
 
-import io
 import json
 import math
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +54,7 @@ def slow(
     return values
 
 
-SPECS = ("sim", "simile", "bleu", "chrf", "chrf++", "half", "simile:0.25,chrf:0.5,bleu:0.25")
+SPECS = ("sim", "bleu", "chrf++", "simile:0.25,chrf:0.5,bleu:0.25")
 
 
 @pytest.mark.parametrize("weights", ["uniform", "model"])
@@ -132,17 +129,13 @@ def test_ties_nan_and_nothing_to_choose() -> None:
     assert choose(NbestList(0, None, ()), np.array([])) is None
 
 
-def test_an_encoder_is_asked_for() -> None:
-    with pytest.raises(ValueError, match="--utility sim: needs --encoder DIR"):
-        Utility(Reward("sim", "--utility"))
-
-
 # --- the command ---
 
+# pandas writes 3.0 where another row has no number.
 RECORDS = [
     {"id": 0, "src": "null\teins", "hyps": ["a red kite", "a red kite!", "rain"]},
     {"id": 1, "src": "eins", "hyps": []},
-    {"id": 3, "src": "drei", "hyps": ["only\none"], "scores": [-1]},
+    {"id": 3.0, "source": "drei", "hyps": ["only\none"], "scores": [-1]},
 ]
 
 
@@ -169,20 +162,6 @@ def test_a_line_for_each_sentence(lists: Path, capsys: pytest.CaptureFixture[str
     }
 
 
-@pytest.mark.parametrize(
-    ("flags", "warned"),
-    [(["--utility", "bleu"], True), (["--tokenize", "zh"], False), (["--utility", "chrf"], False)],
-)
-def test_sentences_that_are_words_to_bleu_are_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], warned: bool
-) -> None:
-    lists = tmp_path / "lists.jsonl"
-    hyps = ["雨停了，孩子们出去玩。", "雨停了，他们出门去玩。"]
-    lists.write_text(json.dumps({"id": 0, "hyps": hyps, "scores": [-1, -2]}), encoding="utf-8")
-    assert run(lists, "--utility", "bleu", *flags) == 0
-    assert ("the candidates have next to no spaces" in capsys.readouterr().err) == warned
-
-
 def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -> None:
     stem = tmp_path / "pairs"
     flags = ["--encoder", encoder_folder, "--output", tmp_path / "out", "--write-pairs", stem]
@@ -194,30 +173,6 @@ def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -
     assert stem.with_suffix(".tsv").read_text("utf-8").splitlines() == [
         *(f"null eins\t{best[0]}", "drei\tonly one"),
     ]
-
-
-def some_finite(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
-    """No finite number for a candidate of two words, and none at all for a third source."""
-    values = {1: 0.5, 2: -math.inf, 3: 0.0}
-    return [
-        [-math.inf if src == "drei" else values[len(hyp.split())] for hyp in row]
-        for row, src in zip(hyps, srcs, strict=True)
-    ]
-
-
-def test_pairs_have_finite_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lists, stem = tmp_path / "lists.jsonl", tmp_path / "pairs"
-    hyps = ["a red kite", "a kite", "kite"]
-    records = [{"id": 0, "src": "eins", "hyps": hyps}, {"id": 1, "src": "drei", "hyps": hyps}]
-    lists.write_text("".join(json.dumps(record) + "\n" for record in records))
-    spec = "tests.nbest.test_mbr:some_finite"
-    assert run(lists, "--utility", spec, "--output", tmp_path / "out", "--write-pairs", stem) == 0
-    (record,) = map(json.loads, stem.with_suffix(".jsonl").read_text("utf-8").splitlines())
-    assert record == {
-        **{"prompt": "eins", "chosen": "kite", "rejected": "a red kite"},
-        **{"score_chosen": 0.5, "score_rejected": 0.0},
-    }
-    assert "1 pairs in" in capsys.readouterr().err
 
 
 def by_source(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
@@ -238,99 +193,21 @@ def test_src_is_for_a_function_too(tmp_path: Path, capsys: pytest.CaptureFixture
     assert f"{told}give --src FILE if it reads sources\n" in capsys.readouterr().err
 
 
-def test_json_has_no_empty_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lists, "--utility", "chrf", "--json") == 0
-    out, err = capsys.readouterr()
-    assert out.count("\n") == 2 and "; 2 sentences without candidates have no line\n" in err
-
-
-def test_pseudo_references_of_other_ids_are_told_of(
-    lists: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = [lists, "--utility", "chrf", "--pseudo-refs"]
-    assert run(*flags, lists) == 0
-    assert "pseudo-references" not in capsys.readouterr().err
-    other = lists.with_name("other.jsonl")
-    other.write_text('{"id": 0, "hyps": ["rain"]}\n{"id": 3, "hyps": []}\n')
-    assert run(*flags, other) == 0
-    out, err = capsys.readouterr()
-    assert out == "rain\n\n\nonly one\n"
-    told = "simile mbr: 1 lists have no pseudo-references (none of their id in --pseudo-refs): "
-    assert f"{told}the model's choice stands\n" in err
-
-
-def test_sources_from_a_pipe(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, b"eins\nzwei\ndrei\nvier\n\n")
-    os.close(writing)
-    assert run(lists, "--utility", "chrf", "--src", f"/dev/fd/{reading}") == 0
-    os.close(reading)
-    assert capsys.readouterr().out == "a red kite!\n\n\nonly one\n\n"
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--utility", "chrf", "--pseudo-refs", "-"], "LISTS and --pseudo-refs: only one of them"),
         (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
-        (["--utility", "chrff"], "--utility: got 'chrff'; expected"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
         (["--utility", "chrf", "--output", "x.tsv", "--write-pairs", "x"], "what --output writes"),
-        (["--utility", "chrf", "--candidates", "0"], "--candidates: got 0, expected a whole"),
     ],
 )
 def test_what_is_refused(
     flags: list[str], message: str, lists: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("-" if "--pseudo-refs" in flags else lists, *flags) == 2
+    assert run(lists, *flags) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
-
-
-def test_ids_that_are_no_lines(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lists.write_text('{"id": 900000000000, "hyps": ["a"]}\n', encoding="utf-8")
-    # Before the work: the encoder is not asked for.
-    assert run(lists, "--utility", "simile") == 2
-    assert "got id 900000000000 among 1 lists" in capsys.readouterr().err
-    assert main(["rerank", str(lists), "--by", "reward", "--reward", "simile"]) == 2
-    assert "got id 900000000000 among 1 lists" in capsys.readouterr().err
-    lists.write_text('{"id": 1, "hyps": ["a"]}\n', encoding="utf-8")
-    source = lists.with_name("src")
-    source.write_text("eins\n", encoding="utf-8")
-    assert run(lists, "--utility", "bleu", "--src", source) == 2
-    assert "has a list of sentence 1, but there are 1 sources" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("locale", ["latin-1", "ascii"])
-def test_standard_output_is_utf_8_in_every_locale(
-    locale: str, lists: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lists.write_text('{"id": 0, "hyps": ["один café", "два"]}\n', encoding="utf-8")
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=locale))
-    assert run(lists, "--utility", "chrf") == 0
-    assert written.getvalue().decode() == "один café\n"
-
-
-def test_outputs_that_cannot_be_written_are_known_before_the_work(
-    lists: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    link = tmp_path / "link.txt"
-    link.symlink_to(tmp_path / "gone" / "out.txt")
-    assert run(lists, "--utility", "simile", "--output", link) == 2
-    assert f"--output: no folder for {link}; make it first" in capsys.readouterr().err
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    assert run(lists, "--utility", "simile", "--output", tmp_path / "out.txt") == 2
-    assert f"no file can be written in {tmp_path}" in capsys.readouterr().err
-    assert run(lists, "--utility", "chrf", "--output", "/dev/null") == 0
-    monkeypatch.chdir(tmp_path)
-    assert run(lists, "--utility", "chrf", "--output", "-") == 2
-    assert "--output: got -, which only inputs can be; name another" in capsys.readouterr().err
-    assert not (tmp_path / "-").exists()
 
 
 def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(

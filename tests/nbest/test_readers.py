@@ -54,12 +54,6 @@ def test_lines_whose_last_tab_was_stripped_are_read_alike(tmp_path: Path) -> Non
     assert lists[2:] == [(2, "three", ("", "three"), (-0.1, -0.5)), (3, "", ("x",), (-0.1,))]
 
 
-def test_a_log_cut_in_the_middle_keeps_whole_lines(tmp_path: Path) -> None:
-    assert read(tmp_path, *GENERATED[:9], "T-0\tone", "D-0\t-0.5\tone", "D-0\t-2.")[0] == (
-        *(0, "one", ("one",), (-0.5,)),
-    )
-
-
 def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
     first, other = dumped(3, format_version=1), dumped(2, format_version=1)
     again = dumped(3, format_version=1, hyps=["won", "one"])
@@ -75,43 +69,25 @@ def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
     assert [one.first for one in read_lists(str(path), "LISTS")] == [0, 1]
 
 
-def test_sources_by_either_name(tmp_path: Path) -> None:
-    path = tmp_path / "lists"
-    path.write_text(dumped(0, src="eins") + "\n" + dumped(1, source="ein") + "\n")
-    assert [one.src for one in read_lists(str(path), "LISTS")] == ["eins", "ein"]
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         ([], "lists has no D- lines among its 0; expected what fairseq-generate --nbest"),
-        (["two boats", "a boat"], "has no D- lines among its 2"),
         (GENERATED[:5], "has one candidate a sentence; expected n-best lists"),
         (
             GENERATED[3:8],
             r"has candidates of sentence 1 but no reference \(fairseq: no T-1\); give --ref",
         ),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
-        ([dumped(1)[:-9], dumped(2)], r"lists:1: not JSON: Expecting"),
         ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
         (
             ['{"id": 1}'],
             r"lists:1: has no hyps; expected hyps, and perhaps id, ref, .*cost_simile$",
         ),
-        ([dumped(1), "[1]"], r"lists:2: has no hyps"),
         ([dumped("one")], r"lists:1: got id one; expected a line of the source, from 0$"),
-        ([dumped(1.5)], r"lists:1: got id 1.5; expected a line of the source, from 0"),
-        ([dumped(True)], r"lists:1: got id True; expected a line of the source"),
-        ([dumped("9" * 19)], r"lists:1: got id 9+; expected a line of the source"),
-        ([dumped(1, scores="12")], r"lists:1: scores: got 12; expected 2 finite numbers"),
-        ([dumped(1, cost_bleu={"0": 1})], r"lists:1: cost_bleu: got .*; expected 2 finite"),
         ([dumped(1), dumped(1)], "lists:2: a second list of id 1; expected all candidates of"),
-        ([dumped(1), '{"hyps": ["a"]}'], "lists:2: got id None; expected a line of the source"),
-        (['{"hyps": ["a"]}', dumped(0)], "lists:2: a second list of id 0; .* or in none$"),
         ([dumped(1, format_version=2)], "lists:1: format_version 2 is newer than 1, .*update"),
-        ([dumped(1, hyps=["\ud83d", "b"])], r"lists:1: hyps: got .*; expected texts in quotes$"),
         ([dumped(1, scores=[-1.0])], r"lists:1: scores: got \[-1.0\]; expected 2 finite numbers"),
-        ([dumped(1, cost_simile=[0.5, float("nan")])], r"lists:1: cost_simile: got \[0.5, nan\]"),
     ],
 )
 def test_bad_files_are_refused(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -135,7 +111,6 @@ TSV = ["0\tone\t-0.25", "0\twon now\t-0.83", "1\ttwo boats\t-0.5"]
 SCORES = [(-0.25, -0.83), (-0.5,)]
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
 @pytest.mark.parametrize(
     ("lines", "scores"),
     [
@@ -149,11 +124,10 @@ SCORES = [(-0.25, -0.83), (-0.5,)]
     ],
 )  # fmt: skip
 def test_lists_of_other_systems(
-    lines: list[str], scores: list[tuple[float, ...]], ending: str, tmp_path: Path
+    lines: list[str], scores: list[tuple[float, ...]], tmp_path: Path
 ) -> None:
-    path = tmp_path / f"lists{ending}"
-    content = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(content) if ending else content)
+    path = tmp_path / "lists.gz"
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
     found = read_lists(str(path), "LISTS")
     assert [one.hyps for one in found] == [("one", "won now"), ("two boats",)]
     assert [one.scores for one in found] == scores
@@ -229,10 +203,7 @@ def test_references_of_another_file(tmp_path: Path) -> None:
         (["0 ||| one ||| -0.5", MARIAN[0]], r"lists:1: got .* expected id .* features .* score"),
         (["0 ||| one ||| F0= 1 ||| nan"], "lists:1: got score 'nan', not a number"),
         ([TSV[0], "x\tone\t1"], r"lists:2: got 'x\\tone\\t1'; expected id TAB text"),
-        ([TSV[0], "1\tone", TSV[2]], "lists:2: got .* as in all lines"),
-        (['{"id": -1, "hyps": ["one"]}'], "lists:1: got id -1; expected a line of the source"),
         (['{"id": 0, "hyps": [["on", "e"]]}'], "lists:1: hyps: .* expected texts in quotes"),
-        (['{"id": 0, "hyps": "one"}'], "lists:1: hyps: got 'one'; expected texts in quotes"),
     ],
 )
 def test_bad_lines_of_other_systems(lines: list[str], message: str, tmp_path: Path) -> None:
@@ -240,9 +211,3 @@ def test_bad_lines_of_other_systems(lines: list[str], message: str, tmp_path: Pa
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_lists(str(path), "LISTS")
-
-
-def test_ids_that_are_whole_numbers(tmp_path: Path) -> None:
-    # pandas writes 3.0 where another row has no number
-    found = read(tmp_path, dumped(3.0), dumped("4"), dumped(10**18 - 1))
-    assert [sentence for sentence, *_ in found] == [3, 4, 10**18 - 1]

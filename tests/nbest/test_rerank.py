@@ -33,12 +33,6 @@ def words(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
     return [[len(hyp.split()) for hyp in row] for row in hyps]
 
 
-def some(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[float]]:
-    """No finite number for one candidate of the last list, none at all for the first."""
-    scores = {SENTENCES[5]: 1.0, SENTENCES[6]: float("inf"), "": 0.0}
-    return [[scores.get(hyp, float("nan")) for hyp in row] for row in hyps]
-
-
 def test_rewards_are_those_of_training_one_by_one(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,17 +117,6 @@ def test_the_oracle_the_score_and_the_cosine(
     assert capsys.readouterr().out.splitlines() == [SENTENCES[1], "", SENTENCES[5]]
 
 
-def test_what_an_own_function_has_no_number_for(
-    lists: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = "tests.nbest.test_rerank:some"
-    assert run(lists, "--by", "reward", "--reward", spec, "--json") == 0
-    out, err = capsys.readouterr()
-    records = [json.loads(line) for line in out.splitlines()]
-    assert [(one["place"], one["value"]) for one in records] == [(1, None), (0, 1.0)]
-    assert ("gets an empty source for" in err) == ('"src"' not in lists.read_text())
-
-
 def test_tuned_weights_are_shown_with_the_figures(
     lists: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,17 +127,6 @@ def test_tuned_weights_are_shown_with_the_figures(
     assert f"weights tuned on {lists}: score " in err
 
 
-@pytest.mark.parametrize(("tokenize", "warned"), [("13a", True), ("zh", False)])
-def test_references_that_are_words_to_bleu_are_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], tokenize: str, warned: bool
-) -> None:
-    lists = tmp_path / "lists.jsonl"
-    record = {"id": 0, "hyps": ["雨停了，他们去玩。"], "scores": [-1], "ref": "雨停了，我们去玩。"}
-    lists.write_text(json.dumps(record), encoding="utf-8")
-    assert run(lists, "--by", "score", "--tokenize", tokenize) == 0
-    assert ("have next to no spaces, so that BLEU" in capsys.readouterr().err) == warned
-
-
 TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "bare.jsonl"]
 
 
@@ -162,12 +134,9 @@ TUNED = ["--by", "score", "cosine", "--source-encoder", "ENCODER", "--tune", "ba
     ("flags", "message"),
     [
         (["--by", "reward", "score"], "--by: got reward score; expected reward alone"),
-        (["--by", "reward", "--ref", "-"], "LISTS and --ref: only one of them can be - (standard"),
-        (["--by", "cosine"], "--by: cosine and --source-encoder DIR need each other"),
         (["--by", "reward", "--reward", "sim"], "--reward sim: needs --encoder DIR"),
         (TUNED[:-2], "--by: score cosine: give as many --weights, or --tune LISTS"),
         (["--by", "score", "--tune", "x"], "--tune: finds the weights of --by score cosine"),
-        ([*TUNED, "--tune-ref", "no.ref"], "--tune-ref: no.ref: cannot be read"),
         (TUNED, "sentence 0 but no source (fairseq: no S-0); give --tune-src FILE, or lists"),
     ],
 )
@@ -180,7 +149,6 @@ def test_what_is_refused(
 ) -> None:
     lists.with_name("bare.jsonl").write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
     known = {"bare.jsonl": lists.with_name("bare.jsonl"), "ENCODER": encoder_folder}
-    first = "-" if flags[-2:] == ["--ref", "-"] else lists
-    assert run(first, *(known.get(flag, flag) for flag in flags)) == 2
+    assert run(lists, *(known.get(flag, flag) for flag in flags)) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1

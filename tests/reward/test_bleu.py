@@ -14,9 +14,10 @@ from tests.bleu import bleu_statistics
 
 # Whatever the rules of 13a look at, white space of many kinds, and some letters.
 ODD = "ab09..,,--&;:/%'\"<>()~` \t\u00a0\u2028\x1c\x85\u3000\r\né中²"
-PIECES = st.sampled_from([*ODD, "&quot;", "&amp;", "&lt;", "<skipped>", "1.5", "a.", " .", "-\n"])
+PIECES = st.sampled_from(
+    [*ODD, "the ", "the heron ", "&quot;", "&amp;", "&lt;", "<skipped>", "1.5", "a.", " .", "-\n"]
+)
 SENTENCES = st.lists(PIECES, max_size=12).map("".join)
-WORDS = st.lists(st.sampled_from(["the", "heron", "waits", "1,000", "up."]), max_size=9)
 
 
 def slow_statistics(hyp, ref, tokenize):
@@ -41,38 +42,10 @@ def test_odd_text(tokenize, rows):
     assert found.tolist() == expected
 
 
-@given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=5))
-@settings(max_examples=60)
-def test_repeated_words(rows):
-    lists = [[" ".join(words) for words in row] for row in rows]
-    found = list_statistics([row[1:] for row in lists], [row[0] for row in lists])
-    expected = [[slow_statistics(hyp, row[0], "13a") for hyp in row[1:]] for row in lists]
-    assert found.tolist() == expected
-
-
 def test_by_hand():
     # the (3 times, once in the reference) and heron; "the heron" and "heron the"; nothing longer
-    assert bleu_statistics("the the heron the", "a heron the heron") == [
-        *(4, 4),
-        *(2, 2, 0, 0),
-        *(4, 3, 2, 1),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("hyp", "ref"),
-    [
-        ("the heron waits beside", "the heron waits now"),  # one 4-gram, which does not match
-        ("the heron waits beside", "the boy sat down"),  # a single match of all orders
-        ("two boys skip stones", "the heron waits beside"),  # none
-        ("the heron", "the heron waits"),  # too short for the longer orders
-        ("", "the heron"),
-    ],
-)
-def test_tiny_corpora_score_as_sacrebleus(hyp, ref):
-    expected = sacrebleu.metrics.BLEU().corpus_score([hyp], [[ref]]).score
-    found = bleu.corpus_bleu(torch.tensor(bleu_statistics(hyp, ref)))
-    assert found.item() == pytest.approx(expected, abs=1e-9)
+    found = bleu_statistics("the the heron the", "a heron the heron")
+    assert found == [*(4, 4), *(2, 2, 0, 0), *(4, 3, 2, 1)]
 
 
 def test_nothing_to_count():
@@ -91,24 +64,3 @@ def test_the_memory_of_words_is_bounded(monkeypatch):
         assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
         assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
     assert torch.is_tensor(found)
-
-
-def test_the_memory_of_sentences_without_spaces_is_bounded(monkeypatch):
-    monkeypatch.setattr("simile_plugin.encoder.word_cache.KNOWN_LETTERS", 60)
-    monkeypatch.setattr(bleu, "_WORDS", {})
-    for start in range(40):
-        new = chr(0x4E00 + start) * 20
-        assert list_statistics([[f"{new}."]], [new])[0, 0].tolist() == [
-            2,
-            1,
-            1,
-            0,
-            0,
-            0,
-            2,
-            1,
-            0,
-            0,
-        ]
-        known = bleu._WORDS["13a"]
-        assert len(known) <= 4 and len(known.tokens) <= 4

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import cosine
-from simile_plugin.files import InputError
 from simile_plugin.reward import lists as reward_module
 from simile_plugin.reward.bleu import (
     bleu_signature,
-    check_tokenizer,
     corpus_bleu,
     sentence_bleu,
 )
-from simile_plugin.reward.lists import ListScores, score_lists, score_outputs
+from simile_plugin.reward.lists import score_lists, score_outputs
 from simile_plugin.reward.simile import length_penalty, signature
 from simile_plugin.reward.spec import Reward, parse_reward
 from tests.bleu import bleu_statistics
@@ -77,12 +75,6 @@ def test_corpus_bleu_equals_sacrebleu(pairs):
     assert corpus_bleu(stats).shape == (len(pairs),)
 
 
-def test_bleu_signature_is_sacrebleus():
-    bleu = sacrebleu.metrics.BLEU()
-    bleu.corpus_score(["a"], [["a"]])
-    assert bleu_signature() == str(bleu.get_signature())
-
-
 def test_the_signature_of_sentence_bleu_names_its_own_smoothing():
     bleu = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
     bleu.corpus_score(["a"], [["a"]])
@@ -132,25 +124,6 @@ def test_edges_are_finite_and_defined(encoder):
     assert score_lists([], [], encoder).simile.shape == (0, 0)
 
 
-def test_share_of_unknown_tokens(encoder):
-    without = score_lists([["\u4e2d"]], ["a"], None)
-    assert without.unknown_share == without.tokens == 0
-    assert score_lists([["\u4e2d"]], ["\u4e2d"], encoder).unknown_share == 1
-    stats, bleu = torch.zeros(1, 1, 10), torch.zeros(1, 1)
-    assert ListScores(stats, bleu, unknown_pieces=1, tokens=1).unknown_share == 1
-    assert ListScores(stats, bleu, unknown_pieces=1, tokens=4).unknown_share == 0.25
-
-
-def test_scores_do_not_depend_on_the_batch(encoder):
-    refs = ["the heron waits", "two boys", "cold water ."]
-    hyps = [["a heron", "the heron"], ["two", "boys"], ["water", ""]]
-    whole = score_lists(hyps, refs, encoder)
-    for row in range(3):
-        alone = score_lists([hyps[row]], [refs[row]], encoder)
-        assert torch.allclose(alone.simile[0], whole.simile[row], atol=1e-6)
-        assert torch.equal(alone.bleu[0], whole.bleu[row])
-
-
 def test_score_outputs_joins_chunks(encoder, monkeypatch):
     refs = [f"the heron waits {word}" for word in WORDS]
     outputs = [WORDS, refs]
@@ -163,16 +136,6 @@ def test_score_outputs_joins_chunks(encoder, monkeypatch):
     assert seen == [3, 3, 3, 1]
     nothing = score_outputs([[]], [], encoder)
     assert nothing.simile.shape[0] == 0 and nothing.tokens == 0
-
-
-def test_each_distinct_string_is_encoded_once(encoder, monkeypatch):
-    encoded = []
-    original = encoder.segmenter.encode_flat
-    monkeypatch.setattr(
-        encoder.segmenter, "encode_flat", lambda rows: (encoded.extend(rows), original(rows))[1]
-    )
-    score_lists([["a", "b", "a"], ["b", "r", "a"]], ["r", "r"], encoder)
-    assert sorted(encoded) == ["a", "b", "r"]
 
 
 def test_ragged_lists_are_refused(encoder):
@@ -193,20 +156,9 @@ def test_parse_reward():
     ("spec", "message"),
     [
         ("simlie", "got 'simlie'.*expected one of"),
-        ("", "got ''"),
-        ("simile:0.7,blue:0.3", "component 'blue' in"),
         ("simile:0.7,bleu:0.7", "weights 0.7, 0.7.*sum to 1"),
         ("simile:1.5,bleu:-0.5", "positive weights"),
-        ("simile:0.5,simile:0.5", "a component, or a learned reward, twice"),
-        ("simile:nan", "positive weights"),
-        ("simile:1,bleu:0", "positive weights"),
-        ("simile:0.7,bleu:0.3000015", "sum to 1"),
-        ("math:", "module 'math' has no function ''"),
         ("no_such_module:f", "cannot import module 'no_such_module'"),
-        ("./my_reward.py:f", "got './my_reward.py:f'; expected one of simile"),
-        ("math:no_such", "has no function 'no_such'"),
-        ("simile,bleu", "got 'simile,bleu'"),
-        ("chrf+", r"got 'chrf\+'"),
     ],
 )
 def test_bad_reward_names(spec, message):
@@ -242,18 +194,6 @@ def test_chrf_alone_and_in_mixes(encoder):
     scores = score_lists(hyps, refs, encoder, chrf_words=mixed.chrf_words)
     assert torch.allclose(mixed.from_scores(scores), scores.simile / 2 + expected[0] / 200)
     assert scores.chrfpp is None and score_lists(hyps, refs, encoder).chrf is None
-    outputs = [[hyp] for hyp in hyps[0]]
-    assert torch.equal(score_outputs(outputs, refs, None, chrf_words=0).chrf, scores.chrf)
-
-
-def test_nan_behind_a_module_is_its_function(tmp_path, monkeypatch):
-    (tmp_path / "odd_names.py").write_text("def nan(hyps, refs, srcs): ...\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert parse_reward("odd_names:nan").__name__ == "nan"
-    with pytest.raises(InputError, match="got 'odd_names:nan,bleu:0.5'; expected one of simile"):
-        parse_reward("odd_names:nan,bleu:0.5")
-    with pytest.raises(InputError, match="got weights inf, 0.5 in .*expected positive weights"):
-        parse_reward("simile:inf,bleu:0.5")
 
 
 @pytest.fixture
@@ -267,22 +207,13 @@ def user_reward(tmp_path, monkeypatch):
     return make
 
 
-def test_user_function_receives_strings(user_reward):
-    reward = user_reward(
-        "return [[len(h) + len(r) + len(s) for h in hs] for hs, r, s in zip(hyps, refs, srcs)]"
-    )
-    mask = torch.tensor([[True, False]])
-    assert reward.from_function([["ab", ""]], ["c"], ["d"], mask).tolist() == [[4.0, 0.0]]
-
-
-@pytest.mark.parametrize(("included", "expected"), [(True, [3, 1, 2]), (False, [0, 1, 2])])
-def test_a_function_sees_the_reference_where_it_is_a_candidate(user_reward, included, expected):
+def test_a_function_sees_the_reference_where_it_is_a_candidate(user_reward):
     reward = user_reward("return [[len(hyp) for hyp in row] for row in hyps]")
-    members = torch.tensor([[included, True, True]])
-    found, scores = reward.of_lists(
-        [["abc", "a", "ab"]], members, None, 0.25, "13a", lambda: ["x"], torch.device("cpu")
-    )
-    assert found.tolist() == [expected] and scores.bleu.shape == (1, 3)
+    asked = None, 0.25, "13a", lambda: ["x"], torch.device("cpu")
+    for included, expected in ((True, [3, 1, 2]), (False, [0, 1, 2])):
+        members = torch.tensor([[included, True, True]])
+        found, scores = reward.of_lists([["abc", "a", "ab"]], members, *asked)
+        assert found.tolist() == [expected] and scores.bleu.shape == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -290,14 +221,10 @@ def test_a_function_sees_the_reference_where_it_is_a_candidate(user_reward, incl
     [
         ("return [[1.0]]", r"the function returned shape \(1, 1\); expected \(1, 2\)"),
         ("return [[float('nan')] * 2]", "the function returned nan for hypothesis 'a'.*all 2 of"),
-        ("return [[float('inf')] * 2]", "the function returned inf for hypothesis 'a'.*all 2 of"),
-        ("return None", "the function returned no B x N numbers"),
         (
             "return {}['gone']",
             r"the function failed: KeyError: 'gone' \(.*/my_reward.py:2; SIMILE_",
         ),
-        ("open('gone.txt')", "the function failed: FileNotFoundError: .*'gone.txt' "),
-        ("raise ValueError('boom')", "the function failed: ValueError: boom"),
         (
             "import torch\n    return [torch.ones(2, requires_grad=True)]",
             "the function returned no B x N numbers: only one element tensors",
@@ -310,17 +237,9 @@ def test_bad_user_functions(user_reward, body, message):
         reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
 
 
-def test_a_batch_without_a_number_ends_nothing_later(user_reward):
-    # batches of one sentence: its candidates may all be what the function cannot judge
-    reward = user_reward("return [[1.0 if 'a' in h else float('nan') for h in hs] for hs in hyps]")
-    mask = torch.ones(1, 2, dtype=torch.bool)
-    assert reward.from_function([["a", "b"]], ["c"], ["d"], mask)[0, 0] == 1
-    assert reward.from_function([["b", "e"]], ["c"], ["d"], mask).isnan().all()
-
-
-@pytest.mark.parametrize("kind", ["requires_grad=True", "dtype=torch.float64", "dtype=torch.int8"])
-def test_tensors_of_user_functions_are_taken_as_numbers(user_reward, kind):
-    reward = user_reward(f"import torch\n    return torch.ones(1, 2, {kind})")
+def test_tensors_of_user_functions_are_taken_as_numbers(user_reward):
+    body = "return torch.ones(1, 2, dtype=torch.float64, requires_grad=True)"
+    reward = user_reward(f"import torch\n    {body}")
     values = reward.from_function([["a", "b"]], ["c"], ["d"], torch.tensor([[True, True]]))
     assert values.dtype == torch.float32 and not values.requires_grad
     assert values.tolist() == [[1.0, 1.0]]
@@ -349,11 +268,3 @@ def test_defaults_are_the_papers(encoder):
     assert 0 < scores.length_penalty.item() < 1
     joined = score_outputs([[hyps[0][0]]], refs, encoder)
     assert joined.simile.item() == pytest.approx(expected.item())
-
-
-def test_tokenizers_are_sacrebleus():
-    check_tokenizer("intl", "--tokenize")
-    with pytest.raises(ValueError, match=r"^--tok: got 'none13', expected one of .*13a"):
-        check_tokenizer("none13", "--tok")
-    spaced = bleu_statistics("a , b", "a, b", tokenize="none")
-    assert spaced[:3] == [3, 2, 1] and bleu_statistics("a , b", "a, b")[:3] == [3, 3, 3]

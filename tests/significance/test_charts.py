@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-from simile_plugin.significance.charts import INK, Bar, Chart, interval_chart
+from simile_plugin.significance.charts import INK, Chart
 
 
 def draw(figure: Any) -> None:
@@ -37,12 +37,3 @@ def test_ids_of_two_pictures_differ_and_a_picture_repeats_itself() -> None:
     ]
     assert ids[0] and not ids[0] & ids[1]
     assert pictures[0] == pictures[2]
-
-
-def test_rows_of_intervals_shorten_names_and_keep_single_values() -> None:
-    name = "<long> " * 9
-    bars = [Bar(name, 1.0, 0.5, 1.5, (0.4, 2.0)), Bar("b", 1.0, 1.0, 1.0, (1.0,))]
-    svg = interval_chart("x & y", {"title": bars}).inline()
-    texts = [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
-    assert any(text.startswith("<long> ") and text.endswith("…") for text in texts)
-    assert "b" in texts and "title" in texts
