@@ -32,7 +32,6 @@ SLOW = (
     "tests/cli/test_doctor.py::test_everything_works_here",
     "tests/cli/test_report_html.py::test_a_folder_becomes_a_page",
     "tests/cli/test_train_encoder.py::test_killed_again_and_again",
-    "tests/cli/test_train_encoder.py::test_killed_and_started_again",
     "tests/cli/test_train_encoder.py::test_two_processes_through_the_command",
     "tests/contrib/",
     "tests/encoder_training/test_adam.py::test_a_row_that_nobody_reads_for_long",

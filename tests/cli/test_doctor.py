@@ -81,12 +81,6 @@ def test_old_python_ends_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
             "constraints.txt torch",
         ),
         (
-            "raise ImportError('libcudart.so.13:\\n cannot open')",
-            "ImportError: libcudart.so.13: cannot open",
-            "--force-reinstall --no-deps torch",
-        ),
-        ("raise SystemExit('bye')", "SystemExit: bye", "--force-reinstall --no-deps torch"),
-        (
             "import os; os.kill(os.getpid(), 11)",
             "ended with status -11: no message",
             "--force-reinstall --no-deps torch",
@@ -107,13 +101,6 @@ def test_broken_torch(fake: Fake, content: str, found: str, fix: str) -> None:
     assert check.fix.startswith(sys.executable)
 
 
-def test_a_hanging_import_is_given_up(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake(numpy="import time; time.sleep(60)")
-    monkeypatch.setattr(doctor, "PROBE_SECONDS", 1)
-    check = doctor._in_own_process("numpy")
-    assert (check.status, check.found) == ("FAIL", "no answer within 1 s")
-
-
 def test_gpus_with_their_memory(fake: Fake) -> None:
     fake(torch=TWO_GPUS)
     check = doctor._in_own_process("cuda")
@@ -121,28 +108,8 @@ def test_gpus_with_their_memory(fake: Fake) -> None:
         "0: Card 0, 70.0 of 80.0 GiB free; 1: Card 1, 3.0 of 80.0 GiB free"
     )
     assert (check.status, check.fix[:10]) == ("warn", "nvidia-smi")
-    fake(torch=TWO_GPUS.replace("3 * G", "79 * G"))
-    assert doctor._in_own_process("cuda").status == "ok"
-
-
-def test_cuda_build_without_a_gpu(fake: Fake) -> None:
     fake(torch=TWO_GPUS.replace("is_available=lambda: True", "is_available=lambda: False"))
-    check = doctor._in_own_process("cuda")
-    assert check.status == "warn"
-    assert "finds no GPU it can use" in check.found
-
-
-def test_gpu_with_a_cpu_build(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake(torch="import types\nversion = types.SimpleNamespace(cuda=None)")
-    assert doctor._in_own_process("cuda").found == "no GPU; everything runs on the CPU"
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    check = doctor._in_own_process("cuda")
-    assert (check.status, check.found) == (
-        "warn",
-        "a GPU seems to be here, but torch is a CPU build",
-    )
+    assert "finds no GPU it can use" in doctor._in_own_process("cuda").found
 
 
 def test_fairseq_that_does_not_import(fake: Fake) -> None:
@@ -153,15 +120,12 @@ def test_fairseq_that_does_not_import(fake: Fake) -> None:
         "FAIL",
         "ValueError: mutable default <class X> is not allowed",
     )
-    assert "torch numpy cython setuptools wheel && " in check.fix
-    assert "--no-build-isolation --no-cache-dir --force-reinstall --no-deps" in check.fix
-    assert "fairseq-fixed==0.12.3.1 && " in check.fix
+    assert "--no-build-isolation" in check.fix and "fairseq-fixed==0.12.3.1 && " in check.fix
 
 
 @pytest.mark.parametrize(
     ("installed", "status", "found"),
     [
-        ({"fairseq-fixed": "0.12.9"}, "FAIL", "fairseq-fixed 0.12.9; 0.12.3.1 is needed"),
         ({}, "none", "not installed; fairseq-train needs it, and to build it a C++ compiler"),
         (
             {"fairseq-fixed": "0.12.3.1", "fairseq": "0.12.2"},
@@ -190,16 +154,6 @@ def test_extras(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "peft not installed; simile finetune-hf needs the extra"
     assert (check.status, check.found) == ("none", said)
     assert check.fix.endswith(f"-e '{ROOT}[hf]'")
-    monkeypatch.setattr(doctor, "REPOSITORY", Path("/nowhere"))
-    assert doctor.CHECKS["hf"]().fix.endswith("pip install 'simile-plugin[hf]'")
-
-
-def test_modules_in_the_current_folder_do_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sentencepiece.py").write_text("raise ImportError('a file of the user')")
-    monkeypatch.chdir(tmp_path)
-    assert doctor._in_own_process("sentencepiece").status == "ok"
 
 
 def test_report_and_status(
@@ -218,12 +172,3 @@ def test_report_and_status(
     assert json.loads(capsys.readouterr().out)["checks"][1]["fix"] == "pip install torch"
     checks.pop()
     assert doctor.run(argparse.Namespace(json=False)) == 0
-
-
-def test_row_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doctor.check_row_kernel() == doctor.Check("row kernel", "ok", "compiled")
-    monkeypatch.setattr("simile_plugin.encoder_training.row_kernel.load_kernel", lambda: None)
-    check = doctor.check_row_kernel()
-    assert check.status == "warn"
-    assert "more slowly" in check.found
-    assert "gcc" in check.fix

@@ -63,20 +63,6 @@ def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.startswith(f"usage: simile {command} ")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["what"]])
-def test_light_commands_do_not_wait_for_torch(arguments: list[str]) -> None:
-    code = f"""if True:
-        import sys
-        from simile_plugin import cli
-        try:
-            cli.main({arguments!r})
-        except SystemExit:
-            pass
-        sys.exit(bool({{"torch", "numpy", "fairseq"}} & set(sys.modules)))
-    """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
-
-
 def test_no_command_waits_for_torch_to_read_its_flags() -> None:
     # finetune-hf has the flags of RiskSettings, whose room is pure tensors.
     code = f"""if True:
@@ -135,25 +121,15 @@ def test_status_of_a_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
     assert [run_that(code, monkeypatch) for code in (0, 1, KeyboardInterrupt())] == [0, 1, 130]
 
 
-def test_help_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
-    command = [sys.executable, "-m", "simile_plugin", "report", "--help"]
-    done = subprocess.run(command, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert "\u2021" in done.stdout.decode("utf-8")
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"]], ids=str)
-def test_help_into_a_closed_pipe_is_no_error(arguments: list[str]) -> None:
+def test_help_into_a_closed_pipe_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
     try:
-        command = [sys.executable, "-m", "simile_plugin", *arguments]
+        command = [sys.executable, "-m", "simile_plugin", "--help"]
         done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE)
     finally:
         os.close(write)
     assert done.stderr == b""
-    assert done.returncode in (0, 141)  # argparse itself passes over what it cannot write
 
 
 def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,10 +137,3 @@ def test_abbreviated_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> No
     error = capsys.readouterr().err
     assert "error: unrecognized arguments: --js; simile doctor --help explains" in error
     assert error.count("\n") == 1
-
-
-def test_a_full_disk_behind_standard_output() -> None:
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "simile_plugin", "user-dir"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode != 0 and "No space left on device" in done.stderr

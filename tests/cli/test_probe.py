@@ -58,13 +58,6 @@ def test_tables_json_and_picture(capsys, tmp_path, files, encoder_folder):
     assert json.loads(capsys.readouterr().out) == found
 
 
-def test_without_encoder_and_search(capsys, files):
-    assert probe("--ref", files["ref"], "--search-words", 0) == 0
-    printed = capsys.readouterr().out
-    assert "chrf" in printed and "bleu" in printed and "simile " not in printed
-    assert "fixed text" not in printed and "spread" not in printed
-
-
 SOURCES: list[str] = []
 
 
@@ -84,16 +77,6 @@ def test_a_reward_of_ones_own_gets_the_sources_of_lists(capsys, tmp_path, files)
     assert {*SOURCES} == {"", "eins"}
 
 
-def test_sentences_without_words_are_not_counted(capsys, tmp_path, files):
-    lines = [*SENTENCES[:3], "", " "]
-    (tmp_path / "blanks").write_text("".join(f"{line}\n" for line in lines))
-    arguments = ["--ref", tmp_path / "blanks", "--search-words", 0]
-    assert probe(*arguments) == 0
-    assert "harm is done to 3 references" in capsys.readouterr().out
-    assert probe(*arguments, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["sentences"] == 3
-
-
 def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypatch):
     def fails(*arguments):
         assert probe(*arguments) == 2
@@ -105,35 +88,11 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     assert "no line can be harmed" in fails("--ref", files["blank"])
     error = fails(*ref, "--src", files["short"])
     assert "--ref" in error and "8 lines" in error and "--src" in error and "3" in error
-    error = fails("--ref", "-", "--nbest", "-")
-    assert "--ref and --nbest: only one of them can be - (standard input)" in error
     assert "got 'chrff'; expected" in fails(*ref, "--reward", "chrff")
     assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
-    assert "got 'bleu' twice" in fails(*ref, "--reward", "bleu", "--reward", "bleu")
-    assert "no D- lines" in fails(*ref, "--nbest", files["short"])
     (tmp_path / "bare.jsonl").write_text('{"hyps": ["a", "b"]}\n')
     error = fails(*ref, "--nbest", tmp_path / "bare.jsonl")
     assert error.endswith("(fairseq: no T-0); give lists with references\n")
     assert "a name in .svg or .png" in fails(*ref, "--svg", tmp_path / "x.pdf")
-    assert "--svg: no folder" in fails(*ref, "--svg", tmp_path / "none" / "x.svg")
-    assert "--search-words" in fails(*ref, "--search-words", -1)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "METEOR 1.5" in fails(*ref, "--reward", "meteor")
-
-
-def test_tokenize(capsys, tmp_path):
-    lines = ["他用硬币付了票钱。", "鹭在池塘边等。"]
-    (tmp_path / "ref.zh").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    arguments = ["--ref", tmp_path / "ref.zh", "--reward", "bleu"]
-    means = {}
-    for name in ("13a", "zh"):
-        assert probe(*arguments, "--tokenize", name, "--json") == 0
-        means[name] = json.loads(capsys.readouterr().out)["rewards"]["bleu"]["changes"]["drop"]
-        assert probe(*arguments, "--tokenize", name) == 0
-        printed = capsys.readouterr()
-        assert f"tok:{name}|" in printed.out
-        assert ("the references have next to no spaces" in printed.err) == (name == "13a")
-    assert means["13a"]["mean"] < means["zh"]["mean"] < 0
-    assert probe(*arguments[:-1], "chrf") == 0 and not capsys.readouterr().err
-    assert probe(*arguments, "--tokenize", "hz") == 2
-    assert "--tokenize: got 'hz'" in capsys.readouterr().err
