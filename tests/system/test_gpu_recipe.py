@@ -1,4 +1,4 @@
-"""recipes/gpu/run.sh --rehearse: every part in miniature, so that a GPU's minutes meet no typo."""
+"""recipes/gpu/run.sh --rehearse: its parts in miniature, so that a GPU's minutes meet no typo."""
 
 import gzip
 import json
@@ -33,17 +33,13 @@ def test_every_part_in_miniature(tmp_path: Path) -> None:
         "WORK": str(work),
     }
 
-    def rehearse(*words: str) -> str:
-        done = subprocess.run(
-            ["bash", ROOT / "recipes" / "gpu" / "run.sh", "--rehearse", *words],
-            env=variables, cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        return done.stdout
-
-    rehearse()
+    parts = ["data", "update", "encoder", "job", "memory"]  # not doctor and pytest once more
+    done = subprocess.run(
+        ["bash", ROOT / "recipes" / "gpu" / "run.sh", "--rehearse", *parts],
+        env=variables, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     found = {path.stem: json.loads(path.read_text()) for path in work.glob("*.json")}
-    assert found["tests"]["updates on a made-up device"]["passed"] == 1
     assert found["data"]["bitext"] == {"train": 330, "valid": 30, "test": 30} | {
         "seconds": found["data"]["bitext"]["seconds"]
     }
@@ -64,8 +60,3 @@ def test_every_part_in_miniature(tmp_path: Path) -> None:
         map(len, found.values())
     )
     assert not [cell for part in found.values() for cell in part.values() if "error" in cell]
-    # what is there is not measured again
-    (work / "install.json").write_text(
-        json.dumps({"machine": {"seconds": 1}, "doctor": {"seconds": 2}})
-    )
-    assert "machine" not in rehearse("install")

@@ -31,9 +31,9 @@ def grid(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / "recipes" / recipe, tmp_path / recipe)
         (tmp_path / recipe / "step.sh").write_text(STEP)
     (tmp_path / "work").mkdir()
-    for name, file in (("e", "config.json"), ("l", "reward.json"), ("j", "config.json")):
+    for name in ("e", "j"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / file).write_text("{}")
+        (tmp_path / name / "config.json").write_text("{}")
     return tmp_path
 
 
@@ -65,25 +65,8 @@ def test_a_step_runs_again_where_its_flags_change(grid: Path) -> None:
         f"risk tatoeba-de {variant} 1"
     ]
     assert len(repeated) == 3  # the report and the table, too
-    flags = grid / "evidence/config/cpu/mle.tatoeba.flags"
-    flags.write_text(flags.read_text() + "--dropout 0.2\n")
-    repeated = run(grid, *ONE, rewards)[1]
-    assert repeated[0] == "mle tatoeba-de" and len(repeated) == 6
-
-
-def test_only_the_steps_that_read_a_setting_run_again(grid: Path) -> None:
-    rewards = "rewards=bleu learned@n16"
-    run(grid, *ONE, rewards)
-    own, report = "risk tatoeba-de learned@n16 1", "report tatoeba-de bleu learned@n16 1"
-    given = []
-    for setting, repeated in (
-        ("judge=j", []),
-        ("learned=l", [own]),
-        ("encoder=e", ["risk tatoeba-de bleu 1", own]),
-    ):
-        given.append(setting)
-        calls = run(grid, *ONE, rewards, *given)[1]
-        assert sorted(calls) == sorted([*repeated, report, "table tatoeba-de"])
+    repeated = run(grid, *ONE, rewards, "judge=j")[1]
+    assert repeated == [f"report tatoeba-de bleu {variant} {mix} 1", "table tatoeba-de"]
 
 
 def test_an_average_needs_its_seeds(grid: Path) -> None:
@@ -99,23 +82,8 @@ def test_an_average_needs_its_seeds(grid: Path) -> None:
     assert first.index(average) > first.index("risk tatoeba-de bleu 2")
     _, more = run(grid, *settings, "seeds=1 2 3")
     assert "average tatoeba-de bleu 1 2 3" in more and "risk tatoeba-de bleu 1" not in more
-    _, one = run(grid, *settings, "seeds=1")  # the mean of one seed is that seed
-    assert one == ["report tatoeba-de simile 1", "table tatoeba-de"]
-    _, both = run(grid, settings[0], "rewards=bleu&simile@averaged", "seeds=1 2")
-    assert both == [
-        *("average tatoeba-de bleu&simile 1 2", "report tatoeba-de bleu&simile@averaged 1 2"),
-        "table tatoeba-de",
-    ]
-
-
-def test_unknown_words_are_one_line(grid: Path) -> None:
-    for setting, message in (
-        ("given=tatoeba=/x", "--config given: got tatoeba, expected some of multi30k-de multi30k-"),
-        ("corpora=tatoeba", "--config corpora: got tatoeba, expected some of multi30k-de multi30k"),
-        ("rewards=bleu@n17", "--config rewards: got n17, expected some of updates200 updates600"),
-    ):
-        said, calls = run(grid, setting)
-        assert message in said and calls == []
+    said, calls = run(grid, "rewards=bleu@n17")
+    assert "--config rewards: got n17, expected some of updates200" in said and calls == []
 
 
 def test_the_papers_experiment_too(grid: Path) -> None:
@@ -124,11 +92,7 @@ def test_the_papers_experiment_too(grid: Path) -> None:
     first = run(grid, *one, recipe="wmt18")[1]
     assert sorted(first) == sorted(["encoder", "data de", "bin de", "mle de", *risk])
     assert run(grid, *one, recipe="wmt18")[1] == []
-    for name, repeated in (("risk.flags", risk), ("mle.flags", ["mle de", *risk])):
-        flags = grid / "wmt18/config/cpu" / name
-        flags.write_text(flags.read_text() + "--dropout 0.2\n")
-        assert run(grid, *one, recipe="wmt18")[1] == repeated
-    encoder = run(grid, *one, "encoder=e", recipe="wmt18")[1]
-    assert encoder == risk
-    other = run(grid, *one[:-1], "arch=tiny", recipe="wmt18")[1]
-    assert sorted(other) == sorted(["data de", "bin de", "mle de", *risk])
+    flags = grid / "wmt18/config/cpu/mle.flags"
+    flags.write_text(flags.read_text() + "--dropout 0.2\n")
+    assert run(grid, *one, recipe="wmt18")[1] == ["mle de", *risk]
+    assert run(grid, *one, "encoder=e", recipe="wmt18")[1] == risk

@@ -14,7 +14,6 @@ from recipes.reliability.trainings import arm
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder_training.run_folder import RunFolder
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats-1"
 STEPS = ("os:fsync", "os:replace", "os:rename", "shutil:rmtree")
@@ -82,8 +81,6 @@ def kill_everywhere(old: Command, new: Command, targets: list[Path]) -> Iterator
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = (FORMATS / "pairs.tsv").read_text().splitlines()
-    for name, kept in (("old.tsv", lines[:5]), ("new.tsv", lines)):
-        Path(name).write_text("".join(f"{line}\n" for line in kept))
     for place, name in enumerate(("ref", "a")):
         column = [line.split("\t")[place] for line in lines]
         Path(f"{name}.txt").write_text("".join(f"{line}\n" for line in column))
@@ -97,31 +94,6 @@ def test_encoder_folder() -> None:
     target.parent.mkdir()
     write_first, write_second = (partial(save_encoder, target, one) for one in (first, second))
     assert len(list(kill_everywhere(write_first, write_second, [target]))) > 5
-
-
-def test_the_state_of_a_training_is_found_again() -> None:
-    with RunFolder("out") as folder:
-        folder.open({}, restart=False)
-        folder.save_state({}, {"step": 1})
-        status = in_child(lambda: folder.save_state({}, {"step": 2}), "os:rename", 2)
-        assert status == -signal.SIGKILL and folder.load_state() is None
-    with RunFolder("out") as folder:
-        folder.open({}, restart=False)
-        state = folder.load_state()
-        assert state is not None and state[1] == {"step": 1}
-
-
-def test_binarized_pairs() -> None:
-    def write(name: str) -> int:
-        model = str(FORMATS / "encoder" / "sentencepiece.model")
-        command = ["binarize-pairs", name, "--sentencepiece", model, "--output", "out/pairs"]
-        return main([*command, "--overwrite"])
-
-    Path("out").mkdir()
-    found = list(kill_everywhere(lambda: write("old.tsv"), lambda: write("new.tsv"), [
-        Path("out/pairs")
-    ]))  # fmt: skip
-    assert len(found) > 8
 
 
 def test_report() -> None:

@@ -4,8 +4,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,13 +66,6 @@ def test_a_run_that_is_done_does_nothing_more(trainings: Trainings) -> None:
     status, log = short(trainings, "done")
     assert status == 0 and path.read_bytes() == before
     assert "nothing left to do after 2 updates (--max-update 2)" in read(trainings, log)
-    # stopped by --patience: a learning rate of 0 never improves
-    more = "--max-update 9 --save-interval-updates 1 --lr 1e-30 --patience 2"
-    assert short(trainings, "patient", more)[0] == 0
-    assert short(trainings, "patient", more)[0] == 0
-    state = torch.load(trainings.folder / "patient" / "checkpoint_last.pt")
-    assert state["optimizer_history"][-1]["num_updates"] == 3
-    assert "nothing left to do after 3 updates (--patience 2)" in read(trainings, "patient.log")
 
 
 def test_the_comparison_finds_differences(trainings: Trainings) -> None:
@@ -93,54 +84,25 @@ def short(trainings: Trainings, name: str, more: str = "", setup: str = "", **en
     return trainings.run(Job(flags, log, setup=setup, environment=environment))[0], log
 
 
-def test_a_checkpoint_that_is_cut_short_is_named_with_what_to_do(trainings: Trainings) -> None:
-    assert short(trainings, "cut", "--save-interval-updates 1")[0] == 0
-    path = trainings.folder / "cut" / "checkpoint_last.pt"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    status, log = short(trainings, "cut", "--max-update 3")
-    assert status == 1
-    (error,) = errors(trainings, log)
-    assert "cut/checkpoint_last.pt: cut short or damaged" in error
-    shutil.copy(path.with_name("checkpoint_1_2.pt"), path)
-    assert short(trainings, "cut", "--max-update 3")[0] == 0
-
-
-def test_a_run_of_a_newer_version_is_refused(trainings: Trainings) -> None:
-    assert short(trainings, "newer")[0] == 0
-    path = trainings.folder / "newer" / "checkpoint_last.pt"
-    state = torch.load(path)
-    record = state["extra_state"][checkpoints.RECORD]
-    assert record["format_version"] == 1 and record["objective"]["--reward"] == "simile"
-    record |= {"format_version": 2, "simile_plugin": "9.0"}
-    torch.save(state, path)
-    status, log = short(trainings, "newer", "--max-update 3")
-    assert status == 1
-    (error,) = errors(trainings, log)
-    assert "newer/checkpoint_last.pt: its simile_risk record has format_version 2, newer" in error
-    assert "update simile-plugin (the file was written by 9.0" in error
-
-
-def test_a_resumed_run_says_what_was_changed(trainings: Trainings) -> None:
+def test_a_resumed_run_says_what_was_changed_and_refuses_a_newer_version(
+    trainings: Trainings,
+) -> None:
     assert short(trainings, "changed")[0] == 0
     status, log = short(trainings, "changed", "--max-update 3 --reward bleu")
     assert status == 0
     assert "--reward: the run in changed/checkpoint_last.pt had simile, it goes on with bleu" in (
         read(trainings, log)
     )
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for the first best checkpoint, another and a half."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", str(folder)]
-    mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    if not mounted:
-        pytest.skip("may not mount a file system here; test_files.py limits the size of files")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    path = trainings.folder / "changed" / "checkpoint_last.pt"
+    state = torch.load(path)
+    record = state["extra_state"][checkpoints.RECORD]
+    assert record["format_version"] == 1 and record["objective"]["--reward"] == "bleu"
+    record |= {"format_version": 2, "simile_plugin": "9.0"}
+    torch.save(state, path)
+    assert short(trainings, "changed", "--max-update 4")[0] == 1
+    (error,) = errors(trainings, log)
+    assert "changed/checkpoint_last.pt: its simile_risk record has format_version 2, newer" in error
+    assert "update simile-plugin (the file was written by 9.0" in error
 
 
 def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Trainings) -> None:
@@ -158,29 +120,6 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_old_ones(trainings: Training
     assert short(trainings, "room", more)[0] == 0
     state = torch.load(run / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 3
-
-
-def test_a_full_disk_loses_nothing(trainings: Trainings, small_disk: Path) -> None:
-    run = small_disk / "run"
-    status, log = short(trainings, str(run), "--save-interval-updates 1")
-    assert status == 1
-    (error,) = errors(trainings, log)
-    assert "cannot be written: No space left on device; the checkpoints that were" in error
-    names = sorted(path.name for path in run.iterdir())
-    assert names == ["checkpoint_1_1.pt", "checkpoint_best.pt"]
-    assert torch.load(run / "checkpoint_1_1.pt")["extra_state"]["train_iterator"]
-    # somebody makes room: the same command goes on
-    subprocess.run(["mount", "-o", "remount,size=9m", str(small_disk)], check=True)
-    assert short(trainings, str(run), "--save-interval-updates 1")[0] == 0
-    assert torch.load(run / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
-
-
-def test_a_read_only_folder_is_named(trainings: Trainings, small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    status, log = short(trainings, str(small_disk))
-    assert status == 1
-    (error,) = errors(trainings, log)
-    assert error.startswith(f"--save-dir {small_disk}: Read-only file system; name a folder")
 
 
 def ranks(trainings: Trainings, name: str, jobs: list[dict]) -> list[int]:
@@ -240,34 +179,7 @@ def test_a_batch_beside_an_empty_one_counts(trainings: Trainings) -> None:
         assert found[0][name] == found[1][name], name
 
 
-@pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
-def test_bfloat16_without_a_tpu(trainings: Trainings, flag: str) -> None:
-    flags = f"--max-update 2 --no-save {flag} --risk-generation-dtype bf16"
-    status, log = short(trainings, "bfloat16", flags)
-    assert status == 0
-    found = kills.numbers(trainings.folder / log)
-    assert float(found["train_inner 2"]["gnorm"]) > 0 == float(found["train_inner 2"]["skipped"])
-
-
-def test_a_rank_out_of_memory_ends_all(trainings: Trainings) -> None:
-    setup = (
-        "import torch\n"
-        "from fairseq.tasks.translation import TranslationTask\n"
-        "step = TranslationTask.train_step\n"
-        "def train_step(*args, **kwargs):\n"
-        "    if kwargs['update_num'] == 3:\n"
-        "        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB')\n"
-        "    return step(*args, **kwargs)\n"
-        "TranslationTask.train_step = train_step\n"
-    )
-    assert ranks(trainings, "full", [{}, {"setup": setup}]) == [1, 1]
-    (error,) = errors(trainings, "full-1.log")
-    assert "out of memory (CUDA out of memory. Tried" in error and "--risk-max-tokens" in error
-    (error,) = errors(trainings, "full-0.log")
-    assert "rank 0: another process of this training ended" in error
-
-
-def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
+def test_ranks_with_other_encoders_are_caught_at_the_start(
     trainings: Trainings, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -283,8 +195,6 @@ def test_ranks_with_other_encoders_or_flags_are_caught_at_the_start(
     for rank in (0, 1):
         (error,) = errors(trainings, f"encoders-{rank}.log")
         assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
-    assert ranks(trainings, "flags", [{}, {"flags": "--risk-alpha 2"}]) == [1, 1]
-    assert "--risk-alpha: rank 0 has 1.0 and rank 1 has 2.0" in errors(trainings, "flags-1.log")[0]
 
 
 # Gradients of the updates in a set become NaN, on the ranks that execute this.
@@ -332,14 +242,6 @@ def test_an_update_with_a_gradient_that_is_no_number_is_skipped(trainings: Train
     assert all(weight.isfinite().all() for weight in state["model"].values())
 
 
-def test_more_in_a_row_than_allowed_stop_the_run_with_advice(trainings: Trainings) -> None:
-    setup = POISON.format(poisoned=set(range(1, 9)))
-    status, log = short(trainings, "stops", "--max-update 6 --risk-max-skipped 2", setup)
-    assert status == 1 and updates(trainings, log) == ["changed", "unchanged", "unchanged"]
-    (error,) = errors(trainings, log)
-    assert "NaN or infinite 3 times in a row (--risk-max-skipped 2): lower --lr or" in error
-
-
 def test_ranks_skip_together(trainings: Trainings) -> None:
     setup = POISON.format(poisoned={2})
     clean = POISON.format(poisoned=set())
@@ -370,21 +272,6 @@ def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Training
     assert state["extra_state"][checkpoints.RECORD]["outside"] == 2
     status, log = short(trainings, "gamed", more)
     assert status == 1 and "this run was stopped: the reward is" in errors(trainings, log)[-1]
-    status, log = short(trainings, "not-gamed", f"{more} --risk-length-band 0", setup=setup[:-1])
-    assert "training stopped" not in read(trainings, log)
-
-
-def test_a_sentence_longer_than_the_models_positions(trainings: Trainings) -> None:
-    # the training set has one of 61 tokens; the model has 40 positions
-    status, log = short(trainings, "long")
-    assert status == 0
-    assert "1 samples have invalid sizes and will be skipped" in read(trainings, log)
-    status, log = short(trainings, "long-valid", "--valid-subset test")
-    assert status == 1
-    (error,) = errors(trainings, log)
-    assert "--skip-invalid-size-inputs-valid-test" in error
-    more = "--valid-subset test --skip-invalid-size-inputs-valid-test"
-    assert short(trainings, "long-valid", more)[0] == 0
 
 
 def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
@@ -410,6 +297,8 @@ def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings
     status, log = short(trainings, "ruined", flags)
     assert status == 0
     said = kills.numbers(trainings.folder / log)
+    for name in ("cost", "cost_simile", "bleu", "sim", "length_ratio", "entropy_q", "zero_std"):
+        assert f"valid_{name}" in said["valid 0"]
     best, ruined = (float(said[f"valid {update}"]["valid_simile"]) for update in (0, 2))
     assert ruined < best and "is the model of update 0 until" in read(trainings, log)
     begun = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
@@ -424,12 +313,3 @@ def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings
     again = kills.numbers(trainings.folder / log)["valid 0"]
     assert float(again["valid_simile"]) == ruined and float(again["valid_best_simile"]) == best
     assert "is the model of update 0 until" not in read(trainings, log)
-
-
-def test_fine_tuning_counts_its_own_hours(trainings: Trainings) -> None:
-    state = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
-    state["extra_state"]["previous_training_time"] = 2 * 3600.0  # as if the MLE took two hours
-    torch.save(state, trainings.folder / "slow.pt")
-    more = "--finetune-from-model slow.pt --stop-time-hours 1 --disable-validation"
-    status, log = short(trainings, "hours", more)
-    assert status == 0 and "train_inner 2" in kills.numbers(trainings.folder / log)
