@@ -83,16 +83,11 @@ def test_fairseq_reads_it_and_how_far_each_is_is_told(
     ("words", "message"),
     [
         (["a.pt"], "got 1 MODEL; expected two or more"),
-        (["a.pt", "no.pt"], "no.pt: cannot be read: No such file or directory"),
         (["a.pt", "text.pt"], "text.pt: not a fairseq checkpoint (UnpicklingError)"),
         (["a.pt", "wide.pt"], "wide.pt: encoder is (3,), but (2,) in a.pt; expected models of one"),
-        (["a.pt", "more.pt"], "more.pt: bias is in it or in a.pt, not in both"),
         (["a.pt", "empty"], "got checkpoints and folders; expected models of one kind"),
         (["a.pt", "b.pt", "nan.pt"], "nan.pt: encoder has NaN or infinity in it, expected finite"),
-        (["a.pt", "b.pt", "./a.pt"], "MODEL: ./a.pt is given twice; it would count twice"),
-        (["empty", "other", "--output", "new"], "empty: got no config.json beside *.safetensors"),
         (["a.pt", "b.pt", "--weights", "1"], "--weights: got 1 for 2 models"),
-        (["a.pt", "b.pt", "--weights", "1", "-1"], "--weights: got [1.0, -1.0]; expected numbers"),
         (["b.pt", "out.pt"], "--output: out.pt is an input of this command; name another"),
     ],
 )
@@ -107,11 +102,9 @@ def test_what_has_no_mean(
     for name in ("a", "b", "out"):
         checkpoint(Path(f"{name}.pt"), model(1.0))
     checkpoint(Path("wide.pt"), model(1.0) | {"encoder": torch.zeros(3)})
-    checkpoint(Path("more.pt"), model(1.0, bias=torch.zeros(1)))
     checkpoint(Path("nan.pt"), model(1.0) | {"encoder": torch.tensor([1.0, float("nan")])})
     Path("text.pt").write_text("no checkpoint", encoding="utf-8")
     Path("empty").mkdir()
-    Path("other").mkdir()
     before = Path("out.pt").read_bytes()
     assert run(monkeypatch, "--output", "out.pt", *words) == 2
     err = capsys.readouterr().err

@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -84,17 +84,6 @@ def test_goals_by_hand(tmp_path: Path) -> None:
     assert results.best_on_validation(systems) == "SIMILE"
 
 
-def test_figures_show_on_which_side_of_a_goal_they_are(tmp_path: Path) -> None:
-    shown = [results.p_text(p) for p in (0.0001, 0.0096, 0.0104, 0.0114, 0.25)]
-    assert shown == ["<0.001", "0.0096", "0.0104", "0.011", "0.250"]
-    write_results(tmp_path)
-    systems = results.read_systems(tmp_path, "test")
-    for length, verdict in ((0.98, "yes"), (1.02, "yes"), (0.9799, "no"), (1.0201, "no")):
-        systems["SIMILE"]["signs"]["length_ratio"] = length
-        found = results.goals_of(systems, "SIMILE")["length within 0.02 of 1"]
-        assert found == f"{verdict}: {length:.3f}"
-
-
 def test_the_whole_page(tmp_path: Path) -> None:
     write_results(tmp_path / "a")
     write_results(tmp_path / "b")
@@ -111,23 +100,6 @@ def test_the_whole_page(tmp_path: Path) -> None:
         results.render({"c": tmp_path / "c"})
 
 
-def test_goals_stand_below_their_names_where_a_judge_did_not_run(tmp_path: Path) -> None:
-    write_results(tmp_path / "a")
-    write_results(tmp_path / "b")
-    for split in ("valid", "test", "heldout"):
-        path = tmp_path / "a" / "results" / f"{split}.json"
-        found = json.loads(path.read_text())
-        for one in found["results"]["systems"]:
-            del one["scores"]["METEOR"]
-        path.write_text(json.dumps(found))
-    table = results.goal_table({"a": tmp_path / "a", "b": tmp_path / "b"}).splitlines()
-    head, *rows = (row.removeprefix("| ").removesuffix(" |").split(" | ") for row in table)
-    assert {len(row) for row in rows} == {len(head)}
-    length, meteor = head.index("length within 0.02 of 1"), head.index("METEOR above BLEU-trained")
-    assert {row[length] for row in rows[1:]} == {"no: 1.030", "yes: 1.015"}
-    assert rows[1][meteor] == "" and rows[-2][meteor].startswith("yes: +0.90")
-
-
 def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
     for name in ("old", "new", "none"):
         (tmp_path / f"{name}.txt").write_text("a\n")
@@ -137,21 +109,6 @@ def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:
     assert [path.stem for path in meteor.wanted(tmp_path)] == ["none", "old"]
 
 
-def test_meteor_of_another_test_set_is_not_asked_for(tmp_path: Path) -> None:
-    """A translation of another number of lines, left by earlier data, stops no others."""
-
-    class Count:
-        def scores(self, hyps: list[str], refs: list[str]) -> list[float]:
-            return [len(hyp) / len(ref) for hyp, ref in zip(hyps, refs, strict=True)]
-
-    (tmp_path / "refs").write_text("ab\nab\n")
-    (tmp_path / "an_old_one.txt").write_text("a\n")
-    (tmp_path / "this_one.txt").write_text("a\nab\n")
-    meteor.score(str(tmp_path / "refs"), tmp_path, cast(Any, Count()))
-    assert (tmp_path / "this_one.meteor").read_text() == "0.500000\n1.000000\n"
-    assert not (tmp_path / "an_old_one.meteor").exists()
-
-
 def test_variants_are_compared_with_the_first_bleu() -> None:
     systems = {name: system(name, 30, 0, 0, 1) for name in ("MLE", "LEARNED@N16", "HALF", "CHRF")}
     assert results.bleu_trained(systems) == ""
@@ -159,10 +116,9 @@ def test_variants_are_compared_with_the_first_bleu() -> None:
     systems["BLEU"] = system("BLEU", 31, 0, 0, 1)
     assert results.bleu_trained(systems) == "BLEU@N16"
     assert results.semantic(systems) == ["LEARNED@N16", "HALF"]
-    mixes = ["SIMILE:0.7,BLEU:0.3@N16", "BLEU:0.5,CHRF++:0.5", "LEARNED+BLEU", "MORE-MLE"]
-    mixes += ["BLEU&LEARNED@AVERAGED", "BLEU&CHRF@AVERAGED"]
+    mixes = ["SIMILE:0.7,BLEU:0.3@N16", "BLEU:0.5,CHRF++:0.5", "MORE-MLE", "BLEU&LEARNED@AVERAGED"]
     found = results.semantic({name: system(name, 30, 0, 0, 1) for name in mixes})
-    assert found == ["SIMILE:0.7,BLEU:0.3@N16", "LEARNED+BLEU", "BLEU&LEARNED@AVERAGED"]
+    assert found == ["SIMILE:0.7,BLEU:0.3@N16", "BLEU&LEARNED@AVERAGED"]
     table = results.difference_table(systems)
     assert "| LEARNED@N16 - BLEU@N16 |" in table and "| BLEU - BLEU@N16 |" in table
     assert "| BLEU@N16 - MLE |" in table and "BLEU@N16 - BLEU@N16" not in table
@@ -213,27 +169,20 @@ def test_configurations_are_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "variables", "message"),
+    ("variables", "message"),
     [
-        (["train", "x"], {}, "got step 'train', see --help"),
-        (["mle", "fr"], {}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoe"),
-        (["risk", "tatoeba-de"], {}, "risk: got 1 arguments, expected 3"),
-        (["mle", "tatoeba-de"], {"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu tiny"),
-        (["data", "tatoeba-de"], {"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the"),
+        ({}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoeba-de"),
+        ({"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu tiny"),
+        ({"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the folder of the corpora"),
     ],
 )
-def test_wrong_steps_are_one_line(
-    words: list[str], variables: dict[str, str], message: str, tmp_path: Path
-) -> None:
-    done = subprocess.run(
-        ["bash", RECIPE / "step.sh", *words],
-        capture_output=True,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "SIMILE_DATA": "/", "WORK": str(tmp_path / "w"), **variables},
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("step.sh: error: ") and len(done.stderr.splitlines()) == 1
-    assert message in done.stderr
+def test_wrong_steps_are_one_line(variables: dict[str, str], message: str, tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "SIMILE_DATA": "/", "WORK": str(tmp_path / "w")}
+    command = ["bash", str(RECIPE / "step.sh"), "mle", "fr"]
+    environment |= variables
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"step.sh: error: {message}")
     assert not (tmp_path / "w").exists()
 
 

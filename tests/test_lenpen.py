@@ -65,14 +65,6 @@ def test_by_hand(files: Path) -> None:
     assert best == 1.0 and bleu[best] == pytest.approx(100) and bleu[0.0] < 90
 
 
-def test_text_without_spaces() -> None:
-    # The second from a penalty of 1.19 on.
-    lists = {0: [(-1.0, 2, "停了。"), (-6.0, 9, "雨停了，孩子们出门玩。")]}
-    refs = {0: "雨停了，孩子们出去玩。"}
-    assert lenpen.tune(lists, refs)[0] == 1  # to 13a each is one word, and a wrong one
-    assert lenpen.tune(lists, refs, "zh")[0] == 1.2
-
-
 def test_the_command(files: Path) -> None:
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
     assert found.stdout == "lenpen 1: validation BLEU 100.00 (100.00 at 1)\n"
@@ -83,28 +75,17 @@ def test_the_command(files: Path) -> None:
     assert found.returncode == 1 and found.stderr.count("\n") == 1
     assert "test.log: got D- lines of 1, P- lines of 0" in found.stderr
     assert not (files / "new.txt").exists()
-    (files / "test.log").write_text(
-        VALID.partition("P-1\t-1.0")[0] + "T-0\tone\n", encoding="utf-8"
-    )
-    found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "new.txt")
-    assert found.returncode == 1 and found.stderr.count("\n") == 1  # cut short within a list
-    found = run(files, *("--valid", "x", "--test", "x", "--out", "x", "--tokenize", "13b"))
-    assert found.returncode == 1 and found.stderr.startswith("lenpen.py: --tokenize: got '13b'")
-    found = run(files, "--valid", "no.log", "--test", "test.log", "--out", "new.txt")
-    assert found.stderr == "lenpen.py: no.log: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "test.log"], "--out: test.log is an input of this command; name another place"),
         (["--out", "o", "--valid-out", "link"], "--valid-out: link is an input of this command"),
         (["--out", "o", "p"], "got 1 --test and 2 --out; expected pairs"),
     ],
 )
 def test_outputs_that_cannot_be_meant(files: Path, arguments: list[str], message: str) -> None:
     (files / "link").symlink_to("valid.log")
-    (files / "made").mkdir()
     before = {path: path.read_text() for path in files.glob("*.log")}
     found = run(files, "--valid", "valid.log", "--test", "test.log", *arguments)
     assert found.returncode == 1 and found.stderr.count("\n") == 1
@@ -113,18 +94,18 @@ def test_outputs_that_cannot_be_meant(files: Path, arguments: list[str], message
     assert not (files / "o").exists()
 
 
-@pytest.mark.parametrize(("line", "bad"), [("P-0\t-0.5 -", "-"), ("P-0\t-0.5 nan", "nan")])
-def test_scores_that_are_none(files: Path, line: str, bad: str) -> None:
-    (files / "test.log").write_text(VALID.replace("P-0\t-0.5 -0.5", line), encoding="utf-8")
+def test_scores_that_are_none(files: Path) -> None:
+    text = VALID.replace("P-0\t-0.5 -0.5", "P-0\t-0.5 nan")
+    (files / "test.log").write_text(text, encoding="utf-8")
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
     assert found.returncode == 1 and found.stderr == (
-        f"lenpen.py: test.log:10: got '{bad}' in a P- line, expected the log-probability of each "
+        "lenpen.py: test.log:10: got 'nan' in a P- line, expected the log-probability of each "
         "token; if the log is cut, generate again\n"
     )
     assert not (files / "out.txt").exists()
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.4, 2.0])
+@pytest.mark.parametrize("penalty", [0.4, 2.0])
 def test_fairseqs_own_search_with_that_penalty(task, penalty: float) -> None:
     model = make_model("transformer_tiny", task).eval()
     with torch.no_grad():  # candidates of several lengths

@@ -14,8 +14,6 @@ import sentencepiece
 import torch
 
 from simile_plugin.contrib.bitext import embed_all, nearest, retrieval_accuracy
-from simile_plugin.contrib.detection import evaluate_detection, read_detection
-from simile_plugin.contrib.hard_sts import ALL, evaluate_hard
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
@@ -65,33 +63,6 @@ def test_sts_of_a_random_encoder(
     means = [evaluate_sts(encoder, folder, sets).mean_pearson for encoder in untrained]
     assert all(low < mean < high for mean in means), means
     assert abs(means[0] - means[1]) < 5
-
-
-def test_hard_pairs_are_hard_for_word_overlap(untrained: list[Encoder]) -> None:
-    sets = [
-        part for year in (2012, 2013, 2014) for part in read_sts(DATA / f"sts/STS{year}-en-test")
-    ]
-    found = evaluate_hard({"random": untrained[0]}, sets, 0.25)
-    sim = {name: row["SIM"] for name, row in found.pearson.items() if "easy" not in name}
-    everything = sim.pop(ALL)
-    assert len(sim) == 7
-    assert all(value < everything for value in sim.values()), (everything, sim)
-
-
-def test_paws_is_chance_for_an_average(untrained: list[Encoder]) -> None:
-    pairs = read_detection(DATA / "detection" / "paws-wiki.dev.tsv.gz", "--train")
-    assert (len(pairs.left), int(pairs.labels.sum())) == (8000, 3539)
-    found = evaluate_detection(untrained[0].embed_text, pairs, folds=2, seeds=(1,), resamples=100)
-    assert 47 < found.auc < 53
-    assert found.majority == pytest.approx(100 * 4461 / 8000)
-    assert found.threshold < found.majority + 1
-    assert 48 < found.perceptron_mean < 58
-
-
-def test_finnish_grades_are_read(untrained: list[Encoder]) -> None:
-    path = DATA / "detection" / "opusparcus-style-fi.dev.tsv.gz"
-    pairs = read_detection(path, "--train")
-    assert (len(pairs.left), int(pairs.labels.sum()), pairs.dropped) == (4894, 1676, 0)
 
 
 def test_retrieval_by_shared_pieces(untrained: list[Encoder]) -> None:

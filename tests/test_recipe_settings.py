@@ -5,18 +5,15 @@ has a space in its name and is relative.
 """
 
 import gzip
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 NOTE = """#!/bin/bash
-printf "%s|" "${0##*/}" "$@" ${GPUS:+"GPU ${CUDA_VISIBLE_DEVICES-all}"} >>"$NOTES"; echo >>"$NOTES"
+printf "%s|" "${0##*/}" "$@" >>"$NOTES"; echo >>"$NOTES"
 """
 VALUE = 'value() { while [ $# -gt 1 ]; do [ "$1" != "$FLAG" ] || echo "$2"; shift; done; }\n'
 STAND_INS = {
@@ -36,7 +33,7 @@ STAND_INS = {
     "python": VALUE
     + """
         case $1 in
-        -c) echo "${GPUS:-0}" && exec [ -n "${GPUS:-}" ] ;;
+        -c) echo 0 && exit 1 ;;
         */model_flags.py) echo --arch; echo tiny ;;
         */train_mle.py)
             out=$(FLAG=--output value "$@")
@@ -168,6 +165,10 @@ def test_multi30k(tmp_path: Path) -> None:
     (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
     assert trainings(recipe.run(**few, MLE_EPOCHS="3")) == ["bleu.1"]
     assert trainings(recipe.run(**few, MLE_EPOCHS="3", SRC="fr")) == ["mle", "bleu.1"]
+    for step in ("mle", "bleu.1"):  # what was stopped goes on
+        (tmp_path / "my work" / ".done" / step).unlink()
+    again = trainings(recipe.run(**few, MLE_EPOCHS="3", SRC="fr"))
+    assert again == ["mle", "RESUMED mle", "bleu.1", "RESUMED bleu.1"]
 
 
 def test_multi30k_into_another_language(tmp_path: Path) -> None:
@@ -195,51 +196,15 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
         assert message in recipe.refused(**pair | wrong)
 
 
-@pytest.mark.parametrize(
-    ("path", "setting"),
-    [
-        ("quickstart/run.sh", {"MLE_UPDATES": "0"}),
-        ("multi30k/run.sh", {"RISK_UPDATES": "1e3"}),
-        ("mbr/run.sh", {"UPDATES": "-1"}),
-    ],
-)
-def test_no_training_is_without_end(tmp_path: Path, path: str, setting: dict[str, str]) -> None:
-    (found,) = (f"{name}: got '{value}', expected a whole" for name, value in setting.items())
-    recipe = Recipe(tmp_path, path)
-    assert found in recipe.refused(**setting)
-    assert not recipe.notes.exists() or not trainings(recipe.notes.read_text().splitlines())
-
-
-def test_multi30k_with_a_learned_reward(tmp_path: Path) -> None:
-    recipe, learned = Recipe(tmp_path, "multi30k/run.sh"), tmp_path / "learned"
-    learned.mkdir()
-    (learned / "reward.json").write_text("{}")
-    few = {"SEEDS": "1", "REWARDS": "learned learned+bleu", "LEARNED": str(learned), "JOBS": "1"}
-    notes = recipe.run(**few)
-    assert trainings(notes) == ["mle", "learned.1", "learned+bleu.1"]
-    words = [line.split("|") for line in notes if "|--reward|" in line]
-    rewards = [line[line.index("--reward") + 1] for line in words]
-    assert rewards == [f"learned:{learned}", f"learned:{learned}:0.5,bleu:0.5"]
-    (learned / "reward.json").write_text('{"other": 1}')
-    assert trainings(recipe.run(**few)) == ["learned.1", "learned+bleu.1"]
-
-
-def test_multi30k_goes_on_with_what_was_stopped(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "multi30k/run.sh")
-    few = {"SEEDS": "1", "REWARDS": "bleu"}
-    recipe.run(**few)
-    for step in ("mle", "bleu.1"):
-        (tmp_path / "my work" / ".done" / step).unlink()
-    assert trainings(recipe.run(**few)) == ["mle", "RESUMED mle", "bleu.1", "RESUMED bleu.1"]
-
-
 def test_multi30k_trains_on_any_reward(tmp_path: Path) -> None:
     """Its name is no path, and no list of files."""
     recipe, mix, learned = Recipe(tmp_path, "multi30k/run.sh"), "simile:0.7,bleu:0.3", "learned:a/b"
     both = {"SEEDS": "1 2", "REWARDS": f"{mix} {learned}"}
     for missing in (both, {"REWARDS": "learned", "LEARNED": "a/b"}):
         assert "LEARNED: no learned reward, a/b/reward.json is not" in recipe.refused(**missing)
-    assert "LEARNED: set LEARNED to the folder" in recipe.refused(REWARDS="learned")
+    assert "RISK_UPDATES: got '1e3', expected a whole" in recipe.refused(RISK_UPDATES="1e3")
+    said = recipe.refused(WORK="runs,lr=2")  # it would split lists of files
+    assert "WORK: got '" in said and "expected a path without ',', '=' and ':'" in said
     assert "ENCODER: no such folder: none" in recipe.refused(ENCODER="none")
     assert trainings(recipe.notes.read_text().splitlines()) == []  # not the MLE model first
     (tmp_path / "a/b").mkdir(parents=True)
@@ -269,8 +234,7 @@ def test_mbr(tmp_path: Path) -> None:
     learned, utility = tmp_path / "learned/reward.json", f"learned:{tmp_path}/learned"
     for content in ("one", "another"):
         learned.write_text(content)
-        notes = recipe.run(SEEDS="1", BASE="base", UTILITY=utility)
-        assert any(line.startswith("simile|mbr|") for line in notes)
+        assert any("simile|mbr|" in line for line in recipe.run(BASE="base", UTILITY=utility))
     few = {"SEEDS": "1", "BASE": "base"}
     assert trainings(recipe.run(**few)) == ["mbr-ft.1"]
     assert trainings(recipe.run(**few, LR="1e-3")) == ["mbr-ft.1"]
@@ -278,26 +242,6 @@ def test_mbr(tmp_path: Path) -> None:
     notes = recipe.run(**few, LR="1e-3")
     assert any(line.startswith("fairseq-interactive") for line in notes)
     assert trainings(notes) == ["mbr-ft.1"]
-
-
-def test_of_eight_gpus_a_recipe_takes_one(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "multi30k/run.sh")
-    few = {"SEEDS": "1", "REWARDS": "bleu", "GPUS": "8"}
-    notes = recipe.run(**few, WORK="base")
-    recipe.path = "mbr/run.sh"
-    notes += recipe.run(**few, BASE="base")
-    recipe.path = "hf/run.sh"
-    notes += recipe.run(**few, WORK="hf")
-    recipe.path = "papers/wieting-2020-bilingual-generative-transformer/run.sh"
-    bitext = str(tmp_path / "data/tatoeba-de-en/train")
-    own = {"SIMILE_DATA": "", "TEST": bitext, "SYSTEMS": "bgt", "WORK": "bgt"}
-    notes += recipe.run("de", "en", bitext, **few | own)
-    alone = [line.split("|")[-2] for line in notes if "fairseq-train" in line or "hf|" in line]
-    alone += [line.split("|")[-2] for line in notes if "train_mle" in line]
-    assert alone == ["GPU 0"] * 6
-    recipe.path = "hf/run.sh"
-    notes = recipe.run(**few, WORK="other", CUDA_VISIBLE_DEVICES="5")
-    assert all(line.split("|")[-2] == "GPU 5" for line in notes if "|" in line)
 
 
 def test_hugging_face(tmp_path: Path) -> None:
@@ -335,70 +279,6 @@ def test_the_reward_encoder(tmp_path: Path) -> None:
     bitext = tmp_path / "data/tatoeba-de-en/train.de.gz"
     bitext.write_bytes(bitext.read_bytes()[:-12])  # a download that was cut short
     assert "unexpected end of file" in recipe.refused(**few)
-    bitext.unlink()
-    assert "train.de.gz" in recipe.refused(**few)
-
-
-@pytest.mark.parametrize(
-    ("path", "arguments"),
-    [
-        ("encoder/run.sh", ()),
-        ("reward/run.sh", ()),
-    ],
-)
-def test_other_data_are_noticed(tmp_path: Path, path: str, arguments: tuple[str, ...]) -> None:
-    recipe = Recipe(tmp_path, path)
-    for name in ("STS.input.x.txt", "STS.gs.x.txt"):
-        recipe.data(f"sts/STS2012-en-test/{name}")
-    shutil.copytree(tmp_path / "data", tmp_path / "other")
-    settings = {"OUTPUT": "learned", "SEEDS": "1", "PAIRS": "1", "ARCH": "tiny"}
-    settings["ENCODER"] = str(tmp_path / "encoder") if path == "reward/run.sh" else ""
-    with (tmp_path / "venv/bin/simile").open("a") as stream:
-        stream.write('\n[ "$1" != filter-pairs ] || seq 9 >"$out"\n')
-
-    def steps(data: str) -> list[str]:
-        notes = recipe.run(*arguments, SIMILE_DATA=str(tmp_path / data), **settings)
-        return [line.split("|")[1] for line in notes if line.startswith("simile|")]
-
-    first = steps("data")
-    assert first and steps("data") == []
-    assert steps("other") == first
-    recipe.data("sts/STS2012-en-test/STS.gs.x.txt")  # which nothing is trained on
-    steps("data")
-    assert steps("data") == []
-    recipe.data("tatoeba-de-en/train.en.gz")
-    assert steps("data") == first
-
-
-def test_an_encoder_of_bitext(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "encoder/bitext.sh")
-    test = str(tmp_path / "data/newstest/de-en/newstest2014")
-    bitext = ("en", "de", str(tmp_path / "data/tatoeba-de-en/train"))
-    steps = [
-        [line.split("|")[1] for line in recipe.run(*bitext, TEST=test, **settings)]
-        for settings in ({}, {}, {"EXCLUDE": test + ".en.gz"}, {"PIECES": "90"})
-    ]
-    made = ["filter-pairs", "binarize-pairs", "train-encoder"]
-    assert [[name for name in made if name in some] for some in steps] == [made, [], made, made]
-    notes = recipe.run("de", "en", bitext[2], TEST=test, SIMILE_DATA="")
-    assert not any("eval-encoder" in line for line in notes)  # no STS was named
-
-
-def test_what_an_encoder_of_bitext_is_measured_by_is_excluded(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "encoder/bitext.sh")
-    inputs = [tmp_path / name for name in ("a/STS.input.x.txt", "b/STS2016.input.y.txt")]
-    for path in inputs:
-        path.parent.mkdir()
-        path.write_text("a\tb\n")
-    (tmp_path / "sts-test.csv").write_text("a\tb\t3\n")
-    asked = [*inputs, tmp_path / "sts-test.csv", tmp_path / "data/judgements/wmt15.de-en.tsv"]
-    test = str(tmp_path / "data/newstest/de-en/newstest2014")
-    bitext = ("en", "de", str(tmp_path / "data/tatoeba-de-en/train"))
-    assert recipe.run(*bitext, TEST=test)
-    folders = " ".join([*(str(path.parent) for path in inputs), str(tmp_path / "sts-test.csv")])
-    notes = recipe.run(*bitext, TEST=test, STS=folders, JUDGEMENTS=str(asked[-1]))
-    (filtered,) = (line.split("|") for line in notes if "|filter-pairs|" in line)
-    assert {str(path) for path in asked} <= set(filtered[filtered.index("--exclude") :])
 
 
 def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
@@ -414,44 +294,6 @@ def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
         stream.write('\n[ "$1" != filter-pairs ] || cat "$2" >>"$NOTES"\n')
     notes = recipe.run("en", "de", str(prefix), TEST=test)
     assert ["eins\tone", "zwei zwo\ttwo", "drei\tthree"] == [n for n in notes if "\t" in n]
-    packed = gzip.compress(b"eins\nzwei\ndrei\n" * 99)
-    (tmp_path / "own.de").unlink()
-    (tmp_path / "own.de.gz").write_bytes(packed[:-12])  # a download that was cut short
-    assert "unexpected end of file" in recipe.refused("en", "de", str(prefix), TEST=test)
-
-
-def test_back_translations_stand_beside_their_references(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/wieting-2018-paranmt-50m/run.sh")
-    for name, text in (("model", ""), ("train.de", "eins\nzwei"), ("train.en", "one\ntwo\n")):
-        (tmp_path / name).write_text(text)  # one side's last line has no end
-    (tmp_path / "bin").mkdir()
-    with (tmp_path / "venv/bin/fairseq-interactive").open("a") as stream:
-        stream.write("printf 'D-%d\\t-0.5\\tones\\n' 0 1\n")
-    with (tmp_path / "venv/bin/simile").open("a") as stream:
-        stream.write('\ncat "$2" >"$(FLAG=--output value "$@")"\n')
-    bitext = ("model", "bin", "-", "train.de", "train.en")
-    recipe.run(*bitext, OUTPUT="out.tsv")
-    assert (tmp_path / "out.tsv").read_text() == "one\tones\t-0.5\ntwo\tones\t-0.5\n"
-    assert not recipe.run(*bitext, OUTPUT="out.tsv")
-    assert "PART: got '2o', expected a whole number" in recipe.refused(*bitext, PART="2o")
-    (tmp_path / "short.de").write_text("eins\n")
-    short = (*bitext[:3], "short.de", bitext[4])
-    assert "FOREIGN has 1 lines and REFERENCE 2" in recipe.refused(*short)
-    notes = recipe.run(*bitext, OUTPUT="out.tsv")  # neither lost a translation
-    assert not any(line.startswith("fairseq-interactive") for line in notes)
-
-
-def test_every_sts_file_is_excluded_from_the_bitext_of_a_bgt(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
-    inputs = [tmp_path / name for name in ("a/STS.input.x.txt", "b/STS2016.input.y.txt")]
-    for path in inputs:
-        path.parent.mkdir()
-        path.write_text("a\tb\n")
-    test = str(tmp_path / "data/newstest/de-en/newstest2014")
-    folders = " ".join(str(path.parent) for path in inputs)
-    notes = recipe.run(SEEDS="1", SYSTEMS="sp", STS=folders, TEST=test)
-    (filtered,) = (line.split("|") for line in notes if "|filter-pairs|" in line)
-    assert {str(path) for path in inputs} <= set(filtered[filtered.index("--exclude") :])
 
 
 def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
@@ -463,8 +305,6 @@ def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
     notes = recipe.run(**few)
     assert trainings(notes) == ["mgt.1", "variational.1"]
     (mgt, variational) = (line for line in notes if line.startswith("fairseq-train|"))
-    exports = [line for line in notes if "export.py|" in line]
-    assert len(exports) == 2 and all(line.endswith("|--overwrite|") for line in exports)
     assert "|--bgt-one-decoder|--bgt-places|logit|" in mgt  # 5.11.1: before the logits only
     assert "|--bgt-ablation|variational|" in variational
     assert sum("|train-encoder|" in line for line in notes) == 1
@@ -475,23 +315,6 @@ def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
     longer = recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="9")
     assert trainings(longer) == ["mgt.1", "RESUMED mgt.1"]
     assert trainings(recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="7")) == ["mgt.1"]
-    notes = recipe.run(**few, UPDATES="7", PAIRS="9")
-    assert trainings(notes) == ["mgt.1", "RESUMED mgt.1", "variational.1", "RESUMED variational.1"]
-    assert sum("|train-encoder|" in line for line in notes) == 1
-    # the same bitext the other way, then another one of that name
-    bitext = str(tmp_path / "data/tatoeba-de-en/train")
-    recipe.run("en", "de", bitext, **few)
-    assert trainings(recipe.run("de", "en", bitext, **few)) == ["mgt.1", "variational.1"]
-    recipe.data("tatoeba-de-en/train.en.gz")
-    assert any("|split|" in line for line in recipe.run("de", "en", bitext, **few))
-    stale = tmp_path / "my work/results/sp.1.sts.json"
-    stale.write_text("{}")
-    (tmp_path / "my work" / ".done" / "evaluate.sp.1").unlink()
-    recipe.run("de", "en", bitext, **few)
-    assert not stale.exists()
-    Path(bitext + ".en").write_text("a\n")
-    said = recipe.refused("de", "en", bitext, **few)
-    assert f"PREFIX: {bitext}.de.gz has 3 lines but {bitext}.en has 1; they must be par" in said
 
 
 def test_the_learned_reward(tmp_path: Path) -> None:
@@ -534,69 +357,7 @@ def test_the_evidences_model(tmp_path: Path) -> None:
     assert trainings(recipe.run(*risk)) == ["bleu.1"]
     assert trainings(recipe.run(*risk)) == ["bleu.1", "RESUMED bleu.1"]
     assert "was begun with other flags" in recipe.refused(*risk, FLAGS="--lr 1")
-
-
-def test_the_evidences_rewards(tmp_path: Path) -> None:
-    recipe, learned = Recipe(tmp_path, "evidence/step.sh"), tmp_path / "learned"
-    learned.mkdir()
-    (learned / "reward.json").write_text("{}")
-    for step in ("data", "mle"):
-        recipe.run(step, "multi30k-de", LEARNED=str(learned))
-
-    def train(reward: str) -> list[str]:
-        return recipe.run("risk", "multi30k-de", reward, "1", LEARNED=str(learned))
-
-    specs = {"bleu": "bleu", "learned": f"learned:{learned}"}
-    specs["learned+bleu"] = f"learned:{learned}:0.5,bleu:0.5"
-    for reward, spec in specs.items():
-        (line,) = (line.split("|") for line in train(reward) if "|--reward|" in line)
-        assert line[line.index("--reward") + 1] == spec
-    (call,) = (line for line in train("more-mle") if "|--reward|" in line)
-    assert "|--mle-weight|1|--risk-candidates|1|" in call
-    (learned / "reward.json").write_text('{"other": 1}')
-    assert trainings(train("bleu")) == ["bleu.1", "RESUMED bleu.1"]
-    assert trainings(train("learned")) == ["learned.1"]
-    (tmp_path / "encoder" / "config.json").write_text('{"other": 1}')
-    assert trainings(train("bleu")) == ["bleu.1"]
-
-
-@pytest.mark.parametrize("name", ["runs,lr=2", "run of 12:30"])
-def test_a_folder_whose_name_would_split_lists_of_files(tmp_path: Path, name: str) -> None:
-    said = Recipe(tmp_path, "multi30k/run.sh").refused(WORK=name)
-    assert "sh: error: WORK: got '" in said and "expected a path without ',', '=' and ':'" in said
-
-
-def test_folders_of_any_other_name(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "multi30k/run.sh")
-    sums = recipe.root / "recipes/multi30k/SHA256SUMS"
-    digest = hashlib.sha256(b"a\nb\nc\n").hexdigest()
-    lines = [f"{digest} {line.split()[1]}\n" for line in sums.read_text().splitlines()]
-    sums.write_text("".join(lines))
-    (Path(recipe.environment["SIMILE_VENV"]) / "bin/sha256sum").unlink()  # the real one
-    assert recipe.run(WORK=str(tmp_path / "R&D | b\\1"))
-
-
-@pytest.mark.parametrize("changed", ["bin/train.de-en.de.bin", "mle.pt", "encoder.json"])
-def test_other_data_or_another_model_do_not_go_on(tmp_path: Path, changed: str) -> None:
-    """`train` of training.sh, for recipes/wmt18 and recipes/evidence."""
-    recipe = Recipe(tmp_path, "none")
-    (tmp_path / "my work" / "bin").mkdir(parents=True)
-    (tmp_path / "flags").write_text("--arch tiny\n")
-    for name in ("bin/train.de-en.de.bin", "mle.pt", "encoder.json"):
-        (tmp_path / "my work" / name).write_text("one")
-    script = (
-        f"more_flags=() SRC=de; . '{recipe.root}/recipes/common.sh'; setup_venv; "
-        f". '{recipe.root}/recipes/training.sh'; read_files=('my work/encoder.json'); "
-        "train run flags --finetune-from-model 'my work/mle.pt'"
-    )
-
-    def train() -> list[str]:
-        recipe.notes.write_text("")
-        command = ["bash", "-c", script]
-        subprocess.run(command, cwd=tmp_path, env=recipe.environment, check=True)
-        return trainings(recipe.notes.read_text().splitlines())
-
-    assert train() == ["run"]
-    assert train() == ["run", "RESUMED run"]
-    (tmp_path / "my work" / changed).write_text("two")
-    assert train() == ["run"]
+    # `train` of training.sh, for recipes/wmt18 too: other data or another model do not go on
+    for changed in (best.parents[1] / "bin/train.bin", best, tmp_path / "encoder/config.json"):
+        changed.write_text("two")
+        assert trainings(recipe.run(*risk)) == ["bleu.1"]

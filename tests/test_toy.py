@@ -54,14 +54,6 @@ def test_same_seed_gives_the_same_bytes_on_every_python(tmp_path: Path) -> None:
     assert sorted(files) == ["paraphrases.tsv", *sides]
 
 
-def test_a_longer_training_set_begins_with_the_shorter_one(tmp_path: Path) -> None:
-    short = generate(tmp_path / "a")
-    long = generate(tmp_path / "b", "--train", "90", "--pairs", "50")
-    assert long["test.en"] == short["test.en"] and long["valid.xx"] == short["valid.xx"]
-    assert long["train.en"].startswith(short["train.en"])
-    assert long["paraphrases.tsv"].startswith(short["paraphrases.tsv"])
-
-
 def test_no_meaning_of_valid_or_test_is_trained_on(tmp_path: Path) -> None:
     # A world so small that meanings would collide if they could.
     sizes = {"train": 2000, "valid": 100, "test": 100, "pairs": 2000}
@@ -79,45 +71,7 @@ def test_no_meaning_of_valid_or_test_is_trained_on(tmp_path: Path) -> None:
         assert toy.parse(first) == toy.parse(second) == meaning
 
 
-def test_the_splits_files_belong_together(tmp_path: Path) -> None:
-    files = generate(tmp_path)
-    for split, size in (("train", 60), ("valid", 20), ("test", 30)):
-        sources, targets = (
-            files[f"{split}.{suffix}"].decode().splitlines() for suffix in ("xx", "en")
-        )
-        assert len(sources) == len(targets) == size
-        for source, target in zip(sources, targets, strict=True):
-            assert toy.parse_source(source) == toy.parse(target)
-
-
 # ---------------------------------------------------------------- the grammar and its inverse
-
-
-def variations() -> list[Meaning]:
-    """Every word of the lexicon, and every verb in each tense, polarity and number."""
-    found = [
-        replace(BASE, verb=verb, tense=tense, polarity=polarity, agent=Entity("farmer", number))
-        for verb in toy.VERB
-        for tense in toy.TENSES
-        for polarity in toy.POLARITIES
-        for number in toy.NUMBERS
-    ]
-    for noun in toy.NOUN:
-        for number in toy.NUMBERS:
-            found.append(replace(BASE, agent=Entity(noun, number, "old"), patient=FARMER))
-            found.append(replace(BASE, patient=Entity(noun, number, "old"), place=NONE))
-    found += [replace(BASE, agent=Entity("fox", "one", name)) for name in toy.ATTRIBUTE]
-    found += [replace(BASE, time=name, place=NONE) for name in (NONE, *toy.TIME)]
-    found += [replace(BASE, time=NONE, place=name) for name in (NONE, *toy.PLACE)]
-    return found
-
-
-def test_every_wording_of_every_word_reads_back_to_its_meaning() -> None:
-    for meaning in variations():
-        wordings = list(toy.paraphrases(meaning))
-        assert len(wordings) == len(set(wordings)) >= 2
-        for wording in wordings:
-            assert toy.parse(wording) == meaning, wording
 
 
 def test_wordings_say_what_the_tables_say() -> None:
@@ -143,18 +97,6 @@ def test_drawn_wordings_and_sources_read_back(meaning: Meaning, seed: int) -> No
     assert Meaning.from_slots(meaning.slots()) == meaning
 
 
-def test_no_two_meanings_share_a_wording_or_a_source_form() -> None:
-    for table in (toy._english_entities(), toy._english_adverbials()):
-        assert all(len(values) == 1 for values in table.values())
-    for values in toy._english_verbs().values():
-        assert len({value[:-1] for value in values}) == 1  # only the subject's number is open
-    for case in ("n", "ko"):
-        entities = 2 * len(toy.NOUN) * (1 + len(toy.ATTRIBUTE))
-        assert len(toy._source_table(case)) == entities
-    readings = sum(len(verb.patients) for verb in toy.VERB.values()) * 3 * 2
-    assert len(toy._source_verbs()) == readings
-
-
 def test_homonyms_are_told_apart_by_class() -> None:
     student = replace(BASE, agent=Entity("student", "one"))
     cat = replace(BASE, agent=Entity("cat", "one"))
@@ -166,19 +108,6 @@ def test_homonyms_are_told_apart_by_class() -> None:
     assert toy.source(repair_it) == "ve baruln na goraloko lomata"
 
 
-def test_drawn_meanings_suit_the_verb_and_follow_zipf() -> None:
-    rng = Random("zipf")
-    drawn = [toy.draw_meaning(rng) for _ in range(3000)]
-    for meaning in drawn:
-        verb = toy.VERB[meaning.verb]
-        assert toy.NOUN[meaning.agent.noun].kind[0] in verb.agents
-        assert toy.NOUN[meaning.patient.noun].kind[0] in verb.patients
-    see, find, last = (
-        sum(meaning.verb == verb for meaning in drawn) for verb in ("see", "find", "hit")
-    )
-    assert see > 1.5 * find > 20 * last / 2 > 0  # ranks 1, 2 and 24
-
-
 # ---------------------------------------------------------------- judging outputs
 
 
@@ -186,9 +115,7 @@ def test_drawn_meanings_suit_the_verb_and_follow_zipf() -> None:
     ("output", "faults"),
     [
         ("The farmer found the big dogs in the garden at night.", {}),
-        ("After dark, the large hounds were discovered by the farmer in the garden.", {}),
         ("the hounds that are large were found by the farmer at night in the garden", {}),
-        ("The farmer saw the big dogs in the garden at night.", {"verb": "wrong"}),
         (
             "The farmer will not find the big dogs in the garden at night.",
             {"tense": "wrong", "polarity": "wrong"},
@@ -214,12 +141,7 @@ def test_faults_are_named_by_slot(output: str, faults: dict[str, str]) -> None:
     "output",
     [
         "",
-        "The farmer found.",
         "The farmers is finding the big dogs.",
-        "The farmer found the big dogs at night in the garden at noon.",
-        "The farmer found by the big dogs.",
-        "The big dogs were found the farmer.",
-        "The farmer found the big old dogs.",
         "The farmer found the ⁇ dogs.",
     ],
 )
@@ -262,36 +184,9 @@ def test_meaning_counts_by_hand(outputs: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("hyp", b"One line.\n", "src has 3 lines"),
-        (
-            "src",
-            b"tarvo\nna\nku\n",
-            "src:1: 'tarvo' is not a sentence of the toy",
-        ),
-    ],
-)
-def test_bad_files_get_one_line(
-    outputs: Path, capsys: pytest.CaptureFixture[str], file: str, content: bytes, message: str
-) -> None:
-    (outputs / file).write_bytes(content)
+def test_a_source_that_is_not_the_toys(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (outputs / "src").write_bytes(b"tarvo\nna\nku\n")
     assert meaning_of(outputs) == 2
     error = capsys.readouterr().err
-    assert error.startswith("toy.py: error: ") and error.count("\n") == 1 and message in error
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--valid", "0"], "--valid: got 0, expected at least 1"),
-        # 1 verb x 6 forms x (3 kinds x 2 numbers x 2)^2 participants x 2 times x 2 places = 3,456
-        (["--words", "1", "--test", "4000"], "--words 1: has hardly more than"),
-    ],
-)
-def test_sizes_that_cannot_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
-) -> None:
-    assert toy.main(["generate", "--out", str(tmp_path), *flags]) == 2
-    assert message in capsys.readouterr().err
+    assert error.startswith("toy.py: error: ") and error.count("\n") == 1
+    assert "src:1: 'tarvo' is not a sentence of the toy" in error

@@ -96,19 +96,3 @@ def test_a_wrong_file_is_removed_and_fetched_anew(server: Server, tmp_path: Path
     server.content = CONTENT
     assert download(tmp_path, server.url, SHA256).returncode == 0
     assert server.starts == [0, 0]
-
-
-def test_what_is_whole_but_unchecked_is_fetched_anew(server: Server, tmp_path: Path) -> None:
-    """Killed between the download and its check: there is nothing to go on with."""
-    (tmp_path / "down").mkdir()
-    (tmp_path / "down/corpus.tgz.part").write_bytes(CONTENT)
-    assert download(tmp_path, server.url, SHA256).returncode == 0
-    assert (tmp_path / "down/corpus.tgz").read_bytes() == CONTENT
-
-
-def test_no_server(server: Server, tmp_path: Path) -> None:
-    server.shutdown()
-    server.server_close()
-    done = download(tmp_path, server.url, "-")
-    assert done.returncode == 1
-    assert "curl: (7)" in done.stderr and f"{server.url}: cannot be downloaded" in done.stderr
