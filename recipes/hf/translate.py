@@ -50,7 +50,9 @@ def main() -> None:
         batch = tokenizer(texts, return_tensors="pt", padding=True, **limit).to(device)
         length = int(min(1.5 * batch["input_ids"].size(1) + 10, writable))
         ids = model.generate(**batch, **first, num_beams=args.beam, max_new_tokens=length)
-        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        # Some configs ask to take the space from "gare ?", which training does not do either.
+        flags = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        texts = tokenizer.batch_decode(ids, **flags)
         for i, text in zip(rows, texts, strict=True):
             found[i] = " ".join(text.split())
     if cut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ source, up to the last id or the end of --src; a sentence without candidates has
 
 Lists from Hugging Face transformers, N = 16 samples of each source:
   out = model.generate(**batch, do_sample=True, num_return_sequences=16)
-  hyps = tokenizer.batch_decode(out, skip_special_tokens=True)
+  hyps = tokenizer.batch_decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
   for i in range(0, len(hyps), 16):
       print(json.dumps({"id": first + i // 16, "hyps": hyps[i : i + 16]}))
 Lists from CTranslate2:
@@ -106,6 +106,17 @@ def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], token
             f"that BLEU takes whole sentences for words; give {GIVE_A_TOKENISER}",
             file=sys.stderr,
         )
+
+
+def warn_of_text(
+    command: str, texts: Iterable[tuple[str, Sequence[str]]], refs: Sequence[str] = ()
+) -> None:
+    """Say so where a text is not the plain one that scores are made for; texts have names."""
+    from simile_plugin.reward import tokenised_warning
+
+    for name, lines in texts:
+        if text := tokenised_warning(name, lines, refs):
+            print(f"simile {command}: warning: {text}", file=sys.stderr)
 
 
 def warn_of_missing_sources(

@@ -16,6 +16,7 @@ from simile_plugin.cli._lists import (
     one_line,
     read_candidates,
     warn_of_missing_sources,
+    warn_of_text,
     warn_of_whole_sentences,
     write_choices,
 )
@@ -110,8 +111,9 @@ def run(args: argparse.Namespace) -> int:
     pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None
     reward = Reward(options.utility, "--utility")
     utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
+    firsts = [one.hyps[one.first] for one in lists if one.hyps]
+    warn_of_text("mbr", [(options.lists, firsts)])
     if "bleu" in reward.weights:
-        firsts = [one.hyps[one.first] for one in lists if one.hyps]
         warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     warn_of_missing_sources("mbr", "--src", reward, lists)
     with Progress(len(lists), "list") as bar:

@@ -15,6 +15,7 @@ from simile_plugin.cli._lists import (
     ListFlags,
     read_candidates,
     warn_of_missing_sources,
+    warn_of_text,
     warn_of_whole_sentences,
     write_choices,
 )
@@ -199,6 +200,7 @@ def _tell(
     ]
     refs = references(lists, path)
     warn_of_whole_sentences("rerank", f"the references of {path}", refs, utility.tokenize)
+    warn_of_text("rerank", [(f"the references of {path}", refs), (path, before)], refs)
     settings = utility.encoder, utility.alpha, utility.tokenize
     scores = score_outputs([before, after], refs, *settings, chrf_words=0)
     assert scores.chrf_stats is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
-from simile_plugin.cli._lists import warn_of_whole_sentences
+from simile_plugin.cli._lists import warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import InputError, option
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
         load_learned,
         score_outputs,
         signature,
-        tokenised_warning,
     )
 
     options = read_flags(args, Options)
@@ -89,9 +88,8 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
-    for (path, _), lines in zip(paths, [refs, *outputs], strict=True):
-        if text := tokenised_warning(path, lines, refs):
-            print(f"simile score: warning: {text}", file=sys.stderr)
+    names = (path for path, _ in paths)
+    warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
     signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{tokenize}"
     if encoder is not None:

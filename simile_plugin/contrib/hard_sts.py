@@ -100,10 +100,11 @@ def hard_sets(sets: Sequence[StsSet]) -> tuple[list[StsSet], dict[str, Floats]]:
         ]
     )
     gold = np.array([pair[2] for pair in pairs])
-    if gold.size and gold.max() <= 1:
+    highest = min((part.gold.max() for part in sets), default=math.inf)
+    if highest <= 1:
         raise InputError(
-            f"--sts: the highest gold score is {gold.max():g}, expected 0 to 5: the subsets are of "
-            "that scale; multiply scores of 0 to 1 by 5"
+            f"--sts: the highest gold score of a set is {highest:g}, expected 0 to 5: the "
+            "subsets are of that scale; multiply scores of 0 to 1 by 5"
         )
     negations = [[bool(NEGATION.search(side)) for side in pair[:2]] for pair in pairs]
     negated = np.array([left != right for left, right in negations], dtype=bool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ PACKED = {  # how compressed files begin: no text does
     b"BZh91AY&SY": "bzip2",
     b"PK\3\4": "zip",
 }
+ID = re.compile(r"(?a:[-\w.:/#]*\d[-\w.:/#]*)$")  # q17, newstest2015.3: no sentence
 LOOKED_AT = 1000  # lines of a file, for warnings
 
 
@@ -197,11 +199,11 @@ class TsvInput:
         widest = max(map(len, rows), default=0)
         for column in range(columns.first, widest) if columns.chosen is None else columns.chosen:
             cells = [row[column] for row in rows if column < len(row)]
-            bare = [cell for cell in cells if not any(map(str.isalpha, cell))]
+            bare = [cell for cell in cells if not any(map(str.isalpha, cell)) or ID.match(cell)]
             if 2 * len(bare) > len(cells):
                 told.append(
-                    f"warning: column {column + 1} has next to no letters ({bare[0][:40]!r}), but "
-                    "is taken for sentences; name their columns by --columns"
+                    f"warning: column {column + 1} has numbers or names ({bare[0][:40]!r}), but is "
+                    "taken for sentences; name their columns by --columns"
                 )
         told = [f"{block.name}: {text}" for text in told]
         for text in told:

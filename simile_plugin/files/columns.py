@@ -133,7 +133,8 @@ def is_quoted(text: str, delimiter: str = "\t") -> bool:
     """Return whether cells are quoted as pandas and spreadsheets do it, so that no mark is text.
 
     Then every cell with a quotation mark is in quotes with its own marks doubled, and one has such
-    marks; or all cells are in quotes. In the files of WMT, STS-B and ParaNMT, marks stand anywhere.
+    marks; or all cells but numbers are in quotes. In the files of WMT, STS-B and ParaNMT, marks
+    stand anywhere.
     """
     if '"' not in text:
         return False
@@ -142,4 +143,5 @@ def is_quoted(text: str, delimiter: str = "\t") -> bool:
     end = rf"[{delimiter}\n]"
     if re.search(rf'""[^"{delimiter}\n]|[^"{delimiter}\n]""|""""', text):
         return re.fullmatch(rf"{cell}(?:{end}{cell})*+", text) is not None
-    return re.fullmatch(rf"{inside}(?:{end}{inside})++", text) is not None
+    cell = rf"(?:{inside}|[-+.0-9eE]*+)"
+    return text.count('"') > 2 and re.fullmatch(rf"{cell}(?:{end}{cell})++", text) is not None

@@ -10,6 +10,7 @@ import torch
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
+from simile_plugin.reward.lists import refuse_text
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.spec import Reward
 
@@ -51,6 +52,7 @@ def as_reward_function(
     def score(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
+        refuse_text(completions, "completions")
         refs = _column(columns, references, "references")
         for number, ref in enumerate(refs, 1):
             if not (isinstance(ref, str) or _missing(ref)):
@@ -78,6 +80,7 @@ def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
             f"{what}: the data set has no column '{name}'; it has "
             f"{', '.join(sorted(columns)) or 'none'}"
         )
+    refuse_text(found, f"column '{name}'")
     return list(found)
 
 

@@ -71,8 +71,17 @@ class ListScores:
         return replace(self, **tensors)
 
 
+def refuse_text(texts: Sequence[str], what: str) -> None:
+    """Raise InputError for one string in place of a list: its letters would be the texts."""
+    if isinstance(texts, str):
+        raise InputError(f"got {texts[:60]!r} as {what}; expected a list of strings")
+
+
 def check_lists(hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> None:
     """Raise InputError unless there is a list a reference, and all are of one length."""
+    refuse_text(refs, "references")
+    for candidates in hyps:
+        refuse_text(candidates, "the candidates of a list")
     if len(hyps) != len(refs):
         raise InputError(f"got {len(hyps)} candidate lists for {len(refs)} references")
     if len({len(candidates) for candidates in hyps}) > 1:
@@ -165,6 +174,9 @@ def score_outputs(
     Raises:
         InputError: as `score_lists`, or if an output has not a sentence a reference.
     """
+    refuse_text(refs, "references")
+    for output in outputs:
+        refuse_text(output, "the sentences of an output")
     if any(len(output) != len(refs) for output in outputs):
         sizes = ", ".join(str(len(output)) for output in outputs)
         raise InputError(f"got outputs of {sizes} sentences for {len(refs)} references")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from unicodedata import is_normalized
 
 from simile_plugin.encoder import SPACE_MARK, find_invisible, split_parts, split_words
-from simile_plugin.files import find_escape
+from simile_plugin.files import find_escape, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.lists import ListScores
 
@@ -34,6 +34,14 @@ UNSEEN = (
 JOINED = (
     "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
     "its segmentation undone twice?"
+)
+COLUMNS = (
+    "{0} has several columns, which are scored as text ({1!r}): give the sentences alone (cut -f "
+    "takes a column; of fairseq-generate's H- and D- lines the third)"
+)
+QUOTED = (
+    "{0} has lines in quotes, as pandas and spreadsheets write them, and the quotes are scored as "
+    "text: write plain lines"
 )
 ACCENTS = (
     "of {0} and the references only one has accents as characters of their own (Unicode NFD), so "
@@ -63,6 +71,8 @@ class FirstLook:
 
 def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
     """Say which text of a batch --simile-encoder or BLEU's words are not made for."""
+    if text := tokenised_warning("the text of the first references", refs):
+        yield text
     if scores.unknown_share > UNKNOWN_LIMIT:
         yield (
             f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of the "
@@ -88,11 +98,16 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
 
 
 def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ()) -> str:
-    """Return what to say of a file that is tokenised, segmented or escaped text, or "".
+    """Return what to say of a file that is tokenised, segmented, escaped or no plain text, or "".
 
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
     Text without spaces is told by its references.
     """
+    columns = [line for line in lines if "\t" in line.strip()]
+    if 100 * len(columns) > len(lines):
+        return COLUMNS.format(name, columns[0][:40])
+    if is_quoted("\n".join(lines)):
+        return QUOTED.format(name)
     for mark in MARKS:
         if 100 * sum(mark in line for line in lines) > len(lines):
             return TOKENISED.format(name, mark.strip())

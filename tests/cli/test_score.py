@@ -99,6 +99,8 @@ def test_warns_of_tokenised_text(tmp_path, capsys):
         ("The \u200bheron.\nA boat.\n", "has characters that nobody sees (U+200B)"),
         ("Theheron'spond.\nAwell-knownboat.\n", "has next to no spaces, unlike the references"),
         ("The he\u0301ron.\nA boat.\n", "and the references only one has accents as characters"),
+        ("H-0\t-0.5\tThe heron.\nH-1\t-0.1\tA boat.\n", "has several columns"),
+        ('"He said ""yes""."\nA boat.\n', "has lines in quotes, as pandas"),
         ("A@@ da\nx\n", "is tokenised or segmented text (it has '@@'"),
         ("\u2581A da\nx\n", "is tokenised or segmented text (it has '\u2581'"),
     ):

@@ -160,8 +160,9 @@ def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture
         '"he said ""yes"""\tRock & roll is here\nno marks\t"""Go!"" they said"\n"two\nlines"\tx\n'
     )
     (tmp_path / "ids.tsv").write_text("17\teng\tRock &amp; roll\n18\teng\tit rains\n")
+    (tmp_path / "names.tsv").write_text("q1\tIn 1999 it rained.\nq2\t2 dogs\nq3\t7\n")
     found, bad = {}, []
-    for name in ("raw.tsv", "quoted.tsv", "ids.tsv"):
+    for name in ("raw.tsv", "quoted.tsv", "ids.tsv", "names.tsv"):
         source = TsvInput([str(tmp_path / name)], columns=Columns())
         blocks = [*source.blocks(), *source.blocks()]
         found[name] = [line for _, line in blocks[0].lines(lambda *line: bad.append(line))]
@@ -171,5 +172,6 @@ def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture
     assert told[0] == "quoted.tsv: its cells are in quotes, and are read without"
     assert [line.split(" (")[0] for line in told[1:]] == [
         "ids.tsv: warning: has HTML escapes",
-        "ids.tsv: warning: column 1 has next to no letters",
+        "ids.tsv: warning: column 1 has numbers or names",
+        "names.tsv: warning: column 1 has numbers or names",
     ]

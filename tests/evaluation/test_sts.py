@@ -192,5 +192,6 @@ def test_gold_scores_of_another_scale_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="x.tsv:2: got gold score '52' .* a number from 0 to 5"):
         read_sts(tmp_path / "x.tsv")
     (part,) = [StsSet("one", ["a b", "c"], ["a c", "d"], array(0.5, 1))]
-    with pytest.raises(ValueError, match="highest gold score is 1, expected 0 to 5"):
-        hard_sets([part])
+    for sets in ([part], [StsSet("two", part.left, part.right, array(0.5, 5)), part]):
+        with pytest.raises(ValueError, match="highest gold score of a set is 1, expected 0 to 5"):
+            hard_sets(sets)

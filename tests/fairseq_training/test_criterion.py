@@ -106,6 +106,15 @@ def test_spaces_that_do_not_fit_the_tokeniser_are_warned_of_once(
     assert caplog.text.count("spaces") == bool(warned) and warned in caplog.text
 
 
+def test_text_that_is_not_plain_is_warned_of_once(make_criterion, task, monkeypatch, caplog):
+    criterion = make_criterion()
+    text = criterion.translator.target_text
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [["it&#39;s so"] * len(r) for r in rows])
+    for _ in range(2):
+        forward(criterion, make_sample(task))
+    assert caplog.text.count("the first references has HTML escapes ('&#39;')") == 1
+
+
 def test_length_costs_what_the_reward_paid_for_it(make_criterion, task):
     sample = make_sample(task)
     criterion = make_criterion(mle_weight=0.4, risk_cost_scale=10.0)

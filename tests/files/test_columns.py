@@ -94,6 +94,16 @@ def test_quoted_cells_are_read_without_their_quotes(
         assert "its cells are in quotes" in capsys.readouterr().err
 
 
+def test_numbers_beside_quoted_cells_need_no_quotes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ['"hypothesis"\t"human_z"', '"A boat, a duck."\t-1.5e-3', '"A dog."\t2']  # R's, too
+    (tmp_path / "t.tsv").write_text("\r\n".join(lines))
+    rows = read_rows(tmp_path / "t.tsv", "--t")
+    assert [row.cells for row in rows[1:]] == [["A boat, a duck.", "-1.5e-3"], ["A dog.", "2"]]
+    assert "its cells are in quotes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "line", ['"Stop!" she said.\t"No."', '"Go."\t"""', 'an inch is "\t""\t"So."', '"a ""b""\t"c"']
 )

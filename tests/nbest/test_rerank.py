@@ -152,3 +152,15 @@ def test_what_is_refused(
     assert run(lists, *(known.get(flag, flag) for flag in flags)) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["mbr --utility bleu", "rerank --by score"])
+def test_text_that_is_not_plain_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"id": 0, "hyps": ["it&#39;s"], "scores": [-1], "ref": "it is"}')
+    command, *flags = words.split()
+    assert main([command, str(lists), *flags]) == 0
+    told = f"simile {command}: warning: {lists} has HTML escapes ('&#39;')"
+    assert told in capsys.readouterr().err

@@ -113,3 +113,13 @@ def test_the_section(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert main(given) == 2
     assert "has candidates of sentence 0 but no reference" in capsys.readouterr().err
+
+
+def test_lists_that_are_no_plain_text_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lists.jsonl"
+    file.write_text('{"id": 0, "hyps": ["it&#39;s", "it"], "scores": [-1, -2], "ref": "it is"}')
+    for name in ("headroom", "costs"):
+        assert main(["report", "--nbest-lists", str(file), "--only", name]) == 0
+        assert f"warning: {file} has HTML escapes ('&#39;')" in capsys.readouterr().out

@@ -71,6 +71,14 @@ def test_one_reference_is_not_everybodys(encoder, spec):
         as_reward_function(spec, encoder)(["x"] * 2, REFS, reference=REFS[:1])
 
 
+def test_a_string_is_no_column():
+    function = as_reward_function("bleu")
+    with pytest.raises(InputError, match="got 'ab' as column 'reference'; expected a list"):
+        function(["x"] * 2, ["a", "b"], reference="ab")
+    with pytest.raises(InputError, match="got 'ab' as completions; expected a list"):
+        function(["x"] * 2, "ab", reference=["a", "b"])
+
+
 def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
     pytest.importorskip("trl", reason="of the extra: pip install -e .[test]")
     import simile_plugin.hugging_face  # noqa: F401, I001 (hides a broken torchaudio)

@@ -145,6 +145,15 @@ def test_ragged_lists_are_refused(encoder):
         score_lists([["a"], ["b", "c"]], ["r", "r"], encoder)
 
 
+@pytest.mark.parametrize(
+    ("hyps", "refs"), [(["ab", "cd"], ["ab", "cd"]), ([["a"], ["b"]], "ab"), (["ab"], ["a", "b"])]
+)
+def test_a_string_is_no_list_of_texts(hyps, refs):
+    for score in (score_lists, score_outputs):
+        with pytest.raises(InputError, match="got 'ab' as .* expected a list of strings"):
+            score(hyps, refs, None)
+
+
 def test_parse_reward():
     assert parse_reward("simile") == {"simile": 1.0}
     assert parse_reward("half") == {"simile": 0.5, "bleu": 0.5}

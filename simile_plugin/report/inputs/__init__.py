@@ -145,6 +145,16 @@ class Inputs:
         return is_unspaced(refs, options.tokenize)
 
     @cached_property
+    def doubtful_lists(self) -> str:
+        """What to say of n-best lists that are no plain text, or ""."""
+        from simile_plugin.reward import tokenised_warning
+
+        path, refs = f"{self.options.nbest_lists}", [one.ref or "" for one in self.nbest_lists]
+        firsts = [one.hyps[one.first] for one in self.nbest_lists]
+        doubt = tokenised_warning(path, firsts, refs)
+        return doubt or tokenised_warning(f"the references of {path}", refs)
+
+    @cached_property
     def runs(self) -> Runs:
         """Validations of every training."""
         return read_runs(self.named_logs, self.options.valid_subset, self.texts.log_lines)

@@ -66,7 +66,9 @@ def ask(inputs: Inputs, names: Iterable[str]) -> list[Answer]:
 
 
 def _with_warning(answer: Answer, inputs: Inputs) -> Answer:
-    """Add a warning where the words of an answer would be whole sentences."""
+    """Add warnings where words would be whole sentences, or n-best lists are no plain text."""
+    if answer.name in ("costs", "headroom") and inputs.doubtful_lists:
+        answer = replace(answer, warnings=[*answer.warnings, inputs.doubtful_lists])
     by_words = "BLEU" in answer.signatures or answer.name in ("lexical", "gaming")
     if not by_words or UNSPACED in answer.warnings or not inputs.unspaced:
         return answer
