@@ -150,7 +150,7 @@ def test_ragged_lists_are_refused(encoder):
 )
 def test_a_string_is_no_list_of_texts(hyps, refs):
     for score in (score_lists, score_outputs):
-        with pytest.raises(InputError, match="got 'ab' as .* expected a list of strings"):
+        with pytest.raises(ValueError, match="got 'ab' as .* expected a list of strings"):
             score(hyps, refs, None)
 
 
