@@ -166,15 +166,21 @@ def optional(value: float | None, form: str, none: str = "-") -> str:
     return none if value is None else format(value, form)
 
 
-def p_text(p_value: float) -> str:
-    """Format a p-value, 0.012 or <0.001: never 0, which no test gives."""
-    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+def p_text(p_value: float, draws: int) -> str:
+    """Format the p-value of a test of so many resamples: 0.012, <0.001, or <=0.001.
+
+    It is never 0, which no test gives; "<=" marks the least that R resamples can give, 1 / (R + 1).
+    """
+    if p_value < 0.0005:
+        return "<0.001"
+    return f"{'<=' if p_value * (draws + 1) < 1.5 else ''}{p_value:.3f}"
 
 
-def p_told(p_value: float) -> str:
-    """Format a p-value for a sentence: p = 0.012, or p < 0.001."""
-    shown = p_text(p_value)
-    return f"p < {shown[1:]}" if shown[0] == "<" else f"p = {shown}"
+def p_told(p_value: float, draws: int) -> str:
+    """Format a p-value for a sentence: p = 0.012, p < 0.001 or p <= 0.001."""
+    shown = p_text(p_value, draws)
+    number = shown.lstrip("<=")
+    return f"p {shown.removesuffix(number) or '='} {number}"
 
 
 def count(number: int, what: str) -> str:

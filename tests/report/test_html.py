@@ -188,7 +188,7 @@ def test_the_answer_is_as_sure_as_the_test(difference: float, p: float, sentence
     found = headline(made_up(difference, p))
     assert found[0] == sentence
     assert found[1] == (
-        "RISK against MLE by the other metrics, clearly better: SIM +0.50 (p 0.001)."
+        "RISK against MLE by the other metrics, clearly better: SIM +0.50 (p <=0.001)."
     )
 
 

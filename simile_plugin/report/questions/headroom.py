@@ -331,7 +331,8 @@ def _sentences(data: Data) -> list[str]:
         name: f"{own['value'] - choices[FIRST][name]['value']:+.2f}"
         for name, own in choices[MBR].items()
     }
-    chances = {name: p_told(own["p_value"]) for name, own in choices[MBR].items()}
+    draws = data["test"]["resamples"]
+    chances = {name: p_told(own["p_value"], draws) for name, own in choices[MBR].items()}
     other = [f"{changes[m]} {NAMES[m]} ({chances[m]})" for m in changes if m != metric]
     told = [
         f"MBR decoding, without training, changes {NAMES[metric]} by {changes[metric]} "

@@ -44,7 +44,7 @@ def answer_ratings(data: Data) -> Answer:
         [
             f"{pair['second']} - {pair['first']}",
             f"{pair['difference']:+.2f}",
-            p_text(pair["p_value"]),
+            p_text(pair["p_value"], data["resamples"]),
             *(str(pair[key]) for key in ("better", "equal", "worse")),
         ]
         for pair in data["pairs"]
@@ -64,7 +64,7 @@ def answer_ratings(data: Data) -> Answer:
             make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
         ],
         data,
-        sentences=[_sentence(data["pairs"][-1], people)],
+        sentences=[_sentence(data["pairs"][-1], people, data["resamples"])],
         notes=[
             _agreement(data["agreement"], len(data["annotators"])),
             f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
@@ -76,10 +76,10 @@ def answer_ratings(data: Data) -> Answer:
     )
 
 
-def _sentence(pair: Data, people: str) -> str:
+def _sentence(pair: Data, people: str, draws: int) -> str:
     """Tell what people say of the last two systems."""
     first, second, difference = pair["first"], pair["second"], pair["difference"]
-    chance = p_told(pair["p_value"])
+    chance = p_told(pair["p_value"], draws)
     if pair["p_value"] < LEVEL and difference:
         better, worse = (second, first) if difference > 0 else (first, second)
         size = f"{abs(difference):.2f}"

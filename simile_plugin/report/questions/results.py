@@ -284,7 +284,7 @@ def is_clear(comparison: Comparison) -> bool:
 
 def difference_table(data: Data) -> Table:
     """Tabulate difference and p-value under each metric, a line a pair of systems."""
-    metrics = list(data["systems"][0]["scores"])
+    metrics, draws = list(data["systems"][0]["scores"]), data["test"]["resamples"]
     rows = []
     for system in data["systems"]:
         for compared in zip(*(system["scores"][m]["against"] for m in metrics), strict=True):
@@ -292,7 +292,7 @@ def difference_table(data: Data) -> Table:
                 signed(
                     c["difference"],
                     is_clear(c),
-                    f"{c['difference']:+.2f} (p {p_text(c['p_value'])})",
+                    f"{c['difference']:+.2f} (p {p_text(c['p_value'], draws)})",
                 )
                 for c in compared
             ]
@@ -351,21 +351,21 @@ def headline(data: Data) -> list[str]:
     leads, or of two systems, it is told of the last one, which a reader names last. The other
     metrics follow in a sentence of their own, and so does the spread of the seeds.
     """
-    systems, lead = data["systems"], data["lead"]
+    systems, lead, draws = data["systems"], data["lead"], data["test"]["resamples"]
     best = max(systems, key=lambda system: system["scores"][MAIN]["value"])
     focus = systems[-1]
     if len(systems) == 1:
         return _alone(focus)
     sentences = []
     if lead is not None:
-        sentences = [_lead(best, lead), _how_many_beat(data)]
+        sentences = [_lead(best, lead, draws), _how_many_beat(data)]
         focus = focus if best["name"] in data["baselines"] else best
     against = focus["scores"][MAIN]["against"]
     for comparison in reversed(against):
         if not (focus is best and lead and comparison["baseline"] == lead["baseline"]):
-            sentences.append(_main_sentence(focus["name"], comparison))
+            sentences.append(_main_sentence(focus["name"], comparison, draws))
     for place in reversed(range(len(against))):
-        sentences += _other_metrics(focus, place)
+        sentences += _other_metrics(focus, place, draws)
     by_name = {system["name"]: system for system in systems}
     for comparison in reversed(against):
         sentences += _seeds(focus, by_name[comparison["baseline"]])
@@ -375,9 +375,9 @@ def headline(data: Data) -> list[str]:
     return sentences
 
 
-def _lead(best: SystemData, lead: Comparison) -> str:
+def _lead(best: SystemData, lead: Comparison, draws: int) -> str:
     highest = f"{best['name']} has the highest BLEU, {best['scores'][MAIN]['value']:.2f}"
-    chance = p_told(lead["p_value"])
+    chance = p_told(lead["p_value"], draws)
     if lead["difference"] < 0.005:
         return f"{highest}, as has {lead['baseline']} ({chance})."
     size = f"{lead['difference']:.2f} above {lead['baseline']}, the second"
@@ -407,9 +407,9 @@ def _alone(system: SystemData) -> list[str]:
     return [scores, "One system: there is nothing to compare it with."]
 
 
-def _main_sentence(name: str, comparison: Comparison) -> str:
+def _main_sentence(name: str, comparison: Comparison, draws: int) -> str:
     baseline, difference = comparison["baseline"], comparison["difference"]
-    size, chance = f"{abs(difference):.2f} {HEADINGS[MAIN]}", p_told(comparison["p_value"])
+    size, chance = f"{abs(difference):.2f} {HEADINGS[MAIN]}", p_told(comparison["p_value"], draws)
     if abs(difference) < 0.005:
         return f"{name} and {baseline} score the same BLEU ({chance})."
     if is_clear(comparison):
@@ -419,7 +419,7 @@ def _main_sentence(name: str, comparison: Comparison) -> str:
     return f"{name} scores {size} {place} {baseline}, which may be chance ({chance})."
 
 
-def _other_metrics(focus: SystemData, place: int) -> list[str]:
+def _other_metrics(focus: SystemData, place: int, draws: int) -> list[str]:
     """Tell the other metrics against a baseline: better, worse, and not clear."""
     kinds: dict[str, list[str]] = {
         "clearly better": [],
@@ -431,7 +431,8 @@ def _other_metrics(focus: SystemData, place: int) -> list[str]:
         if metric != MAIN:
             c = score["against"][place]
             clear = "clearly better" if c["difference"] > 0 else "clearly worse"
-            told = f"{_title(metric)} {c['difference']:+.2f} (p {p_text(c['p_value'])})"
+            chance = p_text(c["p_value"], draws)
+            told = f"{_title(metric)} {c['difference']:+.2f} (p {chance})"
             kinds[clear if is_clear(c) else "no clear difference"].append(told)
     parts = "; ".join(f"{kind}: {', '.join(told)}" for kind, told in kinds.items() if told)
     return [f"{focus['name']} against {baseline} by the other metrics, {parts}."] if parts else []
