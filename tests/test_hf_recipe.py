@@ -16,6 +16,7 @@ def test_sources_longer_than_the_table_of_positions(
 ) -> None:
     model, tokenizer = marian(tmp_path / "made", max_position_embeddings=16)
     # As many a config says: "gare ?" -> "gare?".
+    tokenizer.clean_up_tokenization_spaces = True
     tokenizer.init_kwargs["clean_up_tokenization_spaces"] = True
     monkeypatch.setattr(type(tokenizer), "clean_up_tokenization", lambda *_: "cleaned")
     for one in (model, tokenizer):
