@@ -99,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         own = getattr(error, "name", None) or ""
         if os.environ.get("SIMILE_TRACEBACK") or own.startswith("simile_plugin"):
             raise
-        print(f"simile {command}: error: {' '.join(_message(error).split())}", file=sys.stderr)
+        name = " ".join(arguments[:2]) if command == "contrib" else command
+        print(f"simile {name}: error: {' '.join(_message(error).split())}", file=sys.stderr)
         return 2
 
 

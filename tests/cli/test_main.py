@@ -54,6 +54,8 @@ def test_a_command_that_has_moved(command: str, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         cli.main(["contrib", command, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: simile contrib {command} ")
+    assert cli.main(["contrib", command, "--no-such-flag"]) == 2
+    assert capsys.readouterr().err.startswith(f"simile contrib {command}: error: ")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
