@@ -27,12 +27,25 @@ folder_option = functools.partial(option, metavar="DIR", range=FILE)
 
 
 @dataclass
-class ScoringFlags:
+class JsonFlags:
+    """The flag of commands that print numbers."""
+
+    json: bool = option("print one JSON object", False)
+
+
+@dataclass
+class DeviceFlags:
+    """The flag of commands that run an encoder."""
+
+    device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
+
+
+@dataclass
+class ScoringFlags(DeviceFlags):
     """Flags of commands that score by an encoder or BLEU."""
 
     encoder: str | None = folder_option("reward encoder (made by simile train-encoder)", None)
     tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
-    device: str = option("where the encoder runs: cpu, cuda, cuda:1", "cpu", metavar="DEV")
 
     def load(self) -> RewardEncoder | None:
         """Load the encoder, if one is given.
@@ -99,7 +112,9 @@ def read_flags(args: argparse.Namespace, settings: type[T], **others: Any) -> T:
 
 
 def _options(settings: type) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(settings) if "help" in field.metadata]
+    """Return the fields that are flags; a command's own come before those that it shares."""
+    fields = [field for field in dataclasses.fields(settings) if "help" in field.metadata]
+    return sorted(fields, key=lambda field: field.name not in settings.__dict__["__annotations__"])
 
 
 def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dict[str, Any]:

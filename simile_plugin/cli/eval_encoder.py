@@ -6,10 +6,19 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
-from simile_plugin.files import InputError, check_standard_input, refuse_twice
+from simile_plugin.cli._flags import (
+    BootstrapFlags,
+    DeviceFlags,
+    JsonFlags,
+    add_flags,
+    file_option,
+    folder_option,
+    read_flags,
+)
+from simile_plugin.files import InputError, Range, check_standard_input, option, refuse_twice
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
@@ -55,62 +64,39 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(BootstrapFlags, DeviceFlags, JsonFlags):
     """Flags of `simile eval-encoder`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.add_argument(
-        "encoder",
-        nargs="+",
+
+    encoder: list[str] = option(
+        "encoder folder; several are compared in one table",
+        names=("encoder",),
         metavar="[NAME=]ENCODER",
-        help="encoder folder; several are compared in one table",
     )
-    parser.add_argument(
-        "--sts",
-        action="extend",
-        nargs="+",
-        metavar="DIR",
-        help="STS folders, one for each year, or files",
+    sts: list[str] = file_option(
+        "STS folders, one for each year, or files", [], nargs="+", metavar="DIR"
     )
-    parser.add_argument(
-        "--judgements",
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="judged segments, one TSV a language pair",
-    )
-    parser.add_argument(
-        "--judgement-columns",
-        nargs=3,
+    judgements: list[str] = file_option("judged segments, one TSV a language pair", [], nargs="+")
+    judgement_columns: tuple[str, str, str] | None = option(
+        "names in the header, or numbers from 1 (line 1 is then taken for a header, and skipped, "
+        "if its score is no number)",
+        None,
         metavar=("HYP", "REF", "SCORE"),
-        help="names in the header, or numbers from 1 (line 1 is then taken for a header, and "
-        "skipped, if its score is no number)",
     )
-    parser.add_argument(
-        "--learned",
-        metavar="DIR",
-        help="a learned reward (made by simile fit-reward) beside them on --judgements",
+    learned: str | None = folder_option(
+        "a learned reward (made by simile fit-reward) beside them on --judgements", None
     )
-    parser.add_argument("--speed", metavar="FILE", help="measure the encoding speed on its lines")
-    parser.add_argument(
-        "--simile-alpha",
-        type=ALPHA,
-        default=0.25,
-        metavar="A",
-        help="exponent of SIMILE's length penalty (default and paper: 0.25)",
+    speed: str | None = file_option("measure the encoding speed on its lines", None)
+    simile_alpha: float = option(
+        "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)
     )
-    parser.add_argument(
-        "--tokenize",
-        default="13a",
-        metavar="TOK",
-        help="sacreBLEU tokeniser of BLEU (default: 13a)",
-    )
-    add_resamples(parser)
-    parser.add_argument(
-        "--seed", type=SEED, default=12345, metavar="N", help="their seed (default %(default)s)"
-    )
-    add_device(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile eval-encoder`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,28 +109,29 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.report import answer_quality, render_text
     from simile_plugin.reward import check_tokenizer
 
-    _check(args)
-    check_tokenizer(args.tokenize, "--tokenize")
-    named = named_encoders(args.encoder)
-    folders = {folder: read_sts(folder) for folder in args.sts or []}
-    judged = [read_judgements(path, args.judgement_columns) for path in args.judgements or []]
-    device = usable_device(args.device)
+    options = read_flags(args, Options)
+    _check(options)
+    check_tokenizer(options.tokenize, "--tokenize")
+    named = named_encoders(options.encoder)
+    folders = {folder: read_sts(folder) for folder in options.sts}
+    judged = [read_judgements(path, options.judgement_columns) for path in options.judgements]
+    device = usable_device(options.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
-    learned = _learned(args.learned, encoders) if args.learned else None
-    lines = read_lines(args.speed, "--speed") if args.speed else []
+    learned = _learned(options.learned, encoders) if options.learned else None
+    lines = read_lines(options.speed, "--speed") if options.speed else []
     sets = [part for parts in folders.values() for part in parts]
     sentences = [text for part in sets for text in (*part.left, *part.right)]
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
-    settings = args.simile_alpha, args.resamples, args.seed, learned, args.tokenize
+    settings = options.simile_alpha, options.resamples, options.seed, learned, options.tokenize
     answer = answer_quality(encoders, folders, judged, *settings)
-    for warning in answer.warnings if args.json else ():  # the tables say so themselves
+    for warning in answer.warnings if options.json else ():  # the tables say so themselves
         print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
     speeds = {}
-    if args.speed:
+    if options.speed:
         speeds = {name: measure_speed(one.embed_text, lines) for name, one in encoders.items()}
-    if args.json:
+    if options.json:
         print(json.dumps(answer.data | ({"speed": speeds} if speeds else {}), indent=2))
         return 0
     for name, encoder in encoders.items():
@@ -203,17 +190,17 @@ def named_encoders(specs: list[str]) -> dict[str, str]:
     return named
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(options: Options) -> None:
     """Raise InputError for flags that cannot be meant."""
-    if not args.sts and not args.judgements and not args.speed:
+    if not options.sts and not options.judgements and not options.speed:
         raise InputError(
             "nothing to evaluate on; give --sts DIR..., --judgements FILE... or --speed FILE"
         )
-    if args.learned and not args.judgements:
+    if options.learned and not options.judgements:
         raise InputError("--learned: there is no --judgements FILE it could be judged by")
-    if args.judgement_columns and not args.judgements:
+    if options.judgement_columns and not options.judgements:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
-    refuse_twice(args.sts or [], "--sts")
-    refuse_twice(args.judgements or [], "--judgements")
-    judged = [(path, "--judgements") for path in args.judgements or []]
-    check_standard_input([*judged, (args.speed, "--speed")])
+    refuse_twice(options.sts, "--sts")
+    refuse_twice(options.judgements, "--judgements")
+    judged = [(path, "--judgements") for path in options.judgements]
+    check_standard_input([*judged, (options.speed, "--speed")])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from importlib import import_module
+
+from simile_plugin.cli._flags import DeviceFlags, JsonFlags, folder_option
 
 HELP = "the papers' other systems: find, mine-bitext, detect, neighbours, hard-sts, encoders"
 
@@ -15,8 +18,15 @@ and formats may change, and a command may go, with any version.
 """
 
 
+@dataclass
+class EncoderFlags(DeviceFlags, JsonFlags):
+    """Flags of commands that show what an encoder can do."""
+
+    encoder: str = folder_option("encoder folder", names=("encoder",), metavar="ENCODER")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of each command of `simile contrib`."""
+    """Declare the flags of each command of `simile contrib`."""
     parser.description = DESCRIPTION
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for name in COMMANDS:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import (
-    SEED,
-    add_device,
-    add_resamples,
-    file_name,
-    whole_number,
-)
-from simile_plugin.files import InputError, check_standard_input
+from simile_plugin.cli._flags import RESAMPLES, add_flags, file_option, read_flags
+from simile_plugin.cli.contrib import EncoderFlags
+from simile_plugin.files import SEED, InputError, Range, check_standard_input, option
 
 if TYPE_CHECKING:
     from simile_plugin.contrib.detection import Detected
@@ -41,25 +37,25 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags):
     """Flags of `simile contrib detect`."""
+
+    train: str = file_option("labelled pairs (Opusparcus: dev)")
+    test: str | None = file_option("other labelled pairs to test on", None)
+    folds: int = option("without --test", 5, range=Range.at_least(2))
+    seeds: int = option(
+        "perceptrons of each split, whose accuracies are averaged", 3, range=Range.within(1, 1000)
+    )
+    seed: int = option("the first of them", 1, range=SEED)
+    epochs: int = option("passes over the training pairs", 10, range=Range.at_least(1))
+    resamples: int = option("bootstrap resamples of the intervals", 1000, range=RESAMPLES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile contrib detect`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add = parser.add_argument
-    add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
-    text = "labelled pairs (Opusparcus: dev)"
-    add("--train", required=True, metavar="FILE", help=text)
-    add("--test", metavar="FILE", help="other labelled pairs to test on")
-    text = "without --test (default %(default)s)"
-    add("--folds", type=whole_number(2), default=5, metavar="N", help=text)
-    text = "perceptrons of each split, whose accuracies are averaged (default %(default)s)"
-    add("--seeds", type=whole_number(1, 1000), default=3, metavar="N", help=text)
-    text = "the first of them (default %(default)s)"
-    add("--seed", type=SEED, default=1, metavar="N", help=text)
-    text = "passes over the training pairs (default %(default)s)"
-    add("--epochs", type=whole_number(1), default=10, metavar="N", help=text)
-    add_resamples(parser)
-    add_device(parser)
-    add("--json", action="store_true", help="print one JSON object")
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,32 +67,35 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress
 
-    check_standard_input([(args.train, "--train"), (args.test, "--test")])
-    if args.test and os.path.realpath(args.test) == os.path.realpath(args.train):
-        raise InputError(f"--test: got {args.test}, which is --train's file too; give other pairs")
-    train = read_detection(args.train, "--train")
-    test = read_detection(args.test, "--test") if args.test else None
-    encoder = load_encoder(args.encoder, usable_device(args.device))
-    trainings = args.seeds * (1 if test else args.folds)
+    options = read_flags(args, Options)
+    check_standard_input([(options.train, "--train"), (options.test, "--test")])
+    if options.test and os.path.realpath(options.test) == os.path.realpath(options.train):
+        raise InputError(
+            f"--test: got {options.test}, which is --train's file too; give other pairs"
+        )
+    train = read_detection(options.train, "--train")
+    test = read_detection(options.test, "--test") if options.test else None
+    encoder = load_encoder(options.encoder, usable_device(options.device))
+    trainings = options.seeds * (1 if test else options.folds)
     with Progress(trainings, "training") as bar:
         found = evaluate_detection(
             encoder.embed_text,
             train,
             test,
-            folds=args.folds,
-            seeds=range(args.seed, args.seed + args.seeds),
-            resamples=args.resamples,
-            epochs=args.epochs,
+            folds=options.folds,
+            seeds=range(options.seed, options.seed + options.seeds),
+            resamples=options.resamples,
+            epochs=options.epochs,
             progress=bar.update,
         )
-    if args.json:
+    if options.json:
         print(json.dumps({"encoder": encoder.fingerprint, **asdict(found)}, indent=2))
     else:
-        _print(args, encoder.fingerprint, found)
+        _print(options, encoder.fingerprint, found)
     return 0
 
 
-def _print(args: argparse.Namespace, fingerprint: str, found: Detected) -> None:
+def _print(options: Options, fingerprint: str, found: Detected) -> None:
     print(f"encoder {fingerprint}")
     print(found.protocol)
     print(f"{found.pairs} test pairs, {found.train_pairs} to train on; {found.dropped} left out\n")
@@ -109,6 +108,6 @@ def _print(args: argparse.Namespace, fingerprint: str, found: Detected) -> None:
     print(f"more frequent class      {found.majority:5.1f}")
     print(f"AUC of the cosine        {found.auc:5.1f} (50 is chance)\n")
     print(
-        f"accuracy in percent; 95% intervals of {args.resamples} bootstrap resamples of the test "
-        f"pairs;\nperceptron: mean of {args.seeds} seeds ({single})"
+        f"accuracy in percent; 95% intervals of {options.resamples} bootstrap resamples of the "
+        f"test pairs;\nperceptron: mean of {options.seeds} seeds ({single})"
     )

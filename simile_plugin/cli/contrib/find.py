@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
-from simile_plugin.files import InputError, check_outputs, check_standard_input
+from simile_plugin.cli._flags import add_flags, file_option, read_flags
+from simile_plugin.cli.contrib import EncoderFlags
+from simile_plugin.files import InputError, Range, check_outputs, check_standard_input, option
 
 if TYPE_CHECKING:
     from simile_plugin.contrib.finding import Question, Span
@@ -40,27 +42,28 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags):
     """Flags of `simile contrib find`."""
+
+    queries: str | None = file_option("a query a line", None)
+    documents: list[str] = file_option("a document each", [], nargs="+")
+    squad: str | None = file_option("queries and documents as JSON of SQuAD", None)
+    method: str = option("what is chosen", "span", choices=("span", "sentence", "tfidf"))
+    longest: int = option("words of a span at most", 40, range=Range.within(1, 1000))
+    threshold: float | None = option(
+        "below this score a query is missing (default: never)", None, metavar="SCORE"
+    )
+    tune: str | None = file_option(
+        "SQuAD file with answers and missing ones: chooses the threshold", None
+    )
+    output: str | None = file_option("write what was found in SQuAD's layout", None)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile contrib find`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add = parser.add_argument
-    add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
-    add("--queries", type=file_name, metavar="FILE", help="a query a line")
-    text = "a document each"
-    add("--documents", action="extend", nargs="+", type=file_name, metavar="FILE", help=text)
-    add("--squad", type=file_name, metavar="FILE", help="queries and documents as JSON of SQuAD")
-    methods = ("span", "sentence", "tfidf")
-    add("--method", choices=methods, default="span", help="what is chosen (default: span)")
-    text = "words of a span at most (default %(default)s)"
-    add("--longest", type=whole_number(1, 1000), default=40, metavar="N", help=text)
-    text = "below this score a query is missing (default: never)"
-    add("--threshold", type=real_number(), metavar="SCORE", help=text)
-    text = "SQuAD file with answers and missing ones: chooses the threshold"
-    add("--tune", type=file_name, metavar="FILE", help=text)
-    text = "write what was found in SQuAD's layout"
-    add("--output", type=file_name, metavar="FILE", help=text)
-    add_device(parser)
-    add("--json", action="store_true", help="print one JSON object")
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,21 +75,26 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.files import atomic_write
     from simile_plugin.significance import without_nan
 
-    _check(args)
-    questions = read_squad(args.squad, "--squad") if args.squad else _texts(args)
-    dev = read_squad(args.tune, "--tune") if args.tune else []
+    options = read_flags(args, Options)
+    _check(options)
+    questions = (
+        read_squad(options.squad, "--squad")
+        if options.squad
+        else _texts(options.queries or "", options.documents)
+    )
+    dev = read_squad(options.tune, "--tune") if options.tune else []
     if any(question.answers is None for question in dev):
-        raise InputError(f"--tune: {args.tune}: has questions without answers or is_impossible")
-    encoder = load_encoder(args.encoder, usable_device(args.device))
-    found, threshold = _search(args, encoder, questions, dev)
+        raise InputError(f"--tune: {options.tune}: has questions without answers or is_impossible")
+    encoder = load_encoder(options.encoder, usable_device(options.device))
+    found, threshold = _search(options, encoder, questions, dev)
     report: dict[str, Any] = {"encoder": encoder.fingerprint, "threshold": threshold}
     report |= _measure(questions, found, threshold)
-    if args.output:
-        with atomic_write(args.output) as stream:
+    if options.output:
+        with atomic_write(options.output) as stream:
             json.dump(squad(questions, found, threshold), stream, indent=1)
     if "all" not in report:
         report["found"] = _rows(questions, found, threshold)
-    if args.json:
+    if options.json:
         print(json.dumps(without_nan(report), indent=2))
     elif "all" in report:
         _print(report)
@@ -95,31 +103,32 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    if bool(args.squad) == bool(args.queries) or bool(args.queries) != bool(args.documents):
+def _check(options: Options) -> None:
+    texts = bool(options.queries)
+    if bool(options.squad) == texts or texts != bool(options.documents):
         raise InputError(
             "--queries: expected --queries FILE with --documents FILE..., or --squad FILE alone"
         )
-    if args.tune and args.threshold is not None:
+    if options.tune and options.threshold is not None:
         raise InputError("--tune: chooses the threshold; leave out --threshold")
-    files = [(args.squad, "--squad"), (args.queries, "--queries"), (args.tune, "--tune")]
-    files += [(path, "--documents") for path in args.documents or ()]
+    files = [(options.squad, "--squad"), (options.queries, "--queries"), (options.tune, "--tune")]
+    files += [(path, "--documents") for path in options.documents]
     check_standard_input(files)
-    check_outputs({"--output": args.output}, [args.encoder, *(path for path, _ in files)])
+    check_outputs({"--output": options.output}, [options.encoder, *(path for path, _ in files)])
 
 
-def _texts(args: argparse.Namespace) -> list[Question]:
+def _texts(queries_path: str, paths: list[str]) -> list[Question]:
     """Every query in every document; its id is the line of the query and the document's file."""
     from simile_plugin.contrib.finding import Question
     from simile_plugin.files import read_bytes, read_lines, refuse_twice, split_lines
 
-    lines = enumerate(read_lines(args.queries, "--queries"), start=1)
+    lines = enumerate(read_lines(queries_path, "--queries"), start=1)
     queries = [(number, line) for number, line in lines if line.strip()]
     if not queries:
-        raise InputError(f"--queries: {args.queries}: has no text; expected a query a line")
-    refuse_twice(args.documents, "--documents")
+        raise InputError(f"--queries: {queries_path}: has no text; expected a query a line")
+    refuse_twice(paths, "--documents")
     documents: dict[str, str] = {}
-    for path in args.documents:
+    for path in paths:
         data = read_bytes(path, "--documents")
         split_lines(data, path, "--documents")  # refuses what is no text
         # Places are those of the file's characters: a CR stays, a byte order mark is a space.
@@ -134,20 +143,20 @@ def _texts(args: argparse.Namespace) -> list[Question]:
 
 
 def _search(
-    args: argparse.Namespace, encoder: Any, questions: list[Question], dev: list[Question]
+    options: Options, encoder: Any, questions: list[Question], dev: list[Question]
 ) -> tuple[list[Span], float]:
     """The answers, and the threshold."""
     from simile_plugin.contrib.finding import find_spans, make_search, tune_missing
     from simile_plugin.files import Progress
 
     documents = [*dict.fromkeys(question.document for question in (*questions, *dev))]
-    search = make_search(args.method, encoder, documents, args.longest)
+    search = make_search(options.method, encoder, documents, options.longest)
     with Progress(len(questions) + len(dev), " questions") as bar:
         found = find_spans(questions, search, bar.update)
         tuned = find_spans(dev, search, bar.update)
     if dev:
         return found, tune_missing(dev, tuned)
-    return found, -math.inf if args.threshold is None else args.threshold
+    return found, -math.inf if options.threshold is None else options.threshold
 
 
 def _measure(questions: list[Question], found: list[Span], threshold: float) -> dict[str, Any]:

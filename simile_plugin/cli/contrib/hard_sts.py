@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
-from simile_plugin.cli._types import ALPHA, SEED, add_device, add_resamples
-from simile_plugin.files import refuse_twice
+from simile_plugin.cli._flags import BootstrapFlags, DeviceFlags, JsonFlags, add_flags, read_flags
+from simile_plugin.files import Range, option, refuse_twice
 
 HELP = "correlate an encoder with human similarity of the STS pairs that words decide worst"
 
@@ -29,22 +30,29 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(BootstrapFlags, DeviceFlags, JsonFlags):
     """Flags of `simile contrib hard-sts`."""
+
+    encoder: list[str] = option(
+        "encoder folder, one or several", names=("encoder",), metavar="[NAME=]ENCODER"
+    )
+    sts: list[str] = option("STS folders or files", nargs="+", metavar="DIR")
+    by: list[str] = option(
+        "the pairs in bins instead: by length, by unknown tokens",
+        [],
+        nargs="+",
+        choices=("length", "unknown"),
+    )
+    simile_alpha: float = option(
+        "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile contrib hard-sts`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add = parser.add_argument
-    add("encoder", nargs="+", metavar="[NAME=]ENCODER", help="encoder folder, one or several")
-    text = "STS folders or files"
-    add("--sts", required=True, action="extend", nargs="+", metavar="DIR", help=text)
-    bins, text = ("length", "unknown"), "the pairs in bins instead: by length, by unknown tokens"
-    add("--by", action="extend", nargs="+", choices=bins, metavar="WHAT", help=text)
-    text = "exponent of SIMILE's length penalty (default and paper: 0.25)"
-    add("--simile-alpha", type=ALPHA, default=0.25, metavar="A", help=text)
-    add_resamples(parser)
-    text = "their seed (default %(default)s)"
-    add("--seed", type=SEED, default=12345, metavar="N", help=text)
-    add_device(parser)
-    add("--json", action="store_true", help="print one JSON object")
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,22 +66,23 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.evaluation import read_sts
     from simile_plugin.significance import without_nan
 
-    refuse_twice(args.sts, "--sts")
-    named = named_encoders(args.encoder)
-    sets = [part for folder in args.sts for part in read_sts(folder)]
-    device = usable_device(args.device)
+    options = read_flags(args, Options)
+    refuse_twice(options.sts, "--sts")
+    named = named_encoders(options.encoder)
+    sets = [part for folder in options.sts for part in read_sts(folder)]
+    device = usable_device(options.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
     fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     report: dict[str, Any] = {"encoders": fingerprints}
-    if args.by:
-        bins = sts_bins.evaluate_bins(encoders, sets, args.by, args.resamples, args.seed)
+    if options.by:
+        bins = sts_bins.evaluate_bins(encoders, sets, options.by, options.resamples, options.seed)
         report["bins"] = {by: [asdict(one) for one in own] for by, own in bins.items()}
         text = sts_bins.format_bins(bins)
     else:
-        hard = hard_sts.evaluate_hard(encoders, sets, args.simile_alpha)
+        hard = hard_sts.evaluate_hard(encoders, sets, options.simile_alpha)
         report["hard"] = asdict(hard)
         text = hard_sts.format_hard(hard)
-    if args.json:
+    if options.json:
         print(json.dumps(without_nan(report), indent=2))
         return 0
     for name, fingerprint in fingerprints.items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simile_plugin.cli._flags import add_flags, file_option, read_flags
 from simile_plugin.cli._lists import one_line
-from simile_plugin.cli._types import add_device, file_name, real_number, whole_number
-from simile_plugin.files import InputError, check_outputs, check_standard_input
+from simile_plugin.cli.contrib import EncoderFlags
+from simile_plugin.files import InputError, Range, check_outputs, check_standard_input, option
 
 if TYPE_CHECKING:
     from simile_plugin.contrib.bitext import Candidates, Corpus, Neighbours
@@ -41,24 +43,33 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags):
     """Flags of `simile contrib mine-bitext`."""
+
+    source: str = file_option("id TAB sentence, one language")
+    target: str = file_option("the other language")
+    gold: str | None = file_option("source id TAB target id; tunes the threshold", None)
+    threshold: float | None = option("lowest score of a mined pair", None, metavar="SCORE")
+    aligned: bool = option("line i translates line i; no ids", False)
+    neighbours: int = option(
+        "nearest sentences that make the neighbourhood (paper: 4)",
+        4,
+        names=("-k", "--neighbours"),
+        range=Range.at_least(1),
+    )
+    margin: str = option(
+        "how a and b make the score", "ratio", choices=("ratio", "distance", "absolute")
+    )
+    output: str | None = file_option(
+        "write the mined pairs, best first: score, ids and sentences, by TABs", None
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile contrib mine-bitext`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add = parser.add_argument
-    add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
-    add("--source", required=True, metavar="FILE", help="id TAB sentence, one language")
-    add("--target", required=True, metavar="FILE", help="the other language")
-    add("--gold", metavar="FILE", help="source id TAB target id; tunes the threshold")
-    add("--threshold", type=real_number(), metavar="SCORE", help="lowest score of a mined pair")
-    add("--aligned", action="store_true", help="line i translates line i; no ids")
-    text = "nearest sentences that make the neighbourhood (default and paper: 4)"
-    add("-k", "--neighbours", type=whole_number(1), default=4, metavar="K", help=text)
-    margins = ("ratio", "distance", "absolute")
-    add("--margin", choices=margins, default="ratio", help="how a and b make the score")
-    text = "write the mined pairs, best first: score, ids and sentences, by TABs"
-    add("--output", type=file_name, metavar="FILE", help=text)
-    add_device(parser)
-    add("--json", action="store_true", help="print one JSON object")
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,9 +78,10 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.significance import without_nan
 
-    _check(args)
-    report = _retrieve(args) if args.aligned else _mine(args)
-    if args.json:
+    options = read_flags(args, Options)
+    _check(options)
+    report = _retrieve(options) if options.aligned else _mine(options)
+    if options.json:
         print(json.dumps(without_nan(report), indent=2))
     else:
         for name, value in report.items():
@@ -77,19 +89,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(options: Options) -> None:
     """Raise InputError for flags that cannot be meant."""
-    files = [(getattr(args, name), f"--{name}") for name in ("source", "target", "gold")]
+    files = [(getattr(options, name), f"--{name}") for name in ("source", "target", "gold")]
     check_standard_input(files)
-    check_outputs({"--output": args.output}, [args.encoder, *(path for path, _ in files)])
-    threshold = args.threshold is not None
-    if args.aligned and (args.gold or threshold or args.output):
+    check_outputs({"--output": options.output}, [options.encoder, *(path for path, _ in files)])
+    threshold = options.threshold is not None
+    if options.aligned and (options.gold or threshold or options.output):
         raise InputError("--aligned: only measures; leave out --gold, --threshold and --output")
-    if not args.aligned and not args.gold and not (threshold and args.output):
+    if not options.aligned and not options.gold and not (threshold and options.output):
         raise InputError("--source: expected --gold, --aligned, or --threshold with --output")
 
 
-def _mine(args: argparse.Namespace) -> dict[str, Any]:
+def _mine(options: Options) -> dict[str, Any]:
     from dataclasses import asdict
 
     from simile_plugin.contrib.bitext import (
@@ -100,40 +112,41 @@ def _mine(args: argparse.Namespace) -> dict[str, Any]:
         tune_threshold,
     )
 
-    source, target = read_corpus(args.source, "--source"), read_corpus(args.target, "--target")
-    gold = read_gold(args.gold, "--gold", source, target) if args.gold else set()
-    fingerprint, forward, backward = _search(args, source.sentences, target.sentences)
-    pairs = propose(forward, backward, args.margin)
-    threshold = tune_threshold(pairs, gold) if args.threshold is None else args.threshold
-    report = {"encoder": fingerprint, "neighbours": args.neighbours, "margin": args.margin}
+    source = read_corpus(options.source, "--source")
+    target = read_corpus(options.target, "--target")
+    gold = read_gold(options.gold, "--gold", source, target) if options.gold else set()
+    fingerprint, forward, backward = _search(options, source.sentences, target.sentences)
+    pairs = propose(forward, backward, options.margin)
+    threshold = tune_threshold(pairs, gold) if options.threshold is None else options.threshold
+    report = {"encoder": fingerprint, "neighbours": options.neighbours, "margin": options.margin}
     report |= {"source": len(source.sentences), "target": len(target.sentences)}
     if gold:
-        report |= {"tuned": args.threshold is None}
+        report |= {"tuned": options.threshold is None}
         report |= asdict(evaluate_mining(pairs, gold, threshold))
-    if args.output:
-        report["written"] = _write(args.output, source, target, pairs, threshold)
+    if options.output:
+        report["written"] = _write(options.output, source, target, pairs, threshold)
     return report
 
 
 def _search(
-    args: argparse.Namespace, source: list[str], target: list[str]
+    options: Options, source: list[str], target: list[str]
 ) -> tuple[str, Neighbours, Neighbours]:
     """The encoder's fingerprint; nearest neighbours of the distinct sentences, both ways."""
     from simile_plugin.contrib.bitext import embed_all, nearest
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.files import Progress
 
-    encoder = load_encoder(args.encoder, usable_device(args.device))
+    encoder = load_encoder(options.encoder, usable_device(options.device))
     with Progress(len(source) + len(target), " sentences") as bar:
         x, y = (embed_all(encoder.embed_text, text, bar.update) for text in (source, target))
     for vectors, name in ((x, "source"), (y, "target")):
         if not bool(vectors.any()):
             raise InputError(
-                f"--{name}: {getattr(args, name)}: the encoder knows no piece of any sentence; was "
-                "it trained on this language and script?"
+                f"--{name}: {getattr(options, name)}: the encoder knows no piece of any sentence; "
+                "was it trained on this language and script?"
             )
     with Progress(len(x) * len(y), " pairs", scale=True) as bar:
-        found = nearest(x, y, args.neighbours, device=args.device, progress=bar.update)
+        found = nearest(x, y, options.neighbours, device=options.device, progress=bar.update)
     return encoder.fingerprint, *found
 
 
@@ -151,16 +164,16 @@ def _write(path: str, source: Corpus, target: Corpus, pairs: Candidates, thresho
     return written
 
 
-def _retrieve(args: argparse.Namespace) -> dict[str, Any]:
+def _retrieve(options: Options) -> dict[str, Any]:
     """Accuracy of the nearest sentence in aligned texts, in percent."""
     from dataclasses import asdict
 
     from simile_plugin.contrib.bitext import retrieval_accuracy
     from simile_plugin.files import read_parallel
 
-    source, target = read_parallel([(args.source, "--source"), (args.target, "--target")])
+    source, target = read_parallel([(options.source, "--source"), (options.target, "--target")])
     if not source:
-        raise InputError(f"--source: {args.source} is empty, expected a sentence a line")
-    fingerprint, forward, backward = _search(args, source, target)
+        raise InputError(f"--source: {options.source} is empty, expected a sentence a line")
+    fingerprint, forward, backward = _search(options, source, target)
     accuracy = retrieval_accuracy(source, target, forward, backward)
     return {"encoder": fingerprint, **asdict(accuracy), "mean": accuracy.mean}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simile_plugin.cli._types import add_device, file_name, whole_number
-from simile_plugin.files import InputError, check_standard_input, read_lines
+from simile_plugin.cli._flags import add_flags, file_option, read_flags
+from simile_plugin.cli.contrib import EncoderFlags
+from simile_plugin.files import InputError, Range, check_standard_input, option, read_lines
 
 if TYPE_CHECKING:
     from simile_plugin.contrib.neighbours import Pool
@@ -34,24 +36,30 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass
+class Options(EncoderFlags):
     """Flags of `simile contrib neighbours`."""
+
+    words: str | None = file_option(
+        "words or phrases whose nearest words are asked for, - for standard input", None
+    )
+    vocabulary: str | None = file_option(
+        "text whose words are to choose from (default: the vocabulary of a word encoder)", None
+    )
+    most_frequent: int | None = option(
+        "choose from so many words, the most frequent ones (default: all; the thesis: 10000)",
+        None,
+        range=Range.at_least(1),
+    )
+    sentences: str | None = file_option("sentences that are to choose from", None)
+    queries: str | None = file_option("sentences whose nearest ones are asked for", None)
+    k: int = option("neighbours of each", 10, names=("-k",), range=Range.within(1, 1000))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `simile contrib neighbours`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add = parser.add_argument
-    add("encoder", type=file_name, metavar="ENCODER", help="encoder folder")
-    text = "words or phrases whose nearest words are asked for, - for standard input"
-    add("--words", type=file_name, metavar="FILE", help=text)
-    text = "text whose words are to choose from (default: the vocabulary of a word encoder)"
-    add("--vocabulary", type=file_name, metavar="FILE", help=text)
-    text = "choose from so many words, the most frequent ones (default: all; the thesis: 10000)"
-    add("--most-frequent", type=whole_number(1), metavar="N", help=text)
-    add("--sentences", type=file_name, metavar="FILE", help="sentences that are to choose from")
-    text = "sentences whose nearest ones are asked for"
-    add("--queries", type=file_name, metavar="FILE", help=text)
-    text = "neighbours of each (default %(default)s)"
-    add("-k", type=whole_number(1, 1000), default=10, metavar="N", help=text)
-    add_device(parser)
-    add("--json", action="store_true", help="print one JSON object")
+    add_flags(parser, Options)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,13 +71,14 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.contrib.neighbours import nearest_texts, text_key
     from simile_plugin.encoder import load_encoder, usable_device
 
-    flag, path = _check(args)
+    options = read_flags(args, Options)
+    flag, path = _check(options)
     queries = _lines(path, flag)
-    encoder = load_encoder(args.encoder, usable_device(args.device))
-    pool = _pool(args, encoder)
+    encoder = load_encoder(options.encoder, usable_device(options.device))
+    pool = _pool(options, encoder)
     vectors = embed_all(encoder.embed_text, queries)
-    found = nearest_texts([*map(text_key(encoder), queries)], vectors, pool, args.k)
-    if args.json:
+    found = nearest_texts([*map(text_key(encoder), queries)], vectors, pool, options.k)
+    if options.json:
         shown = [
             {"query": query, "neighbours": None if near is None else [asdict(one) for one in near]}
             for query, near in zip(queries, found, strict=True)
@@ -86,16 +95,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> tuple[str, str]:
+def _check(options: Options) -> tuple[str, str]:
     """The flag of what is asked for, and its file; InputError for flags that do not go together."""
-    modes = (("--words", args.words), ("--queries", args.queries))
+    modes = (("--words", options.words), ("--queries", options.queries))
     given = [(flag, path) for flag, path in modes if path]
-    if len(given) != 1 or bool(args.sentences) != bool(args.queries):
+    if len(given) != 1 or bool(options.sentences) != bool(options.queries):
         raise InputError("--words: expected --words FILE, or --sentences FILE with --queries FILE")
-    if (args.vocabulary or args.most_frequent) and not args.words:
+    if (options.vocabulary or options.most_frequent) and not options.words:
         raise InputError("--vocabulary and --most-frequent: only for --words; leave them out")
     ((flag, path),) = given
-    chosen_from = [(args.vocabulary, "--vocabulary"), (args.sentences, "--sentences")]
+    chosen_from = [(options.vocabulary, "--vocabulary"), (options.sentences, "--sentences")]
     check_standard_input([*chosen_from, (path, flag)])
     return flag, path
 
@@ -108,16 +117,16 @@ def _lines(path: str, flag: str) -> list[str]:
     return lines
 
 
-def _pool(args: argparse.Namespace, encoder: RewardEncoder) -> Pool:
+def _pool(options: Options, encoder: RewardEncoder) -> Pool:
     """Return the texts from which neighbours are chosen."""
     from simile_plugin.contrib.neighbours import text_pool, word_pool
 
-    if args.sentences:
-        pool = text_pool(encoder, read_lines(args.sentences, "--sentences"))
+    if options.sentences:
+        pool = text_pool(encoder, read_lines(options.sentences, "--sentences"))
     else:
-        lines = _lines(args.vocabulary, "--vocabulary") if args.vocabulary else None
-        pool = word_pool(encoder, lines, args.most_frequent)
+        lines = _lines(options.vocabulary, "--vocabulary") if options.vocabulary else None
+        pool = word_pool(encoder, lines, options.most_frequent)
     if not pool.texts:
-        path = args.sentences or args.vocabulary
+        path = options.sentences or options.vocabulary
         raise InputError(f"{path}: has no text with a token that the encoder knows")
     return pool
