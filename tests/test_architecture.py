@@ -19,6 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"tqdm"},
     "significance": {"numpy", "scipy", "matplotlib"},
     "risk": {"files", "encoder", "reward", "torch", "numpy"},
+    # triton only if there
+    "search": {"files", "encoder", "risk", "torch", "triton"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
@@ -38,12 +40,12 @@ ALLOWED: dict[str, set[str]] = {
     },
     "fairseq_hooks": {"files", "risk", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {
-        *("files", "risk", "encoder", "reward", "fairseq_hooks"),
+        *("files", "risk", "search", "encoder", "reward", "fairseq_hooks"),
         *("torch", "numpy", "fairseq", "sacremoses"),
     },
     # peft only if asked for
     "hugging_face": {
-        *("files", "risk", "encoder", "reward"),
+        *("files", "risk", "search", "encoder", "reward"),
         *("torch", "transformers", "safetensors", "peft"),
     },
     "contrib": {
@@ -55,7 +57,10 @@ ALLOWED: dict[str, set[str]] = {
 ROOMS = {*ALLOWED, "cli"}
 # From within: tensors and strings; an adapter for each framework; what asks them something.
 RINGS = (
-    {"files", "significance", "encoder", "reward", "risk", "evaluation", "encoder_training"},
+    {
+        *("files", "significance", "encoder", "reward", "risk", "search", "evaluation"),
+        "encoder_training",
+    },
     {"fairseq_hooks", "fairseq_training", "hugging_face"},
     {"nbest", "report", "contrib", "cli"},
 )

@@ -1,0 +1,187 @@
+"""Steps that a search takes again and again, recorded once as a CUDA graph and then replayed.
+
+A step is some hundred small operations, and a GPU waits for the host to ask for each of them. As a
+graph they are asked for at once: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+# A graph of a step takes about a megabyte. A training has some lengths of each of some batch sizes.
+MOST = 128
+
+
+class Recorder:
+    """Runs steps on buffers that stay where they are, without a GPU.
+
+    What it is for::
+
+        recorder.watch(model.parameters())
+        last = recorder.buffer("last", (rows,), torch.int64, device)
+        logits = recorder.buffer("logits", (rows, vocabulary), torch.float32, device)
+
+        def step() -> None:
+            logits.copy_(model(last))
+
+        for ... in ...:
+            recorder.run(("step", rows), step)
+
+    A step takes and returns nothing: it reads buffers and the watched tensors, and writes into
+    buffers. It asks the device for nothing (``item``, ``nonzero``, a mask as an index). All else
+    that it depends on is in its key: shapes, flags, a number of Python. What it makes on the way is
+    gone after it. Random numbers come from the device's own generator; each run draws others.
+
+    A step is computed once for each ``run``: at the first one of its key as it stands, later as it
+    was recorded then. This class keeps the function and calls it again, so that a test without a
+    GPU finds steps that depend on more than their key.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        """Begin with nothing.
+
+        Args:
+            most: keys that are remembered; the one that was not used for longest is forgotten.
+        """
+        self.most = most
+        self.recorded: OrderedDict[Hashable, Callable[[], object]] = OrderedDict()
+        self.held: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self.seen: tuple[object, ...] = ()
+
+    def watch(self, tensors: Iterable[Tensor]) -> None:
+        """Forget all steps if these tensors (weights) lie elsewhere than at the last call.
+
+        Values may change in place, as an optimiser changes them.
+        """
+        places = tuple((_place(one), one.dtype) for one in tensors)
+        if places != self.seen:
+            self.recorded.clear()
+            self.seen = places
+
+    def buffer(
+        self, name: str, shape: Sequence[int], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """Return a contiguous tensor with the memory that this name always has; any values.
+
+        A smaller shape is the beginning of a larger one's memory. If it is larger than any before,
+        the memory lies elsewhere from now on, and all steps are forgotten: ask for all buffers
+        before the first ``run``, and again before each search.
+        """
+        size, key = math.prod(shape), (name, dtype, device)
+        if key not in self.held or self.held[key].numel() < size:
+            self.recorded.clear()
+            self.held.pop(key, None)  # before there is a second one
+            self.held[key] = torch.empty(size, dtype=dtype, device=device)
+        return self.held[key][:size].view(*shape)
+
+    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+        """Take the step of this key: ``step``, or what was recorded of an earlier one."""
+        recorded = self.recorded.pop(key, None)
+        if recorded is None and len(self.recorded) >= self.most:
+            self.recorded.popitem(last=False)
+        self.recorded[key] = self._run(step, recorded)
+
+    def clear(self) -> None:
+        """Forget all steps and free the buffers: the memory is needed, or the work is done."""
+        self.recorded.clear()
+        self.held.clear()
+
+    def _run(
+        self, step: Callable[[], object], recorded: Callable[[], object] | None
+    ) -> Callable[[], object]:
+        recorded = recorded or step
+        recorded()
+        return recorded
+
+
+class GraphRecorder(Recorder):
+    """Records steps as CUDA graphs: at the second run of a key, for the first one loads kernels.
+
+    Where that fails, steps are computed as they stand, and the log says so once.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        super().__init__(most)
+        self.stream: torch.cuda.Stream | None = None
+        # Of all graphs: what is made within a step is gone after it, and no two run at a time.
+        self.pool: object = None
+        self.failed = False
+
+    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+        """See Recorder. Autocast is part of the key, and its copies of weights are not kept."""
+        mixed = torch.is_autocast_enabled("cuda")
+        kept = torch.is_autocast_cache_enabled()
+        # A copy made before would be read after it is gone; one made here, overwritten by replays.
+        torch.set_autocast_cache_enabled(False)
+        try:
+            super().run((key, torch.get_autocast_dtype("cuda") if mixed else None), step)
+        finally:
+            torch.set_autocast_cache_enabled(kept)
+
+    def clear(self) -> None:
+        super().clear()
+        self.pool = None
+
+    def _run(
+        self, step: Callable[[], object], recorded: Callable[[], object] | None
+    ) -> Callable[[], object]:
+        if recorded is _not_yet and not self.failed:
+            try:
+                recorded = self._capture(step)
+            except RuntimeError as error:
+                if torch.OutOfMemoryError in map(type, (error, error.__context__)):
+                    raise torch.OutOfMemoryError(str(error)) from error
+                self.failed = True
+                first = str(error).splitlines()[0]
+                logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
+        if recorded is None or self.failed:
+            step()
+            return _not_yet
+        recorded()
+        return recorded
+
+    def _capture(self, step: Callable[[], object]) -> Callable[[], object]:
+        if self.stream is None:
+            self.stream = torch.cuda.Stream()
+        if self.pool is None:
+            self.pool = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        collecting = gc.isenabled()
+        gc.disable()  # what it frees may not be freed while a stream is captured
+        self.stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(self.stream):
+                # Other threads (NCCL's watchdog, a loader's) may go on asking the device.
+                graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+                try:
+                    step()
+                finally:
+                    graph.capture_end()
+        finally:
+            if collecting:
+                gc.enable()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        replay: Callable[[], object] = graph.replay
+        return replay
+
+
+def recorder_for(device: torch.device) -> Recorder:
+    """Return a recorder for the steps of one search at a time on this device."""
+    return GraphRecorder() if device.type == "cuda" else Recorder()
+
+
+def _not_yet() -> None:
+    """Stand for a step that ran once and is recorded next time."""
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.data_ptr() if tensor.is_cuda else id(tensor)

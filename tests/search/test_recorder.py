@@ -1,0 +1,49 @@
+"""Steps on static buffers: what is remembered, and when it is forgotten."""
+
+import pytest
+import torch
+
+from simile_plugin.search import Recorder, recorder_for
+
+CPU = torch.device("cpu")
+
+
+def test_a_step_is_taken_once_a_run_and_as_it_was_first():
+    recorder = recorder_for(CPU)
+    total = recorder.buffer("total", (2,), torch.float32, CPU).zero_()
+    for number in (1.0, 10.0, 100.0):  # not in the key: a mistake that a replay shows
+        recorder.run("add", lambda number=number: total.add_(number))
+    assert total.tolist() == [3.0, 3.0]
+    recorder.run(("add", 10.0), lambda: total.add_(10.0))
+    assert total.tolist() == [13.0, 13.0]
+
+
+def test_buffers_share_memory_by_name_until_one_is_larger():
+    recorder = Recorder()
+    large = recorder.buffer("x", (2, 6), torch.int64, CPU)
+    small = recorder.buffer("x", (3, 2), torch.int64, CPU)
+    assert small.data_ptr() == large.data_ptr() and small.is_contiguous()
+    assert recorder.buffer("y", (2,), torch.int64, CPU).data_ptr() != large.data_ptr()
+    recorder.run("step", lambda: None)
+    recorder.buffer("x", (4, 3), torch.int64, CPU)
+    assert recorder.recorded
+    recorder.buffer("x", (13,), torch.int64, CPU)
+    assert not recorder.recorded
+
+
+@pytest.mark.parametrize("change", ["in place", "elsewhere"])
+def test_steps_are_forgotten_when_weights_lie_elsewhere(change):
+    recorder, weight = Recorder(), torch.ones(2)
+    recorder.watch([weight])
+    recorder.run("step", lambda: None)
+    with torch.no_grad():
+        weight = weight.add_(1) if change == "in place" else weight + 1
+    recorder.watch([weight])
+    assert bool(recorder.recorded) == (change == "in place")
+
+
+def test_the_step_that_was_not_used_for_longest_is_forgotten():
+    recorder, taken = Recorder(most=2), []
+    for key in ("a", "b", "a", "c", "b"):  # c drops b, the second b drops a
+        recorder.run(key, lambda key=key: taken.append(key))
+    assert list(recorder.recorded) == ["c", "b"] and taken == ["a", "b", "a", "c", "b"]
