@@ -13,7 +13,9 @@ from simile_plugin.reward import Reward
 def main(specs: list[str]) -> None:
     """Exit status 2 and one line for the first that is none."""
     for spec in specs:
-        Reward(spec, "REWARDS")
+        reward = spec.removeprefix("shuffled:")
+        if spec not in ("noise", "model"):  # controls of a training, no rewards
+            Reward(reward, "REWARDS")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@
 # the learned reward in it, if there is one, which has to be there. Reads LEARNED.
 # shellcheck disable=SC2034 # the recipe reads them
 read_reward() {
+    local control=''
+    [[ $1 != shuffled:* ]] || { # values exchanged within each list: needs what the reward needs
+        control=shuffled: && set -- "${1#shuffled:}"
+    }
     reward=$1 fitted=''
     case $1 in
     more-mle) reward=simile ;; # the control: any will do, candidates have no weight
@@ -24,6 +28,7 @@ read_reward() {
         [ "$1" = learned ] || reward=$reward:0.5,bleu:0.5
         ;;
     esac
+    reward=$control$reward
     [ -z "$fitted" ] || [ -f "$fitted" ] || die "LEARNED: no learned reward, $fitted is not there"
 }
 

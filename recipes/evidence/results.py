@@ -19,7 +19,7 @@ from simile_plugin.files import InputError, as_script
 from simile_plugin.significance import markdown_table
 
 TEST_SETS = ("test", "heldout")
-NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++"}
+NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++", "SHUFFLED", "NOISE", "MODEL"}
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
 OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no semantic reward is trained on
 SIGNIFICANT = 0.01

@@ -64,6 +64,8 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
             "reads it)"
         },
     )
+    # The trainer's, no flag of its own.
+    seed: int = "${common.seed}"  # type: ignore[assignment]
 
 
 def read_config(given: Any) -> SimileRiskConfig:

@@ -1,6 +1,7 @@
 """The fairseq criterion ``simile_risk``: minimum risk training with a semantic reward."""
 
 # No "from __future__ import annotations": fairseq reads the types of __init__ at run time.
+from dataclasses import replace
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -41,16 +42,13 @@ class SimileRiskCriterion(FairseqCriterion):
         check_task(task)
         self.eval_bleu = bool(getattr(settings_of(task), "eval_bleu", False))
         compat = cfg.risk_compat == BEYOND_BLEU
-        self.objective_of_lists = risk.Objective(
-            cfg.mle_weight,
-            cfg.label_smoothing,
-            100.0 if compat else cfg.risk_cost_scale,
-            cfg.risk_alpha,
-            normalize=compat or cfg.risk_score == "mean",
-            beyond_bleu=compat,
-        )
+        self.objective_of_lists = risk.Objective.of(cfg)
+        if compat:
+            self.objective_of_lists = replace(
+                self.objective_of_lists, cost_scale=100.0, normalize=True, beyond_bleu=True
+            )
         self.translator = FairseqTranslator(cfg, task)
-        self.reward = risk.ListReward(cfg)
+        self.reward = risk.ListReward(cfg, cfg.seed)
         self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = risk.Stopwatch()
         self.portions = risk.Portions(cfg.risk_max_tokens)

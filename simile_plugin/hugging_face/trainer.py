@@ -80,7 +80,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             # None is said, too: what the model came with would be forced on every candidate.
             base.generation_config.decoder_start_token_id = special.start
             base.generation_config.forced_bos_token_id = special.tag
-        self.reward = risk.ListReward(args)
+        self.reward = risk.ListReward(args, args.seed)
         self.risk_state = RiskState(args, self.reward.optimised(args, risk.RiskSettings))
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
@@ -88,13 +88,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
         logger.info(f"scoring by {self.translator.scorer.way}")
         self.portions = risk.Portions(args.risk_max_tokens)
-        self.objective = risk.Objective(
-            args.mle_weight,
-            args.label_smoothing,
-            args.risk_cost_scale,
-            args.risk_alpha,
-            normalize=args.risk_score == "mean",
-        )
+        self.objective = risk.Objective.of(args)
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
 

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simile_plugin.encoder import to_device
 from simile_plugin.files import flag_name
 from simile_plugin.reward import FirstLook, ListScores, Reward, load_reward_encoder, signature
+from simile_plugin.risk.control_rewards import NOISE, SHUFFLED, exchange, noise, read_control
 from simile_plugin.risk.length_control import relative_length
 from simile_plugin.risk.risk_set import RiskSet
 from simile_plugin.risk.settings import RiskSettings
@@ -19,7 +21,7 @@ from simile_plugin.risk.settings import RiskSettings
 logger = logging.getLogger(__name__)
 
 # Settings that change nothing in what is optimised.
-NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens"}
+NOT_OPTIMISED = {"_name", "risk_dump", "risk_max_tokens", "seed"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Judged:
     Attributes:
         hyps: B lists of 1 + N strings.
         scores: their SIMILE and BLEU, (B, 1 + N).
-        reward: (B, 1 + N), what is trained on.
+        reward: (B, 1 + N), what is trained on; of ``--reward model``, BLEU until it is scored.
         lengths: (B, 1 + N), see :func:`relative_length`.
     """
 
@@ -44,12 +46,16 @@ class ListReward:
 
     No nn.Module: its encoder is neither trained nor saved.
 
+    Args:
+        seed: of the run, on which shuffled and random rewards depend.
+
     Raises:
         InputError: for a reward, or an encoder, that cannot be had.
     """
 
-    def __init__(self, settings: RiskSettings) -> None:
-        self.reward = Reward(settings.reward)
+    def __init__(self, settings: RiskSettings, seed: int) -> None:
+        self.control, spec = read_control(settings.reward)
+        self.reward, self.seed = Reward(spec), seed
         self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
         self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
         self.look = FirstLook(self.tokenize, logger.warning)
@@ -80,6 +86,11 @@ class ListReward:
                 sources,
                 device,
             )
+            if self.control == NOISE:
+                reward = to_device(noise(hyps, self.seed), device)
+            elif self.control == SHUFFLED:
+                order = exchange(risk_set.on_host[1].tolist(), hyps, self.seed)
+                reward = reward.gather(-1, to_device(order, reward.device))
             self.look(hyps, scores)
             words = scores.bleu_stats
             return Judged(hyps, scores, reward, relative_length(words[..., 0], words[:, 0, 1]))
@@ -93,4 +104,7 @@ class ListReward:
         names = [field.name for field in fields(kind) if field.name not in NOT_OPTIMISED]
         flags = {flag_name(name): str(getattr(settings, name)) for name in names}
         encoder = self.encoder.fingerprint if self.encoder is not None else "none"
-        return flags | {"--reward": self.reward.identity, "--simile-encoder": encoder}
+        reward = self.reward.identity
+        if self.control:
+            reward = self.control + reward if self.control == SHUFFLED else self.control
+        return flags | {"--reward": reward, "--simile-encoder": encoder}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from simile_plugin.risk.control_rewards import MODEL, rank_reward
 from simile_plugin.risk.distribution import (
     beyond_bleu_distribution,
     candidate_distribution,
@@ -14,6 +15,7 @@ from simile_plugin.risk.distribution import (
 )
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
 from simile_plugin.risk.nonfinite import cost_without_members, finite_rows
+from simile_plugin.risk.settings import RiskSettings
 from simile_plugin.risk.update_log import Scored
 
 
@@ -28,6 +30,7 @@ class Objective:
         sharpness: a of Q(u|x) = p(u|x)^a / sum_u' p(u'|x)^a.
         normalize: log p(u|x) is divided by the tokens of u.
         beyond_bleu: Q of the code released with the paper.
+        reward_is_rank: the reward is the rank by the model's own score (``--reward model``).
     """
 
     mle_weight: float
@@ -36,6 +39,19 @@ class Objective:
     sharpness: float = 1.0
     normalize: bool = False
     beyond_bleu: bool = False
+    reward_is_rank: bool = False
+
+    @classmethod
+    def of(cls, settings: RiskSettings) -> Objective:
+        """Return the objective that a training's settings name."""
+        return cls(
+            settings.mle_weight,
+            settings.label_smoothing,
+            settings.risk_cost_scale,
+            settings.risk_alpha,
+            normalize=settings.risk_score == "mean",
+            reward_is_rank=settings.reward == MODEL,
+        )
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
         """Return what each reference's smoothed loss is divided by to be L_TokLS: its tokens, (B,).
@@ -81,6 +97,9 @@ class Objective:
             divisors: (B,) what the reference's smoothed loss is divided by: its tokens.
             vocabulary: V.
         """
+        if self.reward_is_rank:
+            scores = candidate_scores(token_lprobs, token_mask, self.normalize)
+            reward = rank_reward(scores, members)
         rows = finite_rows(token_lprobs, mean_lprobs, reward.to(token_lprobs), members)
         q = self.distribution(rows.token_lprobs, token_mask, rows.members)
         expected = expected_cost(q, 1.0 - rows.reward) + cost_without_members(rows.members)

@@ -22,7 +22,9 @@ class RiskSettings:
             "paper's half/half), learned:DIR (made by simile fit-reward), a mix such as "
             "simile:0.7,bleu:0.3 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
             "called with hypotheses (B lists of N strings), references and sources, returning "
-            "B x N numbers"
+            "B x N numbers. Controls, which say nothing of a translation: shuffled:REWARD (its "
+            "values exchanged within each list), noise (a random value for each pair of candidate "
+            "and reference), model (the rank by the model's own score)"
         },
     )
     simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)

@@ -38,6 +38,8 @@ class Table(torch.nn.Module):
         {"risk_score": "mean", "risk_alpha": 2.0, "mle_weight": 0.6},
         {"risk_include_reference": True, "label_smoothing": 0.0, "risk_cost_scale": 3.0},
         {"risk_keep_duplicates": True, "mle_weight": 0.0},
+        {"reward": "shuffled:half", "seed": 3},
+        {"reward": "model", "risk_include_reference": True},
     ],
 )
 def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_path, monkeypatch):
