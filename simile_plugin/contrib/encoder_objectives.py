@@ -218,11 +218,10 @@ class PaperLearner(Learner):
             parts.append(self.composer.of_tokens(table, places, bags.starts))
         return torch.cat(parts)
 
-    def forward(self, sentences: NDArray[np.integer], draw: list[int]) -> tuple[Tensor, Backward]:
+    def forward(self, bags: Bags, draw: list[int]) -> tuple[Tensor, Backward]:
         """Return vectors (U, D) in training and their backward pass, see Learner."""
         if not self.ordered:
-            return super().forward(sentences, draw)
-        bags = self.bags(sentences)
+            return super().forward(bags, draw)
         rows = bags.row_numbers
         leaf = self.optimizer.read(bags.rows)[rows].requires_grad_()
         ids = self.scrambled(bags, draw) if self.config.scramble > 0 else bags.ids
@@ -268,7 +267,7 @@ class PaperLearner(Learner):
             super().step(gradient)
             return
         full = (self.optimizer.read() - self.initial) * self.config.l2_initial
-        full[torch.from_numpy(gradient.rows).to(self.device)] += gradient.of_rows
+        full[torch.as_tensor(gradient.rows).to(self.device)] += gradient.of_rows
         self.optimizer.dense_step(full)
         for optimizer, part in zip(self.optimizers.values(), gradient.of_composer, strict=True):
             optimizer.dense_step(part)
@@ -303,13 +302,19 @@ class PaperTrainer(Trainer):
             return contrastive_step(vectors, exists, self.config.margin)
         return super().objective(vectors, exists)
 
-    def _gradient(self, batch: NDArray[np.int64]) -> tuple[Gradient, Tensor]:
+    def sentences(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sentences of a minibatch, without negatives where none are mined."""
+        return super().sentences(batch[:, :2] if self.config.objective == "mnr" else batch)
+
+    def _gradient(
+        self, batch: NDArray[np.int64], bags: Bags, exists: Tensor
+    ) -> tuple[Gradient, Tensor]:
         if self.config.objective != "mnr":
-            return super()._gradient(batch)
-        pairs = batch[:, :2]
+            return super()._gradient(batch, bags, exists)
         draw = [self.config.seed, self.step, self.rank]
-        vectors, backward = self.learner.forward(pairs.T.ravel(), draw)
-        keys = torch.from_numpy(self.pairs.hashes[pairs].view(np.int64)).to(self.device)
+        vectors, backward = self.learner.forward(bags, draw)
+        hashes = self.pairs.hashes[batch[:, :2]]
+        keys = torch.from_numpy(hashes.view(np.int64)).to(self.device)
         stats, of_vectors = ranking_step(vectors, keys, self.config.scale)
         return backward(of_vectors), stats
 

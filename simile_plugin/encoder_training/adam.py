@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.adam import adam
 
+from simile_plugin.encoder_training.bags import Rows, row_numbers
 from simile_plugin.encoder_training.row_kernel import load_kernel
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8  # Kingma and Ba 2015, and the papers
@@ -60,9 +61,9 @@ class RowAdam:
         return self.always_dense or self.count < DENSE_STEPS
 
     @torch.no_grad()
-    def read(self, rows: NDArray[np.integer] | None = None) -> Tensor:
+    def read(self, rows: Rows | None = None) -> Tensor:
         """Bring distinct rows (None: all) up to date; return the table, current in those rows."""
-        if self.always_dense:
+        if self.always_dense or isinstance(rows, Tensor):
             return self.weight
         wanted = np.arange(len(self.weight)) if rows is None else rows.astype(np.int64, copy=False)
         stale = wanted[self.weight_at[wanted] < self.count]
@@ -100,13 +101,14 @@ class RowAdam:
         self.weight.index_add_(0, index, change, alpha=-1)
 
     @torch.no_grad()
-    def step(self, rows: NDArray[np.integer], gradient: Tensor) -> None:
+    def step(self, rows: Rows, gradient: Tensor) -> None:
         """One step: ``gradient`` (R, D) of distinct rows that were read, 0 for all others."""
         if self.dense:
             full = torch.zeros_like(self.weight)
-            full[torch.from_numpy(rows).to(full.device)] = gradient
+            full[row_numbers(rows, full.device)] = gradient
             self.dense_step(full)
             return
+        assert not isinstance(rows, Tensor)
         touched = np.ascontiguousarray(rows, dtype=np.int64)
         missed = (self.count - self.moments_at[touched]).astype(np.float64)
         if self._kernel is not None:
@@ -149,7 +151,8 @@ class RowAdam:
         self.moments_at[:] = self.weight_at[:] = self.count
 
     def _adam(self, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -> None:
-        count = torch.tensor(float(self.count), device=weight.device)  # raised before it is used
+        # Raised before it is used. A copy from the host would be waited for; this is none.
+        count = torch.full((), float(self.count), device=weight.device)
         adam(
             [weight],
             [gradient],

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import Encoder, make_composer
 from simile_plugin.encoder_training.adam import RowAdam
+from simile_plugin.encoder_training.bags import Bags, DevicePairs, Rows, row_numbers
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.initial import random_embeddings
 from simile_plugin.encoder_training.pairs import Pairs
@@ -27,73 +28,10 @@ COMPOSER = "composer."  # before the names of its parameters in a state
 
 
 @dataclass(frozen=True)
-class Bags:
-    """Sentences of a minibatch as bags of pieces, by sentence and by piece."""
-
-    ids: Tensor  # (P,) int64 pieces of all sentences, one after the other
-    starts: Tensor  # (U,) int64 start of each sentence; parts of one can be empty
-    rows: NDArray[np.integer]  # (R,) distinct pieces, rising
-    members: Tensor  # (P,) int64 the sentences that each of rows stands in, row after row
-    row_starts: Tensor  # (R,) int64 start of each row in members
-
-    @property
-    def lengths(self) -> Tensor:
-        """Pieces of each sentence, (U,)."""
-        return torch.diff(self.starts, append=self.starts.new_tensor([len(self.ids)]))
-
-    @property
-    def row_numbers(self) -> Tensor:
-        """The distinct pieces where the ids are."""
-        return torch.from_numpy(self.rows.astype(np.int64)).to(self.ids.device)
-
-    @classmethod
-    def of(
-        cls,
-        pairs: Pairs,
-        sentences: NDArray[np.integer],
-        device: torch.device | str = "cpu",
-        split: Callable[[Tensor, Tensor], Tensor] | None = None,
-    ) -> Bags:
-        """Return the bags of some sentences of the training pairs.
-
-        Args:
-            split: ids and starts of sentences -> starts of several bags of each.
-        """
-        ids, starts = pairs.bags(sentences)
-        if split is not None:
-            starts = split(torch.from_numpy(ids), torch.from_numpy(starts)).numpy()
-        # 16-bit keys are sorted by radix, four times faster than wider ones.
-        order = np.argsort(ids.astype(np.uint16), kind="stable")
-        if pairs.ids.dtype.itemsize > 2:
-            order = order[np.argsort((ids[order] >> 16).astype(np.uint16), kind="stable")]
-        ordered = ids[order]
-        row_starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        lengths = np.diff(starts, append=len(ids))
-        sentence_of = np.repeat(np.arange(len(starts)), lengths)
-        tensors = (ids, starts, sentence_of[order], row_starts)
-        on_device = [torch.from_numpy(values).to(device) for values in tensors]
-        return cls(on_device[0], on_device[1], ordered[row_starts], *on_device[2:])
-
-    def means(self, weight: Tensor) -> Tensor:
-        """Return the mean embedding (U, D) of each sentence."""
-        return F.embedding_bag(self.ids, weight, self.starts, mode="mean")
-
-    def gradient(self, of_means: Tensor) -> Tensor:
-        """Return the gradient (R, D) of the rows, from that of the means (U, D).
-
-        The transposed problem is a weighted bag too: a piece's gradient is the sum, over the
-        sentences it stands in, of their gradients / their lengths. EmbeddingBag's forward does
-        that several times faster than its backward.
-        """
-        scaled = of_means / self.lengths.clamp(min=1)[:, None]
-        return F.embedding_bag(self.members, scaled, self.row_starts, mode="sum")
-
-
-@dataclass(frozen=True)
 class Gradient:
     """Of the parameters, from some sentences."""
 
-    rows: NDArray[np.integer]  # (R,) distinct rows of the embeddings, rising
+    rows: Rows  # (R,) distinct rows of the embeddings, rising
     of_rows: Tensor  # (R, E)
     of_composer: list[Tensor]  # of each of its parameters, in their order
 
@@ -145,6 +83,9 @@ class Learner:
             for name, part in self.composer.named_parameters()
         }
         self.dropout_generator = torch.Generator(device)
+        self.there: DevicePairs | None = None
+        if device.type != "cpu" and self.composer.is_mean:
+            self.there = DevicePairs(pairs, vocab_size, device)
 
     def make_optimizer(self, table: Tensor, dense: bool) -> Any:
         """Return the optimizer of a table; dense: it touches all rows at every step."""
@@ -164,19 +105,20 @@ class Learner:
     @torch.no_grad()
     def embed(self, sentences: NDArray[np.integer]) -> Tensor:
         """Return vectors (U, D) of training sentences, as the finished encoder will give them."""
+        if self.there is not None:
+            ids, starts = self.there.bags(sentences)
+            return F.embedding_bag(ids, self.optimizer.read(), starts, mode="mean")
         bags = self.bags(sentences)
         means = bags.means(self.optimizer.read(bags.rows))
         vectors: Tensor = self.composer.of_means(means, bags.lengths)
         return vectors
 
-    def forward(self, sentences: NDArray[np.integer], draw: list[int]) -> tuple[Tensor, Backward]:
+    def forward(self, bags: Bags, draw: list[int]) -> tuple[Tensor, Backward]:
         """Return vectors (U, D) in training, with dropout, and their backward pass.
 
         Args:
-            sentences: (U,) of the training pairs.
             draw: seed of this step and process.
         """
-        bags = self.bags(sentences)
         table = self.optimizer.read(bags.rows)
         if self.config.dropout > 0:
             means, of_table = self.means_with_dropout(bags, table, draw)
@@ -198,6 +140,10 @@ class Learner:
         """Return some training sentences as bags."""
         split = None if self.composer.is_mean else self.composer.bags
         return Bags.of(self.pairs, sentences, self.device, split)
+
+    def bags_ahead(self, parts: Sequence[NDArray[np.integer]]) -> list[Bags]:
+        """Return the bags of all minibatches to come on a GPU, of the next one on the CPU."""
+        return [self.bags(parts[0])] if self.there is None else self.there.minibatches(parts)
 
     def dropout_mask(self, rows: int, columns: int, draw: list[int]) -> Tensor:
         """Return what embeddings (rows, columns) are multiplied by."""
@@ -262,7 +208,7 @@ def rank_and_world() -> tuple[int, int]:
     return distributed.get_rank(), distributed.get_world_size()
 
 
-def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np.integer], Tensor]:
+def sum_of_rows(rows: Rows, gradient: Tensor) -> tuple[Rows, Tensor]:
     """Sum over processes of gradients of some rows each, the same on all of them to the bit.
 
     Args:
@@ -280,7 +226,7 @@ def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np
     # Processes have different numbers of rows, and all_gather wants equal ones: -1 fills them up.
     longest = int(sizes.max())
     padded_rows = torch.full((longest,), -1, dtype=torch.int64, device=device)
-    padded_rows[: len(rows)] = torch.from_numpy(rows.astype(np.int64)).to(device)
+    padded_rows[: len(rows)] = row_numbers(rows, device)
     padded = F.pad(gradient, (0, 0, 0, longest - len(rows)))
     all_rows = [torch.empty_like(padded_rows) for _ in range(world)]
     all_gradients = [torch.empty_like(padded) for _ in range(world)]
@@ -292,4 +238,4 @@ def sum_of_rows(rows: NDArray[np.integer], gradient: Tensor) -> tuple[NDArray[np
     total = torch.zeros(len(distinct), gradient.shape[1], device=device)
     # In the order of the processes: float sums depend on it.
     total.index_add_(0, place, torch.cat(all_gradients)[kept])
-    return distinct.cpu().numpy(), total
+    return distinct if isinstance(rows, Tensor) else distinct.cpu().numpy(), total

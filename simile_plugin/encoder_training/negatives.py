@@ -1,8 +1,9 @@
-"""Mega-batch mining: the hardest negative of every sentence, by blocks of one matrix product.
+"""Mega-batch mining: the hardest negative of every sentence, by one matrix product or its blocks.
 
-Exact in two passes. The first multiplies blocks, in bfloat16 where the processor has it, and keeps
-of each tile only the largest value of every row and column. The second multiplies again, in
-float32, the few tiles whose value is within the first pass's error of the best.
+A GPU makes the product itself. A processor searches it exactly in two passes. The first multiplies
+blocks, in bfloat16 where it has that, and keeps of each tile only the largest value of every row
+and column. The second multiplies again, in float32, the few tiles whose value is within the first
+pass's error of the best.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+CELLS = 2**28  # of a product on a GPU, 1 GB: a mega-batch of 16,000 pairs at once
 BLOCK = 512  # rows multiplied at once: memory is O(block * n)
 TILE = 128  # side of a tile: what is searched again
 NOTHING = -2.0  # below every cosine: the value of a forbidden cell
@@ -57,7 +59,11 @@ def hardest_negatives(
         forbidden = forbidden[place[forbidden[:, 0]] >= 0]
         forbidden = torch.stack([place[forbidden[:, 0]], forbidden[:, 1]], 1)
         left_queries, right_queries = left[only], right[only]
-    search = _Search(forbidden, fastest_dtype(left.device) if dtype is None else dtype, block, tile)
+    search: _Search | _OneProduct
+    if left.device.type == "cpu":
+        search = _Search(forbidden, dtype or fastest_dtype(), block, tile)
+    else:
+        search = _OneProduct(forbidden)
     if only is None:
         for_left, for_right = search.both_ways(left, right)
     else:
@@ -71,12 +77,10 @@ def hardest_negatives(
     return _better(own_left, for_left), _better(for_right, own_right)
 
 
-def fastest_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where products of it are faster than of float32, else float32."""
-    if device.type == "cuda":
-        return torch.bfloat16
+def fastest_dtype() -> torch.dtype:
+    """bfloat16 where the processor multiplies it faster than float32, else float32."""
     supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    return torch.bfloat16 if device.type == "cpu" and supported() else torch.float32
+    return torch.bfloat16 if supported() else torch.float32
 
 
 def sharing_pairs(left_keys: Tensor, right_keys: Tensor) -> Tensor:
@@ -115,8 +119,37 @@ def _better(first: Best, second: Best) -> Tensor:
     return torch.where(second[0] > first[0], second[1], first[1])
 
 
+class _OneProduct:
+    """Maxima of the rows of a float32 product, on a GPU: all of it takes a millisecond there."""
+
+    def __init__(self, forbidden: Tensor, cells: int = CELLS) -> None:
+        self.forbidden = forbidden
+        self.cells = cells
+
+    def both_ways(self, queries: Tensor, pool: Tensor) -> tuple[Best, Best]:
+        """For each query the best of the pool, and for each of the pool the best query."""
+        turned = _OneProduct(self.forbidden.flip(1), self.cells)
+        return self.rows(queries, pool), turned.rows(pool, queries)
+
+    def rows(self, queries: Tensor, pool: Tensor) -> Best:
+        """For each query the best of the pool."""
+        block = max(1, self.cells // max(1, len(pool)))
+        best = []
+        for start in range(0, len(queries), block):
+            product = queries[start : start + block] @ pool.T
+            row, column = self.forbidden[:, 0] - start, self.forbidden[:, 1]
+            if block < len(queries):  # asks how many are left
+                inside = (row >= 0) & (row < len(product))
+                row, column = row[inside], column[inside]
+            product[row, column] = NOTHING
+            value, index = product.max(1)
+            best.append((value, torch.where(value > NOTHING / 2, index, -1)))
+        values, places = zip(*best, strict=True)
+        return torch.cat(values), torch.cat(places)
+
+
 class _Search:
-    """Maxima of the rows and columns of a product, forbidden cells left out."""
+    """Maxima of the rows and columns of a product on the CPU, forbidden cells left out."""
 
     def __init__(self, forbidden: Tensor, dtype: torch.dtype, block: int, tile: int) -> None:
         self.forbidden = forbidden[torch.argsort(forbidden[:, 0])]
@@ -212,12 +245,9 @@ class _Search:
 
 def _row_maxima(product: Tensor) -> Best:
     """Largest value of each row, and the first place where it stands."""
-    if product.device.type == "cpu":
-        # numpy's argmax is vectorised: 12 times faster than torch's on (256, 2560).
-        index = torch.from_numpy(product.numpy().argmax(axis=1))
-        return product.gather(1, index[:, None]).squeeze(1), index
-    value, index = product.max(1)
-    return value, index
+    # numpy's argmax is vectorised: 12 times faster than torch's on (256, 2560).
+    index = torch.from_numpy(product.numpy().argmax(axis=1))
+    return product.gather(1, index[:, None]).squeeze(1), index
 
 
 def _tile_maxima(product: Tensor, tile: int) -> tuple[Tensor, Tensor]:
@@ -235,7 +265,7 @@ def _tile_maxima(product: Tensor, tile: int) -> tuple[Tensor, Tensor]:
 
 
 def _by_bits(product: Tensor) -> bool:
-    return product.device.type == "cpu" and product.dtype == torch.bfloat16
+    return product.dtype == torch.bfloat16
 
 
 def _hidden(product: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from simile_plugin.encoder_training.bags import Bags
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.learner import Gradient, Learner, rank_and_world
 from simile_plugin.encoder_training.negatives import hardest_negatives
@@ -140,6 +142,8 @@ class Trainer:
         self.position = 0  # pairs of the epoch's order that went into mega-batches
         self.order = self._shuffled(0)
         self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
+        # Of minibatches to come: this process's sentences, and (b, 2) whether there are t' and s'.
+        self.ahead: deque[tuple[Bags, Tensor]] = deque()
 
     def _shuffled(self, epoch: int) -> NDArray[np.integer]:
         order = np.arange(len(self.pairs), dtype=np.uint32)
@@ -178,11 +182,13 @@ class Trainer:
         """
         if len(self.queue) == 0:
             self.queue = self._mine(self._next_pairs())
+        if not self.ahead:
+            self._look_ahead()
         batch, self.queue = np.split(self.queue, [self.config.batch_size])
         own = batch[self.rank :: self.world]
         share = len(own) / len(batch)
         if len(own):
-            gradient, stats = self._gradient(own)
+            gradient, stats = self._gradient(own, *self.ahead.popleft())
         else:  # fewer pairs than processes
             gradient, stats = self.learner.no_gradient(), torch.zeros(5, device=self.device)
         if self.world > 1:
@@ -193,15 +199,36 @@ class Trainer:
         self.step += 1
         return stats
 
-    def _gradient(self, batch: NDArray[np.int64]) -> tuple[Gradient, Tensor]:
+    def _look_ahead(self) -> None:
+        """Make the bags of this process's shares of the queue, or of the next one of them."""
+        size = self.config.batch_size
+        shares = [
+            self.queue[start : start + size][self.rank :: self.world]
+            for start in range(0, len(self.queue), size)
+        ]
+        shares = [share for share in shares if len(share)]
+        if shares:
+            bags = self.learner.bags_ahead([self.sentences(share) for share in shares])
+            shares = shares[: len(bags)]
+            exists = torch.from_numpy(np.concatenate(shares)[:, 2:] >= 0).to(self.device)
+            self.ahead.extend(zip(bags, exists.split([*map(len, shares)]), strict=True))
+
+    def sentences(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sentences (4 * b,) of a minibatch, side by side; any where there is none."""
+        return np.maximum(batch, 0).T.ravel()
+
+    def _gradient(
+        self, batch: NDArray[np.int64], bags: Bags, exists: Tensor
+    ) -> tuple[Gradient, Tensor]:
         """Return the gradient of a minibatch, and the values of StepStats.
 
         Args:
             batch: (b, 4) s, t, t', s' as sentences, -1 for none.
+            bags: of them, as ``sentences`` gives them.
+            exists: (b, 2) whether there are t' and s'.
         """
         draw = [self.config.seed, self.step, self.rank]
-        vectors, backward = self.learner.forward(np.maximum(batch, 0).T.ravel(), draw)
-        exists = torch.from_numpy(batch[:, 2:] >= 0).to(self.device)
+        vectors, backward = self.learner.forward(bags, draw)
         stats, of_vectors = self.objective(vectors, exists)
         return backward(of_vectors), stats
 
@@ -277,6 +304,7 @@ class Trainer:
         """Go on from what state() gave; mine_again: its numbers of sentences are other ones."""
         self.learner.load_state(tensors)
         self.queue = tensors["queue"].numpy().copy()
+        self.ahead.clear()
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)

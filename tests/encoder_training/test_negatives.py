@@ -2,10 +2,16 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.encoder_training.config import POOLS
-from simile_plugin.encoder_training.negatives import hardest_negatives
+from simile_plugin.encoder_training.negatives import (
+    _OneProduct,
+    _Search,
+    hardest_negatives,
+    sharing_pairs,
+)
 
 
 def slow(
@@ -50,6 +56,18 @@ def test_against_the_slow_loop(
     for fast, loop in zip(found, expected, strict=True):
         # Copies of one sentence are equally hard: which of them is found does not matter.
         assert keys_or_none[fast].tolist() == keys_or_none[torch.tensor(loop)].tolist()
+
+
+@pytest.mark.parametrize("cells", [1, 30, 1000])
+def test_a_gpus_product_is_cut_by_its_memory(cells: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    keys = torch.randint(0, 9, (28,), generator=generator)
+    left, right = F.normalize(torch.randn(2, 14, 5, generator=generator), dim=2)
+    forbidden = sharing_pairs(keys[:14], keys[14:])
+    found = _OneProduct(forbidden, cells).both_ways(left, right)
+    wanted = _Search(forbidden, torch.float32, 8, 4).both_ways(left, right)
+    for (_, places), (_, expected) in zip(found, wanted, strict=True):
+        assert places.tolist() == expected.tolist()
 
 
 def test_by_hand() -> None:

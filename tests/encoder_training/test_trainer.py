@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simile_plugin.encoder_training.adam import DENSE_STEPS
+from simile_plugin.encoder_training.bags import Bags, DevicePairs
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learner import Bags
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import (
     StepStats,
@@ -203,7 +204,17 @@ def test_dropout_trains_with_the_gradient_of_what_was_kept(pairs: Pairs) -> None
     of_means = torch.randn(2, 8)
     vectors.backward(of_means)
     assert weight.grad is not None
-    torch.testing.assert_close(backward(of_means), weight.grad[bags.rows.astype(np.int64)])
+    torch.testing.assert_close(backward(of_means), weight.grad[np.asarray(bags.rows)])
+
+
+def test_bags_made_ahead_on_a_device_are_those_of_each_minibatch(pairs: Pairs) -> None:
+    parts = [np.array([3, 0, 3]), np.array([7, 59, 2, 1, 7])]
+    wide = replace(pairs, ids=pairs.ids.astype("<u4"))
+    for made in (pairs, wide):
+        ahead = DevicePairs(made, VOCAB, torch.device("cpu")).minibatches(parts)
+        for bags, sentences in zip(ahead, parts, strict=True):
+            for name, wanted in vars(Bags.of(pairs, sentences)).items():
+                assert getattr(bags, name).tolist() == wanted.tolist(), name
 
 
 def learn(pairs: Pairs, vocab: int, **changes: Any) -> tuple[Trainer, StepStats]:
