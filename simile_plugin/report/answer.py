@@ -22,7 +22,8 @@ class Cell:
 
     Attributes:
         sort: number to sort by, where it is not how the text begins.
-        style: "", "good", "bad", or "text" for what is to be read and not compared.
+        style: "", "good", "bad", "best" of its column, or "text" for what is to be read and not
+            compared.
     """
 
     text: str
@@ -72,6 +73,11 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[object]], **more:
 def cells(row: Sequence[object]) -> Row:
     """Make cells of what is none, with its text and nothing more to it."""
     return [cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row]
+
+
+def best_of(values: Sequence[float]) -> float | None:
+    """Return the highest value of a column, or None where there is nothing to compare."""
+    return max(values) if len(set(values)) > 1 else None
 
 
 def signed(difference: float, clear: bool, text: str) -> Cell:
@@ -166,19 +172,20 @@ def optional(value: float | None, form: str, none: str = "-") -> str:
     return none if value is None else format(value, form)
 
 
-def p_text(p_value: float, draws: int) -> str:
+def p_text(p_value: float, draws: int, tests: int = 1) -> str:
     """Format the p-value of a test of so many resamples: 0.012, <0.001, or <=0.001.
 
-    It is never 0, which no test gives; "<=" marks the least that R resamples can give, 1 / (R + 1).
+    It is never 0, which no test gives; "<=" marks the least that R resamples can give, 1 / (R + 1),
+    and that times the number of tests after Holm.
     """
     if p_value < 0.0005:
         return "<0.001"
-    return f"{'<=' if p_value * (draws + 1) < 1.5 else ''}{p_value:.3f}"
+    return f"{'<=' if p_value * (draws + 1) < tests + 0.5 else ''}{p_value:.3f}"
 
 
-def p_told(p_value: float, draws: int) -> str:
+def p_told(p_value: float, draws: int, tests: int = 1) -> str:
     """Format a p-value for a sentence: p = 0.012, p < 0.001 or p <= 0.001."""
-    shown = p_text(p_value, draws)
+    shown = p_text(p_value, draws, tests)
     number = shown.lstrip("<=")
     return f"p {shown.removesuffix(number) or '='} {number}"
 

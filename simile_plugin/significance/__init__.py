@@ -30,9 +30,11 @@ from simile_plugin.significance.resampling import (
     SentenceStatistics,
     bootstrap,
     bootstrap_p_value,
+    holm,
     interval,
     mean_statistics,
     resample_counts,
+    sacrebleu_p_value,
 )
 from simile_plugin.significance.tables import markdown_table, text_table, without_nan
 
@@ -55,6 +57,7 @@ __all__ = [
     "bootstrap_p_value",
     "correlation",
     "estimate",
+    "holm",
     "interval",
     "interval_chart",
     "line_chart",
@@ -62,6 +65,7 @@ __all__ = [
     "mean_statistics",
     "pearson",
     "resample_counts",
+    "sacrebleu_p_value",
     "spearman",
     "text_table",
     "without_nan",

@@ -17,10 +17,11 @@ INK = "#010203"  # becomes currentColor; in a file it is black
 GRID = "#8080804d"
 EDGE = "#808080"
 # Near to those of Okabe & Ito, for colour-blind readers; markers and dashes serve grey ones.
-COLORS = ("#1A80C4", "#D55E00", "#009E73", "#CC79A7", INK, "#56B4E9", "#E69F00")
+COLORS = ("#1A80C4", "#D55E00", "#009E73", "#CC79A7", "#8E6C3A", "#56B4E9", "#E69F00", "#7A5BC7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 MARKERS_PER_LINE = 12
+WIDE = 9.5  # inches: as wide as the text of a page
 LONGEST_LABEL = 28  # characters of a name beside its row
 STYLE: Any = {
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -196,27 +197,37 @@ class Bar:
     points: Sequence[float] = ()
 
 
-def interval_chart(label: str, panels: Mapping[str, Sequence[Bar]]) -> Chart:
+def interval_chart(
+    label: str,
+    panels: Mapping[str, Sequence[Bar]],
+    line: float | None = None,
+    coloured: bool = False,
+) -> Chart:
     """Panels beside each other, by title; a dot with its interval in each row.
 
-    Small circles are the single values.
+    Small circles are the single values; line: where a dashed one stands; coloured: a colour a row.
     """
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for where, (title, bars) in zip(axes, panels.items(), strict=True):
             for row, bar in enumerate(bars):
-                where.plot([bar.low, bar.high], [row, row], color=COLORS[0], linewidth=2)
-                where.plot([bar.value], [row], "o", color=COLORS[0], markersize=7)
+                color = COLORS[row % len(COLORS) if coloured else 0]
+                where.plot([bar.low, bar.high], [row, row], color=color, linewidth=2)
+                where.plot([bar.value], [row], "o", color=color, markersize=7)
                 circles = list(bar.points) if len(bar.points) > 1 else []
                 where.plot(circles, [row] * len(circles), "o", color=INK, mfc="none", ms=4)
+            if line is not None:
+                where.axvline(line, color=EDGE, linestyle="--", linewidth=1.2)
             where.set_yticks(range(len(bars)), [_short(bar.name) for bar in bars])
             where.set_ylim(len(bars) - 0.5, -0.5)
             where.set_title(title, loc="left", fontsize=12)
             where.grid(axis="x")
 
     rows = max(len(bars) for bars in panels.values())
-    return Chart(label, (2.0 + 4.6 * len(panels), 1.0 + 0.34 * rows), draw)
+    return Chart(
+        label, (WIDE if len(panels) == 1 else 2.0 + 4.6 * len(panels), 1.0 + 0.34 * rows), draw
+    )
 
 
 def _short(name: str) -> str:

@@ -14,12 +14,13 @@ import pytest
 
 from simile_plugin.cli import report as command
 from simile_plugin.report.answer import Answer, Data, Table
+from simile_plugin.report.comparison import compare_systems
 from simile_plugin.report.inputs import Inputs
 from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.logs import read_runs
 from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions.curves import answer_curves, collect_curves
-from simile_plugin.report.questions.results import answer_results, compare_systems, headline
+from simile_plugin.report.questions.results import answer_results, headline
 from simile_plugin.report.render.page import report_page
 from simile_plugin.report.render.provenance import describe_report
 from tests.report.test_human import HOSTILE
@@ -148,8 +149,11 @@ def score(value: float, *against: Data, seeds: tuple[float, ...] = ()) -> Data:
     return {"value": value, "seeds": seeds or (value,), "interval": around, "against": against}
 
 
-def against(baseline: str, difference: float, p: float) -> Data:
-    return {"baseline": baseline, "difference": difference, "p_value": p}
+def against(baseline: str, difference: float, p: float, level: float | None = None) -> Data:
+    same = {"difference": difference if level is None else level, "p_value": p}
+    p_values = {"p_value": p, "p_holm": p, "p_sacrebleu": p}
+    facts = {"baseline": baseline, "difference": difference, **p_values}
+    return {**facts, "same_length": same, "people": None}
 
 
 def row(name: str, seeds: int = 1, **scores: Data) -> Data:
@@ -163,6 +167,7 @@ def data_of(*systems: Data, lead: Data | None = None) -> Data:
         "signatures": {},
         "unknown_share": 0.0,
     }
+    facts["comparisons"] = len(systems) - 1
     return {"systems": systems, "lead": lead, "unspaced": False, "tokenised": [], **facts}
 
 
@@ -190,6 +195,42 @@ def test_the_answer_is_as_sure_as_the_test(difference: float, p: float, sentence
     assert found[1] == (
         "RISK against MLE by the other metrics, clearly better: SIM +0.50 (p <=0.001)."
     )
+
+
+@pytest.mark.parametrize(
+    ("difference", "level", "sentence"),
+    [
+        (2.0, -1.0, "All of it is length: at MLE's brevity penalty the difference is -1.00 BLEU."),
+        (2.0, 0.5, "75% of it is length: at MLE's brevity penalty the difference is +0.50 BLEU."),
+        (2.0, 3.0, "Length hides some: at MLE's brevity penalty the difference is +3.00 BLEU."),
+        (-2.0, 0.1, "All of it is length: at MLE's brevity penalty the difference is +0.10 BLEU."),
+        (2.0, 1.9, ""),
+    ],
+)
+def test_the_answer_tells_what_is_length(difference: float, level: float, sentence: str) -> None:
+    bleu = score(30 + difference, against("MLE", difference, 0.01, level))
+    found = headline(data_of(row("MLE", bleu=score(30.0)), row("RISK", bleu=bleu)))
+    assert [text for text in found if "length" in text.lower()] == ([sentence] if sentence else [])
+
+
+def test_the_answer_tells_whether_people_would_see_it() -> None:
+    told = "f WMT systems so far apart in BLEU, people order 6{} % as BLEU does."
+    for share, sentence in (
+        (62.0, "A person would hardly see it: o" + told.format(2)),
+        (66.0, "O" + told.format(6)),
+    ):
+        bleu = score(30.9, {**against("MLE", 0.9, 0.01), "people": share})
+        found = headline(data_of(row("MLE", bleu=score(30.0)), row("RISK", bleu=bleu)))
+        assert found[1] == sentence
+
+
+def test_a_system_called_as_a_metric_is_told_apart() -> None:
+    own = {
+        "bleu": score(31.0, against("MLE", 1.0, 0.01)),
+        "simile": score(70.0, against("MLE", 1.0, 0.01)),
+    }
+    data = data_of(row("MLE", bleu=score(30.0), simile=score(69.0)), row("SIMILE", 1, **own))
+    assert "clearly better: SIMILE score +1.00" in headline(data)[1]
 
 
 def test_the_answer_tells_of_seeds_and_of_worse_metrics() -> None:
@@ -224,12 +265,12 @@ def three(lead: Data, beat: tuple[str, ...] = ("A", "B")) -> Data:
 def test_of_three_systems_the_best_comes_first() -> None:
     assert headline(three(against("A", 1.0, 0.03))) == [
         "B has the highest BLEU, 32.00: 1.00 above A, the second (p = 0.030).",
-        "2 of 2 systems beat MLE (p < 0.05): A, B.",
+        "2 of 2 systems beat MLE, the baseline, in BLEU (p < 0.05 after Holm): A, B.",
         "B beats MLE by 2.00 BLEU (p = 0.010).",
     ]
     found = headline(three(against("A", 1.0, 0.3), beat=("A",)))
     assert found[0].endswith("1.00 above A, the second, which may be chance (p = 0.300).")
-    assert found[1] == "1 of 2 systems beat MLE (p < 0.05): A."
+    assert found[1] == "1 of 2 systems beat MLE, the baseline, in BLEU (p < 0.05 after Holm): A."
 
 
 def test_provenance_of_files(tmp_path: Path, log: str) -> None:

@@ -93,7 +93,7 @@ def test_json_scores_are_those_of_score_lists(
 ) -> None:
     assert main([*RESULTS, "--encoder", str(encoder_folder), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert list(content) == ["results"]
+    assert list(content) == ["results", "length"]
     found = content["results"]["systems"][1]["scores"]["simile"]["value"]
     hyps = [[line] for line in (files / "bleu.txt").read_text().splitlines()]
     simile = score_lists(hyps, REFS, load_encoder(encoder_folder)).simile
@@ -115,7 +115,7 @@ def test_sentence_scores_are_a_metric(files: Path, capsys: pytest.CaptureFixture
     assert main(command) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[2].split() == [
-        *("System", "Seeds", "BLEU", "chrF", "exact", "Length"),
+        *("System", "Seeds", "BLEU", "score", "chrF", "exact", "Length"),
     ]
 
 
@@ -181,7 +181,7 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    asked = ["results", "curves", "nbest", "costs", "headroom"]
+    asked = ["results", "length", "curves", "nbest", "costs", "headroom"]
     assert list(json.loads(capsys.readouterr().out)) == asked
     for flag, value, chosen in (
         ("--nbest-folder", "sizes", ["nbest"]),
@@ -197,7 +197,7 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
         (["--ref", "ref.txt"], "results: needs --ref and --sys"),
-        (["--only", "table", *CURVES], "--only: got table; expected results, human, examples, cur"),
+        (["--only", "table", *CURVES], "--only: got table; expected results, length, human, ex"),
         ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1, expected a number of"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*CURVES, "--resamples", "0"], "--resamples: got 0, expected a whole number from 40 to"),

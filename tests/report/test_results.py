@@ -9,10 +9,11 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.answer import Data
+from simile_plugin.report.comparison import compare_systems
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines
 from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.inputs.systems import System
-from simile_plugin.report.questions.results import answer_results, compare_systems
+from simile_plugin.report.questions.results import answer_results
 from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.significance.tables import markdown_table, text_table
@@ -97,6 +98,7 @@ def test_comparisons(results: Data) -> None:
         expected = rows["SIMILE"]["value"] - rows[comparison["baseline"]]["value"]
         assert comparison["difference"] == pytest.approx(expected)
         assert comparison["p_value"] == 1 / 201
+        assert comparison["p_holm"] == pytest.approx(5 / 201)  # of five comparisons
     copied = rows["copy"]["against"][0]
     assert (copied["difference"], copied["p_value"]) == (0.0, 1.0)
     around = rows["MLE"]["interval"]
@@ -110,10 +112,7 @@ def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
         "B": [[0.0] * 20 + [1.0] * 60, [1.0] * 70 + [0.0] * 10],
     }
     pair = [system("A", noisy(0.2, 1)), system("B", noisy(0.2, 2), noisy(0.2, 5))]
-    results = compare_systems(
-        pair, REFS, "ref.txt", ScoreSettings(), FEW, sentence_scores={"meaning": right}
-    )
-    assert results["signatures"]["meaning"] == "mean of the sentences' given scores"
+    results = compare_systems(pair, REFS, "ref.txt", ScoreSettings(), FEW, more={"meaning": right})
     found = [row["scores"]["meaning"] for row in results["systems"]]
     assert found[0]["value"] == pytest.approx(25.0)
     assert found[1]["seeds"] == pytest.approx((75.0, 87.5))
@@ -182,7 +181,7 @@ def test_text_shows_scores_seeds_marks_and_p_values(results: Data) -> None:
     copied = next(line for line in lines if line.startswith("copy "))
     assert "‡" not in copied and "†" not in copied
     assert any(line.startswith("copy - MLE") and "+0.00 (p 1.000)" in line for line in lines)
-    assert "‡ better than MLE, † better than BLEU: p < 0.05, paired bootstrap, 200" in text
+    assert "‡ better than MLE, † better than BLEU: p < 0.05, after Holm over 5 comparisons" in text
     assert results["signatures"]["BLEU"] in text and results["signatures"]["SIM, SIMILE"] in text
     # decimal points of a column stand under each other
     decimal = {line.index(".") for line in lines[simile : simile + 3]}

@@ -20,9 +20,11 @@ from simile_plugin.significance.resampling import (
     SentenceStatistics,
     bootstrap,
     bootstrap_p_value,
+    holm,
     interval,
     mean_statistics,
     resample_counts,
+    sacrebleu_p_value,
 )
 from tests.bleu import bleu_statistics
 
@@ -72,7 +74,7 @@ def test_bootstrap_is_sacrebleus(
     systems = [bleu(base, refs=refs), bleu(other, refs=refs)]
     scores = bootstrap(systems, resamples=300, seed=7)
     difference = systems[1].corpus() - systems[0].corpus()
-    assert bootstrap_p_value(scores[0], scores[1], difference, 150) == theirs[1].p_value
+    assert sacrebleu_p_value(scores[0], scores[1], difference, 150) == theirs[1].p_value
     for ours, system, result in zip(scores, systems, theirs, strict=True):
         limits = interval(ours)
         assert system.corpus() == pytest.approx(result.score, abs=1e-9)
@@ -120,13 +122,28 @@ def test_bootstrap_agrees_with_a_slow_loop_over_seeds_and_sentences() -> None:
 
 
 def test_p_value_by_hand() -> None:
+    # d = 1, -2, 6, 0: two of four are not above 0, (2 + 1) / (4 + 1); three are not below it
+    baseline, system = np.array([5.0, 5.0, 5.0, 5.0]), np.array([6.0, 3.0, 11.0, 5.0])
+    assert bootstrap_p_value(baseline, system, 2.5, 9) == 3 / 5
+    assert bootstrap_p_value(baseline, system, -2.5, 9) == 4 / 5
+    assert bootstrap_p_value(baseline, system, 0.0, 9) == 1
+
+
+def test_p_value_of_sacrebleu_by_hand() -> None:
     # |d| = 1, 2, 6, 3, mean 3; |d| - mean = -2, -1, 3, 0; one of four is >= 2.5: (1+1)/(4+1)
     baseline, system = np.array([5.0, 5.0, 5.0, 5.0]), np.array([6.0, 3.0, 11.0, 2.0])
-    assert bootstrap_p_value(baseline, system, 2.5, 9) == 2 / 5
-    assert bootstrap_p_value(baseline, system, -2.5, 9) == 2 / 5
+    assert sacrebleu_p_value(baseline, system, 2.5, 9) == 2 / 5
+    assert sacrebleu_p_value(baseline, system, -2.5, 9) == 2 / 5
     # a tie counts: 3 >= 3
-    assert bootstrap_p_value(baseline, system, 3.0, 9) == 2 / 5
-    assert bootstrap_p_value(baseline, system, 3.1, 9) == 1 / 5
+    assert sacrebleu_p_value(baseline, system, 3.0, 9) == 2 / 5
+    assert sacrebleu_p_value(baseline, system, 3.1, 9) == 1 / 5
+
+
+def test_holm_by_hand() -> None:
+    # 0.01 x 3, then 0.02 x 2, then 0.03 x 1, which may not fall below the one before
+    assert holm([0.03, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_a_single_sentence_is_no_evidence() -> None:

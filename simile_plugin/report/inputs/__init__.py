@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
+from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs import folder, systems
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines, choose_pair
+from simile_plugin.report.inputs.judges import judge_systems
 from simile_plugin.report.inputs.logs import Runs, read_runs
 from simile_plugin.report.inputs.options import ReportOptions
 from simile_plugin.report.inputs.texts import Texts
@@ -121,6 +123,20 @@ class Inputs:
 
         with Progress(len(self.refs), "sent") as bar:
             return score_all(self.systems, self.refs, self.settings, bar.update)
+
+    @cached_property
+    def comparison(self) -> Data:
+        """Scores of all systems and tests of their differences, see `compare_systems`."""
+        from simile_plugin.report.comparison import compare_systems
+
+        own, options = self.systems, self.options
+        more = systems.read_sentence_scores(options.sentence_scores, own)
+        signatures = dict.fromkeys(more, "mean of the sentences' given scores")
+        for spec in options.judge:
+            title, signatures[title], more[title] = judge_systems(spec, own, self.refs)
+        basic = own, self.refs, options.ref or "", self.settings, self.test
+        data = compare_systems(*basic, self.baselines, more, self.scores)
+        return data | {"signatures": data["signatures"] | signatures}
 
     @cached_property
     def nbest_lists(self) -> list[NbestList]:

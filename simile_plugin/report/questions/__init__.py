@@ -18,7 +18,7 @@ from simile_plugin.report.inputs import Inputs
 
 # In the order in which they are shown.
 NAMES = (
-    *("results", "human", "examples", "curves", "nbest", "costs", "headroom"),
+    *("results", "length", "human", "examples", "curves", "nbest", "costs", "headroom"),
     *("lexical", "gaming", "probe"),
 )
 
@@ -42,7 +42,7 @@ def choose_questions(inputs: Inputs) -> dict[str, ModuleType]:
         wanted = {n for n in NAMES if any(map(inputs.gives, find_question(n).ASKED_BY))}
         # References that another question takes do not ask for the results table.
         if wanted & {"nbest", "costs", "probe"} and not inputs.named_systems:
-            wanted -= {"results"}
+            wanted -= {"results", "length"}
     if not wanted:
         raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
     chosen = {name: find_question(name) for name in NAMES if name in wanted}

