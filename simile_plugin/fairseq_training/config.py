@@ -27,6 +27,9 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_search"].default, metadata=SHARED["risk_search"].metadata
     )
+    risk_objective: ChoiceEnum(["mrt", "grpo", "rloo"]) = field(  # type: ignore[valid-type]
+        default=SHARED["risk_objective"].default, metadata=SHARED["risk_objective"].metadata
+    )
     risk_generation_dtype: ChoiceEnum(["model", "bf16", "fp16"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_generation_dtype"].default,
         metadata=SHARED["risk_generation_dtype"].metadata,
@@ -64,8 +67,9 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
             "reads it)"
         },
     )
-    # The trainer's, no flag of its own.
+    # The trainer's, no flags of their own.
     seed: int = "${common.seed}"  # type: ignore[assignment]
+    finetune_from_model: Optional[str] = "${checkpoint.finetune_from_model}"  # noqa: UP045
 
 
 def read_config(given: Any) -> SimileRiskConfig:
@@ -87,7 +91,8 @@ def read_config(given: Any) -> SimileRiskConfig:
 def _warn_of_compat(cfg: SimileRiskConfig) -> None:
     """Say what the objective of the released code takes no notice of, or never computed."""
     default = SimileRiskConfig()
-    for name in ("risk_score", "risk_alpha", "risk_cost_scale", "risk_length_control"):
+    ignored = ("risk_score", "risk_alpha", "risk_cost_scale", "risk_length_control")
+    for name in (*ignored, "risk_objective"):
         if (value := getattr(cfg, name)) != getattr(default, name):
             logger.warning(f"{flag_name(name)} {value}: ignored beside --risk-compat {BEYOND_BLEU}")
     if cfg.reward not in ("simile", "sim", "bleu"):

@@ -13,6 +13,7 @@ from tests.fairseq_models import make_model, make_sample, numbers
 from tests.hugging_face_models import SOURCES, TARGETS, marian
 
 PAD = 1
+SAMPLES = {"risk_search": "sampling", "risk_keep_duplicates": True}
 
 
 class Table(torch.nn.Module):
@@ -40,6 +41,8 @@ class Table(torch.nn.Module):
         {"risk_keep_duplicates": True, "mle_weight": 0.0},
         {"reward": "shuffled:half", "seed": 3},
         {"reward": "model", "risk_include_reference": True},
+        SAMPLES | {"risk_objective": "rloo"},
+        SAMPLES | {"risk_objective": "grpo", "risk_kl_weight": 0.0},
     ],
 )
 def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_path, monkeypatch):
