@@ -1,7 +1,10 @@
 """Several processes that share minibatches, against one that does all of them."""
 
 import os
+import pickle
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,21 +35,27 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def work(
-    rank: int, world: int, port: int, job: Callable[..., Any], folder: str, *args: Any
-) -> None:
+def work(rank: int, world: int, port: int, job: str, folder: str, *args: Any) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=world)
-    torch.save(job(*args), Path(folder, f"{rank}.pt"))
+    torch.save(globals()[job](*args), Path(folder, f"{rank}.pt"))
     torch.distributed.destroy_process_group()
 
 
 def in_processes(world: int, tmp_path: Path, job: Callable[..., Any], *args: Any) -> list[Any]:
     """What job(*args) gives in each of some processes."""
-    arguments = (world, free_port(), job, str(tmp_path), *args)
-    # Forked: a new interpreter would not find this module under the name it has here.
-    torch.multiprocessing.start_processes(work, arguments, nprocs=world, start_method="fork")
+    arguments = (world, free_port(), job.__name__, str(tmp_path), *args)
+    if torch.cuda.is_available():  # autograd has threads then that a fork has not
+        kept = tmp_path / "arguments"
+        kept.write_bytes(pickle.dumps(arguments))
+        code = "import pickle, runpy, sys; _, file, kept, rank = sys.argv; "
+        code += "runpy.run_path(file)['work'](int(rank), *pickle.load(open(kept, 'rb')))"
+        command = [sys.executable, "-c", code, __file__, str(kept)]
+        running = [subprocess.Popen([*command, str(rank)]) for rank in range(world)]
+        assert not any(process.wait(timeout=300) for process in running)
+    else:
+        torch.multiprocessing.start_processes(work, arguments, nprocs=world, start_method="fork")
     return [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(world)]
 
 

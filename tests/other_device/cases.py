@@ -94,7 +94,8 @@ def test_updates_are_those_of_the_cpu(arch: str, flags: str, encoder_folder: Pat
         assert torch.isfinite(found[1]).all()
         return
     wanted = update("cpu", arch, str(encoder_folder), FLAGS[flags])
-    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+    # An LSTM's 3 x 20 products are rounded one after the other, by cuDNN in another order.
+    assert found[0] == pytest.approx(wanted[0], rel=1e-4 if arch == "lstm" else 1e-5)
     torch.testing.assert_close(found[1], wanted[1], atol=1e-4, rtol=1e-4)
     assert found[2] == pytest.approx(wanted[2], rel=1e-4, abs=1e-4)
     assert found[3] == pytest.approx(wanted[3], rel=1e-4, abs=1e-4)

@@ -67,20 +67,24 @@ def slices(tokenizer: Any, question: Question, longest: int, overlap: int) -> li
     found = tokenizer(
         question.query,
         question.document,
-        truncation="only_second",
-        max_length=longest,
-        stride=overlap,
-        return_overflowing_tokens=True,
+        truncation=False,
         return_offsets_mapping=True,
+        verbose=False,  # of its length: here it is cut, for versions of tokenizers cut differently
     )
+    sides = found.sequence_ids()
+    begin = sides.index(1) if 1 in sides else len(sides)
+    end = begin + sides.count(1)
+    whole = {name: found[name] for name in tokenizer.model_input_names if name in found}
+    whole["places"] = [
+        tuple(place) if side == 1 else None
+        for place, side in zip(found["offset_mapping"], sides, strict=True)
+    ]
+    room = longest - (len(sides) - (end - begin))
     result = []
-    for row, ids in enumerate(found["input_ids"]):
-        inputs = {name: found[name][row] for name in tokenizer.model_input_names if name in found}
-        sides = found.sequence_ids(row)
-        places = [
-            place if side == 1 else None
-            for place, side in zip(found["offset_mapping"][row], sides, strict=True)
-        ]
+    for start in range(begin, max(begin + 1, end - overlap), room - overlap):
+        stop = min(start + room, end)
+        inputs = {k: row[:begin] + row[start:stop] + row[end:] for k, row in whole.items()}
+        places, ids = inputs.pop("places"), inputs["input_ids"]
         cls = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
         result.append(Slice(inputs, places, cls))
     return result
