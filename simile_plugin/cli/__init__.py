@@ -18,7 +18,8 @@ from simile_plugin.files import InputError
 
 # In the order of use; fairseq-train is not ours.
 COMMANDS = (
-    *("doctor", "filter-pairs", "train-encoder", "eval-encoder", "fit-reward", "probe"),
+    *("doctor", "filter-pairs", "train-encoder", "distil-encoder", "eval-encoder"),
+    *("fit-reward", "probe"),
     *("fairseq-train", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
     "contrib",
 )

@@ -2,7 +2,8 @@
 
 That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. A folder of kind "sp"
 is of format version 1 if its preprocessing is that of the oldest versions, other kinds of 2; what
-drops invisible characters is of 3.
+drops invisible characters is of 3. One of two languages is of 4: beside its own files, those of the
+target, it has ``source/``, the encoder folder that reads sources, and ``source.safetensors``.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from simile_plugin.encoder.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
+from simile_plugin.encoder.source_side import SourceSide, pieces_of
 from simile_plugin.encoder.tokens import file_names, load_tokenizer, types_of
 from simile_plugin.files import InputError, atomic_folder
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
+SOURCE, SOURCE_TENSORS = "source", "source.safetensors"
 
 
 def save_encoder(
@@ -40,6 +43,8 @@ def save_encoder(
     """
     version = 1 if encoder.kind == "sp" else 2
     if encoder.segmenter.preprocessing.drop_invisible:
+        version = 3
+    if encoder.source is not None:
         version = FORMAT_VERSION
     config = {"format_version": version, **encoder.config}
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
@@ -50,6 +55,12 @@ def save_encoder(
         (target / WEIGHTS).write_bytes(save(tensors))
         for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)
+        if encoder.source is not None:
+            save_encoder(target / SOURCE, encoder.source.encoder)
+            parts = {
+                name: part.cpu().contiguous() for name, part in encoder.source.tensors().items()
+            }
+            (target / SOURCE_TENSORS).write_bytes(save(parts))
 
 
 def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> RewardEncoder:
@@ -101,12 +112,33 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
         )
     except ValueError as error:
         raise InputError(f"{root / WEIGHTS}: {error}") from error
+    if "source" in config:
+        encoder.source = _read_source(root, config["source"], encoder)
     if encoder.fingerprint != config["fingerprint"]:
         raise InputError(
             f"{root / CONFIG}: fingerprint is {config['fingerprint']}, but the parts give "
             f"{encoder.fingerprint}; a part was changed or is of another encoder"
         )
     return encoder.to(device)
+
+
+def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
+    """Read what a folder of two languages has beside the target's encoder."""
+    source = load_own_encoder(root / SOURCE)
+    _check_there(root, SOURCE_TENSORS)
+    tensors = _read_tensors(root / SOURCE_TENSORS)
+    shapes = {name: tuple(part.shape) for name, part in tensors.items()}
+    expected = {"mean": (encoder.dim,), "log_probs": (3, len(pieces_of(encoder.segmenter)))}
+    if shapes != expected or source.dim != encoder.dim:
+        raise InputError(f"{root / SOURCE_TENSORS}: got tensors {shapes}, expected {expected}")
+    numbers = ("length_ratio", "usual_copies", "usual_odds")
+    try:
+        found = [float(facts[name]) for name in numbers]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{root / CONFIG}: source: got {facts!r}, expected numbers {', '.join(numbers)}"
+        ) from error
+    return SourceSide(source, tensors["mean"], tensors["log_probs"], *found)
 
 
 def _check_there(root: Path, name: str) -> None:
@@ -151,13 +183,13 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _read_tensors(path: Path, shape: tuple[int, int]) -> dict[str, torch.Tensor]:
-    """All tensors; the embedding table is checked against the config's shape."""
+def _read_tensors(path: Path, shape: tuple[int, int] | None = None) -> dict[str, torch.Tensor]:
+    """All tensors; the embedding table, if there is one, is checked against the config's shape."""
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:
         raise InputError(f"{path}: truncated or not a safetensors file ({error})") from error
-    if EMBEDDINGS in tensors and tuple(tensors[EMBEDDINGS].shape) != shape:
+    if shape and EMBEDDINGS in tensors and tuple(tensors[EMBEDDINGS].shape) != shape:
         raise InputError(
             f"{path}: {EMBEDDINGS} is {tuple(tensors[EMBEDDINGS].shape)}, but {CONFIG} says "
             f"{shape} (vocab_size, dim); the parts are of different encoders"

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from simile_plugin.encoder.averages import Composer, make_composer
 from simile_plugin.encoder.devices import to_device
+from simile_plugin.encoder.source_side import SourceSide, learn_source_side
 from simile_plugin.encoder.tokens import Tokenizer, types_of
 from simile_plugin.encoder.word_cache import Ints, flat_rows
 from simile_plugin.files import InputError
@@ -71,6 +72,11 @@ class RewardEncoder(torch.nn.Module):
     unit: str  # what the length penalty counts
     text: str  # what happens to a sentence first, in the signature
     training_facts: dict[str, Any]  # saved beside the weights
+    source: SourceSide | None  # the other language of an encoder of two
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = None  # here, for a module's attributes hide behind those of its class
 
     @property
     def dim(self) -> int:
@@ -94,6 +100,10 @@ class RewardEncoder(torch.nn.Module):
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
         """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
         return self.embed_counted(sentences).vectors
+
+    def embed_sources(self, sentences: Sequence[str]) -> Tensor:
+        """Sentence vectors (U, D) of the other language, by its own table if there is one."""
+        return (self if self.source is None else self.source.encoder).embed_text(sentences)
 
 
 class Encoder(RewardEncoder):
@@ -173,6 +183,15 @@ class Encoder(RewardEncoder):
         composer.load_state_dict({name: tensors[COMPOSER + name] for name in composer.state_dict()})
         return cls(weight, segmenter, training, composer)
 
+    def learn_source(self, source: Encoder, targets: Sequence[str], sources: Sequence[str]) -> None:
+        """Take an encoder of another language for sources, and learn from bitext what is usual.
+
+        Args:
+            source: whose vectors live in the space of this one's.
+            targets, sources: sentences, line by line.
+        """
+        self.source = learn_source_side(self.segmenter, source, targets, sources)
+
     def tensors(self) -> dict[str, Tensor]:
         """Return all parameters by name, detached: the embeddings first."""
         return self.named_tensors(self.weight.detach(), self.composer.state_dict())
@@ -226,7 +245,7 @@ class Encoder(RewardEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits of sha256 over parameters, tokeniser, preprocessing and kind."""
+        """12 hex digits of sha256 over parameters, tokeniser, preprocessing, kind and sources."""
         digest = hashlib.sha256()
         identity: dict[str, Any] = {
             "kind": self.kind,
@@ -240,6 +259,10 @@ class Encoder(RewardEncoder):
         for tensor in self.tensors().values():
             values = tensor.cpu().contiguous().numpy()
             digest.update(values.astype("<f4", copy=False).tobytes())
+        if self.source is not None:
+            digest.update(json.dumps(self.source.facts, sort_keys=True).encode())
+            for tensor in self.source.tensors().values():
+                digest.update(tensor.cpu().numpy().astype("<f4", copy=False).tobytes())
         return digest.hexdigest()[:12]
 
     @property
@@ -256,5 +279,6 @@ class Encoder(RewardEncoder):
             **(more if self.kind != "sp" else {}),
             "preprocessing": self.segmenter.preprocessing.facts,
             "fingerprint": self.fingerprint,
+            **({} if self.source is None else {"source": self.source.facts}),
             "training": self.training_facts,
         }

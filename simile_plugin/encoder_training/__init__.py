@@ -11,7 +11,7 @@ from simile_plugin.encoder_training.binarized import (
     binarize_pairs,
     open_binarized,
 )
-from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.config import DistilConfig, TrainingConfig
 from simile_plugin.encoder_training.filtering import FilterOptions, filter_pairs
 from simile_plugin.encoder_training.options import RunOptions
 from simile_plugin.encoder_training.pairs import (
@@ -29,6 +29,7 @@ from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
+    from simile_plugin.encoder_training.distillation import distil_encoder
     from simile_plugin.encoder_training.learner import Bags, Gradient, Learner
     from simile_plugin.encoder_training.negatives import sharing_pairs
     from simile_plugin.encoder_training.run import keep_freed_memory, train_encoder
@@ -39,6 +40,7 @@ __all__ = [
     "BadLines",
     "Bags",
     "BinarizeOptions",
+    "DistilConfig",
     "FilterOptions",
     "FolderWriter",
     "Gradient",
@@ -52,6 +54,7 @@ __all__ = [
     "TrainingConfig",
     "TsvInput",
     "binarize_pairs",
+    "distil_encoder",
     "embeddings_collapsed",
     "filter_pairs",
     "keep_freed_memory",
@@ -64,4 +67,6 @@ __all__ = [
     "train_tokenizer",
 ]
 
-__getattr__ = imported_later(__name__, ("adam", "learner", "negatives", "trainer", "run"), __all__)
+__getattr__ = imported_later(
+    __name__, ("adam", "distillation", "learner", "negatives", "trainer", "run"), __all__
+)

@@ -137,3 +137,28 @@ class TrainingConfig:
     def lr_at(self, step: int) -> float:
         """Return the learning rate at a step, counted from 0."""
         return self.lr if self.lr_schedule == "constant" else self.lr * (1 - step / self.steps)
+
+
+@dataclass(frozen=True)
+class DistilConfig:
+    """How an encoder is distilled."""
+
+    kind: str = option(
+        "what the new table has vectors of; sp+word is the sum of the means of pieces and of words",
+        "sp+word",
+        choices=["sp", "sp+word", "sp+trigram"],
+    )
+    vocab_size: int = option("pieces, and as many words or trigrams", 8000, range=COUNT)
+    epochs: int = option("passes over the pairs", 25, range=COUNT)
+    batch_size: int = option("pairs among which a translation is told", 512, range=COUNT)
+    temperature: float = option("of the softmax over cosines", 0.05, range=Range.above(0))
+    token_dropout: float = option(
+        "share of a target's tokens that are left out at each step",
+        0.15,
+        range=Range(lambda x: 0 <= x < 1, "{} from 0 to below 1"),
+    )
+    lr: float = option("of Adam, falling to 0 in a straight line", 5e-3, range=Range.above(0))
+    seed: int = option("of initial vectors, order and dropout", 1, range=SEED)
+
+    def __post_init__(self) -> None:
+        check_fields(self)

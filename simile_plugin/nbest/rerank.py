@@ -40,8 +40,8 @@ def cosine_feature(
     """
     found = []
     for src, one in zip(srcs, lists, strict=True):
-        vectors = encoder.embed_text([src, *one.hyps])
-        found.append(cosine(vectors[0], vectors[1:]).double().cpu().numpy())
+        of_src, of_hyps = encoder.embed_sources([src]), encoder.embed_text(one.hyps)
+        found.append(cosine(of_src, of_hyps).double().cpu().numpy())
         if progress is not None:
             progress(1)
     return found

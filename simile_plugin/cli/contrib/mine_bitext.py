@@ -138,7 +138,8 @@ def _search(
 
     encoder = load_encoder(options.encoder, usable_device(options.device))
     with Progress(len(source) + len(target), " sentences") as bar:
-        x, y = (embed_all(encoder.embed_text, text, bar.update) for text in (source, target))
+        x = embed_all(encoder.embed_sources, source, bar.update)
+        y = embed_all(encoder.embed_text, target, bar.update)
     for vectors, name in ((x, "source"), (y, "target")):
         if not bool(vectors.any()):
             raise InputError(

@@ -1,0 +1,172 @@
+"""The other language of an encoder: what reads sources, and what is usual of the two languages.
+
+An encoder that was distilled from another one (`simile distil-encoder`) has a source side: its
+teacher, whose vectors live in the same space. All else is learnt from the distillation's bitext.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from simile_plugin.encoder.piece_model import SPACE_MARK
+from simile_plugin.encoder.segmenter import Segmenter, Tokenizer
+from simile_plugin.encoder.tokens import MixedTokenizer
+from simile_plugin.encoder.unspaced import split_words
+from simile_plugin.files import InputError
+
+if TYPE_CHECKING:
+    from simile_plugin.encoder.models import Encoder
+
+Floats = NDArray[np.floating]
+TARGET, SOURCE, ANY = range(3)  # classes of the naive Bayes, rows of its table
+SMOOTHING = 0.5  # added to the count of each piece
+USUAL = 0.05  # share of the bitext's targets that may be less usual than what is called usual
+MOST_COPIES = 0.9  # however much the two languages share
+
+
+class SourceSide(nn.Module):
+    """The source language of an encoder.
+
+    Args:
+        encoder: g of source sentences.
+        mean: (D,) mean unit vector of source sentences, which is near to all of them.
+        log_probs: (3, V) log-probabilities of the V pieces of the target's tokeniser in target
+            text, in source text, and in text of any language, which has the characters of both.
+        length_ratio: the usual |target| / |source|, each in the unit of its encoder: the median.
+        usual_copies: the share of a target's word bigrams that stand in its source, too, which
+            1 - USUAL of the targets do not exceed.
+        usual_odds: the log-odds a character of the target's language that 1 - USUAL of them reach.
+    """
+
+    mean: Tensor
+    log_probs: Tensor
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        mean: Tensor,
+        log_probs: Tensor,
+        length_ratio: float,
+        usual_copies: float,
+        usual_odds: float,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("mean", mean)
+        self.register_buffer("log_probs", log_probs)
+        self.length_ratio, self.usual_copies = length_ratio, usual_copies
+        self.usual_odds = usual_odds
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `config.json` says of it: all that is no tensor."""
+        return {
+            "fingerprint": self.encoder.fingerprint,
+            "length_ratio": self.length_ratio,
+            "usual_copies": self.usual_copies,
+            "usual_odds": self.usual_odds,
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what is saved beside the teacher's folder, by name."""
+        return {"mean": self.mean, "log_probs": self.log_probs}
+
+    def centred(self, vectors: Tensor) -> Tensor:
+        """Return unit source vectors (U, D) less their mean: a text that is near to all gains 0."""
+        return normalize(vectors, eps=1e-9) - self.mean
+
+    def of_language(self, tokenizer: Tokenizer, hyps: Sequence[str]) -> Tensor:
+        """Tell the target's language from any other: (U,) in [0, 1], 1 for usual sentences.
+
+        odds / usual odds, between 0 and 1; the odds are log p(h | target) less the larger of
+        log p(h | source) and log p(h | any), a character: naive Bayes of pieces.
+
+        Args:
+            tokenizer: of the target.
+        """
+        odds = _odds(self.log_probs.cpu().numpy(), pieces_of(tokenizer), hyps)
+        return torch.from_numpy(np.clip(odds / self.usual_odds, 0, 1)).float()
+
+    def not_copied(self, hyp: str, src: str) -> float:
+        """Return 1 for as many word bigrams of the source as usual, falling to 0 for all."""
+        return min(1.0, (1 - copied_share(hyp, src)) / (1 - self.usual_copies))
+
+
+def copied_share(hyp: str, src: str) -> float:
+    """Return the share of the candidate's word bigrams that stand in the source, in [0, 1].
+
+    One word may be a name, and is no copy.
+    """
+    words, of = split_words(hyp.lower()), split_words(src.lower())
+    own = Counter(pairwise(words))
+    shared = own & Counter(pairwise(of))
+    return shared.total() / max(1, own.total())
+
+
+def pieces_of(tokenizer: Tokenizer) -> Segmenter:
+    """Return what splits into sentencepiece's pieces: the tokeniser, or its first part.
+
+    Raises:
+        InputError: for a tokeniser of other tokens.
+    """
+    first = tokenizer.parts[0] if isinstance(tokenizer, MixedTokenizer) else tokenizer
+    if not isinstance(first, Segmenter):
+        raise InputError(f"tokens: got {tokenizer.name}, expected sp, or sp+ others")
+    return first
+
+
+def learn_source_side(
+    target: Tokenizer, source: Encoder, targets: Sequence[str], sources: Sequence[str]
+) -> SourceSide:
+    """Make a source side from bitext: lengths, copies, and the pieces of both languages.
+
+    Args:
+        target: tokeniser of the encoder that is to have it.
+        targets, sources: sentences, line by line.
+    """
+    pieces = pieces_of(target)
+    of_target, of_source = pieces.encode_flat(targets), pieces.encode_flat(sources)
+    counts = [
+        np.bincount(ids, minlength=len(pieces)) + SMOOTHING for ids, _ in (of_target, of_source)
+    ]
+    rows = [np.log(row / row.sum()) for row in counts]
+    texts = [pieces.preprocessing.apply(text) for text in (*targets, *sources)]
+    table = np.stack([*rows, _any_language(pieces.texts, texts)])
+    usual_odds = max(1e-3, float(np.quantile(_odds(table, pieces, targets), USUAL)))
+    shares = [copied_share(*pair) for pair in zip(targets, sources, strict=True)]
+    copies = min(MOST_COPIES, float(np.quantile(shares, 1 - USUAL)))
+    embedded = source.embed_counted(sources)
+    lengths = np.maximum(target.lengths(*target.encode_flat(targets)), 1)
+    ratio = float(np.median(lengths / embedded.lengths.cpu().clamp(min=1).numpy()))
+    mean = normalize(embedded.vectors, eps=1e-9).mean(0)
+    return SourceSide(source, mean, torch.from_numpy(table).float(), ratio, copies, usual_odds)
+
+
+def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
+    """Return the log-probability of each piece spelled character by character: (V,).
+
+    A character that no text has is as likely as one of all by chance: other languages have some.
+    """
+    counts = Counter(SPACE_MARK + SPACE_MARK.join(" ".join(texts).split()))
+    log = {character: np.log(count / counts.total()) for character, count in counts.items()}
+    unseen = -np.log(len(counts))
+    return np.array([sum(log.get(c, unseen) for c in piece or "\0") for piece in pieces])
+
+
+def _odds(table: Floats, pieces: Segmenter, texts: Sequence[str]) -> Floats:
+    """Return the log-odds a character of the target's language of each text: (U,)."""
+    ids, offsets = pieces.encode_flat(texts)
+    characters = np.array([len(piece or "?") for piece in pieces.texts], dtype=float)
+    before = np.pad(np.vstack([table[:, ids], characters[ids]]).cumsum(1), ((0, 0), (1, 0)))
+    sums = before[:, np.append(offsets[1:], len(ids))] - before[:, offsets]
+    other = np.maximum(sums[SOURCE], sums[ANY])
+    return np.asarray((sums[TARGET] - other) / np.maximum(sums[-1], 1))

@@ -1,0 +1,111 @@
+"""An encoder of a second language by distillation: bitext in, an encoder of both languages out.
+
+The teacher reads the sources and stays as it is. The new table is trained so that the vector of a
+target is near the teacher's vector of its source, among those of a batch (Reimers and Gurevych 2020
+distil by squared distance; a softmax over the batch is that of Radford et al. 2021, equation in
+`contrastive_loss`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from simile_plugin.encoder import Encoder, Preprocessing, Tokenizer, make_composer
+from simile_plugin.encoder_training.config import DistilConfig
+from simile_plugin.encoder_training.pairs import train_tokenizer
+from simile_plugin.files import InputError
+
+INIT_STD = 0.01  # small, so that a token that is seen seldom says little
+FEWEST_PAIRS = 50
+
+
+def contrastive_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """-mean over i of (log softmax_j(c_ij / t)_i + log softmax_j(c_ji / t)_i) / 2, c = cosines.
+
+    Args:
+        student, teacher: (B, D) vectors of targets and of their sources.
+    """
+    logits = normalize(student, eps=1e-9) @ normalize(teacher, eps=1e-9).T / temperature
+    own = torch.arange(len(logits), device=logits.device)
+    return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+
+
+def distil_encoder(
+    teacher: Encoder,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    config: DistilConfig,
+    progress: Callable[[int], object] = lambda done: None,
+) -> Encoder:
+    """Train the encoder of the targets' language, with the teacher for its sources.
+
+    Args:
+        teacher: an encoder of the sources' language, which is not changed.
+        sources, targets: sentences, line by line; pairs with an empty side are left out.
+        progress: called with 1 after each epoch.
+
+    Raises:
+        InputError: for fewer than FEWEST_PAIRS pairs.
+    """
+    pairs = [pair for pair in zip(sources, targets, strict=True) if all(map(str.strip, pair))]
+    if len(pairs) < FEWEST_PAIRS:
+        raise InputError(
+            f"--source, --target: {len(pairs)} pairs with text on both sides, expected "
+            f"{FEWEST_PAIRS} or more (some thousands to be of use)"
+        )
+    sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    preprocessing = Preprocessing()
+    prepared = [*dict.fromkeys(map(preprocessing.apply, targets))]
+    tokenizer = train_tokenizer(config.kind, prepared, preprocessing, config.vocab_size)
+    trained = _train(tokenizer, targets, teacher.embed_text(sources), config, progress)
+    text = "\n".join(f"{source}\t{target}" for source, target in pairs)
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    facts = {"teacher": teacher.fingerprint, "data": digest, "pairs": len(pairs), **vars(config)}
+    encoder = Encoder(trained.weight.detach(), tokenizer, facts, trained.composer)
+    encoder.learn_source(teacher, targets, sources)
+    return encoder
+
+
+def _train(
+    tokenizer: Tokenizer,
+    targets: Sequence[str],
+    vectors: Tensor,
+    config: DistilConfig,
+    progress: Callable[[int], object],
+) -> Encoder:
+    """Fit vectors of tokens so that the targets are near the teacher's `vectors` (n, D)."""
+    generator = torch.Generator().manual_seed(config.seed)
+    dim = int(vectors.shape[1])
+    settings = {"mix": "add"} if "+" in config.kind else {}
+    composer = make_composer(config.kind, dim, settings, tokenizer.sizes)
+    weight = INIT_STD * torch.randn(len(tokenizer), dim, generator=generator)
+    student = Encoder(weight, tokenizer, composer=composer).to(vectors.device)
+    ids, offsets = tokenizer.encode_flat(targets)
+    ends = np.append(offsets[1:], len(ids))
+    batches = max(1, len(targets) // config.batch_size)
+    adam = torch.optim.Adam([student.weight], lr=config.lr)
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        adam, lambda step: 1 - step / (config.epochs * batches)
+    )
+    for _ in range(config.epochs):
+        order = torch.randperm(len(targets), generator=generator).numpy()
+        for rows in np.array_split(order, batches):
+            lengths = ends[rows] - offsets[rows]
+            starts = lengths.cumsum() - lengths
+            places = np.arange(lengths.sum()) + np.repeat(offsets[rows] - starts, lengths)
+            kept = torch.rand(len(places), generator=generator).numpy() >= config.token_dropout
+            before = np.append(0, kept.cumsum())
+            bags = torch.from_numpy(ids[places[kept]]), torch.from_numpy(before[starts])
+            loss = contrastive_loss(student(*bags), vectors[rows], config.temperature)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            falling.step()
+        progress(1)
+    return student

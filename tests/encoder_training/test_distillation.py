@@ -1,0 +1,111 @@
+"""An encoder of two languages: its loss by hand, a made-up language, its folder."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from simile_plugin.cli import main
+from simile_plugin.encoder import Encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.source_side import copied_share
+from simile_plugin.encoder_training import DistilConfig, distil_encoder
+from simile_plugin.encoder_training.distillation import contrastive_loss
+
+WORDS = (
+    "red blue old new house garden child river boat stone sings runs falls small tall dog".split()
+)
+
+
+@pytest.fixture(scope="session")
+def bitext() -> tuple[list[str], list[str]]:
+    """Sentences and their translations: words spelt backwards, with another letter at the end."""
+    draw = random.Random(1)
+    sources = [" ".join(draw.sample(WORDS, draw.randint(3, 6))) for _ in range(300)]
+    return sources, [" ".join(word[::-1] + "u" for word in line.split()) for line in sources]
+
+
+@pytest.fixture(scope="session")
+def distilled(encoder: Encoder, bitext: tuple[list[str], list[str]]) -> Encoder:
+    config = DistilConfig(vocab_size=80, epochs=60, batch_size=64)
+    return distil_encoder(encoder, *bitext, config)
+
+
+def test_contrastive_loss() -> None:
+    student = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    teacher = torch.tensor([[3.0, 0.0], [1.0, 1.0]])
+    c = 1 / math.sqrt(2)  # cosines [[1, c], [0, c]]; the temperature is 0.5
+    rows = [2 - math.log(math.exp(2) + math.exp(2 * c)), 2 * c - math.log(1 + math.exp(2 * c))]
+    columns = [2 - math.log(math.exp(2) + 1), 2 * c - math.log(2 * math.exp(2 * c))]
+    expected = -(sum(rows) / 2 + sum(columns) / 2) / 2
+    assert contrastive_loss(student, teacher, 0.5).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_translations_are_found(
+    distilled: Encoder, encoder: Encoder, bitext: tuple[list[str], list[str]]
+) -> None:
+    sources, targets = (side[:60] for side in bitext)
+    of_sources, of_targets = distilled.embed_sources(sources), distilled.embed_text(targets)
+    assert torch.equal(of_sources, encoder.embed_text(sources))  # the teacher's own
+    cosines = (
+        torch.nn.functional.normalize(of_targets) @ torch.nn.functional.normalize(of_sources).T
+    )
+    found = [bag.split() for bag in (sources[int(i)] for i in cosines.argmax(1))]
+    right = [set(words) == set(line.split()) for words, line in zip(found, sources, strict=True)]
+    assert sum(right) >= 54
+
+
+def test_what_is_usual_of_the_languages(
+    distilled: Encoder, bitext: tuple[list[str], list[str]]
+) -> None:
+    side, (sources, targets) = distilled.source, bitext
+    assert side is not None
+    assert side.usual_copies == 0
+    of_language = side.of_language(distilled.segmenter, [*targets[:50], *sources[:50]])
+    assert of_language[:50].mean() > 0.95
+    assert of_language[50:].max() < 0.05
+    # three of the four bigrams of the candidate are in the source: "a b", "b c" and one "c d"
+    assert copied_share("a b c d d", "A b c d") == 3 / 4
+    assert (copied_share("Kano", "Kano"), copied_share("", "a b")) == (0, 0)
+    assert side.not_copied("a b c d d", "a b c d") == 1 / 4
+
+
+def test_folder_of_two_languages(
+    distilled: Encoder, bitext: tuple[list[str], list[str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "pair"
+    save_encoder(folder, distilled)
+    loaded = load_own_encoder(folder)
+    assert loaded.config == distilled.config
+    assert loaded.source is not None
+    for side in (0, 1):
+        embed = (loaded.embed_sources, loaded.embed_text)[side]
+        assert torch.equal(
+            embed(bitext[side]), (distilled.embed_sources, distilled.embed_text)[side](bitext[side])
+        )
+    (folder / "source.safetensors").write_bytes((folder / "encoder.safetensors").read_bytes())
+    with pytest.raises(ValueError, match=r"source.safetensors: got tensors .*'embeddings'"):
+        load_own_encoder(folder)
+    (folder / "source" / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"source: config.json is missing"):
+        load_own_encoder(folder)
+
+
+def test_command(
+    encoder_folder: Path,
+    bitext: tuple[list[str], list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, lines in zip(("s", "t"), bitext, strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    source, target = str(tmp_path / "s"), str(tmp_path / "t")
+    command = ["distil-encoder", str(encoder_folder), "--source", source, "--target"]
+    out = ["--output", str(tmp_path / "pair"), "--vocab-size", "80", "--epochs", "2"]
+    assert main([*command, target, target, *out]) == 2
+    assert "--target: got 2 files for 1 of --source" in capsys.readouterr().err
+    assert main([*command, target, *out]) == 0
+    assert "300 pairs; usual length" in capsys.readouterr().out
+    aligned = ["contrib", "mine-bitext", str(tmp_path / "pair"), "--aligned"]
+    assert main([*aligned, "--source", source, "--target", target]) == 0
