@@ -4,7 +4,7 @@ Three sides see the same model, batches and optimiser, in turns:
 
     ours    the criterion simile_risk
     plain   what a straightforward port does: fairseq's generator, the source repeated N times,
-            full logits, a separate pass for the reference, the reward one hypothesis at a time
+            full logits, a separate pass for the reference; the rewards in one batch, as ours
     floor   fairseq's beam search of the batch, and one teacher-forced forward and backward pass on
             B x (N + 1) targets: no text, no reward, no risk
 """
@@ -181,24 +181,27 @@ class Bench:
             refs = self.text.strings(sample["target"].tolist(), reference=True)
         size = self.config.risk_candidates
         with clock.phase("reward"):
-            rewards = [self.reward(hyp, refs[row // size]) for row, hyp in enumerate(texts)]
+            rewards = self.rewards(texts, [ref for ref in refs for _ in range(size)])
         with clock.phase("scoring"):
             rows = stack_lists(lists, size, sample["target"], self.pad).tokens
             lprobs = self.decoded(sample, rows.flatten(0, 1), size)
             values = lprobs.gather(-1, rows.flatten(0, 1).unsqueeze(-1)).view(rows.shape)
             scores = (values * rows.ne(self.pad)).sum(-1)
-            cost = 1 - torch.tensor(rewards, device=self.device).view(scores.shape)
+            cost = 1 - rewards.view(scores.shape)
             risk = (torch.softmax(scores, dim=1) * cost).sum()
             token_loss = self.token_loss(
                 self.decoded(sample, sample["target"], 1), sample["target"]
             )
         return 0.3 * token_loss + 0.7 * risk
 
-    def reward(self, hyp: str, ref: str) -> float:
-        """SIMILE of one hypothesis."""
-        found = self.encoder.embed_counted([ref, hyp])
-        sim = torch.cosine_similarity(found.vectors[0], found.vectors[1], dim=0).item()
-        return length_penalty(*found.lengths).item() ** 0.25 * sim
+    def rewards(self, hyps: list[str], refs: list[str]) -> Tensor:
+        """SIMILE of each hypothesis."""
+        (hyp, hyp_lengths), (ref, ref_lengths) = (
+            (found.vectors, found.lengths)
+            for found in map(self.encoder.embed_counted, (hyps, refs))
+        )
+        penalty = length_penalty(ref_lengths, hyp_lengths).to(hyp)
+        return penalty**0.25 * torch.cosine_similarity(hyp, ref)
 
     def floor(self, sample: dict[str, Any], clock: Clock) -> Tensor:
         """Beam search and cross-entropy on all rows."""

@@ -14,7 +14,8 @@ import torch
 from fairseq.modules import LayerDropModuleList
 from torch import Tensor, nn
 
-from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.decoders import KnownDecoder, known
+from simile_plugin.fairseq_training.layers import transformer_features
 from simile_plugin.fairseq_training.steps import without_padding
 from simile_plugin.risk import (
     Nodes,
@@ -50,30 +51,33 @@ class _NodeDecoder:
         encoder_out, kwargs: what the model calls the decoder with.
     """
 
-    def __init__(self, model: Any, forward: Any, encoder_out: Any, kwargs: dict[str, Any]) -> None:
-        self.model, self.forward, self.encoder_out = model, forward, encoder_out
-        self.kwargs, self.known = kwargs, known(model.decoder)
-        self.layers: nn.ModuleList | None = None
-        layers = getattr(model.decoder, "layers", None)
-        if isinstance(layers, LayerDropModuleList):  # each iteration draws: one for all parts
-            self.layers = nn.ModuleList(list(layers))
+    def __init__(
+        self,
+        model: Any,
+        known: KnownDecoder,
+        forward: Any,
+        encoder_out: Any,
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.model, self.known, self.forward = model, known, forward
+        self.encoder_out, self.kwargs = encoder_out, kwargs
+        # Under --decoder-layerdrop each iteration draws: one for all parts.
+        self.layers = list(getattr(model.decoder, "layers", []))
 
     def features(self, nodes: Nodes) -> Tensor:
         """Return what goes into the output layer, or log-probabilities where it is not known."""
         decoder, projection = self.model.decoder, self.known.projection
+        if self.known.plain_layers:
+            return transformer_features(decoder, self.layers, nodes, self.encoder_out)
         sources = self.model.encoder.reorder_encoder_out(copied(self.encoder_out), nodes.source)
-        kwargs = self.kwargs
         with ExitStack() as stack:
             # Padding comes last in a row, where no target looks, or not at all.
             stack.enter_context(without_padding(decoder))
-            if self.layers is not None:
-                stack.enter_context(replaced(decoder, "layers", self.layers))
+            if isinstance(getattr(decoder, "layers", None), LayerDropModuleList):
+                stack.enter_context(replaced(decoder, "layers", nn.ModuleList(self.layers)))
             if projection is not None:
                 stack.enter_context(replaced(projection.owner, projection.method, lambda x: x))
-            if nodes.allowed is not None:
-                kwargs = kwargs | {"alignment_layer": -1}  # no attention weights for output
-                self._follow_tree(stack, nodes)
-            output = self.forward(nodes.tokens, encoder_out=sources, **kwargs)
+            output = self.forward(nodes.tokens, encoder_out=sources, **self.kwargs)
         if projection is None:
             lprobs: Tensor = self.model.get_normalized_probs(output, log_probs=True)
             return lprobs
@@ -81,33 +85,19 @@ class _NodeDecoder:
         return features
 
     def project(
-        self, features: Tensor, targets: Tensor, positions: Tensor, starts: list[int]
+        self,
+        features: Tensor,
+        targets: Tensor,
+        positions: Tensor | None,
+        starts: list[int] | None,
     ) -> tuple[Tensor, Tensor]:
         """Return the log-probability of each target, and its mean at each position."""
         if self.known.projection is None:
             lprobs = features.to(torch.promote_types(features.dtype, torch.float32))
-            return lprobs[positions, targets], lprobs.mean(-1)
+            return lprobs.gather(1, targets.unsqueeze(1)).squeeze(1), lprobs.mean(-1)
         holder = self.known.projection.holder
         bias = getattr(holder, "bias", None)
         return token_lprobs(features, holder.weight, bias, targets, positions, starts)
-
-    def _follow_tree(self, stack: ExitStack, nodes: Nodes) -> None:
-        """Give nodes the positions and the attention of their prefixes."""
-        decoder = self.model.decoder
-        mask: list[Tensor] = []  # one for all layers
-
-        def future_mask(states: Tensor) -> Tensor:
-            if not mask:
-                mask.append(nodes.attention_mask(self.known.heads, states))
-            return mask[0]
-
-        stack.enter_context(replaced(decoder, "buffered_future_mask", future_mask))
-        if decoder.embed_positions is not None:
-            line = nodes.tokens[:1, :1].expand(1, nodes.width)
-            found = nn.functional.embedding(nodes.depth, decoder.embed_positions(line)[0])
-            stack.enter_context(
-                replaced(decoder.embed_positions, "forward", lambda *_, **__: found)
-            )
 
 
 def score_rows(
@@ -128,11 +118,11 @@ def score_rows(
         float32, or float64 for a float64 model.
     """
     tokens, plain = risk_set.tokens, unwrap(model)
-    own = plain.decoder.forward
-    tree = choose_tree(risk_set, pad, known(plain.decoder).heads, max_tokens)
+    own, decoder_known = plain.decoder.forward, known(plain.decoder)
+    tree = choose_tree(risk_set, pad, int(decoder_known.plain_layers), max_tokens)
 
     def by_nodes(previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> tuple[Tensor, None]:
-        decoder = _NodeDecoder(plain, own, encoder_out, kwargs)
+        decoder = _NodeDecoder(plain, decoder_known, own, encoder_out, kwargs)
         scores = score_nodes(decoder.features, decoder.project, tree, tokens, previous, max_tokens)
         return scores.flatten(0, -2), None  # as decoders return it: with what BART takes apart
 

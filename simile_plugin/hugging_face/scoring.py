@@ -124,13 +124,17 @@ class Scorer:
         return found[0]
 
     def _projected(
-        self, features: Tensor, targets: Tensor, positions: Tensor, starts: list[int]
+        self,
+        features: Tensor,
+        targets: Tensor,
+        positions: Tensor | None,
+        starts: list[int] | None,
     ) -> tuple[Tensor, Tensor]:
         """(E,) log-probability of each target, (K,) mean log-probability over the vocabulary."""
         if self.way == LOGITS:
             exact = torch.promote_types(features.dtype, torch.float32)
             lprobs = torch.log_softmax(features, dim=-1, dtype=exact)
-            return lprobs[positions, targets], lprobs.mean(-1)
+            return lprobs.gather(1, targets.unsqueeze(1)).squeeze(1), lprobs.mean(-1)
         bias, extra = self.head.bias, output_bias(self.model)
         if extra is not None:
             bias = extra if bias is None else bias + extra

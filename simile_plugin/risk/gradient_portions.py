@@ -217,12 +217,10 @@ class _Work:
 
 
 def _added(total: Gradients, new: Gradients) -> Gradients:
-    for i, (old, more) in enumerate(zip(total, new, strict=True)):
-        if old is None or more is None:
-            total[i] = more if old is None else old
-        else:
-            old.add_(more)
-    return total
+    both = [(a, b) for a, b in zip(total, new, strict=True) if a is not None and b is not None]
+    if both:  # in few operations, not one a parameter
+        torch._foreach_add_(*map(list, zip(*both, strict=True)))
+    return [b if a is None else a for a, b in zip(total, new, strict=True)]
 
 
 class _Now(torch.autograd.Function):
@@ -237,7 +235,8 @@ class _Now(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         gradients, ctx.gradients = ctx.gradients, None  # so that .grad takes them over uncopied
-        return (None, *(None if g is None else g.mul_(scale) for g in gradients))
+        torch._foreach_mul_([g for g in gradients if g is not None], scale)
+        return (None, *gradients)
 
 
 class _Later(torch.autograd.Function):

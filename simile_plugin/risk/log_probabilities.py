@@ -10,8 +10,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-# Logits alive at once: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller ones lose.
+# Logits alive at once on a CPU: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller
+# ones lose. On a GPU fewer and larger ones: this share of its memory, at most so many. A share of
+# all its memory, not of what is free, so that the same seed gives the same sums again.
 SLICE_LOGITS = 2**22
+MEMORY_SHARE, MOST_LOGITS = 256, 2**28
 # Softmax values that the forward pass keeps: 2^26 are 256 MiB in float32. More are computed again.
 KEPT_LOGITS = 2**26
 
@@ -20,8 +23,8 @@ class _TokenLogits(torch.autograd.Function):
     """log p of targets and log sum_v exp of the logits, in slices of K positions.
 
     With p = softmax(logits): d(log p_t) = onehot - p and d(logsumexp) = p. The backward pass needs
-    p of one slice at a time: kept if it is small, else computed again. The targets of position k
-    are those from starts[k] to starts[k + 1].
+    p of one slice at a time: kept if it is small, else computed again. Position k has the targets
+    from starts[k] to starts[k + 1]; with positions None it has one, the k-th.
     """
 
     @staticmethod
@@ -31,61 +34,89 @@ class _TokenLogits(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
-        positions: Tensor,
-        starts: Sequence[int],
+        positions: Tensor | None,
+        starts: Sequence[int] | None,
         keep: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(features.dtype, torch.float32)
         lprobs = features.new_empty(len(targets), dtype=exact)
         sums = features.new_empty(len(features), dtype=exact)
         kept = []
-        for part in _slices(len(features), len(weight)):
+        for part in _slices(features, len(weight)):
             logits = nn.functional.linear(features[part], weight, bias)
             normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
             sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
-            some = slice(starts[part.start], starts[part.stop])
-            lprobs[some] = normalized[positions[some] - part.start, targets[some]]
+            if positions is None or starts is None:
+                own = targets[part].unsqueeze(1)
+                lprobs[part] = normalized.gather(1, own).squeeze(1)
+            else:
+                some = slice(starts[part.start], starts[part.stop])
+                lprobs[some] = normalized[positions[some] - part.start, targets[some]]
             if keep:
                 kept.append(normalized)
-        ctx.save_for_backward(features, weight, bias, targets, positions, sums, *kept)
+        ctx.save_for_backward(features, weight, bias, targets, positions, lprobs, sums, *kept)
         ctx.starts = starts
         return lprobs, sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, bias, targets, positions, sums, *kept = ctx.saved_tensors
+        features, weight, bias, targets, positions, lprobs, sums, *kept = ctx.saved_tensors
         grad_features = torch.empty_like(features)
-        # Slices are summed up in float32 also where the model is half precision.
-        grad_weight = torch.zeros_like(weight, dtype=sums.dtype)
-        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=sums.dtype)
-        on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1).unsqueeze(-1)
-        for number, part in enumerate(_slices(len(features), len(weight))):
+        grad_weight: Tensor | None = None
+        grad_bias: Tensor | None = None
+        if positions is None:
+            on_all = (grad_sums - grad_lprobs).unsqueeze(-1)
+            on_own = (on_all.squeeze(-1) * lprobs.exp() + grad_lprobs).to(features.dtype)
+        else:
+            on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1).unsqueeze(-1)
+        for number, part in enumerate(_slices(features, len(weight))):
             if kept:
                 grad = kept[number].exp()
             else:
-                grad = nn.functional.linear(features[part], weight, bias).to(sums.dtype)
-                grad.sub_(sums[part].unsqueeze(-1)).exp_()
-            grad.mul_(on_all[part])
-            some = slice(ctx.starts[part.start], ctx.starts[part.stop])
-            where = (positions[some] - part.start, targets[some])
-            grad.index_put_(where, grad_lprobs[some], accumulate=True)
-            if grad_bias is not None:
-                grad_bias += grad.sum(0)
-            grad = grad.to(features.dtype)
-            grad_features[part] = grad @ weight
-            if grad_weight.dtype == features.dtype:
+                grad = nn.functional.linear(features[part], weight, bias)
+                if positions is None:
+                    # One pass, rounded to the model's type; targets' own values are exact below.
+                    grad = torch.softmax(grad, dim=-1)
+                else:
+                    grad = grad.to(sums.dtype).sub_(sums[part].unsqueeze(-1)).exp_()
+            grad = grad.mul_(on_all[part])
+            if positions is None:
+                grad = grad.to(features.dtype)
+                grad.scatter_(1, targets[part].unsqueeze(1), on_own[part].unsqueeze(1))
+            else:
+                some = slice(ctx.starts[part.start], ctx.starts[part.stop])
+                where = (positions[some] - part.start, targets[some])
+                grad.index_put_(where, grad_lprobs[some], accumulate=True)
+                grad = grad.to(features.dtype)
+            torch.mm(grad, weight, out=grad_features[part])
+            if bias is not None:
+                own_bias = grad.sum(0, dtype=sums.dtype)
+                grad_bias = own_bias if grad_bias is None else grad_bias.add_(own_bias)
+            # Slices are summed up in float32 also where the model is half precision.
+            if grad_weight is None:
+                grad_weight = grad.t() @ features[part]
+            elif grad_weight.dtype == features.dtype == sums.dtype:
                 grad_weight.addmm_(grad.t(), features[part])
             else:
-                grad_weight += grad.t() @ features[part]
+                grad_weight = grad_weight.to(sums.dtype).add_(grad.t() @ features[part])
+        grad_weight = torch.zeros_like(weight) if grad_weight is None else grad_weight
         grad_bias = None if grad_bias is None else grad_bias.to(weight.dtype)
         return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None, None, None
 
 
-def _slices(positions: int, vocabulary: int) -> Iterator[slice]:
-    step = max(1, SLICE_LOGITS // vocabulary)
-    for start in range(0, positions, step):
-        yield slice(start, min(start + step, positions))
+def _slices(features: Tensor, vocabulary: int) -> Iterator[slice]:
+    step = max(1, slice_logits(features) // vocabulary)
+    for start in range(0, len(features), step):
+        yield slice(start, min(start + step, len(features)))
+
+
+def slice_logits(like: Tensor) -> int:
+    """Return how many logits are alive at once, of a tensor's type on its device."""
+    if like.device.type != "cuda":
+        return SLICE_LOGITS
+    memory = torch.cuda.get_device_properties(like.device).total_memory
+    return min(MOST_LOGITS, memory // MEMORY_SHARE // like.element_size())
 
 
 def token_lprobs(
@@ -111,8 +142,6 @@ def token_lprobs(
         (E,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
         label smoothing needs); float32, or float64 for a float64 model.
     """
-    if positions is None or starts is None:
-        positions, starts = torch.arange(len(targets)).to(targets), range(len(targets) + 1)
     device = features.device.type
     if soft_cap is not None:
         return _capped_lprobs(features, weight, bias, targets, positions, starts, soft_cap)
@@ -135,8 +164,8 @@ def _capped_lprobs(
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
-    positions: Tensor,
-    starts: Sequence[int],
+    positions: Tensor | None,
+    starts: Sequence[int] | None,
     cap: float,
 ) -> tuple[Tensor, Tensor]:
     """Return the same for c * tanh(logits / c): a slice at a time, each computed again backward."""
@@ -145,10 +174,14 @@ def _capped_lprobs(
         logits = cap * torch.tanh(nn.functional.linear(features[part], weight, bias) / cap)
         exact = torch.promote_types(logits.dtype, torch.float32)
         normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
-        some = slice(starts[part.start], starts[part.stop])
-        return normalized[positions[some] - part.start, targets[some]], normalized.mean(-1)
+        if positions is None or starts is None:
+            own = normalized.gather(1, targets[part].unsqueeze(1)).squeeze(1)
+        else:
+            some = slice(starts[part.start], starts[part.stop])
+            own = normalized[positions[some] - part.start, targets[some]]
+        return own, normalized.mean(-1)
 
-    parts = _slices(len(features), len(weight))
+    parts = _slices(features, len(weight))
     found = [checkpoint(slice_lprobs, part, use_reentrant=False) for part in parts]
     return torch.cat([own for own, _ in found]), torch.cat([means for _, means in found])
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.encoder import to_device
-from simile_plugin.risk.prefix_trees import Ids, PrefixTree, prefix_tree, trees_of_rows
+from simile_plugin.risk.prefix_trees import PrefixTree, prefix_tree, trees_of_rows
 from simile_plugin.risk.risk_set import RiskSet
 
 # Rows share their prefixes where that leaves at most this share of their tokens, and where the
-# attention masks have at most so many entries.
+# attention masks have at most so many entries; on a GPU never: it has less to do with the rows and
+# causal attention than the host has with trees.
 TREE_SHARE, TREE_MASK = 0.8, 2**26
 # What a part costs beside its tokens, in tokens: the decoder's fixed time for one call.
-PART_TOKENS = 256
+# A GPU has decoded so many before the host has asked for all that a call consists of.
+PART_TOKENS, PART_TOKENS_ON_GPU = 256, 2**12
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ class Nodes:
 
 
 # (S, L, D) features of nodes; the log-probability of each target, (E,), and the mean over the
-# vocabulary at each position, (K,), of (K, D) features, targets (E,), positions (E,) and starts.
+# vocabulary at each position, (K,), of (K, D) features, targets (E,), positions (E,) and starts, or
+# None and None where each position has one target.
 Features = Callable[[Nodes], Tensor]
-Project = Callable[[Tensor, Tensor, Tensor, list[int]], tuple[Tensor, Tensor]]
+Project = Callable[[Tensor, Tensor, Tensor | None, list[int] | None], tuple[Tensor, Tensor]]
 
 
 def choose_tree(risk_set: RiskSet, pad: int, heads: int, max_tokens: int) -> PrefixTree:
@@ -68,7 +72,7 @@ def choose_tree(risk_set: RiskSet, pad: int, heads: int, max_tokens: int) -> Pre
         heads: how often an attention mask is repeated; 0 where the decoder takes none.
     """
     lengths = risk_set.lengths_of_scored(pad)
-    if heads:
+    if heads and risk_set.tokens.device.type == "cpu":
         tree = prefix_tree(risk_set.on_host[0], lengths)
         if pays(tree, int(lengths.sum()), heads, max_tokens):
             return tree
@@ -104,68 +108,85 @@ def score_nodes(
         (B, M, T, 2) log-probability of each target, and its mean over the vocabulary; 0 where the
         tree has no target.
     """
-    counts = tree.counts.tolist()
-    parts = plan_parts(counts, max_tokens)
-    padded = sum(len(part) * counts[part[0]] for part in parts)
+    device = tokens.device
+    cost = PART_TOKENS if device.type == "cpu" else PART_TOKENS_ON_GPU
+    parts = [_Part(tree, some) for some in plan_parts(tree.counts.tolist(), max_tokens, cost)]
+    padded = sum(part.row.size for part in parts)
+    at_once = not 0 < max_tokens < padded
+    width = tree.node.shape[2]
+    # All that the host knows goes over in one copy.
+    sizes = [array.size for part in parts for array in part.arrays]
+    joined = np.concatenate([array.reshape(-1) for part in parts for array in part.arrays])
+    sent = iter(to_device(joined, device).split(sizes))
 
-    def score_part(part: list[int], edges: tuple[Ids, Ids, list[int]]) -> Tensor:
-        nodes = _nodes(tree, part, tokens, previous)
-        found = features(nodes)
-        longest, device = counts[part[0]], tokens.device
+    def score_part(part: _Part, own: list[Tensor]) -> Tensor:
+        row, depth, real, places, positions = own
+        row, depth = row.view(part.row.shape), depth.view(part.row.shape)
+        allowed = None if part.allowed is None else to_device(part.allowed, device)
+        source = row[:, 0].div(tokens.size(1), rounding_mode="floor")
+        inputs = previous.flatten()[row * width + depth]
         # Padding of smaller trees is never projected to the vocabulary.
-        real = [i * longest + k for i, one in enumerate(part) for k in range(counts[one])]
-        found = found.flatten(0, 1).index_select(0, to_device(torch.tensor(real), device))
-        places, positions, starts = edges
-        targets = tokens.flatten()[to_device(places, device)]
-        at = to_device(positions, device)
-        own, means = project(found, targets, at, starts)
-        if nodes.allowed is not None:  # else each node has one target
-            means = means.index_select(0, at)
-        return torch.stack([own, means], dim=-1)
+        found = features(Nodes(source, inputs, depth, allowed, width))
+        found = found.flatten(0, 1).index_select(0, real)
+        targets = tokens.flatten()[places]
+        if allowed is None:  # each node has one target
+            own_lprobs, means = project(found, targets, None, None)
+        else:
+            own_lprobs, means = project(found, targets, positions, part.starts)
+            means = means.index_select(0, positions)
+        return torch.stack([own_lprobs, means], dim=-1)
 
     values, places = [], []
     for part in parts:
-        edges = tree.edges(part)
-        if 0 < max_tokens < padded:
-            values.append(checkpoint(score_part, part, edges, use_reentrant=False))
+        own = [next(sent) for _ in part.arrays]
+        if at_once:
+            values.append(score_part(part, own))
         else:
-            values.append(score_part(part, edges))
-        places.append(torch.from_numpy(edges[0]))
-    found = torch.cat(values)
-    index = to_device(torch.cat(places), found.device)
+            values.append(checkpoint(score_part, part, own, use_reentrant=False))
+        places.append(own[3])
+    found, index = torch.cat(values), torch.cat(places)
     return found.new_zeros(tokens.numel(), 2).index_copy(0, index, found).view(*tokens.shape, 2)
 
 
-def _nodes(tree: PrefixTree, part: list[int], tokens: Tensor, previous: Tensor) -> Nodes:
-    longest, device = int(tree.counts[part[0]]), tokens.device
-    rows_of_tree = tree.node.shape[1]
-    first = to_device(torch.tensor(part), device) * rows_of_tree
-    depth = to_device(tree.depth[part, :longest], device)
-    row = first.unsqueeze(1) + to_device(tree.row[part, :longest], device)
-    allowed = None
-    if rows_of_tree > 1:
-        allowed = to_device(tree.ancestors(part, longest), device)
-    return Nodes(
-        source=first.div(tokens.size(1), rounding_mode="floor"),
-        tokens=previous.flatten()[row * previous.size(-1) + depth],
-        depth=depth,
-        allowed=allowed,
-        width=tokens.size(-1),
-    )
+class _Part:
+    """What the host knows of some trees that are decoded together, the largest first.
+
+    Attributes:
+        row: (S, L) for each node a row that has its prefix, rows counted through the batch.
+        starts: where each node's targets begin, the end last.
+        allowed: see :class:`Nodes`.
+        arrays: row; depth: (S, L); real: the nodes among S x L that are no padding; places: (E,)
+            of the targets among the batch's; positions: (E,) their nodes among the real ones.
+    """
+
+    def __init__(self, tree: PrefixTree, part: list[int]) -> None:
+        counts = tree.counts[part]
+        longest, rows_of_tree = int(counts[0]), tree.node.shape[1]
+        first = np.asarray(part)[:, None] * rows_of_tree
+        self.row = first + tree.row[part, :longest]
+        real = np.flatnonzero(np.arange(longest) < counts[:, None])
+        places, positions, self.starts = tree.edges(part)
+        self.allowed = tree.ancestors(part, longest) if rows_of_tree > 1 else None
+        self.arrays = self.row, tree.depth[part, :longest], real, places, positions
 
 
-def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+def plan_parts(
+    lengths: Sequence[int], max_tokens: int, part_tokens: int | None = None
+) -> list[list[int]]:
     """Split rows into parts of similar length, for the least padding.
 
     Args:
         lengths: tokens of each row; rows of length 0 are left out.
         max_tokens: bound on rows x longest row of a part (0: none); a single longer row is a part
             of its own.
+        part_tokens: cost of a part beside its tokens; default: PART_TOKENS.
 
     Returns:
         row numbers of each part, longest rows first; the parts are those with the least
-        sum over parts of rows x longest + PART_TOKENS.
+        sum over parts of rows x longest + part_tokens.
     """
+    if part_tokens is None:
+        part_tokens = PART_TOKENS
     order = sorted((row for row in range(len(lengths)) if lengths[row]), key=lambda r: -lengths[r])
     # A part may begin where the length changes, or wherever a bound makes it end.
     step = max(1, max_tokens // max(lengths)) if max_tokens and order else len(order)
@@ -180,7 +201,7 @@ def plan_parts(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     for i in range(len(starts) - 2, -1, -1):
         longest = lengths[order[starts[i]]]
         choices = [
-            ((starts[end] - starts[i]) * longest + PART_TOKENS + least[end][0], end)
+            ((starts[end] - starts[i]) * longest + part_tokens + least[end][0], end)
             for end in range(i + 1, len(starts))
             if end == i + 1 or not max_tokens or (starts[end] - starts[i]) * longest <= max_tokens
         ]

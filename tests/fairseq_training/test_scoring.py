@@ -117,7 +117,9 @@ def test_equals_the_naive_path(arch, flags, max_tokens, monkeypatch):
     # no left padding of sources here: an lstm or fconv row alone has none to see
     sample = make_sample(task, lengths=((5, 4), (5, 6), (5, 2)))
     model = make_model(arch, task, **flags).double().train()
-    check_naive(model, sample, make_risk_set(sample), max_tokens, rtol=1e-5, atol=1e-12)
+    # the stock transformer's attention to the source is rounded to float32
+    atol = 1e-6 if arch.startswith("transformer") else 1e-12
+    check_naive(model, sample, make_risk_set(sample), max_tokens, rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("max_tokens", [0, 12])
