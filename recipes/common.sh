@@ -8,10 +8,11 @@
 #     once encoder simile train-encoder ...
 #
 # Settings (environment variables):
-#   SIMILE_VENV     the virtual environment; default: .venv in the repository. One that exists and
-#                   was not made here is installed into, and never removed.
-#   SIMILE_PYTHON   the Python to make it with; default: the first of python3.11, python3.12,
-#                   python3, python3.13 that is >= 3.11 and has venv and its C headers
+#   SIMILE_VENV     the virtual environment; default: the active one, if simile-plugin and fairseq
+#                   are in it (nothing is installed then), else .venv in the repository. One that is
+#                   named, exists and was not made here is installed into, and never removed.
+#   SIMILE_PYTHON   the Python to make it with; default: of python3.11, python3.12, python3 and
+#                   python3.13 the one for which pip has wheels: torch's CPU build, then fairseq
 #   SIMILE_TORCH    "keep": use the torch that the Python (or SIMILE_VENV) already has, and every
 #                   other package of it that is recent enough. For GPU servers and containers.
 #   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL   as pip reads them. For the CPU build of torch, the address
@@ -107,6 +108,10 @@ setup_venv() {
     '' | keep) ;;
     *) die "SIMILE_TORCH: got '$SIMILE_TORCH', expected 'keep' or nothing" ;;
     esac
+    if _active_will_do "$extra"; then
+        VENV=$(python -c 'import sys; print(sys.prefix)')
+        return
+    fi
     VENV=${SIMILE_VENV:-$ROOT/.venv}
     parent=$(dirname "$VENV")
     [ -d "$parent" ] || die "SIMILE_VENV: no such folder: $parent"
@@ -131,6 +136,18 @@ setup_venv() {
     hash -r
 }
 
+# Whether the Python on PATH is a user's own that has the package and what recipes need beside it.
+_active_will_do() { # EXTRA
+    [ -z "${SIMILE_VENV:-}" ] && [ "${VIRTUAL_ENV:-}" != "$ROOT/.venv" ] &&
+        python -P - "${1/#test/pytest}" 2>/dev/null <<'PY'
+import sys
+from importlib.util import find_spec
+
+needs = ["simile_plugin", {"": "fairseq", "hf": "transformers"}.get(sys.argv[1], sys.argv[1])]
+sys.exit(not all(map(find_spec, needs)))
+PY
+}
+
 _is_installed() { # EXTRA KEY
     [ -x "$VENV/bin/python" ] && [ "$(cat "$VENV/.simile-installed$1" 2>/dev/null)" = "$2" ]
 }
@@ -144,15 +161,21 @@ _install() { # EXTRA KEY
         _constraints_around_installed >"$constraints" 2>/dev/null ||
             die "SIMILE_TORCH=keep: no torch in $VENV; install it first, or unset SIMILE_TORCH"
     fi
+    _has_fairseq || _at_hand "$VENV/bin/python" fairseq-fixed || _check_compiler
     say "Installing torch, numpy and the build tools"
     _pip_install -c "$constraints" torch numpy cython setuptools wheel
     if ! _has_fairseq; then
-        say "Building fairseq (from source about 3 minutes; where a wheel is at hand, at once)"
-        _check_compiler
+        say "Getting fairseq (a wheel at once; from source it is a minute or two)"
         # Nothing is installed yet in this step: it may be interrupted without harm. CUDA_HOME would
-        # make fairseq build CUDA kernels that are not used here and need a matching nvcc.
-        (unset CUDA_HOME && _pip wheel --no-deps --no-build-isolation -w "$VENV/wheels" \
-            -c "$constraints" fairseq-fixed)
+        # make fairseq build CUDA kernels; most of the time goes into C++ that nothing here calls.
+        (
+            unset CUDA_HOME
+            export CFLAGS="-O0 -g0 ${CFLAGS:-}" DIST_EXTRA_CONFIG=$VENV/build.cfg
+            # Several extensions at once; under ninja, if it is there, they would share one file.
+            command -v ninja >/dev/null && set -- 1 || set -- "$(cores)"
+            printf '[build_ext]\nparallel=%s\n' "$1" >"$VENV/build.cfg"
+            _pip wheel --no-deps --no-build-isolation -w "$VENV/wheels" -c "$constraints" fairseq-fixed
+        )
     fi
     say "Installing fairseq, simile-plugin and what they need"
     set -- "$1" "$2" "$VENV"/wheels/fairseq_fixed-*.whl
@@ -197,45 +220,54 @@ _inherit() { # PYTHON
     "$1" -c "$packages" >"$ours/inherited.pth"
 }
 
-# Set python to the first suitable one; die with what the best of the others lacks.
+# Set python to the suitable one that installs fastest; die with what the best of the others lacks.
 _find_python() {
-    local candidates=(python3.11 python3.12 python3 python3.13 python) candidate found reason='' built=0
+    local candidates=(python3.11 python3.12 python3 python3.13 python) candidate found reason=''
+    local points best=-1 torch seen=' '
     [ "${SIMILE_TORCH:-}" != keep ] || candidates=(python3 python "${candidates[@]}")
     [ -z "${SIMILE_PYTHON:-}" ] || candidates=("$SIMILE_PYTHON")
-    _built_fairseq && built=1
+    torch=$(sed -n 's/^torch==//p' "$ROOT/constraints.txt")
     for candidate in "${candidates[@]}"; do
         found=$("$candidate" -c '
-import os, sys, sysconfig
+import sys
 version = "%d.%d" % sys.version_info[:2]
-if sys.version_info < (3, 11):
-    print("old", version)
-    sys.exit()
 try:
     import venv
     try:
         import ensurepip
     except ImportError:
-        if sys.argv[2] != "keep":
+        if sys.argv[1] != "keep":
             raise
         import pip
+    print("old" if sys.version_info < (3, 11) else "ok", version)
 except ImportError:
     print("venv", version)
-    sys.exit()
-header = os.path.join(sysconfig.get_path("include"), "Python.h")
-print("ok" if os.path.exists(header) or sys.argv[1] == "1" else "headers", version)
-' "$built" "${SIMILE_TORCH:-}" 2>/dev/null) || continue
+' "${SIMILE_TORCH:-}" 2>/dev/null) || continue
+        [[ $seen != *" ${found#* } "* ]] || continue # python3, say, is one of the others
+        seen+="${found#* } "
         case $found in
         ok*)
-            python=$(command -v "$candidate")
-            return
+            points=0
+            if [ ${#candidates[@]} -gt 1 ] && [ "${SIMILE_TORCH:-}" != keep ]; then
+                _at_hand "$candidate" "torch==$torch+cpu" && points=2
+                _at_hand "$candidate" fairseq-fixed && points=$((points + 1))
+            fi
+            if [ "$points" -gt "$best" ]; then
+                best=$points python=$(command -v "$candidate")
+            fi
             ;;
-        venv*) reason="$candidate has no venv; apt-get install python${found#* }-venv" ;;
-        headers*) reason="$candidate lacks its C headers; apt-get install python${found#* }-dev" ;;
+        venv*) : "${reason:=$candidate has no venv; apt-get install python${found#* }-venv}" ;;
         old*) : "${reason:=$candidate is Python ${found#* }; 3.11 or newer is needed}" ;;
         esac
     done
-    die "${reason:-no Python found (tried: ${candidates[*]}); 3.11 or newer is needed}"\
+    [ "$best" -ge 0 ] || die "${reason:-no Python found (tried: ${candidates[*]}); 3.11 or newer is needed}" \
         "(or set SIMILE_PYTHON to another one)"
+}
+
+# at_hand PYTHON REQUIREMENT: whether pip would install it from a wheel there.
+_at_hand() {
+    "$1" -m pip install --dry-run --quiet --no-deps --ignore-installed --only-binary :all: \
+        -c "$ROOT/constraints.txt" "$2" >/dev/null 2>&1
 }
 
 _has_fairseq() {
@@ -243,24 +275,18 @@ _has_fairseq() {
         2>/dev/null || [ -n "$(ls "$VENV"/wheels/fairseq_fixed-*.whl 2>/dev/null)" ]
 }
 
-# Whether there is a wheel of fairseq that was built elsewhere: it needs no compiler and no headers.
-_built_fairseq() {
-    local folder
-    for folder in ${PIP_FIND_LINKS:-}; do
-        [ -z "$(ls "$folder"/fairseq_fixed-*.whl 2>/dev/null)" ] || return 0
-    done
-    return 1
-}
-
+# What building fairseq needs.
 _check_compiler() {
-    local compiler
-    ! _built_fairseq || return 0
+    local compiler header
+    header=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
+    [ -e "$header" ] || die "no wheel of fairseq is at hand, and building it needs $header:" \
+        "apt-get install $(basename "$(dirname "$header")")-dev"
     compiler=${CXX:-$("$VENV/bin/python" -c \
         'import sysconfig; print(sysconfig.get_config_var("CXX") or "c++")')}
     # shellcheck disable=SC2086  # CXX may hold flags
     ${compiler} -x c++ -fsyntax-only - 2>/dev/null <<<'#include <vector>' ||
-        die "no C++ compiler ('$compiler' does not work), which building fairseq needs:" \
-            "apt-get install g++, or set CC and CXX"
+        die "no wheel of fairseq is at hand, and building it needs a C++ compiler" \
+            "('$compiler' does not work): apt-get install g++, or set CC and CXX"
 }
 
 # Print the tested versions of what is not installed yet, and torch as it is.

@@ -201,9 +201,11 @@ def test_from_outside_a_room_only_its_face_is_imported() -> None:
     }
 
 
-def test_commands_know_nothing_of_fairseq() -> None:
-    rooms = ("fairseq_training", "fairseq_hooks", "fairseq", "fairseq_cli")
-    assert "cli" not in importers_of(*rooms)
+def test_commands_know_fairseq_by_its_hooks_alone() -> None:
+    assert "cli" not in importers_of("fairseq_training", "fairseq", "fairseq_cli")
+    commands = {f"{PACKAGE}.cli.{name}" for name in ("finetune", "model_flags")}
+    hooks = {m for m, names in IMPORTS.items() if f"{PACKAGE}.fairseq_hooks" in names}
+    assert {m for m in hooks if room_of(m) == "cli"} == commands
 
 
 def test_nothing_in_the_rings_imports_contrib() -> None:

@@ -11,6 +11,9 @@
 #   WORK          work/encoder in the repository: everything that is made
 #   SEEDS         "1 2 3"   encoders are trained in $WORK/encoder.SEED
 #   STEPS         40000     minibatches of each
+#   FREE          0         1: only data whose licences let the encoder be given away, paraphrases/indic,
+#                           the Bibles and Tatoeba: the encoder in the package (PIECES=12000, pack.py)
+#   PIECES        30000     sentencepiece vocabulary
 #   DEVICE        cuda where there is one, else cpu
 #   EVALUATE      1         0: train only
 # shellcheck source=recipes/common.sh
@@ -20,6 +23,8 @@ no_arguments "$@"
 WORK=${WORK:-$ROOT/work/encoder}
 SEEDS=${SEEDS:-1 2 3}
 STEPS=${STEPS:-40000}
+FREE=${FREE:-0}
+PIECES=${PIECES:-30000}
 HERE=$ROOT/recipes/encoder
 [ -d "${SIMILE_DATA:-}/paraphrases" ] ||
     die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected a folder with paraphrases/ in it"
@@ -44,11 +49,21 @@ bitext() { # PREFIX OUT: English TAB German of PREFIX.en.gz and PREFIX.de.gz
     paste_sides SIMILE_DATA "$1.en.gz" "$1.de.gz" >"$2"
 }
 
-collect() { # FILES...: what decides the result
+collect() { # FREE FILES...: what decides the result
     local part year
     local paraphrases=$SIMILE_DATA/paraphrases
     rm -f "$WORK"/raw/* # of other data
+    rm -f "$WORK"/pairs/*
     bitext "$SIMILE_DATA/tatoeba-de-en/train" "$WORK/raw/tatoeba.tsv"
+    simile filter-pairs "$paraphrases"/indic/*.tsv.gz --columns 1- "${keep[@]}" \
+        --output "$WORK/pairs/clusters.tsv"
+    simile filter-pairs "$paraphrases/bible-en.tsv.gz" --columns 2-7 --header "${keep[@]}" \
+        --output "$WORK/pairs/bible.tsv"
+    if [ "$1" = 1 ]; then
+        python "$HERE/shared_translations.py" "$WORK/raw/tatoeba.tsv" >"$WORK/raw/shared.tsv"
+        simile filter-pairs "$WORK/raw/shared.tsv" "${keep[@]}" --output "$WORK/pairs/shared.tsv"
+        return
+    fi
     bitext "$SIMILE_DATA/europarl20k-de-en/train" "$WORK/raw/europarl.tsv"
     for part in "$SIMILE_DATA"/newstest/de-en/*.en.gz; do
         part=${part%.en.gz} year=${part: -4}
@@ -57,17 +72,13 @@ collect() { # FILES...: what decides the result
     done
     python "$HERE/shared_translations.py" "$WORK"/raw/{tatoeba,europarl,news*}.tsv \
         >"$WORK/raw/shared.tsv"
-    simile filter-pairs "$paraphrases"/indic/*.tsv.gz --columns 1- "${keep[@]}" \
-        --output "$WORK/pairs/clusters.tsv"
-    simile filter-pairs "$paraphrases/bible-en.tsv.gz" --columns 2-7 --header "${keep[@]}" \
-        --output "$WORK/pairs/bible.tsv"
     simile filter-pairs "$paraphrases"/{paranmt-10k,quora.*,twitter-url.*}.tsv.gz \
         "$WORK"/raw/*.tsv "${keep[@]}" --output "$WORK/pairs/others.tsv"
 }
 
 # A quick first encoder finds the pairs whose sides have nothing to do with each other.
-first_encoder() {
-    simile binarize-pairs "$WORK"/pairs/*.tsv --vocab-size 30000 --sample-sentences 400000 \
+first_encoder() { # PIECES
+    simile binarize-pairs "$WORK"/pairs/*.tsv --vocab-size "$1" --sample-sentences 400000 \
         --output "$WORK/first.bin" --overwrite
     simile train-encoder "@$HERE/best.flags" "$WORK/first.bin" --steps 4000 --overwrite \
         --device "$DEVICE" --output "$WORK/first"
@@ -91,10 +102,10 @@ evaluate() { # SEED FILES...
 }
 
 say "Paraphrases and bitext without the evaluation sets' sentences, in $WORK"
-once collect collect "${evaluation[@]}" "$SIMILE_DATA"/{paraphrases{,/indic},newstest/de-en}/*.gz \
+once collect collect "$FREE" "${evaluation[@]}" "$SIMILE_DATA"/{paraphrases{,/indic},newstest/de-en}/*.gz \
     "$SIMILE_DATA"/{tatoeba,europarl20k}-de-en/train.*.gz
 say "A first encoder, to find noise"
-AFTER=collect once first first_encoder
+AFTER=collect once first first_encoder "$PIECES"
 AFTER=first once noise remove_noise
 results=() # of these seeds: what an earlier run left may be of other data
 for seed in $SEEDS; do

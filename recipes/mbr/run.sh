@@ -71,7 +71,7 @@ choose() { # UTILITY ENCODER-CONFIG LEARNED-JSON
 finetune() { # SEED UPDATES LR
     local model work=$WORK/$NAME
     begin "$work/mbr-ft.$1" "$@" "$BASE/mle/checkpoint_best.pt" "$work"/bin/{dict,train}.*
-    mapfile -t model < <(python "$ROOT/recipes/model_flags.py" "$BASE/mle/checkpoint_best.pt")
+    mapfile -t model < <(simile model-flags "$BASE/mle/checkpoint_best.pt")
     logged "$work/train.$1.log" fairseq-train "$work/bin" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" "${model[@]}" \
         --finetune-from-model "$BASE/mle/checkpoint_best.pt" --save-dir "$work/mbr-ft.$1" \

@@ -60,15 +60,19 @@ read -ra flags <<<"$FLAGS"
 # Everything that decides a system is an argument: `once` repeats one whose arguments have changed.
 # train SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
 train() {
-    local system=$1 save=$WORK/nbest/$1
+    local system=$1 save=$WORK/nbest/$1 model mle=$WORK/mle/checkpoint_best.pt
     threads_for "$JOBS"
-    begin "$save" "$@" "$WORK/mle/checkpoint_best.pt"
-    logged "$WORK/logs/nbest.$system.log" "$ROOT/recipes/finetune.sh" "$WORK/bin" \
-        "$WORK/mle/checkpoint_best.pt" "$ENCODER" "$save" -s "$SRC" -t "$TGT" \
-        --reward "$2" --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
-        --lr "$7" --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
-        --batch-size-valid 50 --patience -1 --max-epoch 0 --log-format simple \
-        --log-interval 10 "${@:12}"
+    begin "$save" "$@" "$mle"
+    mapfile -t model < <(simile model-flags "$mle")
+    logged "$WORK/logs/nbest.$system.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
+        --user-dir "$ROOT/user_dir" "${model[@]}" --finetune-from-model "$mle" --save-dir "$save" \
+        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
+        --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
+        --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$7" --lr-scheduler fixed --clip-norm 5 \
+        --mle-weight "$8" --risk-cost-scale "$9" --required-batch-size-multiple 1 \
+        --validate-interval-updates 500 --save-interval-updates 500 --keep-interval-updates 3 \
+        --no-epoch-checkpoints --batch-size-valid 50 --log-format simple --log-interval 10 \
+        --best-checkpoint-metric bleu --maximize-best-checkpoint-metric "${@:12}"
     translate_test "$system" "$save/checkpoint_last.pt"
 }
 

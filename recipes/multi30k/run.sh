@@ -212,4 +212,4 @@ say "Results on test_2016_flickr"
 report
 say "Everything, for the browser: $WORK/report.html"
 say "Table: $WORK/results.md; chart of both validation costs: $WORK/curves.svg"
-say "Your own model: recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER"
+say "Your own model: simile finetune DATA-BIN MLE-CHECKPOINT --encoder ENCODER --output RUN"

@@ -145,7 +145,7 @@ meaning   share of outputs that say what the source says, counted by parsing the
 table     $WORK/results.md
 chart     $WORK/curves.svg
 faults    $WORK/out/*.meaning: what is wrong with each output; *.faults: counted by slot
-your own  recipes/finetune.sh DATA-BIN MLE-CHECKPOINT ENCODER fine-tunes a fairseq model of yours;
+your own  simile finetune DATA-BIN MLE-CHECKPOINT --encoder ENCODER --output RUN fine-tunes a fairseq model of yours;
           simile train-encoder PAIRS.tsv --output ENCODER makes the encoder from your paraphrases;
           recipes/multi30k/run.sh does all of this on real text
 END

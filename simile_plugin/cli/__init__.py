@@ -16,14 +16,14 @@ from typing import Any, NoReturn
 from simile_plugin import __version__
 from simile_plugin.files import InputError
 
-# In the order of use; fairseq-train is not ours.
+# In the order of use.
 COMMANDS = (
     *("doctor", "filter-pairs", "train-encoder", "distil-encoder", "eval-encoder"),
     *("fit-reward", "probe"),
-    *("fairseq-train", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
+    *("finetune", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
     "contrib",
 )
-LESS_USED = ("user-dir", "binarize-pairs", "convert-encoder")
+LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder")
 MOVED = ("detect", "find", "mine-bitext", "neighbours")  # to contrib
 
 # What setup.py's extras bring, by the names that are imported.
@@ -33,13 +33,6 @@ EXTRAS = {
     "report": {"matplotlib", "compare_mt", "jinja2", "six", "textblob"},
     "contrib": {"sklearn"},
 }
-
-FAIRSEQ_TRAIN = """\
-  fairseq-train DATA-BIN --user-dir user_dir --criterion simile_risk \\
-      --simile-encoder ENCODER --finetune-from-model MLE.pt ...
-                  fine-tunes a translation model on its own n-best lists, by the reward;
-                  recipes/finetune.sh has the other flags; what each of ours means:
-                  fairseq-train --user-dir user_dir --criterion simile_risk --help"""
 
 USAGE = """\
 usage: simile COMMAND [options]
@@ -55,8 +48,12 @@ commands, in the order of use:
 less used:
 {less_used}
 
+simile finetune runs fairseq-train, which can also be run as ever:
+  fairseq-train DATA-BIN --user-dir "$(simile user-dir)" --criterion simile_risk ...
+  (what each flag means: fairseq-train --user-dir user_dir --criterion simile_risk --help)
+
 shell recipes that do all of it: recipes/quickstart/run.sh (on generated data, minutes),
-recipes/multi30k/ (on real data), recipes/finetune.sh (for a model of your own)
+recipes/multi30k/ (on real data)
 """
 
 
@@ -125,7 +122,7 @@ def _dispatch(command: str, arguments: Sequence[str]) -> int:
     if command in ("-V", "--version"):
         print(f"simile {__version__}")
         return 0
-    if command == "fairseq-train" or command not in (*COMMANDS, *LESS_USED):
+    if command not in (*COMMANDS, *LESS_USED):
         if command in MOVED:
             raise InputError(f"it is now simile contrib {command}")
         got = f"unknown command {command!r}" if command else "no command given"
@@ -151,7 +148,5 @@ def describe() -> str:
 
 
 def _line(command: str) -> str:
-    if command == "fairseq-train":
-        return FAIRSEQ_TRAIN
     text = f"  {command:<15} {load_command(command).HELP}"
     return textwrap.fill(text, 98, subsequent_indent=" " * 18)

@@ -17,11 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the folder's absolute path."""
-    print(user_dir(Path(simile_plugin.__file__).parent))
+    print(user_dir())
     return 0
 
 
-def user_dir(package: Path) -> Path:
+def user_dir(package: Path = Path(simile_plugin.__file__).parent) -> Path:
     """The user dir of an installed package: the copy in it, or the clone's, in an editable one.
 
     Raises:

@@ -31,6 +31,9 @@ FORMAT_VERSION = 4
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
 SOURCE, SOURCE_TENSORS = "source", "source.safetensors"
+DEFAULT = "default"  # in place of a folder: the English encoder that comes with the package
+OURS = Path(__file__).parent / "english"
+SCALE = "embeddings_scale"  # (V, 1) float32, of embeddings that are kept as int8
 
 
 def save_encoder(
@@ -66,11 +69,13 @@ def save_encoder(
 def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> RewardEncoder:
     """Read an encoder folder, or a sentence-transformers model in a local folder.
 
+    folder: or "default", the English encoder that comes with the package.
+
     Raises:
         InputError: naming folder and file, if a part is missing, unreadable, of a newer format,
             or does not belong to the others.
     """
-    root = Path(folder)
+    root = folder_of(folder)
     if is_sentence_transformer(root):
         return SentenceTransformerEncoder(root, device)
     return load_own_encoder(root, device)
@@ -78,11 +83,11 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Rewa
 
 def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
     """Read an encoder folder of ours and check its parts against each other."""
-    root = Path(folder)
+    root = folder_of(folder)
     if not root.is_dir():
         raise InputError(
             f"{root}: no such encoder folder; make one with `simile train-encoder`, "
-            "or give the folder that holds config.json"
+            "give the folder that holds config.json, or, for English, `default`"
         )
     _check_there(root, CONFIG)
     config = _read_config(root / CONFIG)
@@ -141,6 +146,11 @@ def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
     return SourceSide(source, tensors["mean"], tensors["log_probs"], *found)
 
 
+def folder_of(folder: str | Path) -> Path:
+    """Return the folder that is meant, where it is not "default" itself."""
+    return OURS if str(folder) == DEFAULT and not Path(folder).exists() else Path(folder)
+
+
 def _check_there(root: Path, name: str) -> None:
     if not (root / name).is_file():
         raise InputError(f"{root}: {name} is missing from the encoder folder")
@@ -189,6 +199,8 @@ def _read_tensors(path: Path, shape: tuple[int, int] | None = None) -> dict[str,
         tensors = load(path.read_bytes())
     except SafetensorError as error:
         raise InputError(f"{path}: truncated or not a safetensors file ({error})") from error
+    if SCALE in tensors and EMBEDDINGS in tensors:
+        tensors[EMBEDDINGS] = tensors[EMBEDDINGS].float() * tensors.pop(SCALE)
     if shape and EMBEDDINGS in tensors and tuple(tensors[EMBEDDINGS].shape) != shape:
         raise InputError(
             f"{path}: {EMBEDDINGS} is {tuple(tensors[EMBEDDINGS].shape)}, but {CONFIG} says "

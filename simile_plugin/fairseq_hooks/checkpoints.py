@@ -273,7 +273,7 @@ def misfit(error: BaseException, filename: str) -> str:
         return f"holds no parameters of a model ({_first_words(error.__context__ or error)})"
     return (
         f"a model of another shape ({first[0][:200]}); give --arch and the other flags with which "
-        f"it was trained (recipes/model_flags.py {filename} prints them)"
+        f"it was trained (simile model-flags {filename} prints them)"
     )
 
 

@@ -142,7 +142,7 @@ def name_a_missing_task_or_arch(original: Callable[..., Any], *args: Any, **kwar
             raise
         raise InputError(
             "--arch: not given; expected that of the model, and its other flags "
-            "(recipes/model_flags.py CHECKPOINT prints them)"
+            "(simile model-flags CHECKPOINT prints them)"
         ) from error
 
 

@@ -154,7 +154,7 @@ def judge_validation(
         dump.close()  # the sentences of another set have the same ids
     band = getattr(trainer.get_criterion(), "length_band", None)
     if band is not None and tracking_best:
-        watch_of(trainer).see_metrics(found, band)
+        watch_of(trainer).see_metrics(found, band, trainer.get_num_updates())
     return found
 
 

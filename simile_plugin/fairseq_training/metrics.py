@@ -12,7 +12,7 @@ from fairseq.logging import metrics
 from fairseq.utils import get_perplexity
 from torch import Tensor
 
-from simile_plugin.risk import PHASES, bleu_of, length_ratio_of, on_host, weighted_means
+from simile_plugin.risk import CORPUS_METRICS, PHASES, on_host, weighted_means
 
 
 def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
@@ -30,10 +30,12 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         digits = {"nll_loss": 3, "sim": 2, "simile": 2}.get(key, 4)
         metrics.log_scalar(key, value, weight, round=digits)
     metrics.log_derived("ppl", lambda meters: get_perplexity(meters["nll_loss"].avg))
-    # Meters sum what they are given; BLEU and the length ratio come from the summed counts.
-    metrics.log_scalar("_bleu_stats", total["bleu_stats"].double().cpu())
-    for key, of, digits in (("bleu", bleu_of, 2), ("length_ratio", length_ratio_of, 4)):
-        metrics.log_derived(key, functools.partial(_of_stats, of, digits))
+    # Meters sum what they are given; BLEU, chrF and the length ratio come from summed counts.
+    for counts in {counts for counts, *_ in CORPUS_METRICS.values()} & total.keys():
+        metrics.log_scalar(f"_{counts}", total[counts].double().cpu())
+    for key, (counts, _, of, digits) in CORPUS_METRICS.items():
+        if counts in total:
+            metrics.log_derived(key, functools.partial(_of_stats, counts, of, digits))
     metrics.log_scalar("length_multiplier", total["length_multiplier"] / sentences, round=4)
     for phase in PHASES:  # the time of a device, also where several share the batch
         seconds = total.get(f"seconds_{phase}", 0.0)
@@ -43,8 +45,8 @@ def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
     metrics.log_derived("peak_gb", lambda _: round(peak_gigabytes(), 2))
 
 
-def _of_stats(of: Callable[[Tensor], float], digits: int, meters: Any) -> float:
-    return round(of(torch.as_tensor(meters["_bleu_stats"].sum)), digits)
+def _of_stats(counts: str, of: Callable[[Tensor], Any], digits: int, meters: Any) -> float:
+    return round(float(of(torch.as_tensor(meters[f"_{counts}"].sum))), digits)
 
 
 _peak = 0  # most bytes of the GPU's tensors so far

@@ -81,8 +81,10 @@ def restore_folder(path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def locked_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+def locked_folder(path: str | os.PathLike[str]) -> Iterator[int]:
     """Keep other trainings out of `path`, a folder, until the block ends.
+
+    Yields the lock's descriptor: a process that inherits it keeps them out, too.
 
     Raises InputError if another one is in.
     """
@@ -97,7 +99,7 @@ def locked_folder(path: str | os.PathLike[str]) -> Iterator[None]:
             ) from error
         except OSError:  # a cluster's file system may have no locks
             pass
-        yield
+        yield lock
     finally:
         os.close(lock)
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME
 
 from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.models import positions, special_tokens
-from simile_plugin.hugging_face.state import RiskState
+from simile_plugin.hugging_face.state import RiskState, Telling
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
+from simile_plugin.risk import RunStory
 
 logger = logging.getLogger(__name__)
 
@@ -200,8 +202,14 @@ def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
         raise InputError(f"{begun} another {flag}; give the same, or name another folder")
 
 
-def finetune(job: Job, args: SimileRiskArguments) -> Path:
+def finetune(
+    job: Job, args: SimileRiskArguments, begin: Callable[[int, int], RunStory] | None = None
+) -> Path:
     """Fine-tune and save; goes on where a killed run ended.
+
+    Args:
+        begin: makes of the numbers of training and validation pairs the story that is told instead
+            of the trainer's own lines; its `updates` are made.
 
     Returns:
         the folder of the fine-tuned model, which `from_pretrained` loads.
@@ -217,11 +225,16 @@ def finetune(job: Job, args: SimileRiskArguments) -> Path:
         if args.process_index == 0:
             folder.mkdir(parents=True, exist_ok=True)
             lock.enter_context(locked_folder(folder))
-        _finetune(job, args, folder)
+        _finetune(job, args, folder, begin)
     return folder
 
 
-def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
+def _finetune(
+    job: Job,
+    args: SimileRiskArguments,
+    folder: Path,
+    begin: Callable[[int, int], RunStory] | None,
+) -> None:
     last = last_checkpoint(folder)
     set_seed(args.seed)
     model, tokenizer = load(job)
@@ -236,10 +249,18 @@ def _finetune(job: Job, args: SimileRiskArguments, folder: Path) -> None:
         model = get_peft_model(model, settings)
     if last is not None:
         _check_begun(Path(last), job, begun)
+    story = begin(len(train), 0 if valid is None else len(valid)) if begin is not None else None
+    if story is not None:
+        args.max_steps = story.updates
     trainer = SimileRiskTrainer(
         model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
     )
     trainer.risk_state.objective |= begun
+    if story is not None:
+        trainer.remove_callback(PrinterCallback)
+        trainer.remove_callback(ProgressCallback)
+        if args.process_index == 0:
+            trainer.add_callback(Telling(story))
     if job.prefix:
         trainer.translator.text.prefix = trainer.translator.text.strings(
             [tokenizer(job.prefix).input_ids]

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from simile_plugin.risk import LengthControl, RiskSettings, RunWatch
+from simile_plugin.risk import LengthControl, RiskSettings, RunStory, RunWatch
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,32 @@ class RiskState(TrainerCallback, ExportableState):
         if prefix.startswith("eval"):  # eval_SET of several validation sets
             self.watched = self.watched or prefix
         if prefix == self.watched:
-            self.watch.see_metrics(metrics, self.band, f"{prefix}_")
+            self.watch.see_metrics(metrics, self.band, state.global_step, f"{prefix}_")
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
+
+
+class Telling(TrainerCallback):
+    """Passes a training on to its story, with the validations of before it was stopped."""
+
+    def __init__(self, story: RunStory) -> None:
+        self.story = story
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        for logged in state.log_history:
+            self._tell(logged["step"], logged)
+        self.story.begin()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.story.update(state.global_step)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+    ) -> None:
+        self._tell(state.global_step, metrics)
+        self.story.begin()
+
+    def _tell(self, step: int, metrics: dict[str, float]) -> None:
+        if "eval_cost" in metrics and step not in self.story.validations:
+            named = {name.removeprefix("eval_"): value for name, value in metrics.items()}
+            self.story.validation(step, named)

@@ -10,22 +10,23 @@ from simile_plugin.risk.list_reward import ListReward
 from simile_plugin.risk.log_probabilities import token_lprobs
 from simile_plugin.risk.objective import Objective
 from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
+from simile_plugin.risk.run_story import RunStory
 from simile_plugin.risk.run_watch import RunWatch
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
 from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap, weights_as
 from simile_plugin.risk.tree_scoring import Nodes, choose_tree, score_nodes
 from simile_plugin.risk.update import Translator, Update, risk_update
 from simile_plugin.risk.update_log import (
+    CORPUS_METRICS,
     PHASES,
     SENTENCE_MEANS,
     Stopwatch,
-    bleu_of,
-    length_ratio_of,
     on_host,
     weighted_means,
 )
 
 __all__ = [
+    "CORPUS_METRICS",
     "LENGTH_SUMS",
     "PHASES",
     "REMOVED",
@@ -37,16 +38,15 @@ __all__ = [
     "Portions",
     "RiskSet",
     "RiskSettings",
+    "RunStory",
     "RunWatch",
     "Stopwatch",
     "Translator",
     "Update",
-    "bleu_of",
     "check_settings",
     "choose_tree",
     "evaluation_mode",
     "layout",
-    "length_ratio_of",
     "on_host",
     "replaced",
     "risk_update",

@@ -33,6 +33,8 @@ CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
 # The report's gaming section has the same numbers.
 LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 VALIDATIONS = 2  # in a row outside the band, before training stops
+# Before so many updates, or the second validation after the first, what moved may be chance.
+LEAST_UPDATES, LEAST_VALIDATIONS = 50, 2
 
 
 # Metrics of a validation that are judged.
@@ -45,6 +47,7 @@ class RunWatch:
 
     Attributes:
         first: cost, length ratio, BLEU and repetition of the run's first validation.
+        seen: validations after it.
         outside: validations in a row that would end the run, see :meth:`see`.
         nonfinite: updates in a row that were skipped.
         stop: why training stops after the current validation, or "".
@@ -53,6 +56,7 @@ class RunWatch:
     """
 
     first: list[float] | None = None
+    seen: int = 0
     outside: int = 0
     nonfinite: int = 0
     stop: str = ""
@@ -62,11 +66,12 @@ class RunWatch:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"first": self.first, "outside": self.outside}
+        return {"first": self.first, "outside": self.outside, "seen": self.seen}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state`."""
         self.first, self.outside = state["first"], int(state["outside"])
+        self.seen = int(state.get("seen", LEAST_VALIDATIONS))  # version 0.1.0 did not count
 
     def check_goes_on(self, band: float) -> None:
         """Raise ``error`` for a run, started again, that was stopped because it was gamed."""
@@ -90,23 +95,33 @@ class RunWatch:
             f"({self.nonfinite} in a row)"
         )
 
-    def see_metrics(self, metrics: Mapping[str, Any], band: float, prefix: str = "") -> None:
+    def see_metrics(
+        self, metrics: Mapping[str, Any], band: float, updates: int, prefix: str = ""
+    ) -> None:
         """Judge a validation by its metrics, where it has them and they are finite; see `see`."""
         seen = [metrics.get(prefix + name, math.nan) for name in WATCHED]
         numbers = [math.nan if value is None else float(value) for value in seen]
         if all(map(math.isfinite, numbers)):
             cost, length_ratio, bleu, repetition = numbers
-            self.see(cost, length_ratio, bleu, repetition, band)
+            self.see(cost, length_ratio, bleu, repetition, band, updates)
 
     def see(
-        self, cost: float, length_ratio: float, bleu: float, repetition: float, band: float
+        self,
+        cost: float,
+        length_ratio: float,
+        bleu: float,
+        repetition: float,
+        band: float,
+        updates: int = LEAST_UPDATES,
     ) -> None:
-        """Judge a validation: does the trained cost fall while lengths or repetition leave?
+        """Judge a validation: does the trained cost fall while BLEU falls and lengths leave?
 
-        A warning for a cost above the first one; for one that is not, where length_ratio >
-        1.03 * max(1, first) or < min(1, first) / 1.03, or with ``REPETITION_SIGN`` more repetition
-        than at the first one. The end where BLEU falls too and, for ``VALIDATIONS`` in a row,
-        length_ratio leaves ``band`` in the same way, or repetition has doubled.
+        Nothing is said before ``LEAST_UPDATES`` and ``LEAST_VALIDATIONS``, nor where BLEU is not
+        below the first one's. A warning for a cost above the first one; for one that is not, where
+        length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or with ``REPETITION_SIGN``
+        more repetition than the first one would have at this length. The end where, for
+        ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or repetition has
+        doubled.
 
         Args:
             cost: expected cost of the trained reward, 0 to 1.
@@ -114,14 +129,23 @@ class RunWatch:
             bleu: of the best candidates, 0 to 100.
             repetition: share of the bigrams of one of them that it has said before, their mean.
             band: ``--risk-length-band``; 0 never ends a run.
+            updates: that the run has made.
         """
         if self.first is None:
             self.first = [cost, length_ratio, bleu, repetition]
+            return
+        self.seen += 1
         first_cost, first_ratio, first_bleu, *others = self.first
         first_repetition = others[0] if others else repetition  # a run of version 0.1.0 goes on
         length = _leaves(length_ratio, first_ratio, 1 + LENGTH_SIGN)
-        more = repetition - first_repetition
-        repeats = more > REPETITION_SIGN * first_repetition and more > REPETITION_FLOOR
+        # Of a text that is longer by a factor, as much larger a share repeats.
+        usual = first_repetition * max(1.0, length_ratio / first_ratio if first_ratio else 1.0)
+        more = repetition - usual
+        repeats = more > REPETITION_SIGN * usual and more > REPETITION_FLOOR
+        early = updates < LEAST_UPDATES or self.seen < LEAST_VALIDATIONS
+        if early or bleu >= first_bleu:
+            self.outside = 0
+            return
         if cost > first_cost:
             logger.warning(f"cost rose from {first_cost:.4f} to {cost:.4f}: {RISE_ADVICE}")
         if cost >= first_cost or not (length or repeats):
@@ -129,15 +153,17 @@ class RunWatch:
             return
         signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
         signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
-        change = f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}"
+        change = (
+            f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}, and BLEU "
+            f"fell from {first_bleu:.2f} to {bleu:.2f}"
+        )
         far = bool(band) and _leaves(length_ratio, first_ratio, band)
-        far = far or (repeats and more > first_repetition)
-        if not band or bleu >= first_bleu or not far:
+        far = far or (repeats and more > usual)
+        if not far or not band:
             self.outside = 0
             logger.warning(f"{change}: the reward may be gamed; {CONTROL_ADVICE}")
             return
         self.outside += 1
-        change += f", and BLEU fell from {first_bleu:.2f} to {bleu:.2f}"
         if self.outside < VALIDATIONS:
             logger.warning(f"{change}; training stops if the next validation finds the same")
         else:

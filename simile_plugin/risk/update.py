@@ -159,7 +159,7 @@ def risk_update(
 
     # 5. Sums to log.
     scored, judged = Scored.cat(found), judge()
-    sums = sums_over_sentences(scored, judged, lengths)
+    sums = sums_over_sentences(scored, judged, lengths, chrf=not training)
     sums |= {f"seconds_{name}": value for name, value in clock.seconds.items()}
     sums["length_multiplier"] = len(lengths) * length_control.multiplier
     return Update(loss, sums, risk_set, judged, scored)

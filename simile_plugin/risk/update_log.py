@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder import split_words
-from simile_plugin.reward import corpus_bleu
+from simile_plugin.reward import chrf_statistics, corpus_bleu, corpus_chrf
 from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
 from simile_plugin.risk.length_control import length_slope
 from simile_plugin.risk.list_reward import Judged
@@ -85,11 +85,14 @@ class Scored(FiniteRows):
         return cls(**{name: torch.cat([vars(part)[name] for part in parts]) for name in names})
 
 
-def sums_over_sentences(scored: Scored, judged: Judged, lengths: Tensor) -> dict[str, Any]:
+def sums_over_sentences(
+    scored: Scored, judged: Judged, lengths: Tensor, chrf: bool = False
+) -> dict[str, Any]:
     """Add up what is logged of a batch; the same keys on every rank.
 
     Args:
         lengths: (B,) tokens of the references.
+        chrf: count for chrF, too.
     """
     hyps, scores = judged.hyps, judged.scores
     members, q, device = scored.members, scored.distribution, scored.loss.device
@@ -124,6 +127,9 @@ def sums_over_sentences(scored: Scored, judged: Judged, lengths: Tensor) -> dict
         simile, sim = scores.simile.to(device), scores.sim.to(device)
         sums["cost_simile"] = expected_cost(q, 1 - simile).sum() + worst
         sums["sim"], sums["simile"] = sim[:, 1].sum(), simile[:, 1].sum()
+    if chrf:
+        counts = chrf_statistics([[row[1] for row in hyps]], [row[0] for row in hyps])
+        sums["chrf_stats"] = torch.from_numpy(counts.sum((0, 1)))
     return sums
 
 
@@ -174,11 +180,14 @@ def weighted_means(total: dict[str, Any]) -> dict[str, tuple[float, float]]:
     return means
 
 
-def bleu_of(stats: Tensor) -> float:
-    """Return corpus BLEU of summed statistics of the best candidates, 0 to 100."""
-    return float(corpus_bleu(stats))
-
-
-def length_ratio_of(stats: Tensor) -> float:
+def length_ratio(stats: Tensor) -> Tensor:
     """Return the words of the best candidates over those of the references."""
-    return float(stats[0] / stats[1].clamp(min=1))
+    return stats[0] / stats[1].clamp(min=1)
+
+
+# What is computed of counts summed over a corpus: the counts' name and number, of what, digits.
+CORPUS_METRICS: dict[str, tuple[str, int, Callable[[Tensor], Any], int]] = {
+    "bleu": ("bleu_stats", 10, corpus_bleu, 2),  # of the best candidates, 0 to 100
+    "length_ratio": ("bleu_stats", 10, length_ratio, 4),
+    "chrf": ("chrf_stats", 18, lambda stats: corpus_chrf(stats.numpy()), 2),  # of a validation
+}

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from recipes.reliability.trainings import COMMON, MODEL, RISK, ROOT, Job, Trainings
-from tests.installed import this_environment
 
 
 @pytest.fixture
@@ -105,28 +104,26 @@ def test_dictionaries_that_do_not_fit(refused: Callable[..., str], data: Path) -
     assert refused("", data.name).startswith("damaged/dict.xx.txt: no such dictionary; expected a")
 
 
-def test_the_recipe_and_fairseqs_errors(trainings: Trainings, data: Path, tmp_path: Path) -> None:
+def test_the_command_and_fairseqs_errors(
+    trainings: Trainings, data: Path, encoder_folder: Path
+) -> None:
     change_dictionaries(data, lambda lines: [*lines, "new 1\n"])
     folder, mle = trainings.folder, "mle/checkpoint_last.pt"
     (folder / "torn.pt").write_bytes((folder / mle).read_bytes()[:500])
-    metric = "--best-checkpoint-metric=cost"  # the lowest is best, whatever the recipe's own
-    environment = this_environment(tmp_path)
-    for arguments, line in [
-        (("bin", "no.pt", "encoder"), "finetune.sh: error: MLE-CHECKPOINT: no such file: no.pt"),
-        (("bin", "torn.pt", "encoder"), "model_flags.py: error: torn.pt: not a fairseq checkpoint"),
-        (
-            ("damaged", mle, "encoder", "own", "--batch-size=6", metric),
-            "fairseq-train: error: --finetune-from-model mle/checkpoint_last.pt: its vocabular",
-        ),
+    for words, line in [
+        (("bin", "no.pt"), "no.pt: cannot be read: No such file or directory"),
+        (("bin", "torn.pt"), "torn.pt: not a fairseq checkpoint"),
+        (("nowhere", mle), "DATA-BIN: no such folder: nowhere; expected one of fairseq-preprocess"),
+        (("damaged", mle), f"--finetune-from-model {mle}: its vocabulary has"),
     ]:
+        command = [sys.executable, "-m", "simile_plugin", "finetune", *words]
         done = subprocess.run(
-            ["bash", ROOT / "recipes" / "finetune.sh", *arguments],
-            cwd=folder, env=environment, capture_output=True, text=True,
+            [*command, "--output", "own", "--encoder", encoder_folder, "--batch-size", "6"],
+            cwd=folder, capture_output=True, text=True,
         )  # fmt: skip
-        assert done.returncode in (1, 2), done.stdout[-2000:] + done.stderr
-        # fairseq may speak of packages for speech before
-        last = (done.stderr + done.stdout).strip().splitlines()[-1]
-        assert last.startswith(line) and "Traceback" not in done.stdout + done.stderr
+        assert done.returncode == 2, done.stdout[-2000:] + done.stderr
+        last = done.stderr.strip().splitlines()[-1]
+        assert last.startswith(f"simile finetune: error: {line}") and "Traceback" not in done.stderr
 
 
 class Runs:

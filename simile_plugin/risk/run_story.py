@@ -1,0 +1,140 @@
+"""What a person reads of a fine-tuning: its plan, a line a validation, a table at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+MEASURED_UPDATES = 5  # after so many an update's seconds are said
+
+# Metric of a validation, its title, and how a number and a difference of it are written.
+COLUMNS = (
+    ("cost", "cost", "8.4f", "+8.4f"),
+    ("bleu", "BLEU", "8.2f", "+8.2f"),
+    ("chrf", "chrF", "8.2f", "+8.2f"),
+    ("sim", "SIM", "8.2f", "+8.2f"),
+    ("length_ratio", "length", "8.3f", "+8.3f"),
+    ("repetition", "repeats", "8.2%", "+8.2%"),
+)
+
+
+@dataclass
+class RunStory:
+    """Tells a run while it goes on.
+
+    Attributes:
+        reward: what is trained on, and how.
+        updates: how many there will be.
+        batch: sentences of an update.
+        sentences: of the training data.
+        rate: the learning rate, and whether it falls.
+        interval: updates between validations.
+        validation_set: its sentences; 0: there is none.
+        say: takes a line.
+        now: seconds of a clock.
+        validations: metrics by update.
+    """
+
+    reward: str
+    updates: int
+    batch: int
+    sentences: int
+    rate: str
+    interval: int
+    validation_set: int
+    say: Callable[[str], object] = print
+    now: Callable[[], float] = time.monotonic
+    validations: dict[int, dict[str, float]] = field(default_factory=dict)
+    done: int = 0  # updates
+    _since: float | None = None
+    _measured: int = 0
+    _training: float = 0.0
+    _validating: list[float] = field(default_factory=list)
+
+    def plan(self) -> str:
+        """Return what the run is going to do, in four lines."""
+        epochs = self.updates * self.batch / max(1, self.sentences)
+        checks = f"{self.validation_set:,} sentences, before the first update and every "
+        return "\n".join(
+            (
+                f"reward      {self.reward}",
+                f"updates     {self.updates:,} of {self.batch} sentences, {epochs:.1f} epochs of "
+                f"{self.sentences:,}",
+                f"rate        {self.rate}",
+                f"validation  {checks}{self.interval}" if self.validation_set else "no validation",
+            )
+        )
+
+    def begin(self) -> None:
+        """Start the clock: an update or a validation begins now."""
+        self._since = self.now()
+
+    def _lap(self) -> float | None:
+        before, self._since = self._since, self.now()
+        return None if before is None else self._since - before
+
+    def update(self, number: int) -> None:
+        """Count an update, or several, that ended now."""
+        lap, before, self.done = self._lap(), self.done, number
+        if lap is None or number <= before:
+            return
+        said = self._measured >= MEASURED_UPDATES
+        self._training += lap
+        self._measured += number - before
+        if not said and self._measured >= MEASURED_UPDATES:
+            each = self._training / self._measured
+            self.say(f"        {each:.2g} s an update: {self.left()} left")
+
+    def validation(self, number: int, metrics: Mapping[str, float]) -> None:
+        """Tell a validation that ended now, in one line; its names are those of the log."""
+        if (lap := self._lap()) is not None:
+            self._validating.append(lap)
+        self.done = number
+        if not self.validations:
+            self.say(" update" + "".join(f"{title:>9}" for _, title, *_ in self._columns(metrics)))
+        self.validations[number] = dict(metrics)
+        left = f"   {self.left()} left" if self._measured and number < self.updates else ""
+        self.say(f"{number:7,}{self._numbers(metrics)}{left}")
+
+    def left(self) -> str:
+        """Return the time that updates and validations still take, in words."""
+        updates = max(0, self.updates - self.done)
+        seconds = updates * self._training / max(1, self._measured)
+        if self._validating:
+            checks = -(-updates // self.interval)
+            seconds += checks * sum(self._validating) / len(self._validating)
+        return in_words(seconds)
+
+    def best(self, metric: str = "bleu") -> int:
+        """Return the update whose validation has the most of a metric, the first of equals."""
+        return max(self.validations, key=lambda update: self.validations[update].get(metric, 0))
+
+    def table(self, before: str, chosen: int) -> str:
+        """Return the validation before the first update, the chosen one, and what changed."""
+        first, last = self.validations[min(self.validations)], self.validations[chosen]
+        columns = self._columns(first)
+        name = f"update {chosen:,}"
+        width = max(len(before), len(name), len("difference"))
+        change = "".join(f" {last[key] - first[key]:{sign}}" for key, _, _, sign in columns)
+        return "\n".join(
+            (
+                " " * width + "".join(f"{title:>9}" for _, title, *_ in columns),
+                f"{before:<{width}}{self._numbers(first)}",
+                f"{name:<{width}}{self._numbers(last)}",
+                f"{'difference':<{width}}{change}",
+            )
+        )
+
+    def _columns(self, metrics: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
+        return [column for column in COLUMNS if column[0] in metrics]
+
+    def _numbers(self, metrics: Mapping[str, float]) -> str:
+        return "".join(f" {metrics[key]:{form}}" for key, _, form, _ in self._columns(metrics))
+
+
+def in_words(seconds: float) -> str:
+    """Return a time as people say it: 40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
