@@ -23,8 +23,10 @@ setup(
     python_requires=">=3.11",
     packages=[*find_packages(include=["simile_plugin", "simile_plugin.*"]), USER_DIR],
     package_dir={USER_DIR: "user_dir"},
-    # The pages of simile report and human-eval.
-    package_data={"simile_plugin.report": ["*/*.j2", "*/*.css", "*/*.js"]},
+    package_data={
+        "simile_plugin.report": ["*/*.j2", "*/*.css", "*/*.js"],  # pages of report and human-eval
+        "simile_plugin.encoder": ["english/*"],  # the encoder `default`, CC BY-SA (its NOTICE)
+    },
     ext_modules=[
         Extension(
             "simile_plugin.encoder_training._row_kernel",

@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 COMMON = ROOT / "recipes" / "common.sh"
@@ -107,11 +110,52 @@ def fake_python(folder: Path, says: str) -> str:
 
 def test_unsuitable_python(tmp_path: Path) -> None:
     variables = {"SIMILE_VENV": str(tmp_path / "v")}
-    variables["SIMILE_PYTHON"] = fake_python(tmp_path, "headers 3.12")
+    variables["SIMILE_PYTHON"] = fake_python(tmp_path, "venv 3.12")
     done = bash("setup_venv", tmp_path, **variables)
     assert (done.returncode, done.stdout) == (1, "") and len(done.stderr.splitlines()) == 1
-    assert "lacks its C headers; apt-get install python3.12-dev" in done.stderr
+    assert "has no venv; apt-get install python3.12-venv" in done.stderr
     assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.parametrize(
+    ("wheels", "chosen"),
+    [
+        ("", "python3.11"),
+        ("python3.12 fairseq-fixed", "python3.12"),
+        # CPU builds of torch for 3.11 alone: on 3.12 pip would bring gigabytes of CUDA.
+        ("python3.12 fairseq-fixed, python3.11 torch==1+cpu", "python3.11"),
+        (
+            "python3.12 fairseq-fixed, python3.11 torch==1+cpu, python3.12 torch==1+cpu",
+            "python3.12",
+        ),
+    ],
+)
+def test_the_python_with_wheels_goes_first(tmp_path: Path, wheels: str, chosen: str) -> None:
+    for version in ("3.11", "3.12"):
+        path = tmp_path / f"python{version}"
+        path.write_text(f"#!/bin/sh\necho ok {version}\n")
+        path.chmod(0o755)
+    (tmp_path / "constraints.txt").write_text("torch==1\n")
+    script = f"""
+        _at_hand() {{ [[ ', {wheels},' = *", $1 $2,"* ]]; }}
+        ROOT={tmp_path}; _find_python; echo "${{python##*/}}"
+    """
+    path = f"{tmp_path}:/usr/bin:/bin"
+    assert bash(script, tmp_path, PATH=path, SIMILE_PYTHON="").stdout == f"{chosen}\n"
+
+
+def test_an_active_environment_that_has_it_is_used_as_it_is(tmp_path: Path) -> None:
+    script = "_install() { echo installs; }; setup_venv; echo $VENV"
+    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SIMILE_VENV": ""}
+    done = bash(script, tmp_path, **here, VIRTUAL_ENV="/home/me/mine")
+    assert done.stdout == f"{sys.prefix}\n"
+    empty = environment_of(tmp_path)
+    (empty / "bin" / "python").unlink()
+    (empty / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    (empty / "bin" / "python").chmod(0o755)
+    here["PATH"] = f"{empty / 'bin'}:{os.environ['PATH']}"
+    script = "_is_installed() { false; }; " + script
+    assert "installs" in bash(script, tmp_path, **here, VIRTUAL_ENV=str(empty)).stdout
 
 
 def test_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
@@ -133,15 +177,26 @@ def environment_of(folder: Path, **files: str) -> Path:
     return venv
 
 
-def test_no_compiler(tmp_path: Path) -> None:
+def test_a_compiler_is_asked_for_only_where_no_wheel_is_at_hand(tmp_path: Path) -> None:
     environment_of(tmp_path)
-    script = f"VENV={tmp_path}/v; _check_compiler; echo fine"
-    assert bash(script, tmp_path, CXX="/nowhere/g++", PIP_FIND_LINKS="").stderr == (
-        "recipe: error: no C++ compiler ('/nowhere/g++' does not work), which building fairseq "
-        "needs: apt-get install g++, or set CC and CXX\n"
+    script = f"VENV={tmp_path}/v; python={sys.executable}; "
+    script += "echo fairseq-fixed==1 >constraints.txt; ROOT=$PWD; "
+    script += '_at_hand "$python" fairseq-fixed || _check_compiler; echo fine'
+    variables = {"CXX": "/nowhere/g++", "PIP_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1"}
+    variables |= {"PIP_CONSTRAINT": "", "PIP_CONFIG_FILE": os.devnull}
+    assert bash(script, tmp_path, **variables).stderr == (
+        "recipe: error: no wheel of fairseq is at hand, and building it needs a C++ compiler "
+        "('/nowhere/g++' does not work): apt-get install g++, or set CC and CXX\n"
     )
-    (tmp_path / "fairseq_fixed-1-cp311.whl").touch()
-    variables = {"CXX": "/nowhere/g++", "PIP_FIND_LINKS": str(tmp_path)}
+    with zipfile.ZipFile(tmp_path / "fairseq_fixed-1-py3-none-any.whl", "w") as wheel:
+        folder = "fairseq_fixed-1.dist-info"
+        wheel.writestr(
+            f"{folder}/METADATA", "Metadata-Version: 2.1\nName: fairseq-fixed\nVersion: 1\n"
+        )
+        wheel.writestr(
+            f"{folder}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{folder}/RECORD", "")
     assert bash(script, tmp_path, **variables).stdout == "fine\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import inspect
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -114,7 +115,7 @@ def read_flags(args: argparse.Namespace, settings: type[T], **others: Any) -> T:
 def _options(settings: type) -> list[dataclasses.Field[Any]]:
     """Return the fields that are flags; a command's own come before those that it shares."""
     fields = [field for field in dataclasses.fields(settings) if "help" in field.metadata]
-    return sorted(fields, key=lambda field: field.name not in settings.__dict__["__annotations__"])
+    return sorted(fields, key=lambda field: field.name not in inspect.get_annotations(settings))
 
 
 def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LISTS = """\
 LISTS is a file of anyone's candidates, also .gz, or - for standard input; by its first line one of:
-  what fairseq-generate --nbest N or fairseq-interactive printed
+  what fairseq-generate --nbest N --required-batch-size-multiple 1 or fairseq-interactive printed
   Moses' lists, as Marian's --n-best writes them:   0 ||| text ||| features ||| score
   JSON lines:                 {"id": 0, "hyps": ["text", ...], "scores": [-0.5, ...]}
                               and perhaps "ref" and "src"; scores may be left out
@@ -157,7 +157,8 @@ def write_choices(
             stream.write(line + "\n")
     empty = len(lines) - len(records)
     line = "no line" if options.json else "an empty line"
-    return f"{empty:,} sentences without candidates have {line}" if empty else ""
+    why = "fairseq-generate leaves some out without --required-batch-size-multiple 1"
+    return f"{empty:,} sentences without candidates have {line} ({why})" if empty else ""
 
 
 def one_line(text: str) -> str:

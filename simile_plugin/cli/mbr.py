@@ -33,7 +33,8 @@ Minimum Bayes risk decoding: of each list, the candidate that is best on average
 (or against a second list), taken as pseudo-references:
   expected utility of h = sum over r of w(r) utility(h, r)
 Give the first 8 to 32 of a wide beam (fairseq-generate --beam 64 --nbest 32), or 256 samples
-(--sampling --sampling-topk 10 --beam 256 --nbest 256); --pseudo-refs takes the one beside the
+(--sampling --sampling-topk 10 --beam 256 --nbest 256), both with --required-batch-size-multiple 1,
+without which fairseq leaves sentences out; --pseudo-refs takes the one beside the
 other. recipes/mbr/README.md has what each gained. SIM and SIMILE are exact in time that grows with
 N, not N x N.
 

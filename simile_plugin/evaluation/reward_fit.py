@@ -400,6 +400,10 @@ def _facts(
 ) -> dict[str, Any]:
     """Collect what the reward's folder says of itself; digests are of the lines that were used."""
     read = [(judged.path, _rows(judged)) for judged in files]
+    figures, named = fit.figures(), {}
+    for path, found in figures["files"].items():  # by name: people share the folder
+        name = Path(path).name
+        named[f"{name} ({len(named) + 1})" if name in named else name] = found
     return {
         "judgements": [_file_facts(*file) for file in read],
         "text": [_file_facts(path, lines) for path, lines in texts],
@@ -413,7 +417,7 @@ def _facts(
         },
         "seed": seed,
         "resamples": resamples,
-        "figures": fit.figures(),
+        "figures": {**figures, "files": named},
     }
 
 

@@ -106,6 +106,9 @@ def _import_function(module_name: str, function_name: str, flag: str) -> RewardF
     return function
 
 
+HIGHEST = 2.0  # COMET goes a little beyond 1; what goes beyond this is in percent, or a logit
+
+
 class Reward:
     """A reward chosen by ``--reward``: higher is better, 1 - reward is the cost.
 
@@ -271,6 +274,12 @@ class Reward:
                 f"expected {tuple(mask.shape)} (sentences x candidates)"
             )
         finite = torch.isfinite(values)
+        highest = float(values[finite & mask].abs().max()) if (finite & mask).any() else 0.0
+        if highest > HIGHEST and not self.works:
+            logger.warning(
+                f"{self.flag} {self.spec}: the function returned {highest:.4g}; expected about 0 "
+                "to 1, for which --risk-cost-scale and --mle-weight are made: divide by 100, say"
+            )
         self.works = self.works or bool((finite & mask).any())
         bad = ~finite & mask
         if bad.any():

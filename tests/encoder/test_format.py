@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from simile_plugin.encoder.format import load_own_encoder, save_encoder
-from simile_plugin.encoder.models import Encoder
+from simile_plugin.encoder.format import OURS, load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.models import Encoder, cosine
 
 CONFIG, WEIGHTS, PIECES = "config.json", "encoder.safetensors", "sentencepiece.model"
 
@@ -99,3 +99,20 @@ def test_damaged_folders(
         load_own_encoder(folder)
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_encoder_that_comes_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = load_own_encoder("default")
+    assert sum(path.stat().st_size for path in OURS.iterdir()) < 6e6
+    texts = ["A man is cutting up a cucumber.", "A man is slicing a cucumber.", "Prices fell."]
+    vectors = encoder.embed_text(texts)
+    paraphrase, other = cosine(vectors[0], vectors[1:]).tolist()
+    assert paraphrase > 0.7 > 0.2 > other
+    monkeypatch.chdir(tmp_path)
+    save_encoder(tmp_path / "default", encoder)  # a folder of that name goes first
+    assert (tmp_path / "default" / "encoder.safetensors").stat().st_size > 12_000 * 300 * 4
+    again = load_encoder("default")
+    assert torch.equal(again.embed_text(texts), vectors)
+    assert again.fingerprint == encoder.fingerprint

@@ -107,7 +107,7 @@ def test_the_oracle_the_score_and_the_cosine(
     assert "model's choice" in err and "1 sentences without candidates" in err
     assert run(lists, "--by", "score", "--json") == 0
     out, err = capsys.readouterr()
-    assert "simile rerank: 1 sentences without candidates have no line\n" in err
+    assert "simile rerank: 1 sentences without candidates have no line (fairseq-gen" in err
     records = [json.loads(line) for line in out.splitlines()]
     assert [(one["id"], one["place"], one["value"]) for one in records] == [
         (0, 1, -1.0), (2, 1, -1.0),
