@@ -226,14 +226,14 @@ on_device() {
     read -ra more_flags <<<"${FLAGS-}"
 }
 
-# choose_jobs FOLDER: of what is not set, JOBS, trainings side by side, and FLAGS of fairseq-train: one
+# choose_jobs FOLDER: of what is not set, JOBS, trainings side by side, and FLAGS and MLE_FLAGS: one
 # at a time on one_gpu, with --fp16; without a GPU one a core.
 choose_jobs() {
     if has_gpu; then
         one_gpu "$1"
-        JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16}
+        JOBS=${JOBS:-1} FLAGS=${FLAGS---fp16} MLE_FLAGS=${MLE_FLAGS---fp16}
     else
-        JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-}
+        JOBS=${JOBS:-$(cores)} FLAGS=${FLAGS-} MLE_FLAGS=${MLE_FLAGS-}
     fi
     whole_numbers JOBS
 }
@@ -250,6 +250,11 @@ by_seed() {
     local seed files=''
     for seed in $3; do files+=,$1.$seed.$2; done
     echo "${files#,}"
+}
+
+# default_encoder: the folder of the English encoder that comes with the package.
+default_encoder() {
+    python -c 'import simile_plugin.encoder.format as of; print(of.OURS)'
 }
 
 # multi30k_encoder WORK: the reward encoder that recipes/multi30k/run.sh has made there.

@@ -140,8 +140,8 @@ def test_the_python_with_wheels_goes_first(tmp_path: Path, wheels: str, chosen: 
         _at_hand() {{ [[ ', {wheels},' = *", $1 $2,"* ]]; }}
         ROOT={tmp_path}; _find_python; echo "${{python##*/}}"
     """
-    path = f"{tmp_path}:/usr/bin:/bin"
-    assert bash(script, tmp_path, PATH=path, SIMILE_PYTHON="").stdout == f"{chosen}\n"
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SIMILE_PYTHON": ""}
+    assert bash(script, tmp_path, **variables).stdout == f"{chosen}\n"
 
 
 def test_an_active_environment_that_has_it_is_used_as_it_is(tmp_path: Path) -> None:

@@ -60,12 +60,12 @@ read -ra flags <<<"$FLAGS"
 # Everything that decides a system is an argument: `once` repeats one whose arguments have changed.
 # train SYSTEM REWARD N SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
 train() {
-    local system=$1 save=$WORK/nbest/$1 model mle=$WORK/mle/checkpoint_best.pt
+    local system=$1 save=$WORK/nbest/$1 model start=$WORK/mle/checkpoint_best.pt
     threads_for "$JOBS"
-    begin "$save" "$@" "$mle"
-    mapfile -t model < <(simile model-flags "$mle")
+    begin "$save" "$@" "$start"
+    mapfile -t model < <(simile model-flags "$start")
     logged "$WORK/logs/nbest.$system.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
-        --user-dir "$ROOT/user_dir" "${model[@]}" --finetune-from-model "$mle" --save-dir "$save" \
+        --user-dir "$ROOT/user_dir" "${model[@]}" --finetune-from-model "$start" --save-dir "$save" \
         --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
         --risk-candidates "$3" --seed "$4" --max-update "$5" --batch-size "$6" \
         --optimizer adam --adam-betas "(0.9, 0.98)" --lr "$7" --lr-scheduler fixed --clip-norm 5 \

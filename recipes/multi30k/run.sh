@@ -7,7 +7,7 @@
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder with multi30k/task1 and multi30k/task2; without it they are downloaded
 #   WORK          work/multi30k in the repository: everything that is made
-#   ENCODER       a reward encoder's folder; default: recipes/encoder/run.sh makes one of the
+#   ENCODER       a reward encoder's folder, or `default`; else recipes/encoder/run.sh makes one of the
 #                 paraphrases under SIMILE_DATA; where there are none, one of the captions is made
 #   SRC           de        source language
 #   TGT           en        target language; both are of cs, de, en, fr. Another than en needs ENCODER, an
@@ -17,14 +17,16 @@
 #   RISK_BATCH    30        sentences an update
 #   RISK_LR       2e-4      learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3       gamma
-#   COST_SCALE    10        factor on the cost, see README.md
+#   RISK_ALPHA    0.3       sharpness of Q (the paper: 1)
+#   COST_SCALE    30        factor on the cost; RISK_ALPHA times it is about the size of the gradient
 #   REWARDS       "bleu half simile", and "learned learned+bleu" (half of each) where there is one;
 #                 more-mle is the control: as many updates of likelihood alone
 #   LEARNED       a learned reward's folder (simile fit-reward), fitted with ENCODER; default: where
 #                 SIMILE_DATA has judgements/ and ENCODER is not given, recipes/reward/run.sh fits one
 #   SEEDS         "1 2"     seeds of each risk training
 #   JOBS          trainings at once; CPU: the number of cores, GPU: 1
-#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+#   FLAGS         more flags of each risk training (default on a GPU: --fp16)
+#   MLE_FLAGS     more flags of the MLE training (default on a GPU: --fp16)
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -36,7 +38,8 @@ RISK_UPDATES=${RISK_UPDATES:-600}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
-COST_SCALE=${COST_SCALE:-10}
+RISK_ALPHA=${RISK_ALPHA:-0.3}
+COST_SCALE=${COST_SCALE:-30}
 SEEDS=${SEEDS:-1 2}
 HERE=$ROOT/recipes/multi30k
 
@@ -56,6 +59,7 @@ setup_venv
 mkdir -p "$WORK"/{raw,captions,out}
 choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
+read -ra mle_flags <<<"$MLE_FLAGS"
 
 # get FILE OUT: one text file of the corpus, checked against SHA256SUMS (of the unpacked text).
 get() {
@@ -99,6 +103,9 @@ make_encoder() {
 
 # Sets ENCODER and LEARNED, and makes what is not there.
 reward_encoder() {
+    if [ "${ENCODER:-}" = default ]; then
+        ENCODER=$(default_encoder)
+    fi
     if [ -n "${ENCODER:-}" ]; then
         [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
         say "Reward encoder: $ENCODER"
@@ -134,7 +141,7 @@ train_mle() { # SRC TGT EPOCHS FLAGS...
         --max-epoch "$3" --log-interval 50 "${@:4}"
 }
 
-# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
+# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA ALPHA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
 train_risk() {
     local run=$WORK/$1 log=$WORK/logs/$1.log
     threads_for "$JOBS"
@@ -143,11 +150,11 @@ train_risk() {
     logged "$log" fairseq-train "${common[@]}" --save-dir "$run" \
         --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
         --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
-        --mle-weight "$7" --risk-cost-scale "$8" --label-smoothing 0.1 \
+        --mle-weight "$7" --risk-alpha "$8" --risk-cost-scale "$9" --label-smoothing 0.1 \
         --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
         --clip-norm 5 --batch-size "$5" \
         --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$4" \
-        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:11}"
+        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:12}"
     translate_test "$1" checkpoint_last.pt
 }
 
@@ -168,7 +175,7 @@ risk_system() { # REWARD SEED
     system=$(file_name "$1").$2
     [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
     AFTER=mle once "$system" train_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
-        "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
+        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
 }
 
 report() {
@@ -196,7 +203,7 @@ check_rewards "$REWARDS"
 say "Segmenting and binarising the bitext"
 AFTER=data once bin segment_bitext "$SRC" "$TGT" 5000 "$WORK/raw"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
-AFTER=bin once mle train_mle "$SRC" "$TGT" "$MLE_EPOCHS" "${flags[@]}"
+AFTER=bin once mle train_mle "$SRC" "$TGT" "$MLE_EPOCHS" "${mle_flags[@]}"
 AFTER=mle once mle-test translate_test mle checkpoint_best.pt
 AFTER=mle once mle-nbest list_candidates
 

@@ -400,7 +400,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Collect what the reward's folder says of itself; digests are of the lines that were used."""
     read = [(judged.path, _rows(judged)) for judged in files]
-    figures, named = fit.figures(), {}
+    figures = fit.figures()
+    named: dict[str, Any] = {}
     for path, found in figures["files"].items():  # by name: people share the folder
         name = Path(path).name
         named[f"{name} ({len(named) + 1})" if name in named else name] = found
