@@ -172,8 +172,9 @@ _install() { # EXTRA KEY
             unset CUDA_HOME
             export CFLAGS="-O0 -g0 ${CFLAGS:-}" DIST_EXTRA_CONFIG=$VENV/build.cfg
             # Several extensions at once; under ninja, if it is there, they would share one file.
-            printf '[build_ext]\nparallel=%s\n' "$(command -v ninja >/dev/null || cores)" \
-                >"$VENV/build.cfg"
+            : >"$VENV/build.cfg"
+            command -v ninja >/dev/null ||
+                printf '[build_ext]\nparallel=%s\n' "$(cores)" >"$VENV/build.cfg"
             _pip wheel --no-deps --no-build-isolation -w "$VENV/wheels" -c "$constraints" fairseq-fixed
         )
     fi
