@@ -151,3 +151,14 @@ def test_a_scorer_meets_no_extra(tmp_path: Path, encoder_folder: Path) -> None:
     assert done.stderr.splitlines()[-1] == (
         "simile finetune-hf: error: needs transformers: pip install 'simile-plugin[hf]'"
     )
+
+
+@pytest.mark.parametrize("found", ["4.57.1", "5.7.0", "6.0.0.dev0"])
+def test_other_versions_of_transformers_are_refused(
+    found: str, declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: found)
+    with pytest.raises(InputError, match=re.escape(f"got {found}, expected 5.8 or")) as refused:
+        runpy.run_path(str(PACKAGE / "hugging_face" / "__init__.py"))
+    [asked] = re.findall(r"'(transformers\S+)'", str(refused.value))
+    assert all(asked in declared["extras_require"][extra] for extra in ("hf", "test"))

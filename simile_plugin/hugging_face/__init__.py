@@ -4,9 +4,20 @@ recipes/hf/README.md has an example of fifteen lines.
 """
 
 # ruff: noqa: E402
+from importlib.metadata import version
+
 from simile_plugin.encoder import hide_broken_torchaudio
+from simile_plugin.files import InputError
 
 hide_broken_torchaudio()
+# An older Trainer lacks methods that ours builds on (5.2), or tokenizers lose their tags (5.3).
+OLDEST, NEXT = (5, 8), (6,)
+FOUND = version("transformers")
+if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
+    raise InputError(
+        f"transformers: got {FOUND}, expected 5.8 or later and before 6: "
+        "pip install 'transformers>=5.8,<6'"
+    )
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of

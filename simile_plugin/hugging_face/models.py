@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import math
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from simile_plugin.files import InputError
-from simile_plugin.risk import unwrap
+from simile_plugin.risk import replaced, unwrap
 
 # In lists of targets, as in labels; no id of a vocabulary.
 PADDING = -100
 # Absolute positions, of most models and of BERT as a decoder.
 TABLES = ("embed_positions", "position_embeddings")
+
+PositionModules = list[tuple[nn.Module, str]]
 
 
 def base_of(model: Any) -> Any:
@@ -212,10 +216,10 @@ def _tables(model: Any, side: str) -> list[nn.Embedding]:
     return [module for module in named if isinstance(module, nn.Embedding)]
 
 
-def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:
+def position_modules(decoder: nn.Module) -> PositionModules:
     """Modules of a decoder that see where a token stands, and their method: absolute positions,
     or the relative bias of T5's self-attention."""
-    found: list[tuple[nn.Module, str]] = []
+    found: PositionModules = []
     for name, module in decoder.named_modules():
         if name.rpartition(".")[2] == "embed_positions":
             found.append((module, "forward"))
@@ -224,3 +228,48 @@ def position_modules(decoder: nn.Module) -> list[tuple[nn.Module, str]]:
             if list(parameters)[:2] == ["query_length", "key_length"]:
                 found.append((module, "compute_bias"))
     return found
+
+
+def at_nodes(
+    stack: ExitStack, modules: PositionModules, depth: Tensor, of_keys: Tensor, width: int
+) -> None:
+    """Give the nodes of trees the positions of their prefixes, while the stack is open.
+
+    Args:
+        modules: see `position_modules`.
+        depth: (S, L) of each node; ``of_keys``: (S, K) of those that it may look at.
+        width: more than the depth of any.
+    """
+    for module, method in modules:
+        own = getattr(module, method)
+
+        def absolute(*args: Any, own: Any = own, module: Any = module, **given: Any) -> Tensor:
+            first = [_as_line(module, "", value, width) for value in args]
+            line = own(*first, **{k: _as_line(module, k, v, width) for k, v in given.items()})
+            return nn.functional.embedding(depth, line if line.dim() == 2 else line[0])
+
+        def relative(*_: Any, own: Any = own, **__: Any) -> Tensor:
+            # By products: the gradient of looking entries up takes far longer on a GPU.
+            table = own(width, width)[0]  # (H, width, width), of each position to each
+            places = torch.arange(width, device=table.device)
+            at, to = (one.unsqueeze(-1).eq(places).to(table) for one in (depth, of_keys))
+            with torch.autocast(table.device.type, enabled=False):
+                found: Tensor = at.unsqueeze(1) @ table @ to.transpose(1, 2).unsqueeze(1)
+            return found
+
+        seen = absolute if method == "forward" else relative
+        stack.enter_context(replaced(module, method, seen))
+
+
+def _as_line(module: Any, name: str, value: Any, width: int) -> Any:
+    """Return an argument of a module of positions as for one sequence of so many tokens."""
+    if isinstance(value, tuple):  # a shape: batch, length
+        return (1, width, *value[2:])
+    if not isinstance(value, Tensor) or not value.dim():
+        return value
+    if value.dim() == 1 or name == "position_ids":
+        line = torch.arange(width, device=value.device)
+        return line if value.dim() == 1 else line.unsqueeze(0)
+    if value.dim() == 2:  # tokens: any but padding
+        return value.new_full((1, width), int(getattr(module, "padding_idx", None) == 0))
+    return value[:1, :1].expand(1, width, *value.shape[2:])

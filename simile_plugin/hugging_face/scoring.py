@@ -21,6 +21,7 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import (
     PADDING,
     SpecialTokens,
+    at_nodes,
     output_bias,
     position_modules,
     soft_cap,
@@ -86,10 +87,13 @@ class Scorer:
 
     def _positions_are_lost(self) -> bool:
         """Return whether layers that see positions run again in the backward pass."""
-        if not (self.model.training and self.model.is_activation_checkpointing):
+        decoder = self.model.get_decoder()
+        again = any(
+            getattr(module, "gradient_checkpointing", False) for module in decoder.modules()
+        )
+        if not (self.model.training and again):
             return False
-        modules = position_modules(self.model.get_decoder())
-        return any(method == "compute_bias" for _, method in modules)
+        return any(method == "compute_bias" for _, method in position_modules(decoder))
 
     def _features(self, encoded: Any, sources: dict[str, Tensor], nodes: Nodes) -> Tensor:
         """Return what goes into the output layer; the logits where that is not enough."""
@@ -97,7 +101,8 @@ class Scorer:
             seen = None
             if nodes.allowed is not None:
                 seen = nodes.attention_mask(1, encoded.last_hidden_state).unsqueeze(1)
-                self._follow_tree(stack, nodes.depth, nodes.width)
+                modules = position_modules(self.model.get_decoder())
+                at_nodes(stack, modules, nodes.depth, nodes.depth, nodes.width)
             inputs = {
                 "encoder_outputs": _rows_of(encoded, nodes.source),
                 # FSMT looks ahead in targets that come without their sources.
@@ -141,45 +146,12 @@ class Scorer:
         edges = (targets, positions, starts)
         return token_lprobs(features, self.head.weight, bias, *edges, self.cap)
 
-    def _follow_tree(self, stack: ExitStack, depth: Tensor, width: int) -> None:
-        """Give nodes the positions of their prefixes.
-
-        Args:
-            depth: (S, L) of each node; ``width``: at least the depth of any, plus one.
-        """
-        for module, method in position_modules(self.model.get_decoder()):
-            own = getattr(module, method)
-
-            def absolute(*args: Any, own: Any = own, **kwargs: Any) -> Tensor:
-                first = [_first_row(value, width) for value in args]
-                line = own(*first, **{k: _first_row(v, width) for k, v in kwargs.items()})
-                line = line if line.dim() == 2 else line[0]  # the first tree has no padding
-                return nn.functional.embedding(depth, line)
-
-            def relative(*_: Any, own: Any = own, **__: Any) -> Tensor:
-                # of the last position to each one before it, by distance: (H, width)
-                by_distance = own(width, width)[0, :, -1].flip(-1)
-                distance = (depth.unsqueeze(2) - depth.unsqueeze(1)).clamp(min=0)
-                return by_distance[:, distance].transpose(0, 1)
-
-            seen = absolute if method == "forward" else relative
-            stack.enter_context(replaced(module, method, seen))
-
 
 def _rows_of(encoded: Any, rows: Tensor) -> Any:
     """Return what an encoder gave, for some sources, also the same one again."""
     found = copy.copy(encoded)
     found["last_hidden_state"] = encoded.last_hidden_state.index_select(0, rows)
     return found
-
-
-def _first_row(value: Any, width: int) -> Any:
-    """Cut an argument of a module of positions to the first sequence and `width` positions."""
-    if isinstance(value, tuple):  # a shape: batch, length
-        return (1, min(value[1], width), *value[2:])
-    if isinstance(value, Tensor):
-        return value[:width] if value.dim() == 1 else value[:1, :width]
-    return value
 
 
 def best_way(model: Any, special: SpecialTokens) -> str:

@@ -89,7 +89,8 @@ def test_layers_that_are_computed_again_have_the_same_gradient(make_trainer):
     found = []
     for again in (False, True):
         if again:
-            model.activation_checkpointing_enable()
+            new = getattr(model, "activation_checkpointing_enable", None)
+            (new or model.gradient_checkpointing_enable)()  # before transformers 5.23
         model.zero_grad()
         trainer.risk_loss(model, inputs)[0].backward()
         grads = [p.grad for p in model.parameters() if p.requires_grad]
