@@ -8,8 +8,8 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.translator import Batch
+from simile_plugin.search import Hypotheses
 
 WORDS = ["a", "red", "house", "stands", "on", "the", "hill", "two", "boys", "wait"]
 SIDES = ("encoder", "decoder")

@@ -35,13 +35,13 @@ from torch import Tensor, nn
 from recipes.benchmarks.encoder_memory import resident
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
-    Hypotheses,
     SimileRiskConfig,
     TargetText,
     build_risk_set,
 )
 from simile_plugin.reward import length_penalty
 from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
+from simile_plugin.search import Hypotheses
 from simile_plugin.significance import COLORS, Chart
 from user_dir import criterion as plugin
 

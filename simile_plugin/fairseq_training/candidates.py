@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simile_plugin.fairseq_training.beam import Hypotheses, beam_search
+from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.files import InputError
 from simile_plugin.risk import RiskSet, evaluation_mode, layout, unwrap, weights_as
+from simile_plugin.search import Hypotheses, Recorder, recorder_for
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +63,19 @@ class CandidateGenerator:
             )
         self.dictionary, self.cfg = dictionary, cfg
         self.dtype = GENERATION_DTYPES[cfg.risk_generation_dtype]
+        # For a device that is no CPU: what stays in its memory from one search to the next.
+        self.recorder: Recorder | None = None
+        self.copies: dict[Tensor, Any] | None = None
 
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
         pad = self.dictionary.pad()
         start, end = start_and_end(sample, pad, self.dictionary.eos())
-        with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.dtype):
+        device = sample["target"].device
+        if self.recorder is None and device.type != "cpu":
+            self.recorder, self.copies = recorder_for(device), {}
+        with torch.no_grad(), evaluation_mode(plain), weights_as(plain, self.dtype, self.copies):
             hypotheses = self._within_memory(plain, sample, start, end)
         target = sample["target"]
         risk_set = build_risk_set(target, hypotheses, self.cfg, pad, end)
@@ -83,10 +90,12 @@ class CandidateGenerator:
         """Return the lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
-            return beam_search(model, sample, self.cfg, self.dictionary, start, end)
+            return beam_search(model, sample, self.cfg, self.dictionary, start, end, self.recorder)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
+            if self.recorder is not None:
+                self.recorder.clear()
         # Here, not above: while an exception is handled, its frames hold on to their tensors.
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))

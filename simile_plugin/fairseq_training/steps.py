@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from fairseq.models import FairseqIncrementalDecoder
@@ -18,32 +18,10 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.risk import replaced
+from simile_plugin.search import Steps
 
 # Steps for which room is made at once.
 ROOM = 8
-
-
-class Steps(Protocol):
-    """What a search asks of a decoder."""
-
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        """Go on by one token.
-
-        Args:
-            last: (S x N,) the hypotheses' last tokens.
-            step: how often this was called before.
-
-        Returns:
-            (S x N, V); of the first step (S, V).
-        """
-
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        """Go on with other hypotheses.
-
-        Args:
-            parents: (S', N) which hypothesis of its sentence each new one continues.
-            kept: (S',) the sentences to go on with; None: all.
-        """
 
 
 @contextmanager
@@ -135,12 +113,68 @@ class PrefixSteps(FairseqSteps):
         return isinstance(self.model.decoder, FairseqIncrementalDecoder)
 
 
-class TransformerSteps:
-    """Steps of fairseq's Transformer, of whose decoder ``known`` says ``plain_layers``.
+class DecoderLayers:
+    """A Transformer's layers for one token more, of whose decoder ``known`` says ``plain_layers``.
 
-    They are of fewer and larger operations than its own, so that a GPU does not wait for the host
-    to ask for them: queries, keys and values come from one product, those of the source are there
-    once a sentence, attention is one operation.
+    They are of fewer and larger operations than fairseq's own, so that a GPU does not wait for the
+    host to ask for them: queries, keys and values come from one product, those of the source are
+    there once a sentence, attention is one operation.
+
+    Args:
+        decoder: in eval mode.
+    """
+
+    def __init__(self, decoder: Any) -> None:
+        self.decoder = decoder
+        # Not children(): a layer may stand in two places. Not iter(): that of layer drop draws.
+        self.layers: list[Any] = list(nn.ModuleList.__iter__(decoder.layers))
+
+    def over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
+        """Attention of (1, rows, width) over the tokens of their hypotheses so far."""
+        raise NotImplementedError
+
+    def over_source(self, x: Tensor, attention: Any, number: int) -> Tensor:
+        """Attention of (1, rows, width) over the sources."""
+        raise NotImplementedError
+
+    def decoded(self, tokens: Tensor, position: Tensor | None) -> Tensor:
+        """Logits (rows, V) of the hypotheses' last tokens (rows,), all at one position."""
+        decoder = self.decoder
+        # In fairseq's shapes, on which your own modules may rely: (rows, 1, width), but in the
+        # layers (1, rows, width).
+        x = decoder.embed_scale * decoder.embed_tokens(tokens.unsqueeze(1))
+        if decoder.project_in_dim is not None:
+            x = decoder.project_in_dim(x)
+        if position is not None:
+            x += position  # in the type of x, as fairseq
+        if decoder.layernorm_embedding is not None:
+            x = decoder.layernorm_embedding(x)
+        x = x.transpose(0, 1)
+        for number, layer in enumerate(self.layers):
+            x = self._layer(x, layer, number)
+        if decoder.layer_norm is not None:
+            x = decoder.layer_norm(x)
+        x = x.transpose(0, 1)
+        if decoder.project_out_dim is not None:
+            x = decoder.project_out_dim(x)
+        logits: Tensor = decoder.output_layer(x)
+        return logits[:, -1]
+
+    def _layer(self, x: Tensor, layer: Any, number: int) -> Tensor:
+        before = layer.normalize_before
+        y = layer.self_attn_layer_norm(x) if before else x
+        x = x + layer.self_attn.out_proj(self.over_hypothesis(y, layer.self_attn, number))
+        x = x if before else layer.self_attn_layer_norm(x)
+        y = layer.encoder_attn_layer_norm(x) if before else x
+        x = x + layer.encoder_attn.out_proj(self.over_source(y, layer.encoder_attn, number))
+        x = x if before else layer.encoder_attn_layer_norm(x)
+        y = layer.final_layer_norm(x) if before else x
+        x = x + layer.fc2(layer.activation_fn(layer.fc1(y)))
+        return x if before else layer.final_layer_norm(x)
+
+
+class TransformerSteps(DecoderLayers):
+    """Steps of fairseq's Transformer, each hypothesis with keys and values of its own.
 
     Args:
         decoder: in eval mode.
@@ -152,25 +186,20 @@ class TransformerSteps:
     def __init__(
         self, decoder: Any, encoder_out: dict[str, list[Tensor]], size: int, longest: int
     ) -> None:
-        self.decoder, self.size = decoder, size
-        # Not children(): a layer may stand in two places. Not iter(): that of layer drop draws.
-        self.layers: list[Any] = list(nn.ModuleList.__iter__(decoder.layers))
+        super().__init__(decoder)
+        self.size = size
         features = encoder_out["encoder_out"][0]
-        self.source = [_of_source(layer.encoder_attn, features) for layer in self.layers]
+        self.source = [of_source(layer.encoder_attn, features) for layer in self.layers]
         # In the type that products have here: autocast would convert them anew at each step.
         dtype = self.source[0][0].dtype
-        self.projections = [_joined_projection(layer.self_attn, dtype) for layer in self.layers]
+        self.projections = [joined_projection(layer.self_attn, dtype) for layer in self.layers]
         self.mask = None
         padding = (*encoder_out["encoder_padding_mask"], None)[0]
         if padding is not None:
             hidden = padding.bool()[:, None, None]
             zeros = self.source[0][0].new_zeros(hidden.shape)
             self.mask = zeros.masked_fill(hidden, -torch.inf)
-        self.positions = None
-        if decoder.embed_positions is not None:
-            token = decoder.padding_idx + 1  # any but padding
-            tokens = torch.full((1, longest), token, device=features.device)
-            self.positions = decoder.embed_positions(tokens)[0]
+        self.positions = positions_of(decoder, longest, features.device)
         # By layer, keys and values of the hypotheses: (2, rows, heads, steps and room for more,
         # width of a head).
         self.beams, self.taken = 1, 0
@@ -179,28 +208,9 @@ class TransformerSteps:
         self.cache = [weight.new_empty(shape) for weight, _ in self.projections]
 
     def logits(self, last: Tensor, step: int) -> Tensor:
-        decoder = self.decoder
-        # In fairseq's shapes, on which your own modules may rely: (rows, 1, width), but in the
-        # layers (1, rows, width).
-        tokens = last[:: 1 if step else self.size].unsqueeze(1)
-        x = decoder.embed_scale * decoder.embed_tokens(tokens)
-        if decoder.project_in_dim is not None:
-            x = decoder.project_in_dim(x)
-        if self.positions is not None:
-            x += self.positions[step]  # in the type of x, as fairseq
-        if decoder.layernorm_embedding is not None:
-            x = decoder.layernorm_embedding(x)
-        x = x.transpose(0, 1)
         self.taken = step + 1
-        for number, layer in enumerate(self.layers):
-            x = self._layer(x, layer, number)
-        if decoder.layer_norm is not None:
-            x = decoder.layer_norm(x)
-        x = x.transpose(0, 1)
-        if decoder.project_out_dim is not None:
-            x = decoder.project_out_dim(x)
-        logits: Tensor = decoder.output_layer(x)
-        return logits[:, -1]
+        position = None if self.positions is None else self.positions[step]
+        return self.decoded(last[:: 1 if step else self.size], position)
 
     def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
         if self.beams == 1:  # whichever they are, they are the only one
@@ -216,30 +226,18 @@ class TransformerSteps:
             self.source = [(keys[kept], values[kept]) for keys, values in self.source]
             self.mask = None if self.mask is None else self.mask[kept]
 
-    def _layer(self, x: Tensor, layer: Any, number: int) -> Tensor:
-        before = layer.normalize_before
-        y = layer.self_attn_layer_norm(x) if before else x
-        x = x + layer.self_attn.out_proj(self._over_hypothesis(y, layer.self_attn, number))
-        x = x if before else layer.self_attn_layer_norm(x)
-        y = layer.encoder_attn_layer_norm(x) if before else x
-        x = x + layer.encoder_attn.out_proj(self._over_source(y, layer.encoder_attn, number))
-        x = x if before else layer.encoder_attn_layer_norm(x)
-        y = layer.final_layer_norm(x) if before else x
-        x = x + layer.fc2(layer.activation_fn(layer.fc1(y)))
-        return x if before else layer.final_layer_norm(x)
-
-    def _over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
+    def over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
         joined = linear(x, *self.projections[number]).view(x.size(1), 3, attention.num_heads, -1)
         cache = self.cache[number]
         cache[..., self.taken - 1, :] = joined[:, 1:].transpose(0, 1)
         keys, values = cache[..., : self.taken, :]
-        found = _attention(joined[:, 0].unsqueeze(2), keys, values)
+        found = attend(joined[:, 0].unsqueeze(2), keys, values)
         return found.reshape(x.shape)
 
-    def _over_source(self, x: Tensor, attention: Any, number: int) -> Tensor:
+    def over_source(self, x: Tensor, attention: Any, number: int) -> Tensor:
         keys, values = self.source[number]
         queries = attention.q_proj(x).view(len(keys), -1, attention.num_heads, keys.size(-1))
-        found = _attention(queries.transpose(1, 2), keys, values, self.mask)
+        found = attend(queries.transpose(1, 2), keys, values, self.mask)
         return found.transpose(1, 2).reshape(x.shape)
 
 
@@ -249,7 +247,17 @@ def _rows(parents: Tensor, kept: Tensor | None, size: int) -> Tensor:
     return (sentences.unsqueeze(1) * size + parents).flatten()
 
 
-def _joined_projection(attention: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def positions_of(decoder: Any, longest: int, device: torch.device) -> Tensor | None:
+    """Embeddings of the first positions, (longest, width), if the decoder has any."""
+    if decoder.embed_positions is None:
+        return None
+    token = decoder.padding_idx + 1  # any but padding
+    tokens = torch.full((1, longest), token, device=device)
+    positions: Tensor = decoder.embed_positions(tokens)[0]
+    return positions
+
+
+def joined_projection(attention: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Weight and bias of one product for queries, keys (as they are multiplied with) and values."""
     query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
     scale = attention.scaling
@@ -258,7 +266,7 @@ def _joined_projection(attention: Any, dtype: torch.dtype) -> tuple[Tensor, Tens
     return weight.to(dtype), bias.to(dtype)
 
 
-def _of_source(attention: Any, features: Tensor) -> tuple[Tensor, Tensor]:
+def of_source(attention: Any, features: Tensor) -> tuple[Tensor, Tensor]:
     """Keys (as they are multiplied with) and values of fairseq's (source, sentences, width).
 
     Returns:
@@ -271,7 +279,7 @@ def _of_source(attention: Any, features: Tensor) -> tuple[Tensor, Tensor]:
     return keys, values
 
 
-def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
     """Attention of (.., a, d) queries over (.., b, d) keys that are scaled already: (.., a, d)."""
     if queries.device.type != "cpu":
         return scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)

@@ -44,11 +44,16 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def weights_as(model: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
+def weights_as(
+    model: nn.Module, dtype: torch.dtype | None, copies: dict[Tensor, Any] | None = None
+) -> Iterator[None]:
     """Within the block the model computes in ``dtype``, on copies of its weights.
 
     The parameters themselves stay as they are: the gradient, the optimiser and distributed
     wrappers hold on to them. None: nothing is changed.
+
+    Args:
+        copies: those of earlier blocks, to be used again where they lie; new ones are added.
     """
     if dtype is None:
         yield
@@ -62,7 +67,10 @@ def weights_as(model: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
         for name, tensor in group.items()
         if tensor is not None and _is_float(tensor)
     ]
-    lower: dict[Tensor, Any] = {}
+    lower: dict[Tensor, Any] = {} if copies is None else copies
+    with torch.no_grad():
+        for tensor, copy in lower.items():
+            copy.copy_(tensor)
     try:
         for module, name, tensor in owned:
             if tensor not in lower:

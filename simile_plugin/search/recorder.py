@@ -11,6 +11,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -113,7 +114,7 @@ class GraphRecorder(Recorder):
         super().__init__(most)
         self.stream: torch.cuda.Stream | None = None
         # Of all graphs: what is made within a step is gone after it, and no two run at a time.
-        self.pool: object = None
+        self.pool: Any = None
         self.failed = False
 
     def run(self, key: Hashable, step: Callable[[], object]) -> None:

@@ -6,9 +6,9 @@ import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 
-from simile_plugin.fairseq_training import beam
-from simile_plugin.fairseq_training.beam import beam_search, block_topk
+from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.search import recorder_for
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
@@ -120,25 +120,13 @@ def test_samples_are_sequence_generators(arch, limits):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_looks_only_at_some_steps(arch, monkeypatch):
     # as on a GPU: finished sentences stay in the batch for a while
-    monkeypatch.setattr(beam._Search, "_unfinished", lambda *_: None)
+    monkeypatch.setattr("simile_plugin.search.beam.unfinished", lambda _: None)
     task = make_task()
     sample = make_sample(task, 3, LENGTHS)
     model = make_peaked_model(arch, task, 3)
     options = {"max_len_a": 1.5, "max_len_b": 6}
     found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
     check_equal(found, stock_lists(model, task, sample, 4, options), 4)
-
-
-@pytest.mark.parametrize("width", [10, 700, 64 * 40, 64 * 40 + 17])
-@pytest.mark.parametrize("k", [1, 6])
-def test_block_topk_is_topk(width, k):
-    values = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
-    values[0, -1] = 99.0
-    values[1] = -torch.inf
-    values[1, 3 : 3 + k] = torch.arange(float(k))
-    best, index = block_topk(values, k)
-    assert torch.equal(best, values.topk(k).values)
-    assert torch.equal(values.gather(1, index), best)
 
 
 def test_bounds_that_leave_no_room_are_refused():
@@ -148,3 +136,20 @@ def test_bounds_that_leave_no_room_are_refused():
         beam_search(
             make_model("lstm", task).eval(), make_sample(task), options, task.target_dictionary, 2
         )
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_static_steps_find_the_same_lists(name):
+    task, recorder = make_task(), recorder_for(torch.device("cpu"))
+    options = {"max_len_a": 1.5, "max_len_b": 12, **OPTIONS[name]}
+    for seed in (0, 1, 0):
+        lengths = [(2 + (seed + row) % 9, 3) for row in range(37 - seed)]
+        sample = make_sample(task, seed, lengths)
+        model = make_peaked_model("transformer_tiny", task, seed)
+        for size in (1, 4):
+            args = (model, sample, config(size, **options), task.target_dictionary, EOS)
+            found, wanted = beam_search(*args, recorder=recorder), beam_search(*args)
+            width = wanted.tokens.size(-1)
+            assert torch.equal(found.tokens[..., :width], wanted.tokens)
+            assert found.tokens[..., width:].eq(PAD).all()
+            torch.testing.assert_close(found.scores, wanted.scores)

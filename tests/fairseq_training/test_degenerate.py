@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from simile_plugin.fairseq_training.beam import Hypotheses
 from simile_plugin.fairseq_training.candidates import build_risk_set
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.scoring import score_rows
+from simile_plugin.search import Hypotheses
 from tests.fairseq_models import make_model, make_sample, rows_of
 from tests.fairseq_training.test_criterion import reduced
 

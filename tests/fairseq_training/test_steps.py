@@ -104,7 +104,7 @@ def test_attention_in_one_operation_is_the_same(monkeypatch):
     def in_one(queries, keys, values, mask=None):
         return nn.functional.scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)
 
-    monkeypatch.setattr("simile_plugin.fairseq_training.steps._attention", in_one)
+    monkeypatch.setattr("simile_plugin.fairseq_training.steps.attend", in_one)
     with torch.no_grad():
         compare(model, sample, 1e-5)
 

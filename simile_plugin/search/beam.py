@@ -1,0 +1,347 @@
+"""Beam search and sampling with the results of fairseq's SequenceGenerator,
+for a batch of long n-best lists.
+
+What it leaves out: hypotheses are back pointers until the end, so that neither token rows nor
+attention maps are copied at each step; the softmax is a log-sum-exp and a top-k; finished
+hypotheses are collected by scatter, not one by one in Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from simile_plugin.encoder import to_device
+from simile_plugin.risk import RiskSettings
+from simile_plugin.search.continuations import best_continuations, draw
+
+
+@dataclass
+class Hypotheses:
+    """N-best lists of B sentences, best first.
+
+    Attributes:
+        tokens: (B, N, T) ids, each row ending in eos, padded on the right.
+        scores: (B, N) log-probability / length^lenpen, float32; -inf where a list is shorter.
+    """
+
+    tokens: Tensor
+    scores: Tensor
+
+
+class Steps(Protocol):
+    """What a search asks of a decoder: S sentences have N hypotheses each, S x N rows."""
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        """Go on by one token.
+
+        Args:
+            last: (S x N,) the hypotheses' last tokens.
+            step: how often this was called before.
+
+        Returns:
+            (S x N, V); of the first step, before which those of a sentence are one, (S, V).
+        """
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        """Go on with other hypotheses.
+
+        Args:
+            parents: (S', N) which hypothesis of its sentence each new one continues.
+            kept: (S',) the sentences to go on with; None: all.
+        """
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is searched for.
+
+    Attributes:
+        size: N, fairseq's beam.
+        sampling: ancestral sampling, not a beam search.
+        lenpen, temperature, topk, topp: see RiskSettings.
+        pad: token that is never written.
+        start: first decoder input.
+        end: token that ends a hypothesis.
+    """
+
+    size: int
+    sampling: bool
+    lenpen: float
+    temperature: float
+    topk: int
+    topp: float
+    pad: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, settings: RiskSettings, pad: int, start: int, end: int) -> Rules:
+        """Those of a training's settings."""
+        return cls(
+            settings.risk_candidates,
+            settings.risk_search == "sampling",
+            settings.risk_lenpen,
+            settings.risk_temperature,
+            settings.risk_sampling_topk,
+            settings.risk_sampling_topp,
+            pad,
+            start,
+            end,
+        )
+
+
+class Look:
+    """Values on their way to the host, which goes on meanwhile.
+
+    Args:
+        values: of a GPU, or of a device whose copies are always complete.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values.to("cpu", non_blocking=True)
+        self.made = torch.cuda.Event() if values.is_cuda else None
+        if self.made is not None:
+            self.made.record()
+
+    def read(self) -> Tensor:
+        """Return the values; waits until they are there."""
+        if self.made is not None:
+            self.made.synchronize()
+        return self.values
+
+
+@dataclass
+class Beams:
+    """The hypotheses that S sentences go on with, (S, N) each.
+
+    Attributes:
+        last: their last tokens.
+        scores: their log-probabilities.
+        ignored: fillers, which are no hypotheses (SequenceGenerator's cands_to_ignore).
+    """
+
+    last: Tensor
+    scores: Tensor
+    ignored: Tensor
+
+    def begin(self, start: int) -> None:
+        """Write what stands before the first step."""
+        self.last.fill_(start)
+        self.scores.zero_()
+        self.ignored.zero_()
+
+
+@dataclass
+class History:
+    """What a search has seen of B sentences, as back pointers.
+
+    Attributes:
+        parents, chosen: (steps, B, N) the beam that each new beam continues, and its new token.
+        steps, beams, scores: (B, N + 1) ends of finished hypotheses; the last column takes what is
+            not kept.
+        count: (B,) finished hypotheses.
+    """
+
+    parents: Tensor
+    chosen: Tensor
+    steps: Tensor
+    beams: Tensor
+    scores: Tensor
+    count: Tensor
+
+    def begin(self) -> None:
+        """Forget all hypotheses."""
+        self.steps.fill_(-1)
+        self.scores.fill_(-torch.inf)
+        self.beams.zero_()
+        self.count.zero_()
+
+    def add(
+        self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: int | Tensor
+    ) -> None:
+        """Append to each list, in order, the hypotheses that ended, until it has N."""
+        size = self.steps.size(1) - 1
+        slots = self.count[rows].unsqueeze(1) + ended.cumsum(1) - 1
+        slots = torch.where(ended & (slots < size), slots, size)
+        row = rows.unsqueeze(1)
+        self.steps[row, slots] = step
+        self.beams[row, slots] = beams
+        self.scores[row, slots] = scores.to(self.scores.dtype)
+        self.count[rows] = (self.count[rows] + ended.sum(1)).clamp(max=size)
+
+    def hypotheses(self, longest: int, rules: Rules) -> Hypotheses:
+        """Follow the back pointers of all finished hypotheses at once.
+
+        Args:
+            longest: tokens of a row.
+        """
+        # Walking from the last step to the first, each hypothesis picks up the token of the beam it
+        # stands on and moves to that beam's parent; one that ends later joins at its last step.
+        scores, order = self.scores[:, :-1].sort(dim=1, descending=True, stable=True)
+        steps = self.steps[:, :-1].gather(1, order)
+        beams = self.beams[:, :-1].gather(1, order)
+        tokens = steps.new_full((*steps.shape, longest), rules.pad)
+        for step in range(longest - 1, -1, -1):
+            inside = steps > step
+            ids = torch.where(inside, self.chosen[step].gather(1, beams), rules.pad)
+            tokens[..., step] = torch.where(steps == step, rules.end, ids)
+            beams = torch.where(inside, self.parents[step].gather(1, beams), beams)
+        return Hypotheses(tokens, scores)
+
+
+def search(
+    steps: Steps, rules: Rules, sentences: int, max_len: int, device: torch.device
+) -> Hypotheses:
+    """Return the n-best lists that fairseq's SequenceGenerator finds.
+
+    Args:
+        max_len: tokens of the longest hypothesis, its end not counted.
+    """
+    size = rules.size
+    back = torch.zeros(max_len + 1, sentences, size, dtype=torch.int64, device=device)
+    ends = back.new_zeros(sentences, size + 1)
+    history = History(
+        back, torch.zeros_like(back), ends, ends.clone(), ends.float(), ends.new_zeros(sentences)
+    )
+    last = back.new_empty(sentences, size)
+    beams = Beams(last, last.float(), last.bool())
+    history.begin()
+    beams.begin(rules.start)
+    # A finished sentence drops out of the batch: rows has the numbers of the others, and all that a
+    # step needs has one entry for each of them.
+    rows = torch.arange(sentences, device=device)
+    look: Look | None = None
+    for step in range(max_len + 1):
+        logits = steps.logits(beams.last.flatten(), step)
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        norm = (step + 1) ** rules.lenpen
+        final = step == max_len
+        beams, parents = advance(
+            logits.to(precise), beams, history, rows, rules, step, norm, step == 0, final
+        )
+        if final:
+            break
+        # On a device as the lists were a step ago: the host prepares the next step while the device
+        # is at work on this one. A sentence that was finished still is.
+        open_ = history.count[rows] < size
+        before, look = look, None if device.type == "cpu" else Look(open_)
+        if look is not None:
+            open_ = before.read() if before else torch.ones_like(look.values)
+        kept = unfinished(open_)
+        if kept is not None:
+            look = None  # at rows that are other ones from here on
+            if not len(kept):
+                break
+            kept = to_device(kept, device)
+            rows, parents = rows[kept], parents[kept]
+            beams = Beams(beams.last[kept], beams.scores[kept], beams.ignored[kept])
+        steps.reorder(parents, kept)
+    # A device need not be asked how long they are.
+    longest = step + 1
+    if device.type == "cpu":
+        longest = int(history.steps[:, :-1].max()) + 1 if sentences else 0
+    return history.hypotheses(max(longest, 1), rules)
+
+
+def unfinished(open_: Tensor) -> Tensor | None:
+    """Return the indices of the sentences without a full list, or None if all of them are."""
+    kept = open_.nonzero().squeeze(1)
+    return None if len(kept) == len(open_) else kept
+
+
+def advance(
+    logits: Tensor,
+    beams: Beams,
+    history: History,
+    rows: Tensor,
+    rules: Rules,
+    step: int | Tensor,
+    norm: float | Tensor,
+    first: bool,
+    final: bool,
+) -> tuple[Beams, Tensor]:
+    """Go from the logits of a step to the hypotheses of the next one.
+
+    Args:
+        logits: (S x N, V), of the first step (S, V); changed in place.
+        rows: (S,) the sentences' rows in the history.
+        step: the step's number; where it is a tensor, (1,).
+        norm: (step + 1) ** lenpen.
+        first: no hypothesis ends at this step.
+        final: all hypotheses end at this step.
+
+    Returns:
+        The hypotheses, and which one of before each continues: (S, N).
+    """
+    size = rules.size
+    best, tokens, origins = continuations(logits, beams.scores, rules, first, final)
+    # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so many
+    # are asked for that N go on even if all of the best N end.
+    ended = tokens.eq(rules.end) & best.ne(-torch.inf)
+    ended[:, :size] &= ~beams.ignored
+    history.add(rows, ended[:, :size], origins[:, :size], best[:, :size] / norm, step)
+    ended[:, :size] |= beams.ignored
+    # The first N candidates that go on; where there are fewer, ended ones fill the beam.
+    width = ended.size(1)
+    going = torch.arange(width, device=ended.device) + ended * width
+    places, active = going.topk(size, dim=1, largest=False)
+    after = Beams(tokens.gather(1, active), best.gather(1, active), places >= width)
+    parents = origins.gather(1, active)
+    history.parents[step, rows], history.chosen[step, rows] = parents, after.last
+    return after, parents
+
+
+def continuations(
+    logits: Tensor, scores: Tensor, rules: Rules, first: bool, final: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Continuations of each sentence: scores, tokens and beams, best first.
+
+    A search gives 2N of them, sampling N.
+    """
+    if first:  # all beams of a sentence are one
+        scores = scores[:, :1]
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    if rules.temperature != 1:
+        logits = logits.to(precise) / rules.temperature
+    sums = logits.to(precise).logsumexp(-1, keepdim=True)
+    logits[:, rules.pad] = -torch.inf
+    if final:
+        only = logits[:, rules.end].clone()
+        logits.fill_(-torch.inf)
+        logits[:, rules.end] = only
+    if first:
+        logits[:, rules.end] = -torch.inf
+    if rules.sampling:
+        return drawn(logits - sums, scores, rules)
+    return best_continuations(logits, sums, scores, 2 * rules.size)
+
+
+def drawn(lprobs: Tensor, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor, Tensor]:
+    """One draw for each beam; the score is that of the untruncated distribution."""
+    sentences = len(scores)
+    lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    # Where no token has a probability the sentence ends: a draw from nothing is an error, on a GPU
+    # for good. Its second scoring is NaN too.
+    dead = lprobs.isneginf().all(-1)
+    lprobs[:, rules.end] = lprobs[:, rules.end].masked_fill(dead, 0.0)
+    tokens = None
+    if rules.topp > 0:
+        lprobs, tokens = lprobs.sort(descending=True)
+        mass = lprobs.exp().cumsum(-1)
+        # The token that brings the mass to p is the last one.
+        outside = mass.roll(1, dims=-1).ge(rules.topp)
+        outside[:, 0] = False
+        lprobs = lprobs.masked_fill(outside, -torch.inf)
+        if lprobs.device.type == "cpu":  # others would have to say how many are left
+            lprobs = lprobs[:, : int((~outside).sum(-1).max())]
+    elif rules.topk > 0:
+        lprobs, tokens = lprobs.topk(min(rules.topk, lprobs.size(1)))
+    index = draw(lprobs.exp(), rules.size * sentences // len(lprobs))
+    found = lprobs.gather(1, index).view(sentences, -1) + scores
+    tokens = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)
+    beams = torch.arange(rules.size, device=scores.device).expand(sentences, -1)
+    return found, tokens, beams * (scores.size(1) > 1)
