@@ -94,12 +94,12 @@ class Portions:
             with phase("scoring"):
                 loss, found = portion_loss(model, Portion(slice(0, len(tokens)), self.max_tokens))
             return loss, [found]
-        work = _Work(self, plain, tokens, portion_loss, phase)
+        parameters = list(plain.parameters())
+        work = _Work(self, plain, parameters, tokens, portion_loss, phase)
         if not torch.is_grad_enabled():
             return inside(model, net_input, lambda: work.values()), work.found
-        compute = _Later if in_half_range(plain) else _Now
-        parameters = [p for p in plain.parameters() if p.requires_grad]
-        loss = inside(model, net_input, lambda: compute.apply(work, *parameters))
+        compute = _Later if in_half_range(parameters) else _Now
+        loss = inside(model, net_input, lambda: compute.apply(work, *work.parameters))
         return loss, work.found
 
     def shrunk(self, portion: Portion, tokens: Sequence[int]) -> list[Portion]:
@@ -132,15 +132,16 @@ class _Work:
         self,
         owner: Portions,
         model: nn.Module,
+        parameters: list[nn.Parameter],
         tokens: Sequence[int],
         portion_loss: PortionLoss[Any],
         phase: Phase,
     ) -> None:
         self.owner, self.model, self.tokens = owner, model, tokens
         self.portion_loss, self.phase = portion_loss, phase
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.parameters = [p for p in parameters if p.requires_grad]
         self.found: list[Any] = []
-        self.device = next(model.parameters()).device.type
+        self.device = parameters[0].device.type
         self.autocast: dict[str, Any] = {
             "device_type": self.device,
             "enabled": torch.is_autocast_enabled(self.device),
@@ -285,12 +286,12 @@ def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tenso
     return loss
 
 
-def in_half_range(model: nn.Module) -> bool:
+def in_half_range(parameters: Sequence[Tensor]) -> bool:
     """Return whether gradients have the range of fp16, and so need the trainer's loss scale."""
-    device = next(model.parameters()).device.type
+    device = parameters[0].device.type
     if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
         return True
-    return any(p.dtype == torch.float16 for p in model.parameters())
+    return any(p.dtype == torch.float16 for p in parameters)
 
 
 def gradients_can_be_taken(model: nn.Module, plain: nn.Module) -> bool:
@@ -299,7 +300,9 @@ def gradients_can_be_taken(model: nn.Module, plain: nn.Module) -> bool:
     Not where a wrapper has parameters of its own (FSDP shards them), and not under fairseq's
     --checkpoint-activations, which works in ``loss.backward()`` only.
     """
-    same = [id(p) for p in model.parameters()] == [id(p) for p in plain.parameters()]
+    same = model is plain or (
+        [id(p) for p in model.parameters()] == [id(p) for p in plain.parameters()]
+    )
     checkpointed = any(
         isinstance(vars(module).get("forward"), functools.partial) for module in plain.modules()
     )

@@ -1,0 +1,70 @@
+"""What a GPU is asked for in an update, counted on a CPU that scores as on a GPU."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
+from simile_plugin.risk import log_probabilities, tree_scoring
+from tests.fairseq_models import WORDS, make_model, make_sample, make_task
+
+VIEWS = {"view", "t", "transpose", "expand", "detach", "slice", "select", "unsqueeze", "squeeze"}
+VIEWS |= {"_unsafe_view", "alias", "unbind", "split", "permute", "lift_fresh"}
+VIEWS |= {"_local_scalar_dense", "promote_types"}  # no work of the device, either
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations that are more than views, and bytes written that lie along a vocabulary."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.vocabulary, self.count, self.bytes, self.seen = vocabulary, 0, 0, True
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **kwargs or {})
+        name = func.overloadpacket._qualified_op_name.split("::")[1]
+        if self.seen and name not in VIEWS:
+            self.count += 1
+            if isinstance(found, torch.Tensor) and found.shape[1:] == (self.vocabulary,):
+                self.bytes += found.numel() * found.element_size()
+        return found
+
+
+def test_an_update_outside_the_search(monkeypatch):
+    # transformer-base's layers, narrow, as the count does not depend on widths; 64 sentences, N = 8
+    monkeypatch.setattr(tree_scoring, "pays", lambda *_: False)
+    monkeypatch.setattr(tree_scoring, "PART_TOKENS", tree_scoring.PART_TOKENS_ON_GPU)
+    task = make_task()
+    lengths = [(4 + i % 5, 3 + i % 7) for i in range(64)]
+    sample = make_sample(task, lengths=lengths)
+    layers = {"encoder_layers": 6, "decoder_layers": 6, "share_all_embeddings": True}
+    model = make_model("transformer_tiny", task, dropout=0.1, **layers).train()
+    flags = {"reward": "bleu", "risk_candidates": 8, "risk_max_len_a": 0.0, "risk_max_len_b": 6}
+    criterion = SimileRiskCriterion(SimileRiskConfig(**flags), task)
+    count = Operations(vocabulary := len(task.target_dictionary))
+    search = criterion.translator.candidates
+
+    def candidates(*args):
+        count.seen = False
+        found = search(*args)
+        count.seen, count.lists = True, found
+        return found
+
+    monkeypatch.setattr(criterion.translator, "candidates", candidates)
+    with count:
+        criterion(model, sample)[0].backward()
+    # Of the version before (trees, slices of 16 MiB, fairseq's layers) a GPU was asked for 4,300.
+    assert count.count < 1150
+    # Logits and their logarithms, then again logits and their gradient, in float32; what is kept of
+    # them is computed once.
+    positions = int(count.lists.lengths_of_scored(1).sum())
+    assert len(WORDS) < vocabulary and positions > 64 * 20
+    assert count.bytes <= 4 * (4 + 1) * positions * vocabulary
+
+
+def test_slices_of_a_gpu(monkeypatch):
+    # 65,000 positions over 31,464 words in bfloat16 on 141 GB: 2^28 // 31,464 = 8,531 a slice
+    features = torch.empty(65_000, 1, dtype=torch.bfloat16, device="meta")
+    monkeypatch.setattr(log_probabilities, "slice_logits", lambda _: 2**28)
+    parts = list(log_probabilities._slices(features, 31_464))
+    assert len(parts) == 8 and parts[0] == slice(0, 8531) and parts[-1].stop == 65_000
