@@ -1,6 +1,7 @@
 """What all tests share: a small encoder with random weights, and which of them are slow."""
 
 import io
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,20 @@ def make_criterion(task, encoder_folder):
         return SimileRiskCriterion(SimileRiskConfig(**flags), task)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def bitext() -> tuple[list[str], list[str]]:
+    """Sentences and their translations: words spelt backwards, with another letter at the end."""
+    words = "red blue old new house garden child river boat stone sings runs falls small tall dog"
+    draw = random.Random(1)
+    sources = [" ".join(draw.sample(words.split(), draw.randint(3, 6))) for _ in range(300)]
+    return sources, [" ".join(word[::-1] + "u" for word in line.split()) for line in sources]
+
+
+@pytest.fixture(scope="session")
+def distilled(encoder: Encoder, bitext: tuple[list[str], list[str]]) -> Encoder:
+    from simile_plugin.encoder_training import DistilConfig, distil_encoder
+
+    config = DistilConfig(vocab_size=80, epochs=60, batch_size=64)
+    return distil_encoder(encoder, *bitext, config)

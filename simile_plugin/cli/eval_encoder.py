@@ -83,6 +83,12 @@ class Options(BootstrapFlags, DeviceFlags, JsonFlags):
         None,
         metavar=("HYP", "REF", "SCORE"),
     )
+    reward: list[str] = option(
+        "what --reward of a training takes, beside them on --judgements: source (which the column "
+        "`source` is read for), chrf:0.5,source:0.5, ...; give it again for others",
+        [],
+        metavar="SPEC",
+    )
     learned: str | None = folder_option(
         "a learned reward (made by simile fit-reward) beside them on --judgements", None
     )
@@ -124,8 +130,9 @@ def run(args: argparse.Namespace) -> int:
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
-    settings = options.simile_alpha, options.resamples, options.seed, learned, options.tokenize
-    answer = answer_quality(encoders, folders, judged, *settings)
+    settings = options.simile_alpha, options.resamples, options.seed
+    more = learned, options.tokenize, options.reward
+    answer = answer_quality(encoders, folders, judged, *settings, *more)
     for warning in answer.warnings if options.json else ():  # the tables say so themselves
         print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
     speeds = {}

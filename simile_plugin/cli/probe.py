@@ -34,6 +34,7 @@ can win by it. A reference is mostly what a reward likes best: --hyp is the hard
   negation      one dropped, or one added          number  other digits
   name          another name of the references     untranslated  words spelt backwards
   source        the source, copied (--src)         empty   an empty line
+  other-language  of neither side (--other-language)
   other-reference  harmless: another human reference (--other-ref)
 
 In scripts without spaces (Chinese, Japanese, Thai and others) a word is a letter; negations are
@@ -46,7 +47,7 @@ training sees are differences within a list, so that a change of 0.1 spreads is 
 
 One text. Greedy search for a fixed text with a high mean reward against all references: it begins
 with one of them and adds, removes and replaces words, at most 20 times. It should stay far below
-what the hypotheses get, and near what an unrelated sentence gets.
+what the hypotheses get, and near what an unrelated sentence gets; in the tables it is `one-text`.
 """
 
 EPILOG = """\
@@ -72,6 +73,9 @@ class Options(BootstrapFlags, ScoringFlags):
     hyp: str | None = file_option("translations to harm in place of the references", None)
     src: str | None = file_option("sources, to be copied, and for a function of your own", None)
     other_ref: str | None = file_option("other human references: a harmless change", None)
+    other_language: str | None = file_option(
+        "the same lines in a language that is neither the source's nor the target's", None
+    )
     nbest: str | None = file_option(
         "what fairseq-generate --nbest N printed, or a file of --risk-dump", None
     )
@@ -106,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
     options = read_flags(args, Options)
     tokenize = options.tokenize
     files = [options.ref, options.hyp, options.src, options.other_ref, options.nbest]
+    files.append(options.other_language)
     check_outputs({"--svg": options.svg}, [*files, options.encoder])
     texts, encoder = _read_texts(options), options.load()
     specs = [spec for spec in options.reward or ["bleu"] if spec != "meteor"]
@@ -133,7 +138,8 @@ def _read_texts(options: Options) -> Texts:
     from simile_plugin.files import check_standard_input, flag_name, read_parallel
     from simile_plugin.nbest import read_nbest_lists, references
 
-    names = [name for name in ("ref", "hyp", "src", "other_ref") if getattr(options, name)]
+    texts = ("ref", "hyp", "src", "other_ref", "other_language")
+    names = [name for name in texts if getattr(options, name)]
     files = [(getattr(options, name), flag_name(name)) for name in names]
     check_standard_input([*files, (options.nbest, "--nbest")])
     lines = dict(zip(names, read_parallel(files), strict=True))
@@ -145,4 +151,5 @@ def _read_texts(options: Options) -> Texts:
         lines.get("src", ()),
         lines.get("other_ref", ()),
         lists=[(one.hyps, ref, one.src or "") for one, ref in zip(lists, refs, strict=True)],
+        foreign=lines.get("other_language", ()),
     )

@@ -182,7 +182,11 @@ class _Lists:
                 assert self.source_encoder is not None
                 srcs = sources(self.lists, self.where, f"{self.prefix}src")
                 return cosine_feature(self.lists, srcs, self.source_encoder, bar.update)
-            refs = references(self.lists, self.where, f"{self.prefix}ref")
+            refs = [""] * len(self.lists)
+            if self.utility.reward.needs_references:
+                refs = references(self.lists, self.where, f"{self.prefix}ref")
+            if self.utility.reward.needs_sources:
+                sources(self.lists, self.where, f"{self.prefix}src")
             return reward_feature(self.lists, refs, self.utility, bar.update)
 
 

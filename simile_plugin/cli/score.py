@@ -23,6 +23,7 @@ scores are percent; files are plain text, one sentence a line, detokenised (.gz 
   chrF    sacreBLEU's, of the corpus and of a sentence: character n-grams of orders 1 to 6
   SIM     cosine of the mean subword embeddings of both sides, averaged over sentences
   SIMILE  LP^alpha * SIM, LP = exp(1 - max(|r|, |h|) / min(|r|, |h|)), lengths in encoder pieces
+  SOURCE  nearness to the source by an encoder of two languages (made by simile distil-encoder)
   LEARNED a learned reward (made by simile fit-reward), averaged over sentences
 
 an empty side scores 0; a difference of systems needs a test: simile report
@@ -41,6 +42,9 @@ class Options(SimileFlags):
 
     ref: str = file_option("references", names=["-r", "--ref"])
     hyp: list[str] = file_option("hypotheses, one file a system", nargs="+", names=["-i", "--hyp"])
+    src: str | None = file_option(
+        "sources, for the nearness to them; --encoder is of both languages", None
+    )
     learned: str | None = folder_option(
         "learned reward (made by simile fit-reward); --encoder is the one of its fit", None
     )
@@ -71,14 +75,18 @@ def run(args: argparse.Namespace) -> int:
     if options.learned and not options.encoder:
         raise InputError("--learned: needs --encoder DIR, the encoder of its fit")
     paths = [(options.ref, "--ref"), *((path, "--hyp") for path in options.hyp)]
-    refs, *outputs = read_parallel(paths)
+    if options.src and not options.encoder:
+        raise InputError("--src: needs --encoder DIR, an encoder of two languages")
+    of_source = [(options.src, "--src")] if options.src else []
+    refs, *outputs = read_parallel([*paths, *of_source])
+    srcs = outputs.pop() if of_source else None
     if not refs:
         raise InputError(f"--ref: {options.ref} is empty; expected one sentence a line")
     encoder, alpha, tokenize = options.load(), options.simile_alpha, options.tokenize
     learned = load_learned(options.learned, "--learned") if options.learned else None
     with Progress(len(refs), "sent") as bar:
         scores = score_outputs(
-            outputs, refs, encoder, alpha, tokenize, bar.update, chrf_words=0, learned=learned
+            outputs, refs, encoder, alpha, tokenize, bar.update, 0, learned, srcs
         )
     if scores.unknown_share > 0.05:
         print(
@@ -93,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{tokenize}"
     if encoder is not None:
-        signatures["SIM"] = signatures["SIMILE"] = signature(encoder, alpha)
+        signatures |= dict.fromkeys(("SIM", "SIMILE", "SOURCE"), signature(encoder, alpha))
     if learned is not None:
         signatures["LEARNED"] = learned.signature
     if options.sentence_level:
@@ -106,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:
     """Return the sentence scores of one output, in percent."""
     named = {"BLEU": scores.bleu, "chrF": scores.chrf, "SIM": scores.sim, "SIMILE": scores.simile}
-    named["LEARNED"] = scores.learned
+    named |= {"SOURCE": scores.source, "LEARNED": scores.learned}
     return {
         name: (100 * values[:, system].double()).tolist()
         for name, values in named.items()

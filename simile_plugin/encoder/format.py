@@ -133,7 +133,8 @@ def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
     _check_there(root, SOURCE_TENSORS)
     tensors = _read_tensors(root / SOURCE_TENSORS)
     shapes = {name: tuple(part.shape) for name, part in tensors.items()}
-    expected = {"mean": (encoder.dim,), "log_probs": (3, len(pieces_of(encoder.segmenter)))}
+    pieces = pieces_of(encoder.segmenter)
+    expected = {"mean": (encoder.dim,), "log_probs": (3, len(pieces))}
     if shapes != expected or source.dim != encoder.dim:
         raise InputError(f"{root / SOURCE_TENSORS}: got tensors {shapes}, expected {expected}")
     numbers = ("length_ratio", "usual_copies", "usual_odds")
@@ -143,7 +144,7 @@ def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
         raise InputError(
             f"{root / CONFIG}: source: got {facts!r}, expected numbers {', '.join(numbers)}"
         ) from error
-    return SourceSide(source, tensors["mean"], tensors["log_probs"], *found)
+    return SourceSide(source, pieces, tensors["mean"], tensors["log_probs"], *found)
 
 
 def folder_of(folder: str | Path) -> Path:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating]
 TARGET, SOURCE, ANY = range(3)  # classes of the naive Bayes, rows of its table
 SMOOTHING = 0.5  # added to the count of each piece
-USUAL = 0.05  # share of the bitext's targets that may be less usual than what is called usual
+USUAL = 0.05  # share of the bitext's targets that are less usual than what is called usual
+# What is half-way between usual and a copy of the source, or another language, still costs nothing:
+# text of another kind than the bitext has more names.
+FREE = 0.5
 MOST_COPIES = 0.9  # however much the two languages share
 
 
@@ -38,9 +41,10 @@ class SourceSide(nn.Module):
 
     Args:
         encoder: g of source sentences.
+        pieces: the target's segmenter.
         mean: (D,) mean unit vector of source sentences, which is near to all of them.
-        log_probs: (3, V) log-probabilities of the V pieces of the target's tokeniser in target
-            text, in source text, and in text of any language, which has the characters of both.
+        log_probs: (3, V) log-probabilities of these V pieces in target text, in source text, and in
+            text of any language, which has the characters of both.
         length_ratio: the usual |target| / |source|, each in the unit of its encoder: the median.
         usual_copies: the share of a target's word bigrams that stand in its source, too, which
             1 - USUAL of the targets do not exceed.
@@ -53,6 +57,7 @@ class SourceSide(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
+        pieces: Segmenter,
         mean: Tensor,
         log_probs: Tensor,
         length_ratio: float,
@@ -60,7 +65,7 @@ class SourceSide(nn.Module):
         usual_odds: float,
     ) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.pieces = encoder, pieces
         self.register_buffer("mean", mean)
         self.register_buffer("log_probs", log_probs)
         self.length_ratio, self.usual_copies = length_ratio, usual_copies
@@ -84,21 +89,30 @@ class SourceSide(nn.Module):
         """Return unit source vectors (U, D) less their mean: a text that is near to all gains 0."""
         return normalize(vectors, eps=1e-9) - self.mean
 
-    def of_language(self, tokenizer: Tokenizer, hyps: Sequence[str]) -> Tensor:
+    def of_language(self, hyps: Sequence[str], srcs: Sequence[str]) -> Tensor:
         """Tell the target's language from any other: (U,) in [0, 1], 1 for usual sentences.
 
-        odds / usual odds, between 0 and 1; the odds are log p(h | target) less the larger of
-        log p(h | source) and log p(h | any), a character: naive Bayes of pieces.
+        odds / (FREE * usual odds), between 0 and 1; the odds are log p(h | target) less the larger
+        of log p(h | source) and log p(h | any), a character: naive Bayes of pieces. Words that
+        stand in the source, too, say nothing: names and numbers.
 
         Args:
-            tokenizer: of the target.
+            hyps, srcs: candidates and the source of each.
         """
-        odds = _odds(self.log_probs.cpu().numpy(), pieces_of(tokenizer), hyps)
-        return torch.from_numpy(np.clip(odds / self.usual_odds, 0, 1)).float()
+        table = self.log_probs.cpu().numpy()
+        odds = _odds(table, self.pieces, [*map(own_words, hyps, srcs)])
+        return torch.from_numpy(np.clip(odds / (FREE * self.usual_odds), 0, 1)).float()
 
     def not_copied(self, hyp: str, src: str) -> float:
-        """Return 1 for as many word bigrams of the source as usual, falling to 0 for all."""
-        return min(1.0, (1 - copied_share(hyp, src)) / (1 - self.usual_copies))
+        """Return 1 for a candidate with few word bigrams of its source, falling to 0 for a copy."""
+        free = self.usual_copies + FREE * (1 - self.usual_copies)
+        return min(1.0, (1 - copied_share(hyp, src)) / (1 - free))
+
+
+def own_words(hyp: str, src: str) -> str:
+    """Return the words of a candidate that its source has not."""
+    of = {*split_words(src.lower())}
+    return " ".join(word for word in split_words(hyp) if word.lower() not in of)
 
 
 def copied_share(hyp: str, src: str) -> float:
@@ -141,14 +155,17 @@ def learn_source_side(
     rows = [np.log(row / row.sum()) for row in counts]
     texts = [pieces.preprocessing.apply(text) for text in (*targets, *sources)]
     table = np.stack([*rows, _any_language(pieces.texts, texts)])
-    usual_odds = max(1e-3, float(np.quantile(_odds(table, pieces, targets), USUAL)))
+    odds = _odds(table, pieces, [*map(own_words, targets, sources)])
+    usual_odds = max(1e-3, float(np.quantile(odds, USUAL)))
     shares = [copied_share(*pair) for pair in zip(targets, sources, strict=True)]
     copies = min(MOST_COPIES, float(np.quantile(shares, 1 - USUAL)))
     embedded = source.embed_counted(sources)
     lengths = np.maximum(target.lengths(*target.encode_flat(targets)), 1)
     ratio = float(np.median(lengths / embedded.lengths.cpu().clamp(min=1).numpy()))
     mean = normalize(embedded.vectors, eps=1e-9).mean(0)
-    return SourceSide(source, mean, torch.from_numpy(table).float(), ratio, copies, usual_odds)
+    return SourceSide(
+        source, pieces, mean, torch.from_numpy(table).float(), ratio, copies, usual_odds
+    )
 
 
 def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
@@ -169,4 +186,5 @@ def _odds(table: Floats, pieces: Segmenter, texts: Sequence[str]) -> Floats:
     before = np.pad(np.vstack([table[:, ids], characters[ids]]).cumsum(1), ((0, 0), (1, 0)))
     sums = before[:, np.append(offsets[1:], len(ids))] - before[:, offsets]
     other = np.maximum(sums[SOURCE], sums[ANY])
-    return np.asarray((sums[TARGET] - other) / np.maximum(sums[-1], 1))
+    odds = (sums[TARGET] - other) / np.maximum(sums[-1], 1)
+    return np.where(sums[-1] > 0, odds, np.inf)  # no word is no sign of another language

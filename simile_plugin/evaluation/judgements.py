@@ -13,13 +13,15 @@ import numpy as np
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.evaluation.probe import reward_scores
 from simile_plugin.evaluation.sentence_metrics import (
     differences,
     encoder_scores,
     surface_scores,
+    without_rounding,
 )
 from simile_plugin.files import InputError, Row, read_rows
-from simile_plugin.reward import SIMILE_ALPHA, LearnedReward
+from simile_plugin.reward import SIMILE_ALPHA, LearnedReward, Reward
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
@@ -37,18 +39,23 @@ NAMES = {
     "reference": ("reference", "ref", "post_edit"),
     "human score": ("human_z", "da_z_mean", "z_mean", "human", "z", "score"),
 }
+SOURCE_NAMES = ("source", "src", "original")
 MOST = 1e100  # of a human score: squares of larger ones are infinite
 FEWEST = 4  # segments: the standard error of Fisher's z, 1 / sqrt(n - 3), is infinite for three
 
 
 @dataclass(frozen=True)
 class Judgements:
-    """Segments of one file with a human score each: higher is better, on any scale."""
+    """Segments of one file with a human score each: higher is better, on any scale.
+
+    srcs: the sources, where the header names a column of them.
+    """
 
     path: str
     hyps: list[str]
     refs: list[str]
     human: Floats
+    srcs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,8 @@ def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgemen
             are all the same.
     """
     rows = read_rows(path, "--judgements")
-    where = _find_columns(rows[0], columns)
+    header = rows[0]
+    where = _find_columns(header, columns)
     if not columns or _is_header(rows[0], where[2]):
         del rows[0]
     for row in rows:
@@ -101,7 +109,9 @@ def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgemen
             "scores that differ; is it the right column?"
         )
     hyps, refs = ([row.cells[column] for row in rows] for column in where[:2])
-    return Judgements(str(path), hyps, refs, np.array(human))
+    of_source = header.find(SOURCE_NAMES)
+    srcs = [row.cells[of_source[0]] for row in rows] if of_source else []
+    return Judgements(str(path), hyps, refs, np.array(human), srcs)
 
 
 def _is_header(row: Row, column: int) -> bool:
@@ -137,10 +147,22 @@ def metric_scores(
     meteor: Meteor | None = None,
     learned: LearnedReward | None = None,
     tokenize: str = "13a",
+    rewards: Sequence[str] = (),
 ) -> dict[str, Floats]:
-    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given."""
+    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given.
+
+    rewards: what --reward takes and an encoder has a part in, each by its own name.
+    """
     pairs = judgements.hyps, judgements.refs
     surface = surface_scores(*pairs, meteor, tokenize=tokenize)
+    for spec in rewards:
+        reward = Reward(spec)
+        for name, encoder in encoders.items() if reward.needs_encoder else ():
+            scores = reward_scores(reward, encoder, tokenize, alpha)
+            srcs = judgements.srcs or [""] * len(pairs[0])
+            found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
+            of = f" of {name}" if len(encoders) > 1 else ""
+            surface[spec + of] = without_rounding(found[:, 0])
     return encoder_scores(encoders, *pairs, alpha, learned) | surface
 
 
@@ -153,13 +175,15 @@ def evaluate_judgements(
     meteor: Meteor | None = None,
     learned: LearnedReward | None = None,
     tokenize: str = "13a",
+    rewards: Sequence[str] = (),
 ) -> Quality:
     """Correlate every metric with the human scores of each file, and average over the files.
 
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
     """
-    scores = [metric_scores(encoders, part, alpha, meteor, learned, tokenize) for part in files]
+    settings = alpha, meteor, learned, tokenize, rewards
+    scores = [metric_scores(encoders, part, *settings) for part in files]
     return correlate(scores, files, resamples, seed)
 
 

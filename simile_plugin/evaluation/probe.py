@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -42,16 +42,22 @@ HYPS_AT_ONCE = 8192
 SEARCH_STEPS, SEARCH_REFS = 20, 200  # bounds of the search for a fixed text
 
 
-def reward_scores(reward: Reward, encoder: RewardEncoder | None, tokenize: str = "13a") -> Scores:
+def reward_scores(
+    reward: Reward,
+    encoder: RewardEncoder | None,
+    tokenize: str = "13a",
+    alpha: float = SIMILE_ALPHA,
+) -> Scores:
     """A --reward as a function of lists; it raises InputError for a number that is not finite.
 
     Args:
         tokenize: sacreBLEU tokeniser of BLEU.
+        alpha: exponent of SIMILE's length penalty.
     """
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
         mask = torch.ones(len(lists), len(lists[0]), dtype=torch.bool)
-        found = reward.values(lists, refs, srcs, mask, encoder, SIMILE_ALPHA, tokenize)
+        found = reward.values(lists, refs, srcs, mask, encoder, alpha, tokenize)
         if not torch.isfinite(found).all():
             raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
         return found.double().cpu().numpy()
@@ -79,6 +85,7 @@ class Texts:
         hyps: what is changed; the references themselves where there are none.
         others: other references, a harmless change.
         lists: n-best lists with their references and sources ("": unknown), of any sentences.
+        foreign: the same in a language that is neither the source's nor the target's.
     """
 
     refs: Sequence[str]
@@ -86,6 +93,7 @@ class Texts:
     srcs: Sequence[str] = ()
     others: Sequence[str] = ()
     lists: Sequence[tuple[Sequence[str], str, str]] = ()
+    foreign: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,11 @@ def probe_reward(
             found = _scores(scores, [[line] for line in lines], texts.refs, srcs)
             means[name] = float(found.mean())
     progress(1)
-    fixed = find_text(scores, texts.refs, srcs, search_words, progress) if search_words else None
+    fixed = None
+    if search_words:
+        fixed = find_text(scores, texts.refs, srcs, search_words, progress)
+        after = _scores(scores, [[fixed.text]] * len(base), texts.refs, srcs)[:, 0]
+        changes["one-text"] = summarise(after - before, False, spread, resamples, seed)
     return Probed(changes, spread, length, length_lists, fixed, means)
 
 
@@ -207,10 +219,11 @@ def _without_blank(texts: Texts) -> Texts:
         raise InputError(
             "--ref: no line can be harmed: expected some with words in it, and in --hyp if given"
         )
-    chosen = ([of[i] for i in kept] if of else () for of in (texts.hyps, texts.srcs, texts.others))
-    hyps, srcs, others = chosen
-    refs = [texts.refs[i] for i in kept]
-    return Texts(refs, hyps, srcs, others, texts.lists)
+    found = {
+        name: [lines[i] for i in kept] if (lines := getattr(texts, name)) else ()
+        for name in ("refs", "hyps", "srcs", "others", "foreign")
+    }
+    return replace(texts, **found)
 
 
 def _scores(scores: Scores, lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
@@ -235,6 +248,7 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
     whole: list[tuple[str, bool, Sequence[str]]] = [
         ("half", False, halves),  # the second half gone
         ("source", False, texts.srcs),
+        ("other-language", False, texts.foreign),
         ("other-reference", True, texts.others),
     ]
     for kind, harmless, lines in whole:

@@ -19,8 +19,13 @@ from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
-from simile_plugin.nbest.readers import NbestList
-from simile_plugin.reward import SIMILE_ALPHA, Reward, length_penalty, pair_scores
+from simile_plugin.nbest.readers import NbestList, sources
+from simile_plugin.reward import (
+    SIMILE_ALPHA,
+    Reward,
+    length_penalty,
+    pair_scores,
+)
 from simile_plugin.significance import Floats
 
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding
@@ -88,6 +93,8 @@ def expected_utilities(
     Raises:
         InputError: for weights of the model where lists have no scores.
     """
+    if utility.reward.needs_sources:
+        sources(lists, f"{utility.reward.flag} {utility.reward.spec}")
     by_sentence = {one.sentence: one for one in (lists if pseudo is None else pseudo)}
     refs = [by_sentence.get(one.sentence, NbestList(-1, None, ())) for one in lists]
     sizes = [len(one.hyps) + len(ref.hyps) for one, ref in zip(lists, refs, strict=True)]
@@ -183,6 +190,8 @@ def _of_list(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str
             part = expected_sim(hyps.vectors, refs.vectors, weights)
         elif name == "simile":
             part = expected_simile(hyps, refs, weights, utility.alpha)
+        elif name == "source":  # whatever the pseudo-reference
+            part = weights.sum() * _of_source(hyps.texts, src, utility)
         elif name == "learned":
             part = _one_by_one(hyps, refs, weights, utility, src)
         else:
@@ -228,6 +237,15 @@ def _of_pairs(
         some = refs[start : start + REFS_AT_ONCE]
         total += pair_scores(name, hyps, some, tokenize) @ weights[start : start + REFS_AT_ONCE]
     return total
+
+
+def _of_source(hyps: list[str], src: str, utility: Utility) -> Tensor:
+    """Return what the source says of candidates: (H,); nothing where it is an empty line."""
+    if not src.strip():
+        return torch.zeros(len(hyps))
+    mask = torch.ones(1, len(hyps), dtype=torch.bool)
+    settings = utility.encoder, utility.alpha, utility.tokenize
+    return Reward("source").values([hyps], [""], [src], mask, *settings)[0].cpu()
 
 
 def _one_by_one(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str) -> Tensor:

@@ -38,6 +38,7 @@ def answer_quality(
     seed: int = SEED,
     learned: LearnedReward | None = None,
     tokenize: str = "13a",
+    rewards: Sequence[str] = (),
 ) -> Answer:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
@@ -53,7 +54,8 @@ def answer_quality(
         if folders:
             sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings, tokenize)
         if judged:
-            quality = evaluation.evaluate_judgements(encoders, judged, *settings, learned, tokenize)
+            settings_of_judged = *settings, learned, tokenize, rewards
+            quality = evaluation.evaluate_judgements(encoders, judged, *settings_of_judged)
     refs = [[text for part in sets for text in part.right] for sets in folders.values()]
     refs += [part.refs for part in judged]
     signatures = _signatures(encoders, alpha, learned, tokenize, with_meteor=not missing)

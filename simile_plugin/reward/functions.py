@@ -12,6 +12,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.reward.lists import refuse_text
 from simile_plugin.reward.simile import SIMILE_ALPHA
+from simile_plugin.reward.source import source_scores
 from simile_plugin.reward.spec import Reward
 
 RewardOfCompletions = Callable[..., list[float | None]]
@@ -31,7 +32,8 @@ def as_reward_function(
         spec: what --reward names.
         encoder: the reward encoder, or None where the reward can do without.
         references: column of the data set with the reference translations.
-        sources: column with the source sentences, for a reward of your own; default: the prompts.
+        sources: column with the source sentences, for `source` and a reward of your own; default:
+            the prompts.
         alpha: exponent of SIMILE's length penalty.
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
 
@@ -48,12 +50,16 @@ def as_reward_function(
         raise InputError(f"encoder: not given, but the reward {spec} needs one; see load_encoder")
     if reward.learned is not None and encoder is not None:
         reward.learned.use(encoder)
+    if reward.needs_sources and encoder is not None:
+        source_scores([], [], encoder, alpha)  # refuses one of a single language
 
     def score(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
         refuse_text(completions, "completions")
-        refs = _column(columns, references, "references")
+        refs = [""] * len(completions)
+        if reward.needs_references:
+            refs = _column(columns, references, "references")
         for number, ref in enumerate(refs, 1):
             if not (isinstance(ref, str) or _missing(ref)):
                 raise InputError(
@@ -62,7 +68,7 @@ def as_reward_function(
                 )
         hyps = [[_text(completion).strip()] for completion in completions]
         srcs: list[str] = []
-        if reward.function is not None:
+        if reward.function is not None or reward.needs_sources:
             srcs = list(map(_text, _column(columns, sources, "sources") if sources else prompts))
         mask = torch.ones(len(hyps), 1, dtype=torch.bool)
         known = ["" if _missing(ref) else ref for ref in refs]

@@ -20,6 +20,7 @@ from simile_plugin.reward.bleu import list_statistics, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, list_chrf_statistics, sentence_chrf
 from simile_plugin.reward.learned import LearnedReward
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty
+from simile_plugin.reward.source import source_scores
 
 SENTENCES_AT_ONCE = 512
 # An unknown target token: one mark each, for hypothesis and reference must not match on it, nor in
@@ -45,6 +46,7 @@ class ListScores:
         chrf: (B, N) chrF in [0, 1].
         chrfpp: (B, N) chrF++ in [0, 1].
         learned: (B, N) the learned reward in [0, 1], or None if not asked for.
+        source: (B, N) nearness to the source in [0, 1], or None if not asked for.
     """
 
     bleu_stats: Tensor
@@ -58,6 +60,7 @@ class ListScores:
     chrf: Tensor | None = None
     chrfpp: Tensor | None = None
     learned: Tensor | None = None
+    source: Tensor | None = None
 
     @property
     def unknown_share(self) -> float:
@@ -96,6 +99,7 @@ def score_lists(
     tokenize: str = "13a",
     chrf_words: int | None = None,
     learned: LearnedReward | None = None,
+    srcs: Sequence[str] | None = None,
 ) -> ListScores:
     """Score B lists of N candidates against B references; each distinct string is encoded once.
 
@@ -107,6 +111,7 @@ def score_lists(
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
         chrf_words: the word order, 0 for chrF and 2 for chrF++ beside it; None leaves both out.
         learned: a learned reward, which needs the encoder of its fit.
+        srcs: B sources, for an encoder of two languages; None leaves `source` out.
 
     Raises:
         InputError: if there is not one list a reference, the lists differ in length, or the
@@ -120,6 +125,8 @@ def score_lists(
         if learned is not None:
             assert scores.sim is not None
             scores.learned = learned.scores(hyps, refs, encoder, scores.sim)
+        if srcs is not None:
+            scores.source = source_scores(hyps, srcs, encoder, alpha)
     if chrf_words is not None:
         counts = list_chrf_statistics(hyps, refs, chrf_words)
         scores.chrf_stats = torch.from_numpy(counts)
@@ -160,6 +167,7 @@ def score_outputs(
     progress: Callable[[int], object] | None = None,
     chrf_words: int | None = None,
     learned: LearnedReward | None = None,
+    srcs: Sequence[str] | None = None,
 ) -> ListScores:
     """Score whole system outputs by :func:`score_lists`, in memory that does not grow with N x D.
 
@@ -185,11 +193,12 @@ def score_outputs(
     for start in range(0, len(refs), SENTENCES_AT_ONCE):
         rows = slice(start, start + SENTENCES_AT_ONCE)
         lists = list(zip(*(output[rows] for output in outputs), strict=True))
-        parts.append(score_lists(lists, refs[rows], *settings))
+        of_rows = None if srcs is None else srcs[rows]
+        parts.append(score_lists(lists, refs[rows], *settings, of_rows))
         if progress is not None:
             progress(len(lists))
     if not parts:
-        parts.append(score_lists([], [], *settings))
+        parts.append(score_lists([], [], *settings, None if srcs is None else []))
     joined: dict[str, Any] = {
         name: None if value is None else torch.cat([getattr(part, name).cpu() for part in parts])
         for name, value in vars(parts[0]).items()

@@ -15,11 +15,12 @@ from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import LearnedReward, load_learned
 from simile_plugin.reward.lists import ListScores, add_similarity, check_lists, score_lists
+from simile_plugin.reward.source import source_scores
 
 logger = logging.getLogger(__name__)
 
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
-COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++")
+COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++", "source")
 LEARNED = "learned:"  # and the folder of simile fit-reward
 NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, f"{LEARNED}DIR"))
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
@@ -143,8 +144,18 @@ class Reward:
 
     @property
     def needs_encoder(self) -> bool:
-        """Return whether SIM, SIMILE or a learned reward has a part in it."""
-        return bool(self.weights.keys() & {"sim", "simile", "learned"})
+        """Return whether SIM, SIMILE, the source or a learned reward has a part in it."""
+        return bool(self.weights.keys() & {"sim", "simile", "learned", "source"})
+
+    @property
+    def needs_sources(self) -> bool:
+        """Return whether nearness to the source has a part in it."""
+        return "source" in self.weights
+
+    @property
+    def needs_references(self) -> bool:
+        """Return whether anything else has: a reward of sources alone never reads a reference."""
+        return self.weights.keys() != {"source"}
 
     @property
     def chrf_words(self) -> int | None:
@@ -162,8 +173,10 @@ class Reward:
             "chrf": scores.chrf,
             "chrf++": scores.chrfpp,
             "learned": scores.learned,
+            "source": scores.source,
         }
-        device = scores.bleu.device if scores.sim is None else scores.sim.device
+        of_encoder = scores.source if scores.sim is None else scores.sim
+        device = scores.bleu.device if of_encoder is None else of_encoder.device
         total = torch.zeros(scores.bleu.shape, device=device)
         for name, weight in self.weights.items():
             component = components[name]
@@ -194,15 +207,27 @@ class Reward:
         check_lists(hyps, refs)
         if self.function is not None:
             return self.from_function([[*row] for row in hyps], [*refs], [*srcs], mask)
+        of = self._sources(srcs)
         if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
-            wanted = self.chrf_words, self.learned
+            wanted = self.chrf_words, self.learned, of
             return self.from_scores(score_lists(hyps, refs, encoder, alpha, tokenize, *wanted))
         shape = mask.shape  # BLEU would take most of the time
         scores = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
-        add_similarity(scores, hyps, refs, encoder, alpha)
+        if of is not None:
+            scores.source = source_scores(hyps, of, encoder, alpha)
+        if self.needs_references:
+            add_similarity(scores, hyps, refs, encoder, alpha)
         if self.learned is not None and scores.sim is not None:
             scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim)
         return self.from_scores(scores)
+
+    def _sources(self, srcs: Sequence[str]) -> Sequence[str] | None:
+        """Return the sources where they have a part in it; InputError where there are none."""
+        if not self.needs_sources:
+            return None
+        if srcs and not any(map(str.strip, srcs)):
+            raise InputError(f"{self.flag} {self.spec}: got no sources; give them (--src FILE)")
+        return srcs
 
     def of_lists(
         self,
@@ -221,14 +246,15 @@ class Reward:
             members: (B, 1 + N) bool, on the CPU: what a user's function is asked about; it sees
                 the references as candidates where one is a member.
             encoder, alpha, tokenize: see :func:`score_lists`.
-            sources: makes the B source sentences, which only a user's function asks for.
+            sources: makes the B source sentences, where something asks for them.
 
         Returns:
             (B, 1 + N) reward, and every score.
         """
         refs = [row[0] for row in hyps]
-        scores = score_lists(hyps, refs, encoder, alpha, tokenize, self.chrf_words, self.learned)
-        scores = scores.to(device)
+        of = self._sources(sources()) if self.needs_sources else None
+        wanted = self.chrf_words, self.learned, of
+        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
         if self.function is None:
             return self.from_scores(scores), scores
         first = 0 if members[:, 0].any() else 1
@@ -307,6 +333,8 @@ def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | N
         encoder = load_encoder(folder)
         if reward.learned is not None:
             reward.learned.use(encoder)
+        if reward.needs_sources:
+            source_scores([], [], encoder, 0.0)  # refuses one of a single language
         return encoder
     if reward.needs_encoder:
         raise InputError(

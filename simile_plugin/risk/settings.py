@@ -19,8 +19,9 @@ class RiskSettings:
         metadata={
             "help": "reward of a candidate in [0, 1]; the cost is 1 - reward: simile, bleu "
             "(sentence BLEU, +1 on orders 2 to 4), chrf, chrf++ (sacreBLEU's), sim, half (the "
-            "paper's half/half), learned:DIR (made by simile fit-reward), a mix such as "
-            "simile:0.7,bleu:0.3 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
+            "paper's half/half), source (nearness to the source, by an encoder of simile "
+            "distil-encoder; no reference is read), learned:DIR (made by simile fit-reward), a mix "
+            "such as chrf:0.5,source:0.5 or learned:DIR:0.5,bleu:0.5, or your own module:function, "
             "called with hypotheses (B lists of N strings), references and sources, returning "
             "B x N numbers. Controls, which say nothing of a translation: shuffled:REWARD (its "
             "values exchanged within each list), noise (a random value for each pair of candidate "

@@ -1,0 +1,126 @@
+"""Nearness to the source: by hand, in mixes, and where commands read sources."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from simile_plugin.cli import main
+from simile_plugin.encoder import Encoder, save_encoder
+from simile_plugin.encoder.source_side import copied_share
+from simile_plugin.files import InputError
+from simile_plugin.nbest import NbestList, Utility, expected_utilities
+from simile_plugin.reward import Reward, as_reward_function, load_reward_encoder, score_lists
+
+Bitext = tuple[list[str], list[str]]
+
+
+@pytest.fixture
+def lists(bitext: Bitext) -> tuple[list[list[str]], list[str], list[str]]:
+    """Honest, another, copied, foreign, short and empty candidates; references and sources."""
+    sources, targets = bitext[0][:4], bitext[1][:4]
+    hyps = [
+        [ref, other, src, "zq xw kv ooj", " ".join(ref.split()[:1]), ""]
+        for ref, other, src in zip(targets, [*targets[1:], targets[0]], sources, strict=True)
+    ]
+    return hyps, targets, sources
+
+
+def by_hand(encoder: Encoder, src: str, hyp: str, alpha: float) -> float:
+    """The definition in the head of reward/source.py, one number after the other."""
+    side = encoder.source
+    assert side is not None
+    if not hyp:
+        return 0.0
+    s, h = encoder.embed_sources([src])[0], encoder.embed_text([hyp])[0]
+    s = s / s.norm() - side.mean
+    near = max(0.0, float(s @ h / (s.norm() * h.norm()))) if h.norm() > 0 else 0.0
+    pieces = [len(side.encoder.segmenter.encode([src])[0]), len(side.pieces.encode([hyp])[0])]
+    wanted = side.length_ratio * pieces[0]
+    lengths = math.exp(1 - max(wanted, pieces[1]) / min(wanted, pieces[1]))
+    free = side.usual_copies + 0.5 * (1 - side.usual_copies)
+    copies = min(1, (1 - copied_share(hyp, src)) / (1 - free))
+    ids = side.pieces.encode([" ".join(w for w in hyp.split() if w not in src.split())])[0]
+    sums = [sum(float(row[i]) for i in ids) for row in side.log_probs]
+    letters = sum(len(side.pieces.texts[i] or "?") for i in ids)
+    odds = (sums[0] - max(sums[1:])) / letters if ids else math.inf
+    language = min(1.0, max(0.0, odds / (0.5 * side.usual_odds)))
+    return lengths**alpha * near * copies * language
+
+
+def test_by_hand_and_in_mixes(
+    distilled: Encoder, lists: tuple[list[list[str]], list[str], list[str]]
+) -> None:
+    hyps, refs, srcs = lists
+    scores = score_lists(hyps, refs, distilled, 0.25, chrf_words=0, srcs=srcs)
+    assert scores.source is not None and scores.chrf is not None
+    expected = [
+        [by_hand(distilled, s, h, 0.25) for h in row] for s, row in zip(srcs, hyps, strict=True)
+    ]
+    assert scores.source.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
+    # the honest one is best of each list, the traps are worth nothing
+    assert scores.source.argmax(1).tolist() == [0] * 4
+    assert float(scores.source[:, [2, 3, 5]].max()) < 0.02
+    mix, mask = Reward("chrf:0.5,source:0.5"), torch.ones(4, 6, dtype=torch.bool)
+    for values in (
+        mix.values(hyps, refs, srcs, mask, distilled, 0.25, "13a"),
+        mix.of_lists(hyps, mask, distilled, 0.25, "13a", lambda: srcs, torch.device("cpu"))[0],
+    ):
+        torch.testing.assert_close(values[:, 1:], (scores.chrf + scores.source)[:, 1:] / 2)
+    # alone it reads no reference
+    alone = Reward("source").values(hyps, [""] * 4, srcs, mask, distilled, 0.25, "13a")
+    torch.testing.assert_close(alone, scores.source)
+    function = as_reward_function("source", distilled)
+    assert function(srcs, [row[0] for row in hyps]) == pytest.approx(scores.source[:, 0].tolist())
+
+
+def test_what_it_needs(distilled: Encoder, encoder_folder: Path, bitext: Bitext) -> None:
+    reward, mask = Reward("source"), torch.ones(1, 1, dtype=torch.bool)
+    assert reward.needs_encoder and reward.needs_sources and not reward.needs_references
+    with pytest.raises(InputError, match=r"has no source side; expected one of two languages"):
+        load_reward_encoder(str(encoder_folder), reward)
+    with pytest.raises(InputError, match=r"--reward source: got no sources; give them \(--src"):
+        reward.values([["a"]], ["a"], [""], mask, distilled, 0.25, "13a")
+    with pytest.raises(InputError, match=r"has candidates of sentence 0 but no source"):
+        expected_utilities([NbestList(0, None, ("a", "b"))], Utility(reward, distilled))
+
+
+def test_commands(
+    distilled: Encoder, bitext: Bitext, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources, targets = bitext[0][:30], bitext[1][:30]
+    folder = str(tmp_path / "pair")
+    save_encoder(folder, distilled)
+    worse = [" ".join(line.split()[:2]) for line in targets]
+    for name, lines in (("s", sources), ("t", targets), ("w", worse)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    s, t, w = (str(tmp_path / name) for name in "stw")
+    rows = zip(sources, worse, targets, strict=True)
+    records = [{"id": i, "hyps": [bad, good, src]} for i, (src, bad, good) in enumerate(rows)]
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text("".join(json.dumps(record) + "\n" for record in records))
+    for command in (
+        ["mbr", str(lists), "--utility"],
+        ["rerank", str(lists), "--by", "reward", "--reward"],
+    ):
+        assert main([*command, "source", "--encoder", folder, "--src", s]) == 0
+        assert capsys.readouterr().out.splitlines() == targets
+    assert main(["score", "-r", t, "-i", w, t, "--src", s, "--encoder", folder, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    means = [one["score"] for one in found if one["name"] == "SOURCE"]
+    assert len(means) == 2 and means[0] < means[1]
+    judged = tmp_path / "judged.tsv"
+    cells = [*zip(sources, worse, targets, "0" * 30), *zip(sources, targets, targets, "1" * 30)]  # noqa: B905
+    lines = ["source\thypothesis\treference\thuman_z", *map("\t".join, cells)]
+    judged.write_text("\n".join(lines) + "\n")
+    command = ["eval-encoder", folder, "--judgements", str(judged), "--reward", "source", "--json"]
+    assert main([*command, "--resamples", "40"]) == 0
+    mean = json.loads(capsys.readouterr().out)["judgements"]["mean"]["spearman"]
+    assert mean["source"]["value"] > 50
+    command = ["probe", "--ref", t, "--src", s, "--other-language", s, "--encoder", folder]
+    assert main([*command, "--reward", "source", "--search-words", "10", "--json"]) == 0
+    (probed,) = json.loads(capsys.readouterr().out)["rewards"].values()
+    for kind in ("source", "other-language", "one-text"):
+        assert probed["changes"][kind]["not_lower"] <= 5, kind
