@@ -191,7 +191,7 @@ def texts_of(answer: Answer) -> list[list[list[str]]]:
 def test_word_f1_is_averaged_over_the_languages() -> None:
     def found(differences: dict[str, float]) -> dict[str, Any]:
         rows = [
-            {"bucket": bucket, "cells": {"test": {"difference": difference}}}
+            {"bucket": bucket, "against": {"SIMILE": {"difference": difference}}}
             for bucket, difference in differences.items()
         ]
         return {

@@ -139,7 +139,7 @@ def lexical(data: Data) -> Answer:
     parts = []
     for kind, title in (("frequency", "Frequency in the references"), ("pos", "Part of speech")):
         found = {
-            src: {row["bucket"]: next(iter(row["cells"].values()), None) for row in rows}
+            src: {row["bucket"]: row["against"].get("SIMILE") for row in rows}
             for src, own in named.items()
             if (rows := own["tables"].get(kind))
         }

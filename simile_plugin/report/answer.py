@@ -24,11 +24,13 @@ class Cell:
         sort: number to sort by, where it is not how the text begins.
         style: "", "good", "bad", "best" of its column, or "text" for what is to be read and not
             compared.
+        link: place on the page, after #.
     """
 
     text: str
     sort: float | None = None
     style: str = ""
+    link: str = ""
 
 
 Row = Sequence[Cell]
@@ -94,27 +96,43 @@ class Figure:
     folded: str = ""
 
 
+Runs = list[tuple[str, str]]  # pieces of a text, each with "" or with a style to mark it by
+
+
 @dataclass(frozen=True)
 class Passage:
     """Sentences to read below each other.
 
     Attributes:
-        lines: a label with pieces of text, each with "" or with a style to mark it by.
+        lines: labels with texts.
+        tags: what a link on the page can choose it by.
     """
 
     title: str
-    lines: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    lines: Sequence[tuple[str, Runs]]
+    tags: Sequence[str] = ()
 
     def texts(self) -> list[tuple[str, str]]:
         """Return the lines without their marks."""
         return [(label, " ".join(text for text, _ in runs)) for label, runs in self.lines]
 
 
+def equal_once(lines: Sequence[tuple[str, Runs]]) -> list[tuple[str, Runs]]:
+    """Join lines of equal text under their labels, with the marks of the last that has some."""
+    joined: dict[str, tuple[list[str], Runs]] = {}
+    for label, runs in lines:
+        text = " ".join(text for text, _ in runs)
+        labels, marks = joined.pop(text, ([], runs))
+        joined[text] = ([*labels, label], runs if any(style for _, style in runs) else marks)
+    return [(", ".join(labels), runs) for labels, runs in joined.values()]
+
+
 @dataclass(frozen=True)
 class Passages:
-    """Passages by what is to be seen in them."""
+    """Passages by what is to be seen in them; more: what links on the page lead to as well."""
 
     kinds: Mapping[str, Sequence[Passage]]
+    more: Sequence[Passage] = ()
 
 
 @dataclass(frozen=True)

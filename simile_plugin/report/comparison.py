@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -122,7 +123,7 @@ def compare_systems(
     return {
         "systems": rows,
         "baselines": list(chosen),
-        "reference": reference,
+        "reference": os.path.basename(reference),
         "sentences": len(refs),
         "comparisons": len(pairs),
         "test": {"kind": "bootstrap", **asdict(test)},

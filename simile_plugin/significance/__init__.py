@@ -6,6 +6,7 @@ Numbers in, numbers or text out; knows nothing of translations.
 from simile_plugin.significance.charts import (
     COLORS,
     INK,
+    WIDE,
     Bar,
     Chart,
     Line,
@@ -45,6 +46,7 @@ __all__ = [
     "KINDS",
     "SEED",
     "TIE",
+    "WIDE",
     "Bar",
     "Chart",
     "Estimate",

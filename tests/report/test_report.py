@@ -158,14 +158,27 @@ def test_shared_scores_give_what_each_question_gives_alone(
         assert json.loads(capsys.readouterr().out)[name] == together[name]
 
 
-ALL = ["results", "curves", "costs", "nbest", "lexical", "examples", "gaming", "probe"]
+ALL = [
+    "results",
+    "length",
+    "where",
+    "curves",
+    "costs",
+    "nbest",
+    "lexical",
+    "examples",
+    "gaming",
+    "probe",
+]
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_question_by_name(
     name: str, more: list[str], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    picture = ["--svg", f"{name}.svg"] if name not in ("results", "examples") else []
+    picture = (
+        ["--svg", f"{name}.svg"] if name not in ("results", "length", "examples", "gaming") else []
+    )
     assert main([*more, "--only", name, "--out", f"{name}.md", *picture]) == 0
     printed = capsys.readouterr()
     markdown = (files / f"{name}.md").read_text(encoding="utf-8")
@@ -197,7 +210,7 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
         (["--ref", "ref.txt"], "results: needs --ref and --sys"),
-        (["--only", "table", *CURVES], "--only: got table; expected results, length, human, ex"),
+        (["--only", "table", *CURVES], "--only: got table; expected results, length, human, wh"),
         ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1, expected a number of"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
         ([*CURVES, "--resamples", "0"], "--resamples: got 0, expected a whole number from 40 to"),
@@ -209,7 +222,7 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
         ),
         (
             [*RESULTS[1:], "--only", "gaming", "--src", "bleu.log"],
-            "--src: bleu.log has 3 sentences but --ref ref.txt has 80; they must be parallel",
+            "--src: bleu.log has 3 sentences but --ref has 80; they must be parallel",
         ),
     ],
 )

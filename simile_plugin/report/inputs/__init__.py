@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs import folder, systems
+from simile_plugin.report.inputs.buckets import Buckets, sentence_buckets
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines, choose_pair
 from simile_plugin.report.inputs.judges import judge_systems
 from simile_plugin.report.inputs.logs import Runs, read_runs
 from simile_plugin.report.inputs.options import ReportOptions
-from simile_plugin.report.inputs.texts import Texts
+from simile_plugin.report.inputs.texts import Texts, tokenised
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Inputs", "ReportOptions"]
 
-TAKEN = ("ref", "src", "encoder", "nbest_lists", "nbest_folder")
-ONE_FILE = ("ref", "src", "nbest_lists")
+MOST_OF_BUCKETS = 1000
+TAKEN = ("ref", "src", "groups", "encoder", "nbest_lists", "nbest_folder")
+ONE_FILE = ("ref", "src", "groups", "corpus", "nbest_lists")
 
 
 class Inputs:
@@ -53,6 +57,8 @@ class Inputs:
         taken = {name: getattr(options, name) or getattr(there, name) for name in TAKEN}
         self.options = options = replace(options, **taken)
         self.test = PairedTest(options.resamples, options.seed)
+        # Of the intervals of single buckets, which are many.
+        self.rough_test = PairedTest(min(options.resamples, MOST_OF_BUCKETS), options.seed)
         for flag, value in (("--simile-alpha", options.simile_alpha), ("--device", options.device)):
             if value is not None and not options.encoder:
                 raise InputError(f"{flag}: is for the reward encoder; give --encoder DIR with it")
@@ -107,8 +113,7 @@ class Inputs:
         """The sources, if given."""
         if not self.options.src:
             return None
-        ref_name = f"--ref {self.options.ref}"
-        return systems.read_sources(self.options.src, self.refs, ref_name, self.texts.lines)
+        return systems.read_beside(self.options.src, "--src", self.refs, self.texts.lines)
 
     @cached_property
     def systems(self) -> list[systems.System]:
@@ -123,6 +128,29 @@ class Inputs:
 
         with Progress(len(self.refs), "sent") as bar:
             return score_all(self.systems, self.refs, self.settings, bar.update)
+
+    @cached_property
+    def frequencies(self) -> Counter[str]:
+        """How often each word stands in --corpus, or else in the references."""
+        options, texts = self.options, tuple(self.refs)
+        if options.corpus:
+            texts = tuple(self.texts.lines(options.corpus, "--corpus"))
+        return Counter(word for line in tokenised(options.tokenize, texts) for word in line)
+
+    @property
+    def frequency_note(self) -> str:
+        """Say where words are counted."""
+        where = f"--corpus, {Path(self.options.corpus).name}" if self.options.corpus else ""
+        return f"frequency: in {where or 'the references'}"
+
+    @cached_property
+    def sentence_buckets(self) -> list[Buckets]:
+        """The buckets of the sentences: by length, rarest word and --groups."""
+        options, groups = self.options, None
+        if options.groups:
+            groups = systems.read_beside(options.groups, "--groups", self.refs, self.texts.lines)
+        refs = tokenised(options.tokenize, tuple(self.refs))
+        return sentence_buckets(refs, self.frequencies, groups)
 
     @cached_property
     def comparison(self) -> Data:

@@ -13,6 +13,7 @@ from simile_plugin.report.inputs.texts import Texts
 LAYOUT = """\
   ref.txt              references, one sentence a line (any ending, .gz too)
   src.txt              sources, if you have them
+  groups.txt           the domain or document of each sentence, if you have them
   systems/NAME.txt     translations by the system NAME; of several seeds NAME.1.txt, NAME.2.txt
   encoder/             reward encoder, for SIM and SIMILE
   logs/NAME.log        training log; of several seeds NAME.1.log, NAME.2.log
@@ -36,6 +37,7 @@ class FolderFiles:
 
     ref: str | None = None
     src: str | None = None
+    groups: str | None = None
     encoder: str | None = None
     nbest_lists: str | None = None
     nbest_folder: str | None = None
@@ -64,6 +66,7 @@ def find_files(folder: str, texts: Texts) -> FolderFiles:
     files = FolderFiles(
         ref if systems or nbest_folder else None,  # logs alone need none
         _only(root, "src"),
+        _only(root, "groups"),
         _folder(root / "encoder"),
         _only(root, "nbest"),
         nbest_folder,

@@ -12,7 +12,7 @@ DRAWS = Range.within(40, 1_000_000)  # a score is kept for each draw and system:
 RESULTS = "results: scores and significance tests"
 CURVES = "curves: both validation costs by update"
 LISTS = "costs, headroom, nbest: n-best lists, and what they hold"
-DETAILS = "lexical, examples and gaming: what changed (by --only)"
+DETAILS = "where, lexical, examples and gaming: what changed (by --only)"
 OUTPUT = "output"
 _file: dict[str, Any] = {"default": None, "metavar": "FILE", "range": FILE}
 _folder: dict[str, Any] = {"default": None, "metavar": "DIR", "range": FILE}
@@ -130,8 +130,16 @@ class ReportOptions:
     src: str | None = option(
         "examples, gaming: source sentences of the test set", group=DETAILS, **_file
     )
+    groups: str | None = option(
+        "where: the domain or document of each sentence, a name a line", group=DETAILS, **_file
+    )
+    corpus: str | None = option(
+        "where, lexical: text to count words in, the training data say (default: the references)",
+        group=DETAILS,
+        **_file,
+    )
     examples: int = option(
-        "examples: sentences at either end", 10, metavar="K", range=Range.at_least(1), group=DETAILS
+        "examples: sentences of a kind", 20, metavar="K", range=Range.at_least(1), group=DETAILS
     )
     tags: str | None = option(
         "lexical: coarse parts of speech in files beside the texts, with this ending added to "
@@ -148,15 +156,16 @@ class ReportOptions:
     )
 
     html: str | None = option(
-        "also write one page with all of it, and without --only with lexical, examples and "
-        "gaming too: no network needed, tables sort, pictures inside",
+        "also write one page with all of it, and without --only with where, lexical, examples "
+        "and gaming too: no network needed, tables sort, pictures inside",
         group=OUTPUT,
         **_file,
     )
     title: str | None = option("title of the page", None, group=OUTPUT)
     only: str | None = option(
-        "of results, human, examples, curves, nbest, costs, headroom, lexical, gaming, "
-        "probe (default: those whose files are given; lexical, examples and gaming only by name)",
+        "of results, length, human, where, lexical, examples, gaming, curves, nbest, costs, "
+        "headroom, probe (default: those whose files are given; where, lexical, examples and "
+        "gaming only by name)",
         group=OUTPUT,
         **{**_name, "metavar": "NAME[,NAME]"},
     )

@@ -72,16 +72,14 @@ def read_systems(
     return systems
 
 
-def read_sources(
-    path: str, refs: Sequence[str], ref_name: str, read: Read = read_lines
-) -> list[str]:
-    """Read the sources, plain text, as many as the references.
+def read_beside(path: str, flag: str, refs: Sequence[str], read: Read = read_lines) -> list[str]:
+    """Read what stands beside the references, a line each: sources, or groups.
 
     Raises:
         InputError: if they are not parallel.
     """
-    lines = read_sentences(path, "--src", read)
-    _check_parallel(f"--src: {path}", lines, refs, ref_name)
+    lines = read_sentences(path, flag, read)
+    _check_parallel(f"{flag}: {path}", lines, refs, "--ref")
     return lines
 
 

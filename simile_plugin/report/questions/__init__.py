@@ -18,8 +18,8 @@ from simile_plugin.report.inputs import Inputs
 
 # In the order in which they are shown.
 NAMES = (
-    *("results", "length", "human", "examples", "curves", "nbest", "costs", "headroom"),
-    *("lexical", "gaming", "probe"),
+    *("results", "length", "human", "where", "lexical", "examples", "gaming"),
+    *("curves", "nbest", "costs", "headroom", "probe"),
 )
 
 
@@ -69,7 +69,7 @@ def _with_warning(answer: Answer, inputs: Inputs) -> Answer:
     """Add warnings where words would be whole sentences, or n-best lists are no plain text."""
     if answer.name in ("costs", "headroom") and inputs.doubtful_lists:
         answer = replace(answer, warnings=[*answer.warnings, inputs.doubtful_lists])
-    by_words = "BLEU" in answer.signatures or answer.name in ("lexical", "gaming")
+    by_words = "BLEU" in answer.signatures or answer.name in ("where", "lexical", "gaming")
     if not by_words or UNSPACED in answer.warnings or not inputs.unspaced:
         return answer
     return replace(answer, warnings=[*answer.warnings, UNSPACED])

@@ -1,4 +1,4 @@
-"""Sentences on which two systems differ by one metric and not by the other (Tables 71 and 72)."""
+"""Sentences to read: where one of two systems is better, and where the metrics disagree."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simile_plugin.files import InputError
-from simile_plugin.report.answer import Answer, Data, Passage, Passages
+from simile_plugin.report.answer import Answer, Data, Passage, Passages, Runs, equal_once
 from simile_plugin.report.human.ratings import mean_ratings
 from simile_plugin.report.human.study import normalised
+from simile_plugin.report.inputs.buckets import Buckets
 from simile_plugin.report.inputs.systems import System
+from simile_plugin.significance import Floats
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.report.inputs.scores import ScoreSettings
-    from simile_plugin.reward import ListScores
 
-NEEDS = (("ref", "sys", "encoder"),)
+NEEDS = (("ref", "sys"),)
 ASKED_BY = ()
 PICTURED = False
 
-Runs = list[tuple[str, str]]
+OF_A_BUCKET = 5  # sentences of each bucket that the page shows at least
+QUOTES = str.maketrans(dict.fromkeys("“”„«»‘’‚‹›`´", '"') | {"'": '"'})
 
 
 def on_page(inputs: Inputs) -> bool:
@@ -33,66 +33,70 @@ def on_page(inputs: Inputs) -> bool:
 
 def ask(inputs: Inputs) -> Answer:
     """Choose examples of the two systems compared, the others and people's ratings beside."""
-    from simile_plugin.reward import ListScores
-
     pair, systems, known = inputs.pair, inputs.systems, inputs.scores
     # The first seed of each of the two.
     columns = [sum(len(system.outputs) for system in systems[:place]) for place in pair]
-    sim = None if known.sim is None else known.sim[:, columns]
+    scores = {"BLEU": known.bleu} | ({} if known.sim is None else {"SIM": known.sim})
     data = choose_examples(
         (systems[pair[0]], systems[pair[1]]),
         inputs.refs,
-        inputs.settings,
+        {name: 100 * own[:, columns].double().numpy() for name, own in scores.items()},
         inputs.sources,
         inputs.options.examples,
-        ListScores(known.bleu_stats[:, columns], known.bleu[:, columns], sim),
         [system for place, system in enumerate(systems) if place not in pair],
         mean_ratings(*inputs.human) if inputs.named_answers else None,
+        inputs.sentence_buckets,
     )
-    return answer_examples(data)
+    signatures = inputs.settings.signatures("SIM", chrf=False, sentence=True)
+    return answer_examples(data | {"signatures": signatures})
 
 
 def choose_examples(
     pair: tuple[System, System],
     refs: Sequence[str],
-    settings: ScoreSettings,
+    scores: Mapping[str, Floats],
     sources: Sequence[str] | None = None,
-    number: int = 10,
-    scores: ListScores | None = None,
+    number: int = 20,
     others: Sequence[System] = (),
     ratings: Mapping[tuple[int, str], float] | None = None,
+    ways: Sequence[Buckets] = (),
 ) -> Data:
-    """Rank the sentences by |dBLEU| - |dSIM| and keep `number` at either end.
+    """Choose at most `number` sentences of a kind whose outputs differ, the largest first.
 
-    Of a system with several seeds the first is shown. Sentences with equal outputs are left out.
-    Where people rated both outputs, the ends of the ranking by their ratings are kept as well
-    (`better`, `worse`: of the second system).
+    `first_better`, `second_better`: by the mean difference of the metrics, where none of them says
+    the opposite; `disagree`: the metrics say opposite things, by the smaller of the two; `by_bleu`,
+    `by_sim`: the ends of |dBLEU| - |dSIM| (Tables 71 and 72); `better`, `worse`: of the second
+    system by people's ratings, where they rated both. Outputs that differ in case, quotes and
+    spaces only come last. Of a system with several seeds the first is shown.
 
     Args:
-        scores: (N, 2) of the pair's first seeds, where they are known already.
+        scores: BLEU, and SIM where it is known, of both: (N, 2) in percent.
         others: systems to show beside the pair.
         ratings: (line from 1, output with single spaces) -> mean rating, see `mean_ratings`.
-
-    Raises:
-        InputError: without an encoder.
+        ways: of the sentences' buckets; `of_buckets` holds the largest differences of each.
     """
-    from simile_plugin.reward import score_outputs
-
-    if settings.encoder is None:
-        raise InputError("--encoder: not given; examples compare BLEU with SIM, which needs one")
     first, second = (system.outputs[0] for system in pair)
-    scores = scores or score_outputs(
-        [first, second], refs, settings.encoder, settings.alpha, settings.tokenize
-    )
-    assert scores.sim is not None
-    bleu, sim = (100 * values.double().numpy() for values in (scores.bleu, scores.sim))
-    contrast = np.abs(bleu[:, 1] - bleu[:, 0]) - np.abs(sim[:, 1] - sim[:, 0])
+    gains = np.stack([own[:, 1] - own[:, 0] for own in scores.values()])  # (metrics, N)
+    mean, size = gains.mean(0), np.abs(gains)
+    agree = (gains >= 0).all(0) | (gains <= 0).all(0)
     different = [i for i in range(len(refs)) if first[i] != second[i]]
-    ranked = sorted(different, key=lambda i: (-contrast[i], i))
+    trivial = {i for i in different if _plain(first[i]) == _plain(second[i])}
     rated = {i: _ratings(ratings or {}, i, [*pair, *others]) for i in different}
     names = [system.name for system in pair]
-    # Ties keep the order of the file; sentences of which one side was not rated are left out.
-    gain = {i: own[names[1]] - own[names[0]] for i, own in rated.items() if {*names} <= own.keys()}
+    # Sentences of which one side was not rated are left out.
+    people = np.full(len(refs), np.nan)
+    for i, own in rated.items():
+        if {*names} <= own.keys():
+            people[i] = own[names[1]] - own[names[0]]
+    order = {
+        "first_better": np.where(agree, -mean, np.nan),
+        "second_better": np.where(agree, mean, np.nan),
+    }
+    if len(gains) > 1:
+        order["disagree"] = np.where(agree, np.nan, size.min(0))
+        order["by_bleu"] = size[0] - size[1]
+        order["by_sim"] = size[1] - size[0]
+    order |= {"better": people, "worse": -people}
 
     def example(i: int) -> dict[str, Any]:
         return {
@@ -101,29 +105,37 @@ def choose_examples(
             "ref": refs[i],
             "first": first[i],
             "second": second[i],
-            "bleu": bleu[i].tolist(),
-            "sim": sim[i].tolist(),
-            "delta_bleu": float(bleu[i, 1] - bleu[i, 0]),
-            "delta_sim": float(sim[i, 1] - sim[i, 0]),
-            "contrast": float(contrast[i]),
+            "scores": {name: own[i].tolist() for name, own in scores.items()},
             "others": {system.name: system.outputs[0][i] for system in others},
             "ratings": rated[i],
+            "tags": [way.tag(int(way.places[i])) for way in ways],
         }
 
-    best = sorted(gain, key=lambda i: -gain[i])[:number]
-    worst = sorted(gain, key=lambda i: gain[i])[:number]
+    def ranked(values: Floats, chosen: Sequence[int]) -> list[int]:
+        kept = [i for i in chosen if values[i] > 0]  # NaN is not
+        return sorted(kept, key=lambda i: (i in trivial, -values[i], i))
+
+    kinds = {name: ranked(values, different)[:number] for name, values in order.items()}
+    shown = {i for own in kinds.values() for i in own}
+    of_buckets = set()
+    for way in ways:
+        for place in range(len(way.names)):
+            inside = [i for i in different if way.places[i] == place]
+            of_buckets |= {*ranked(size[0], inside)[:OF_A_BUCKET]}
     return {
         "first_name": names[0],
         "second_name": names[1],
         "sentences": len(refs),
         "different": len(different),
-        "by_bleu": [example(i) for i in ranked[:number] if contrast[i] > 0],
-        "by_sim": [example(i) for i in ranked[::-1][:number] if contrast[i] < 0],
-        "better": [example(i) for i in best if gain[i] > 0],
-        "worse": [example(i) for i in worst if gain[i] < 0],
-        "signatures": settings.signatures("SIM", chrf=False, sentence=True),
+        **{name: [example(i) for i in own] for name, own in kinds.items()},
+        "of_buckets": [example(i) for i in sorted(of_buckets - shown)],
         "notes": [f"{one.name}: the first seed" for one in (*others, *pair) if one.outputs[1:]],
     }
+
+
+def _plain(text: str) -> str:
+    """Return the text without its case, kinds of quotes and spaces."""
+    return "".join(text.casefold().translate(QUOTES).split())
 
 
 def _ratings(
@@ -135,23 +147,32 @@ def _ratings(
 
 
 def answer_examples(data: Data) -> Answer:
-    """Show both ends of the rankings, to read and to filter."""
+    """Show the kinds, to read and to filter."""
     first, second = data["first_name"], data["second_name"]
-    kinds = {
-        "BLEU differs more than SIM": data["by_bleu"],
-        "SIM differs more than BLEU": data["by_sim"],
+    titles = {
+        "first_better": f"{first} better",
+        "second_better": f"{second} better",
+        "disagree": "metrics disagree",
+        "by_bleu": "BLEU differs more than SIM",
+        "by_sim": "SIM differs more than BLEU",
+        "worse": f"people prefer {first}",
+        "better": f"people prefer {second}",
     }
-    for name, chosen in ((second, data["better"]), (first, data["worse"])):
-        if chosen:
-            kinds[f"people prefer {name}"] = chosen
+    kinds = {title: data[key] for key, title in titles.items() if data.get(key)}
     return Answer(
         "examples",
         "Examples",
-        f"Sentences on which {first} and {second} differ most by one metric and least by the "
-        "other: read these to judge the metrics themselves.",
+        f"Sentences that {first} and {second} translate differently: read these to judge the "
+        "systems, and the metrics. Green words are the reference's, amber ones are not, where the "
+        "two differ.",
         f"Examples: {first} and {second} differ on {data['different']:,} of "
-        f"{data['sentences']:,} sentences; ranked by |dBLEU| - |dSIM|",
-        [Passages({kind: [_passage(data, one) for one in own] for kind, own in kinds.items()})],
+        f"{data['sentences']:,} sentences",
+        [
+            Passages(
+                {kind: [_passage(data, one) for one in own] for kind, own in kinds.items()},
+                [_passage(data, one) for one in data["of_buckets"]],
+            )
+        ],
         data,
         notes=data["notes"],
         signatures=data["signatures"],
@@ -159,30 +180,51 @@ def answer_examples(data: Data) -> Answer:
 
 
 def _passage(data: Data, example: Data) -> Passage:
-    bleu, sim = example["bleu"], example["sim"]
-    title = (
-        f"line {example['line']}: BLEU {bleu[0]:.1f} -> {bleu[1]:.1f} "
-        f"({example['delta_bleu']:+.1f}), SIM {sim[0]:.1f} -> {sim[1]:.1f} "
-        f"({example['delta_sim']:+.1f})"
+    changes = (
+        f"{name} {a:.1f} -> {b:.1f} ({b - a:+.1f})" for name, (a, b) in example["scores"].items()
     )
     source = [] if example["source"] is None else [("source", [(example["source"], "")])]
-    first, second = marked(example["first"], example["second"])
-    others = [(name, [(text, "")]) for name, text in example["others"].items()]
-    outputs = [*others, (data["first_name"], first), (data["second_name"], second)]
+    first, second = marked(example["first"], example["second"], example["ref"])
+    outputs: dict[str, Runs] = {name: [(text, "")] for name, text in example["others"].items()}
+    outputs |= {data["first_name"]: first, data["second_name"]: second}
     shown = []
-    for name, runs in outputs:  # with people's mean rating of this output where there is one
+    for name, runs in outputs.items():  # with people's mean rating of this output, if there is one
         rating = example["ratings"].get(name)
         shown.append((name if rating is None else f"{name} ({rating:.1f})", runs))
-    return Passage(title, [*source, ("reference", [(example["ref"], "")]), *shown])
+    title = f"line {example['line']}: {', '.join(changes)}"
+    lines = [*source, ("reference", [(example["ref"], "")]), *equal_once(shown)]
+    return Passage(title, lines, tuple(example["tags"]))
 
 
-def marked(first: str, second: str) -> tuple[Runs, Runs]:
-    """Cut two strings into runs of words, marked "first" or "second" where the other differs."""
-    a, b = first.split(), second.split()
+def marked(first: str, second: str, ref: str) -> tuple[Runs, Runs]:
+    """Cut two strings into runs of words; where they differ, marked by the reference.
+
+    "agrees": words that the alignment with the reference keeps, "differs": the others.
+    """
+    a, b, words = first.split(), second.split(), ref.split()
     left: Runs = []
     right: Runs = []
-    for what, a1, a2, b1, b2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        for words, kept, style in ((a[a1:a2], left, "first"), (b[b1:b2], right, "second")):
-            if words:
-                kept.append((" ".join(words), "" if what == "equal" else style))
+    kept_of = [
+        {
+            place + i
+            for place, _, size in _matcher(own, words).get_matching_blocks()
+            for i in range(size)
+        }
+        for own in (a, b)
+    ]
+    for what, a1, a2, b1, b2 in _matcher(a, b).get_opcodes():
+        for own, start, end, runs, kept in (
+            (a, a1, a2, left, kept_of[0]),
+            (b, b1, b2, right, kept_of[1]),
+        ):
+            for place in range(start, end):
+                style = "" if what == "equal" else "agrees" if place in kept else "differs"
+                if place > start and runs[-1][1] == style:
+                    runs[-1] = (f"{runs[-1][0]} {own[place]}", style)
+                else:
+                    runs.append((own[place], style))
     return left, right
+
+
+def _matcher(a: Sequence[str], b: Sequence[str]) -> difflib.SequenceMatcher[str]:
+    return difflib.SequenceMatcher(None, a, b, autojunk=False)

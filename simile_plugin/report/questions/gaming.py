@@ -1,4 +1,4 @@
-"""Is the reward gamed? Signs that a system pleases its reward and not its reader.
+"""What goes wrong in the outputs? Faults by stated rules, and signs that a reward is gamed.
 
 A system that learns to please the encoder may repeat itself, grow longer, or leave the source
 untranslated, while the reward rises: the paper's Turkish system did.
@@ -6,57 +6,66 @@ untranslated, while the reward rises: the paper's Turkish system did.
 
 from __future__ import annotations
 
-import math
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from simile_plugin.report.answer import (
     Answer,
     Cell,
     Data,
-    Figure,
     Part,
-    Table,
+    Passage,
+    Passages,
+    Runs,
+    equal_once,
     make_table,
     optional,
 )
-from simile_plugin.report.inputs.logs import Validations
 from simile_plugin.report.inputs.systems import System
-from simile_plugin.report.inputs.texts import tokenised
-from simile_plugin.significance import Chart, Line, Panel, line_chart
+from simile_plugin.report.inputs.texts import Sentences, tokenised
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
     from simile_plugin.report.inputs.scores import ScoreSettings
     from simile_plugin.reward import ListScores
 
-NEEDS = (("ref", "sys"), ("log",))
+NEEDS = (("ref", "sys"),)
 ASKED_BY = ()
-PICTURED = True
+PICTURED = False
 
-BLEU_BAND = 1.0  # points below the start
-LENGTH_BAND = 0.03  # of the length ratio, beyond the start and 1, as the training's watch has it
-REPETITION_BAND = 0.25  # of the start's share of repeated bigrams
+BLEU_BAND = 1.0  # points below the baseline
+LENGTH_BAND = 0.03  # of the length ratio, beyond the baseline's and 1, as the training's watch
+REPETITION_BAND = 0.25  # of the baseline's share of repeated bigrams
 REPETITION_FLOOR = 0.005  # a difference below this is chance
 COPY_BAND = 0.01  # untranslated sentences above the baseline
 COPIED_RUN = 4
-# Signs of a validation by their keys in the log.
-LOGGED = {
-    "cost": "cost",
-    "bleu": "bleu",
-    "length_ratio": "length_ratio",
-    "repeated": "repetition",
-    "distinct": "distinct",
-}
+LOOPS = 3  # times in a row
+LONGEST_LOOP = 4
+STRANGER = 50  # percentile of chrF against other sentences' references
+LEAST_WORDS = 4
+SHOWN = 10  # sentences of a fault
 BAND = (
-    f"BLEU at most {BLEU_BAND:g} point below the start (in systems: the first --baseline); length "
-    f"ratio at most {LENGTH_BAND:.0%} below the smaller or above the larger of the start's and 1; "
-    f"repeated bigrams at most {REPETITION_BAND:.0%} more than the start's; untranslated sentences "
-    f"at most {COPY_BAND:.0%} above the baseline's"
+    f"BLEU at most {BLEU_BAND:g} point below the first --baseline; length ratio at most "
+    f"{LENGTH_BAND:.0%} below the smaller or above the larger of the baseline's and 1; "
+    f"repeated bigrams at most {REPETITION_BAND:.0%} more than the baseline's; untranslated "
+    f"sentences at most {COPY_BAND:.0%} above its"
 )
+FAULTS = {
+    "empty": "no word, where the reference has one",
+    "copied": f"{COPIED_RUN} words in a row (or all of fewer) are the source's and not the "
+    "reference's",
+    "wrong language": f"of at least {LEAST_WORDS} words more are known from the sources alone than "
+    "from the references alone, or most letters are of a script that the references do not have",
+    "loops": f"1 to {LONGEST_LOOP} words stand {LOOPS} times in a row, and not in the reference",
+    "hallucinated": f"of at least {LEAST_WORDS} words, and its chrF against its own reference is "
+    "no higher than half of the baseline's outputs reach against the next sentence's reference",
+}
 Signs = dict[str, Any]
 
 
@@ -66,33 +75,21 @@ def on_page(inputs: Inputs) -> bool:
 
 
 def ask(inputs: Inputs) -> Answer:
-    """Look for signs in the outputs of --sys and in --log."""
-    data: Data = {"systems": [], "epochs": {}, "warnings": [], "band": BAND, "notes": []}
-    data["signatures"] = {}
-    if inputs.named_systems:
-        settings, baseline = inputs.settings, inputs.baselines[0]
-        signs = system_signs(
-            inputs.systems, inputs.refs, settings, baseline, inputs.sources, inputs.scores
-        )
-        behind = settings.signatures(chrf=False)
-        behind = {"BLEU and the tokens": behind.pop("BLEU"), **behind}
-        data |= {"systems": signs, "signatures": behind}
-        data["warnings"] += system_warnings(signs, baseline)
-        if inputs.sources is None:
-            data["notes"].append("untranslated sentences are not counted: give --src")
-        if settings.encoder is None:
-            data["notes"].append("the reward of the outputs is not known: give --encoder")
-    data["epochs"] = {name: epoch_signs(list(runs.values())) for name, runs in inputs.runs.items()}
-    data["warnings"] += epoch_warnings(data["epochs"])
-    data["notes"] += [
-        f"{name}: no validation has both bleu and length_ratio in all seeds"
-        for name, epochs in data["epochs"].items()
-        if not epochs
-    ]
-    return answer_gaming(data)
-
-
-# --- outputs ---
+    """Look for faults and signs in the outputs of --sys."""
+    settings, baseline = inputs.settings, inputs.baselines[0]
+    signs = system_signs(
+        inputs.systems, inputs.refs, settings, baseline, inputs.sources, inputs.scores
+    )
+    behind = settings.signatures(chrf=False)
+    notes = []
+    if inputs.sources is None:
+        notes.append("untranslated sentences are not counted: give --src")
+    if settings.encoder is None:
+        notes.append("the reward of the outputs is not known: give --encoder")
+    data: Data = {"systems": signs, "warnings": system_warnings(signs, baseline), "band": BAND}
+    data |= {"notes": notes, "rules": FAULTS}
+    data["signatures"] = {"BLEU and the tokens": behind.pop("BLEU"), **behind}
+    return answer_gaming(data, _passages(inputs, signs))
 
 
 def system_signs(
@@ -107,7 +104,8 @@ def system_signs(
 
     `repeated` is a share of bigrams, `distinct` the number of different tokens, `distinct_ratio`
     that number over the references', `copied` a share of sentences, `sim` and `reward` are SIM
-    and SIMILE in percent. `outside` says which signs have left their band around the baseline.
+    and SIMILE in percent. `faults` counts sentences by FAULTS, `lines` are the first seed's.
+    `outside` says which signs have left their band around the baseline.
 
     Args:
         scores: what `scores.score_all` gave for the systems, where it is known already.
@@ -118,15 +116,19 @@ def system_signs(
     source_tokens = tokenised(settings.tokenize, tuple(sources)) if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
     scores = scores or score_all(systems, refs, settings)
+    start = next((own for own in systems if own.name == baseline), systems[0])
+    limit = _stranger(start.outputs[0], refs)
     signs: list[Signs] = []
     for system, metrics in zip(
         systems, score_systems(systems, refs, scores, chrf=False), strict=True
     ):
         seeds = [tokenised(settings.tokenize, output) for output in system.outputs]
         distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in seeds])
-        copied = None
-        if source_tokens is not None:
-            copied = fmean([copied_share(hyps, source_tokens, ref_tokens) for hyps in seeds])
+        found = [
+            faults(output, hyps, refs, ref_tokens, source_tokens, limit)
+            for output, hyps in zip(system.outputs, seeds, strict=True)
+        ]
+        copied = [len(own["copied"]) / max(1, len(refs)) for own in found if "copied" in own]
         signs.append(
             {
                 "name": system.name,
@@ -134,16 +136,108 @@ def system_signs(
                 "repeated": fmean([repeated_share(hyps) for hyps in seeds]),
                 "distinct": distinct,
                 "distinct_ratio": distinct / max(1, ref_types),
-                "copied": copied,
+                "copied": fmean(copied) if copied else None,
                 "bleu": metrics["bleu"].corpus(),
                 "sim": metrics["sim"].corpus() if "sim" in metrics else None,
                 "reward": metrics["simile"].corpus() if "simile" in metrics else None,
+                "faults": {kind: fmean([len(own[kind]) for own in found]) for kind in found[0]},
+                "lines": {kind: [i + 1 for i in own] for kind, own in found[0].items()},
             }
         )
-    start = next((one for one in signs if one["name"] == baseline), signs[0])
+    first = next(one for one in signs if one["name"] == start.name)
     for one in signs:
-        one["outside"] = signs_outside(one, start)
+        one["outside"] = signs_outside(one, first)
     return signs
+
+
+# --- faults ---
+
+
+def faults(
+    output: Sequence[str],
+    hyps: Sentences,
+    refs: Sequence[str],
+    ref_tokens: Sentences,
+    sources: Sentences | None,
+    limit: float,
+) -> dict[str, list[int]]:
+    """Find the sentences of each of FAULTS, as far as the sources are known."""
+    from simile_plugin.reward import chrf_statistics, corpus_chrf
+
+    lines = range(len(hyps))
+    chrf = corpus_chrf(chrf_statistics([output], refs)[0])
+    found = {"empty": [i for i in lines if not hyps[i] and ref_tokens[i]]}
+    if sources is not None:
+        found["copied"] = [i for i in lines if is_copied(hyps[i], sources[i], ref_tokens[i])]
+    found["wrong language"] = in_wrong_language(hyps, ref_tokens, sources)
+    found["loops"] = [i for i in lines if _loops(hyps[i]) and not _loops(ref_tokens[i])]
+    found["hallucinated"] = [i for i in lines if len(hyps[i]) >= LEAST_WORDS and chrf[i] <= limit]
+    return found
+
+
+def _stranger(output: Sequence[str], refs: Sequence[str]) -> float:
+    """Return the chrF that half of the outputs reach against the next sentence's reference."""
+    from simile_plugin.reward import chrf_statistics, corpus_chrf
+
+    if len(refs) < 2:
+        return -1.0
+    others = [*refs[1:], refs[0]]
+    return float(np.percentile(corpus_chrf(chrf_statistics([output], others)[0]), STRANGER))
+
+
+def is_copied(hyp: Sequence[str], source: Sequence[str], ref: Sequence[str]) -> bool:
+    """Return whether 4 source words in a row are in the output that the reference has not.
+
+    Numbers and punctuation are no words; of scripts that are written without spaces each letter is
+    one. A sentence with fewer words than that is untranslated when its words are the source's and
+    not the reference's.
+    """
+    own, theirs, wanted = (_words(tokens) for tokens in (hyp, source, ref))
+    run = min(COPIED_RUN, len(theirs))
+    return bool(run and (_runs(own, run) & _runs(theirs, run)) - _runs(wanted, run))
+
+
+def _words(tokens: Sequence[str]) -> list[str]:
+    from simile_plugin.encoder import split_words
+
+    return [word for word in split_words(" ".join(tokens)) if any(map(str.isalpha, word))]
+
+
+def _runs(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
+    if length < COPIED_RUN and len(words) != length:
+        return set()
+    return set(zip(*(words[i:] for i in range(length)), strict=False))
+
+
+def in_wrong_language(hyps: Sentences, refs: Sentences, sources: Sentences | None) -> list[int]:
+    """Return the sentences whose words are rather the sources' than the references'."""
+    known, foreign = ({w.lower() for text in own for w in text} for own in (refs, sources or []))
+    scripts = {_script(letter) for ref in refs for word in ref for letter in word}
+    found = []
+    for i, hyp in enumerate(hyps):
+        words = [word.lower() for word in _words(hyp)]
+        there, here = (
+            sum(w in a and w not in b for w in words)
+            for a, b in ((foreign, known), (known, foreign))
+        )
+        letters = [letter for word in words for letter in word if letter.isalpha()]
+        strange = sum(_script(letter) not in scripts for letter in letters)
+        if (len(words) >= LEAST_WORDS and there > here) or 2 * strange > len(letters):
+            found.append(i)
+    return found
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
+
+
+def _loops(tokens: Sequence[str]) -> bool:
+    return any(
+        all(tokens[start + i] == tokens[start + i + size] for i in range(size * (LOOPS - 1)))
+        and any(map(str.isalnum, "".join(tokens[start : start + size])))
+        for size in range(1, LONGEST_LOOP + 1)
+        for start in range(len(tokens) - size * LOOPS + 1)
+    )
 
 
 def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
@@ -156,77 +250,21 @@ def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
     return again / max(1, total)
 
 
-def copied_share(
-    hyps: Sequence[Sequence[str]], sources: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]
-) -> float:
-    """Return the share of sentences with 4 source words in a row that the reference has not.
-
-    Numbers and punctuation are no words; of scripts that are written without spaces each letter is
-    one. A sentence with fewer words than that is untranslated when its words are the source's and
-    not the reference's.
-    """
-    from simile_plugin.encoder import split_words
-
-    copied = 0
-    for sentence in zip(hyps, sources, refs, strict=True):
-        words = (split_words(" ".join(tokens)) for tokens in sentence)
-        hyp, source, ref = ([word for word in own if any(map(str.isalpha, word))] for own in words)
-        run = min(COPIED_RUN, len(source))
-        copied += bool(run and (_runs(hyp, run) & _runs(source, run)) - _runs(ref, run))
-    return copied / max(1, len(hyps))
-
-
-def _runs(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
-    if length < COPIED_RUN and len(words) != length:
-        return set()
-    return set(zip(*(words[i:] for i in range(length)), strict=False))
-
-
-# --- logs ---
-
-
-def epoch_signs(runs: Sequence[Validations]) -> list[Signs]:
-    """Average the signs over seeds, at the updates where all of them have BLEU and length ratio.
-
-    `reward` is 1 - the expected cost that is trained on, `distinct` the share of a list's
-    candidates that differ; what is not in the logs of all seeds is None.
-    """
-    epochs: list[Signs] = []
-    for update in sorted(set.intersection(*(set(run) for run in runs))):
-        signs = {key: _mean([run[update] for run in runs], name) for key, name in LOGGED.items()}
-        if signs["bleu"] is None or signs["length_ratio"] is None:
-            continue
-        cost = signs.pop("cost")
-        own = {"update": update, "reward": None if cost is None else 1 - cost, **signs}
-        epochs.append({**own, "outside": signs_outside(own, (epochs or [own])[0])})
-    return epochs
-
-
-def _mean(validations: Sequence[Mapping[str, float]], key: str) -> float | None:
-    values = [numbers.get(key, math.nan) for numbers in validations]
-    return fmean(values) if all(map(math.isfinite, values)) else None
+# --- signs: one is outside its band while the reward is above the baseline's ---
 
 
 def signs_outside(signs: Signs, start: Signs) -> list[str]:
     """Name what has left its band, see BAND."""
     outside = ["BLEU"] if signs["bleu"] < start["bleu"] - BLEU_BAND else []
-    low, high = _length_band([start["length_ratio"]])
-    if not low <= signs["length_ratio"] <= high:
+    low, high = (pick(start["length_ratio"], 1.0) for pick in (min, max))
+    if not low / (1 + LENGTH_BAND) <= signs["length_ratio"] <= high * (1 + LENGTH_BAND):
         outside.append("length")
-    if signs["repeated"] is not None and start["repeated"] is not None:
-        more = signs["repeated"] - start["repeated"]
-        if more > REPETITION_FLOOR and more > REPETITION_BAND * start["repeated"]:
-            outside.append("repetition")
-    if signs.get("copied") is not None and signs["copied"] > start["copied"] + COPY_BAND:
+    more = signs["repeated"] - start["repeated"]
+    if more > REPETITION_FLOOR and more > REPETITION_BAND * start["repeated"]:
+        outside.append("repetition")
+    if signs["copied"] is not None and signs["copied"] > start["copied"] + COPY_BAND:
         outside.append("copies")
     return outside
-
-
-def _length_band(starts: Sequence[float]) -> tuple[float, float]:
-    return min(*starts, 1.0) / (1 + LENGTH_BAND), max(*starts, 1.0) * (1 + LENGTH_BAND)
-
-
-# --- warnings: a sign is outside its band while the reward is above the start's ---
 
 
 def system_warnings(systems: Sequence[Signs], baseline: str) -> list[str]:
@@ -251,101 +289,72 @@ def system_warnings(systems: Sequence[Signs], baseline: str) -> list[str]:
     return warnings
 
 
-def epoch_warnings(epochs: Mapping[str, Sequence[Signs]]) -> list[str]:
-    """Warn of trainings outside the band while 1 - cost is above the first validation's."""
-    warnings = []
-    for name, own in epochs.items():
-        if not own or own[0]["reward"] is None:
-            continue
-        first = own[0]["reward"]
-        gamed = (e for e in own if e["outside"] and e["reward"] is not None and e["reward"] > first)
-        if one := next(gamed, None):
-            warnings.append(
-                f"{name}: from update {one['update']:,} the reward is above its start while "
-                f"{' and '.join(one['outside'])} left the band (BLEU {one['bleu']:.2f}, "
-                f"length ratio {one['length_ratio']:.3f}, repeated bigrams "
-                f"{optional(one['repeated'], '.2%')})"
-            )
-    return warnings
-
-
 # --- the answer ---
 
-
-def answer_gaming(data: Data) -> Answer:
-    """Show warnings first, then a table of the systems and one of the validations."""
-    shown = {name: epochs for name, epochs in data["epochs"].items() if epochs}
-    parts: list[Part] = [_system_table(data["systems"])] if data["systems"] else []
-    if shown:
-        parts.append(Figure(gaming_chart(shown), "Reward, BLEU and length while training."))
-    parts += [_epoch_table(name, epochs) for name, epochs in shown.items()]
-    fine = "every sign is inside its band, or no reward rose"
-    if len(data["systems"]) < 2 and not shown:
-        fine = "nothing to watch: no second system, and no validations with the signs"
-    return Answer(
-        "gaming",
-        "Is the reward being gamed?",
-        "Length, repetition and copies: what goes wrong when a model finds outputs that the reward "
-        "likes and a reader does not.",
-        "Gaming watch",
-        parts,
-        data,
-        warnings=data["warnings"],
-        notes=[*([] if data["warnings"] else [fine]), f"band: {data['band']}", *data["notes"]],
-        signatures=data["signatures"],
-    )
-
-
-SYSTEM_COLUMNS = {
+COLUMNS = {
     "Length": ("length_ratio", ".3f"),
     "Repeated": ("repeated", ".2%"),
     "Distinct": ("distinct", ",.0f"),
     "of ref": ("distinct_ratio", ".1%"),
-    "Copied": ("copied", ".2%"),
     "BLEU": ("bleu", ".2f"),
     "SIM": ("sim", ".2f"),
     "SIMILE": ("reward", ".2f"),
 }
-EPOCH_COLUMNS = {
-    "Reward": ("reward", ".4f"),
-    "BLEU": ("bleu", ".2f"),
-    "Length": ("length_ratio", ".3f"),
-    "Repeated": ("repeated", ".2%"),
-    "Distinct": ("distinct", ".1%"),
-}
 
 
-def _system_table(systems: Sequence[Signs]) -> Table:
-    rows = [_row(signs["name"], signs, SYSTEM_COLUMNS) for signs in systems]
-    return make_table(["System", *SYSTEM_COLUMNS, "outside the band"], rows)
+def _passages(inputs: Inputs, signs: Sequence[Signs]) -> Passages:
+    """Return sentences of every fault with the outputs that have it, those of few systems first."""
+    having: dict[str, dict[int, list[str]]] = {}
+    for one in signs:
+        for kind, found in one["lines"].items():
+            for line in found:
+                having.setdefault(kind, {}).setdefault(line, []).append(one["name"])
+    outputs = {system.name: system.outputs[0] for system in inputs.systems}
+    kinds: dict[str, list[Passage]] = {}
+    for kind, by_line in having.items():
+        for line, names in sorted(by_line.items(), key=lambda pair: (len(pair[1]), pair))[:SHOWN]:
+            lines: list[tuple[str, Runs]] = [("reference", [(inputs.refs[line - 1], "")])]
+            if inputs.sources is not None:
+                lines.insert(0, ("source", [(inputs.sources[line - 1], "")]))
+            own = [(name, [(outputs[name][line - 1], "")]) for name in names]
+            passage = Passage(f"line {line}", [*lines, *equal_once(own)])
+            kinds.setdefault(kind, []).append(passage)
+    return Passages(kinds)
 
 
-def _epoch_table(name: str, epochs: Sequence[Signs]) -> Table:
-    rows = [_row(f"{epoch['update']:,}", epoch, EPOCH_COLUMNS) for epoch in epochs]
-    header = [f"{name}, update", *EPOCH_COLUMNS, "outside the band"]
-    return make_table(header, rows, folded=f"Every validation of {name}")
-
-
-def _row(title: str, signs: Signs, columns: Mapping[str, tuple[str, str]]) -> list[str | Cell]:
-    outside = Cell(", ".join(signs["outside"]), style="bad" if signs["outside"] else "")
-    return [title, *(optional(signs[key], form) for key, form in columns.values()), outside]
-
-
-def gaming_chart(epochs: Mapping[str, Sequence[Signs]]) -> Chart:
-    """Draw reward, BLEU and length ratio by update, with the edges of the bands."""
-    starts = [own[0] for own in epochs.values()]
-    panels = []
-    for title, key, edges in (
-        ("Reward (1 - cost)", "reward", []),
-        ("BLEU", "bleu", [min(start["bleu"] for start in starts) - BLEU_BAND]),
-        ("Length ratio", "length_ratio", [*_length_band([s["length_ratio"] for s in starts])]),
-    ):
-        lines = {
-            name: Line(
-                [e["update"] for e in own], [math.nan if e[key] is None else e[key] for e in own]
-            )
-            for name, own in epochs.items()
-        }
-        panels.append(Panel(title, lines, {"edge of the band": edges}))
-    label = f"Reward, BLEU and length ratio by update, of {', '.join(epochs)}"
-    return line_chart(label, panels, "Update")
+def answer_gaming(data: Data, examples: Passages) -> Answer:
+    """Show warnings first, then the systems' faults and signs, and sentences to read."""
+    signs = data["systems"]
+    kinds = list(signs[0]["faults"])
+    counted = [[one["name"], *(f"{one['faults'][k]:g}" for k in kinds)] for one in signs]
+    parts: list[Part] = [make_table(["Sentences", *kinds], counted)]
+    rows = [
+        [
+            one["name"],
+            *(optional(one[key], form) for key, form in COLUMNS.values()),
+            Cell(", ".join(one["outside"]), style="bad" if one["outside"] else ""),
+        ]
+        for one in signs
+    ]
+    parts.append(make_table(["System", *COLUMNS, "outside the band"], rows))
+    parts += [examples] if examples.kinds else []
+    fine = "every sign is inside its band, or no reward rose"
+    if len(signs) < 2:
+        fine = "nothing to watch: no second system"
+    return Answer(
+        "gaming",
+        "What goes wrong in the outputs?",
+        "Empty, untranslated, looping and unrelated outputs; and length and repetition: what goes "
+        "wrong when a model finds outputs that the reward likes and a reader does not.",
+        "What goes wrong in the outputs",
+        parts,
+        data,
+        warnings=data["warnings"],
+        notes=[
+            *([] if data["warnings"] else [fine]),
+            *(f"{kind}: {data['rules'][kind]}" for kind in kinds),
+            f"band: {data['band']}",
+            *data["notes"],
+        ],
+        signatures=data["signatures"],
+    )

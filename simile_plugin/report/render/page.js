@@ -1,6 +1,7 @@
 "use strict";
 const root = document.documentElement;
 root.classList.add("scripted");
+const PAGE = 20;
 const all = (where, what) => Array.from(where.querySelectorAll(what));
 
 const theme = document.getElementById("theme");
@@ -29,13 +30,17 @@ fold.addEventListener("click", () => {
 });
 sections.forEach(part => part.addEventListener("toggle", label));
 label();
+// #examples/length-2 opens the section and shows the sentences of a bucket.
 function reveal() {
-  const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (part && part.matches("details")) { part.open = true; part.scrollIntoView(); }
+  const [name, tag] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const part = document.getElementById(name);
+  if (!part || !part.matches("details")) return;
+  part.open = true;
+  part.scrollIntoView();
+  if (tag) part.dispatchEvent(new CustomEvent("bucket", { detail: tag }));
 }
 window.addEventListener("hashchange", reveal);
-all(document, "nav a").forEach(link => link.addEventListener("click", () => setTimeout(reveal, 0)));
-reveal();
+all(document, "a").forEach(link => link.addEventListener("click", () => setTimeout(reveal, 0)));
 let folded = [];
 window.addEventListener("beforeprint", () => {
   folded = all(document, "details:not([open])");
@@ -80,16 +85,68 @@ all(document, ".filter").forEach(bar => {
   const words = bar.querySelector("input");
   const kind = bar.querySelector("select");
   const shown = bar.querySelector("output");
+  const bucket = bar.querySelector(".bucket");
+  const more = bar.parentElement.querySelector(".more");
+  const section = bar.closest("details.section");
   const items = all(bar.parentElement, "article");
+  const bare = text => text.toLowerCase().replace(/\s+/g, "");  // n-grams are cut into tokens
+  let most = PAGE, tag = "";
   function choose() {
-    const text = words.value.trim().toLowerCase();
-    items.forEach(item => {
-      item.hidden = !((kind.value === "" || item.dataset.kind === kind.value) &&
-        item.textContent.toLowerCase().includes(text));
-    });
-    shown.textContent = items.filter(item => !item.hidden).length + " of " + items.length;
+    const found = items.filter(item =>
+      (tag ? item.dataset.tags.split(" ").includes(tag)
+        : kind.value ? item.dataset.kinds.includes("|" + kind.value + "|")
+          : item.dataset.kinds !== "||" || words.value) &&
+      bare(item.textContent).includes(bare(words.value)));
+    items.forEach(item => { item.hidden = true; });
+    found.slice(0, most).forEach(item => { item.hidden = false; });
+    more.hidden = found.length <= most;
+    bucket.hidden = !tag;
+    shown.textContent = Math.min(most, found.length) + " of " + found.length;
   }
-  words.addEventListener("input", choose);
-  kind.addEventListener("change", choose);
+  function anew() { most = PAGE; choose(); }
+  words.addEventListener("input", anew);
+  kind.addEventListener("change", () => { tag = ""; anew(); });
+  more.addEventListener("click", () => { most += PAGE; choose(); });
+  bucket.addEventListener("click", () => { tag = ""; anew(); });
+  section.addEventListener("bucket", event => {
+    tag = event.detail;
+    const link = all(document, "td a").find(a => a.getAttribute("href").endsWith("/" + tag));
+    const of = link && link.closest("table").querySelector("th").textContent.trim();
+    bucket.textContent = (link ? of + " " + link.textContent : tag) + " \u00d7";
+    anew();
+  });
   choose();
+});
+reveal();
+
+// Tables: what to copy, and a hint where columns are out of sight.
+function grid(table) {
+  const text = cell => cell.textContent.trim().replace(/\s+/g, " ");
+  return Array.from(table.rows).map(row => Array.from(row.cells).map(text));
+}
+const kinds = {
+  tsv: rows => rows.map(row => row.join("\t")).join("\n"),
+  markdown: rows => rows.map((row, n) => "| " + row.map(c => c.replace(/[\\|]/g, "\\$&")).join(" | ") +
+    " |" + (n ? "" : "\n|" + row.map((_, i) => i ? "---:|" : ":---|").join(""))).join("\n"),
+  latex: rows => "\\begin{tabular}{l" + "r".repeat(rows[0].length - 1) + "}\n" + rows.map(row =>
+    row.map(c => c.replace(/\\/g, "\\textbackslash ").replace(/[&%$#_{}]/g, "\\$&")
+      .replace(/±/g, "$\\pm$").replace(/‡/g, "\\ddag").replace(/†/g, "\\dag")
+      .replace(/[<>]/g, "$$$&$$")).join(" & ")).join(" \\\\\n") + " \\\\\n\\end{tabular}",
+};
+all(document, ".tools").forEach(tools => {
+  const scroll = tools.previousElementSibling;
+  const measure = () => tools.classList.toggle("cut", scroll.scrollWidth > scroll.clientWidth + 1);
+  new ResizeObserver(measure).observe(scroll);
+  tools.addEventListener("click", event => {
+    const kind = event.target.dataset.copy;
+    if (!kind) return;
+    const area = document.createElement("textarea");  // a file has no navigator.clipboard everywhere
+    area.value = kinds[kind](grid(scroll.querySelector("table")));
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    event.target.textContent = "copied";
+    setTimeout(() => { event.target.textContent = kind === "latex" ? "LaTeX" : kind === "tsv" ? "TSV" : kind; }, 1500);
+  });
 });

@@ -11,10 +11,11 @@ from math import isfinite
 from pathlib import Path
 
 from simile_plugin import __version__
-from simile_plugin.report.answer import Answer, Cell, Part, Table
+from simile_plugin.report.answer import Answer, Cell, Part, Passage, Passages, Table
 from simile_plugin.report.inputs import Inputs
 from simile_plugin.report.render.html import fill_template
 from simile_plugin.report.render.provenance import describe_report
+from simile_plugin.significance import COLORS
 
 MOST_NAMES = 6  # in a title
 NOTHING_COMPARED = "No outputs were compared: the sections below stand for themselves."
@@ -24,11 +25,17 @@ def report_page(inputs: Inputs, answers: Sequence[Answer]) -> str:
     """Render the page of a report: answers, and how they were made."""
     scope = next((answer.scope for answer in answers if answer.scope), "")
     sections = [*answers, describe_report(inputs, answers)]
-    return render_page(inputs.options.title or _title(inputs, answers), scope, sections)
+    title = inputs.options.title or _title(inputs, answers)
+    return render_page(title, scope, sections, list(inputs.named_systems))
 
 
-def render_page(title: str, subtitle: str, answers: Sequence[Answer]) -> str:
-    """Render the whole document, a section an answer; the section of the results is open."""
+def render_page(
+    title: str, subtitle: str, answers: Sequence[Answer], systems: Sequence[str] = ()
+) -> str:
+    """Render the whole document, a section an answer; the section of the results is open.
+
+    systems: have the colours in which charts draw them, in this order.
+    """
     return fill_template(
         Path(__file__).parent / "page",
         title=title,
@@ -39,6 +46,8 @@ def render_page(title: str, subtitle: str, answers: Sequence[Answer]) -> str:
         version=__version__,
         blocks=_blocks,
         kind=lambda part: type(part).__name__,
+        articles=_articles,
+        colours={name: COLORS[place % len(COLORS)] for place, name in enumerate(systems)},
         sortable=_sortable,
         coloured=_coloured,
     )
@@ -62,6 +71,16 @@ def _blocks(answer: Answer) -> list[tuple[str, list[Part]]]:
     ordered = sorted(answer.parts, key=lambda part: bool(getattr(part, "folded", "")))
     groups = groupby(ordered, key=lambda part: getattr(part, "folded", ""))
     return [(title, list(parts)) for title, parts in groups]
+
+
+def _articles(passages: Passages) -> list[tuple[Passage, list[str]]]:
+    """Return each passage once, with its kinds; those that only links lead to have none."""
+    found: dict[tuple[str, str], tuple[Passage, list[str]]] = {}
+    for kind, own in (*passages.kinds.items(), ("", passages.more)):
+        for passage in own:
+            key = passage.title, repr(passage.lines)
+            found.setdefault(key, (passage, []))[1].extend([kind] if kind else [])
+    return list(found.values())
 
 
 def _sortable(cell: Cell) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,13 +15,18 @@ MOST_FILES = 60  # shown at once
 def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
     """Describe the command, the files, and what stands behind the numbers."""
     rows = []
-    for role, path in _files(inputs):
+    files = _files(inputs)
+    short = short_paths([path for _, path in files])
+    for role, path in files:
         if Path(path).is_file():  # no standard input, pipe or folder
             digest, lines = inputs.texts.digest(path)
-            rows.append([role, Cell(path, style="text"), f"{lines:,}", digest])
+            rows.append([role, Cell(short[path], style="text"), f"{lines:,}", digest])
     folded = f"{len(rows)} files" if len(rows) > MOST_FILES else ""
     header = ["Role", "File", "Lines", "SHA-256"]
-    parts: list[Part] = [Literal("Command", inputs.command_line)]
+    command = inputs.command_line
+    for path in sorted(short, key=len, reverse=True):
+        command = command.replace(path, short[path])
+    parts: list[Part] = [Literal("Command", command)]
     parts.append(make_table(header, rows, caption="Files", folded=folded))
     return Answer(
         "made",
@@ -32,6 +38,13 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
         notes=[f"left out: {text}" for text in inputs.left_out],
         signatures={k: text for answer in answers for k, text in answer.signatures.items()},
     )
+
+
+def short_paths(paths: Sequence[str]) -> dict[str, str]:
+    """Return paths without the machine's folders: what they have in common from the root is cut."""
+    from_root = [path for path in paths if path.startswith("/")]
+    common = os.path.commonpath([os.path.dirname(path) for path in from_root] or ["/"])
+    return {path: os.path.relpath(path, common) if path in from_root else path for path in paths}
 
 
 def _files(inputs: Inputs) -> list[tuple[str, str]]:

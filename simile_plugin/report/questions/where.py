@@ -1,0 +1,148 @@
+"""Where is a system better? By length, rarest word, domain; sentences won and lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simile_plugin.report.answer import Answer, Data, Figure, Part, Table, count, make_table
+from simile_plugin.report.bucketed import bucket_chart, bucket_table, spread
+from simile_plugin.report.inputs.buckets import LENGTH_DIFFERENCES, Buckets, cut
+from simile_plugin.significance import TIE, SentenceStatistics, bootstrap
+
+if TYPE_CHECKING:
+    from simile_plugin.report.inputs import Inputs
+
+NEEDS = (("ref", "sys"),)
+ASKED_BY = ()
+PICTURED = True
+
+FEW = 5  # sentences of a bucket, below which it is not tested
+MOST_BARS = 12  # buckets in a picture
+
+
+def on_page(inputs: Inputs) -> bool:
+    """Answer on the page unasked where there are two systems."""
+    return len(inputs.named_systems) > 1
+
+
+def ask(inputs: Inputs) -> Answer:
+    """Score every bucket of sentences, and count the sentences won."""
+    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
+
+    metrics = score_systems(inputs.systems, inputs.refs, inputs.scores, chrf=False)
+    bleu = {name: own["bleu"] for name, own in zip(inputs.named_systems, metrics, strict=True)}
+    base, test = inputs.baselines[0], inputs.rough_test
+    tables = {
+        way.key: _rows(way, bleu, base, test.resamples, test.seed)
+        for way in inputs.sentence_buckets
+    }
+    lengths = {
+        name: own[LENGTH_RATIO].values
+        for name, own in zip(inputs.named_systems, metrics, strict=True)
+    }
+    data = {
+        "baseline": base,
+        "sentences": len(inputs.refs),
+        "bleu": tables,
+        "length_difference": _length_differences(lengths),
+        "won": _won(inputs, base),
+        "notes": [inputs.frequency_note],
+        "resamples": test.resamples,
+    }
+    return answer_where(data, inputs.sentence_buckets)
+
+
+def _rows(
+    way: Buckets, bleu: dict[str, SentenceStatistics], base: str, resamples: int, seed: int
+) -> list[Data]:
+    rows = []
+    for place, bucket in enumerate(way.names):
+        chosen = way.places == place
+        sentences = int(chosen.sum())
+        if not sentences:
+            continue
+        own = {n: SentenceStatistics(s.values[:, chosen], s.score) for n, s in bleu.items()}
+        row: Data = {"bucket": bucket, "tag": way.tag(place), "count": sentences, "against": {}}
+        row["values"] = {name: one.corpus() for name, one in own.items()}
+        if sentences >= FEW and len(own) > 1:
+            draws = bootstrap(list(own.values()), resamples, seed)
+            by_name = dict(zip(own, draws, strict=True))
+            row["against"] = spread(row["values"], by_name, base)
+        rows.append(row)
+    return rows
+
+
+def _length_differences(lengths: dict[str, np.ndarray]) -> list[Data]:
+    """Count sentences by tokens of the output minus tokens of the reference; of seeds the mean."""
+    ways = {
+        name: [cut("d", "", own[..., 0] - own[..., 1], LENGTH_DIFFERENCES) for own in values]
+        for name, values in lengths.items()
+    }
+    rows = []
+    for place, bucket in enumerate(next(iter(ways.values()))[0].names):
+        values = {
+            name: float(np.mean([(way.places == place).sum() for way in own]))
+            for name, own in ways.items()
+        }
+        total = round(sum(values.values()))
+        rows.append({"bucket": bucket, "count": total, "values": values, "against": {}})
+    return rows
+
+
+def _won(inputs: Inputs, base: str) -> list[Data]:
+    """Count the sentences that each system wins, ties and loses against one, in all its seeds."""
+    scores = {"BLEU": inputs.scores.bleu, "SIM": inputs.scores.sim}
+    columns, end = {}, 0
+    for system in inputs.systems:
+        columns[system.name] = slice(end, end + len(system.outputs))
+        end += len(system.outputs)
+    rows = []
+    for name in (name for name in columns if name != base):
+        row: Data = {"name": name}
+        for metric, values in scores.items():
+            if values is not None:
+                mean = {n: values[:, columns[n]].double().mean(1).numpy() for n in (name, base)}
+                size = mean[name] - mean[base]
+                won, lost = int((size > TIE).sum()), int((size < -TIE).sum())
+                row[metric] = {"won": won, "tied": len(size) - won - lost, "lost": lost}
+        rows.append(row)
+    return rows
+
+
+def answer_where(data: Data, ways: list[Buckets]) -> Answer:
+    """Show BLEU by bucket, sentences won and lost, differences in length."""
+    base, parts = data["baseline"], list[Part]()
+    for way in ways:
+        rows = data["bleu"][way.key]
+        if len(rows) <= MOST_BARS:
+            label = f"BLEU by {way.title[0].lower()}{way.title[1:]}"
+            parts.append(Figure(bucket_chart(label, "BLEU", rows), f"{label}."))
+        parts.append(bucket_table(way.title, rows))
+    parts += [_won_table(data["won"], base)] if data["won"] else []
+    rows = data["length_difference"]
+    chart = bucket_chart("Sentences by difference in length", "sentences", rows)
+    parts.append(Figure(chart, "Sentences by tokens of the output minus tokens of the reference."))
+    parts.append(bucket_table("Difference in length", rows, ",.0f", folded="The same in numbers"))
+    return Answer(
+        "where",
+        "Where is it better?",
+        "BLEU of every system by kind of sentence. A bar, or the name of a bucket, leads to its "
+        "sentences among the examples.",
+        f"BLEU by kind of sentence, of {count(data['sentences'], 'sentence')}",
+        parts,
+        data,
+        notes=[
+            f"*: the 95% interval of the difference from {base} ({data['resamples']:,} resamples) "
+            "leaves out 0, of each bucket by itself: of many, some do by chance",
+            *data["notes"],
+        ],
+    )
+
+
+def _won_table(won: list[Data], base: str) -> Table:
+    metrics = [metric for metric in ("BLEU", "SIM") if metric in won[0]]
+    head = [f"{metric} {what}" for metric in metrics for what in ("won", "tied", "lost")]
+    rows = [[one["name"], *(n for m in metrics for n in one[m].values())] for one in won]
+    return make_table([f"Sentences, against {base}", *head], rows)
