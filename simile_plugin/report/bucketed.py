@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simile_plugin.report.answer import Cell, Data, Table, cells
-from simile_plugin.significance import COLORS, INK, WIDE, Chart, Floats, interval
+from simile_plugin.significance import COLORS, INK, Chart, Floats, interval
 
 Rows = Sequence[Data]
 
@@ -61,7 +61,7 @@ def bucket_chart(label: str, y_label: str, rows: Rows) -> Chart:
         axes.axhline(0, color=INK, linewidth=0.8)
         figure.legend(loc="outside lower center", ncols=min(5, len(names)), frameon=False)
 
-    return Chart(label, (WIDE, 3.6), draw)
+    return Chart(label, (9.5, 3.6), draw)
 
 
 def spread(values: Mapping[str, Any], draws: Mapping[str, Floats], base: str) -> dict[str, Data]:

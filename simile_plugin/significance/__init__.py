@@ -6,7 +6,6 @@ Numbers in, numbers or text out; knows nothing of translations.
 from simile_plugin.significance.charts import (
     COLORS,
     INK,
-    WIDE,
     Bar,
     Chart,
     Line,
@@ -46,7 +45,6 @@ __all__ = [
     "KINDS",
     "SEED",
     "TIE",
-    "WIDE",
     "Bar",
     "Chart",
     "Estimate",
