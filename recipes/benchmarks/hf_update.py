@@ -1,7 +1,7 @@
 """Time and memory of one risk update of a transformers model, beside a plain port.
 
-ours    simile_plugin.hugging_face: sources encoded once, shared prefixes decoded once, no full
-        logits
+ours    simile_plugin.hugging_face: its own search, sources encoded once, shared prefixes decoded
+        once, no full logits
 plain   generate, then one forward pass over sources repeated N + 1 times, with full logits
 
     python recipes/benchmarks/hf_update.py --model marian       # or m2m100, t5
@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
-from simile_plugin.hugging_face import Scorer, SpecialTokens, risk_set_of
+from simile_plugin.hugging_face import Scorer, SpecialTokens, own_search, risk_set_of
 from simile_plugin.risk import Objective, RiskSettings
 
 
@@ -64,9 +64,9 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
     return Model.from_config(config).train(), SpecialTokens(pad, 0, pad, None), inputs
 
 
-def update(way: str, model, special, inputs, settings) -> None:  # type: ignore[no-untyped-def]
+def update(way: str, model, special, inputs, settings, search) -> None:  # type: ignore[no-untyped-def]
     """Candidates, their scores and the gradient of a loss over made-up rewards."""
-    risk_set = risk_set_of(model, inputs, settings, special)
+    risk_set = risk_set_of(model, inputs, settings, special, search)
     tokens = risk_set.tokens
     if way == "ours":
         lprobs, means = Scorer(model, special, "prefix trees")(inputs, risk_set)
@@ -104,12 +104,13 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     """Seconds and bytes of one way, in this process."""
     model, special, inputs = make(args)
     settings = RiskSettings(risk_candidates=args.candidates)
+    search = own_search(model, special) if way == "ours" else None
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     before, seconds = peak(), []
     for _ in range(args.updates):
         start = time.process_time()
-        update(way, model, special, inputs, settings)
+        update(way, model, special, inputs, settings, search)
         seconds.append(time.process_time() - start)
     return {"seconds": min(seconds), "mb": (peak() - before) / 1e6}
 

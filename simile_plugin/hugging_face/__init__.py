@@ -20,7 +20,7 @@ if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
     )
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.candidates import own_search, risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune, last_checkpoint
 from simile_plugin.hugging_face.models import SpecialTokens, special_tokens, table_size
 from simile_plugin.hugging_face.scoring import Scorer
@@ -36,6 +36,7 @@ __all__ = [
     "SpecialTokens",
     "finetune",
     "last_checkpoint",
+    "own_search",
     "risk_set_of",
     "special_tokens",
     "table_size",

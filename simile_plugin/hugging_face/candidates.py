@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,10 @@ from transformers import (
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
+from simile_plugin.hugging_face.scoring import TREES
+from simile_plugin.hugging_face.steps import Decoder, known_decoder, node_search
 from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout, weights_as
+from simile_plugin.search import Recorder, Rules, recorder_for
 
 GENERATION_DTYPES = {"model": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Other searches and ends than ours that a model's generation config may ask for.
@@ -27,6 +32,43 @@ NOT_OURS = (
     *("num_beam_groups", "diversity_penalty", "penalty_alpha", "prompt_lookup_num_tokens"),
     *("force_words_ids", "constraints", "stop_strings", "max_new_tokens", "max_time"),
 )
+# What only `generate` does with a distribution, and the value that asks for nothing.
+ONLY_GENERATE: dict[str, Any] = {
+    **{"repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "no_repeat_ngram_size": 0},
+    **{"encoder_no_repeat_ngram_size": 0, "min_length": 0, "min_new_tokens": 0, "typical_p": 1.0},
+    **{"epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "guidance_scale": 1.0, "min_p": None},
+    **dict.fromkeys(("top_h", "sequence_bias", "exponential_decay_length_penalty")),
+    **dict.fromkeys(("begin_suppress_tokens", "forced_decoder_ids", "watermarking_config")),
+    **{"remove_invalid_values": False},
+}
+
+
+class OwnSearch:
+    """Our search for the candidates of a model, in place of its `generate`.
+
+    Args:
+        decoder: see `known_decoder`.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+
+    @functools.cached_property
+    def recorder(self) -> Recorder | None:
+        """Of the steps, on a GPU; not where a wrapper would keep what it makes within a step."""
+        model = self.decoder.model
+        wrapped = "forward" in vars(model) and not hasattr(model, "_original_forward")
+        return None if wrapped or model.device.type != "cuda" else recorder_for(model.device)
+
+
+def own_search(model: Any, special: SpecialTokens, way: str = TREES) -> OwnSearch | None:
+    """Return the search of a model; None where its candidates are those of its `generate`.
+
+    Args:
+        way: of scoring, see `best_way`.
+    """
+    decoder = known_decoder(model, special, way)
+    return None if decoder is None else OwnSearch(decoder)
 
 
 @contextmanager
@@ -81,7 +123,11 @@ def generation_config(
 
 
 def generate(
-    model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
+    model: Any,
+    inputs: dict[str, Tensor],
+    settings: RiskSettings,
+    special: SpecialTokens,
+    search: OwnSearch | None = None,
 ) -> Tensor:
     """(B, N, T) candidates, best first, without the decoder start, padded by ``PADDING``."""
     longest = int(inputs["attention_mask"].sum(-1).max())  # whatever a batch is padded to
@@ -95,16 +141,44 @@ def generate(
         processors.append(EncoderNoRepeatNGramLogitsProcessor(size, inputs["input_ids"]))
     if settings.risk_search == "beam" and settings.risk_temperature != 1.0:
         processors.append(_Temperature(settings.risk_temperature))
+    rules = None if search is None else _rules(own, config, settings, special)
     dtype = GENERATION_DTYPES[settings.risk_generation_dtype]
     with torch.no_grad(), our_search(model), evaluation_mode(model), weights_as(model, dtype):
+        encoded = model.get_encoder()(**inputs, return_dict=True)
+        mask = inputs["attention_mask"]
+        if search is not None and rules is not None:
+            features, most = encoded.last_hidden_state, config.max_length - 2
+            return node_search(search.decoder, features, mask, rules, most, search.recorder).tokens
         rows = model.generate(
-            encoder_outputs=model.get_encoder()(**inputs, return_dict=True),
-            attention_mask=inputs["attention_mask"],
+            encoder_outputs=encoded,
+            attention_mask=mask,
             generation_config=config,
             logits_processor=processors,
         )
-    lists = rows[:, 1:].view(len(inputs["input_ids"]), settings.risk_candidates, -1)
+    lists = rows[:, 1:].view(len(mask), settings.risk_candidates, -1)
     return padded_after(lists, special.end)
+
+
+def _rules(own: Any, asked: Any, settings: RiskSettings, special: SpecialTokens) -> Rules | None:
+    """Return what to search for, or None where the model's own config asks for more than that.
+
+    Args:
+        asked: see `generation_config`.
+    """
+    asks = (getattr(own, name, None) not in (None, no) for name, no in ONLY_GENERATE.items())
+    words = [word for word in own.bad_words_ids or [] if word != [special.end]]
+    if any(asks) or any(len(word) > 1 for word in words):
+        return None
+    return Rules.of(
+        settings,
+        PADDING,
+        special.start,
+        special.end,
+        suppressed=tuple(sorted({*(asked.suppress_tokens or []), *itertools.chain(*words)})),
+        renormalized=bool(own.renormalize_logits) or settings.risk_temperature != 1.0,
+        first=own.forced_bos_token_id if special.tag is None else special.tag,
+        as_generate=True,
+    )
 
 
 class _Temperature(LogitsProcessor):
@@ -130,15 +204,20 @@ def references(labels: Tensor, special: SpecialTokens) -> Tensor:
 
 
 def risk_set_of(
-    model: Any, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
+    model: Any,
+    inputs: dict[str, Tensor],
+    settings: RiskSettings,
+    special: SpecialTokens,
+    search: OwnSearch | None = None,
 ) -> RiskSet:
     """Return the lists of a batch, the references before them.
 
     Args:
         inputs: input_ids, attention_mask and labels of B sentences.
+        search: the model's; without one they are those of its `generate`.
     """
     sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-    hyps = generate(model, sources, settings, special)
+    hyps = generate(model, sources, settings, special, search)
     found = hyps[..., 0].ne(PADDING)
     target = references(inputs["labels"], special)
     include, keep = settings.risk_include_reference, settings.risk_keep_duplicates

@@ -171,7 +171,7 @@ def best_way(model: Any, special: SpecialTokens) -> str:
         limited = getattr(model.config, "expert_capacity", None)
         if position_modules(model.get_decoder()) and not limited:
             ways.insert(0, TREES)
-    inputs, risk_set = _trial(model, special, head.weight.size(0))
+    inputs, risk_set = trial(model, special)
     with torch.no_grad(), evaluation_mode(model), _attention_kept(model.get_encoder()):
         right, right_means = Scorer(model, special, LOGITS)(inputs, risk_set)
         half = model.dtype in (torch.float16, torch.bfloat16)
@@ -222,9 +222,9 @@ def _token_by_token(
     return found.unsqueeze(0)
 
 
-def _trial(
-    model: Any, special: SpecialTokens, vocabulary: int
-) -> tuple[dict[str, Tensor], RiskSet]:
+def trial(model: Any, special: SpecialTokens) -> tuple[dict[str, Tensor], RiskSet]:
+    """Return one source and four short rows that share some of their prefixes."""
+    vocabulary = model.get_output_embeddings().weight.size(0)
     some = [token for token in range(3, min(vocabulary, 40)) if token != special.pad]
     a, b, c, d = (some[place % len(some)] for place in (2, 7, 11, 5))
     rows = [[a, b, c, d], [a, b, d, PADDING], [a, c, b, d], [a, b, c, a]]

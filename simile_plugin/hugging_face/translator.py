@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.candidates import own_search, risk_set_of
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, table_size
 from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
 from simile_plugin.hugging_face.text import Text
@@ -47,6 +47,7 @@ class TransformersTranslator:
         self.model, self.special, self.settings = model, special, settings
         self.accelerator, self.text = accelerator, Text(tokenizer)
         self.scorer = Scorer(model, special, best_way(model, special))
+        self.search = own_search(model, special, self.scorer.way)
         self.ignored = {*inspect.signature(model.forward).parameters} - USED
         self.positions = {side: table_size(model, side) for side in ("encoder", "decoder")}
 
@@ -63,7 +64,8 @@ class TransformersTranslator:
         if self.special.language is not None:
             check_language(batch["labels"], self.special.language)
         check_length("input_ids", batch["input_ids"].size(1), self.positions["encoder"])
-        risk_set = risk_set_of(self.model, batch, self.settings, self.special)
+        with self.precision():
+            risk_set = risk_set_of(self.model, batch, self.settings, self.special, self.search)
         check_length("labels", int(risk_set.lengths(PADDING).max()), self.positions["decoder"])
         return risk_set
 

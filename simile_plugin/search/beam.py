@@ -9,7 +9,7 @@ hypotheses are collected by scatter, not one by one in Python.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -63,9 +63,14 @@ class Rules:
         size: N, fairseq's beam.
         sampling: ancestral sampling, not a beam search.
         lenpen, temperature, topk, topp: see RiskSettings.
-        pad: token that is never written.
+        pad: what lists are filled up with.
         start: first decoder input.
         end: token that ends a hypothesis.
+        suppressed: tokens that are never written.
+        renormalized: whether probabilities are those without the suppressed tokens.
+        first: token that every hypothesis begins with, at no cost; None: any.
+        as_generate: as in transformers a hypothesis may end at once, one that is cut pays nothing
+            for its end, and of those that fill a list the best stay; else as in fairseq.
     """
 
     size: int
@@ -77,10 +82,19 @@ class Rules:
     pad: int
     start: int
     end: int
+    suppressed: tuple[int, ...] = ()
+    renormalized: bool = False
+    first: int | None = None
+    as_generate: bool = False
+
+    @property
+    def slots(self) -> int:
+        """Finished hypotheses that a sentence may have, and one place more."""
+        return 2 * self.size if self.as_generate else self.size + 1
 
     @classmethod
-    def of(cls, settings: RiskSettings, pad: int, start: int, end: int) -> Rules:
-        """Those of a training's settings."""
+    def of(cls, settings: RiskSettings, pad: int, start: int, end: int, **more: Any) -> Rules:
+        """Those of a training's settings, with ``more`` of the others."""
         return cls(
             settings.risk_candidates,
             settings.risk_search == "sampling",
@@ -91,6 +105,7 @@ class Rules:
             pad,
             start,
             end,
+            **{"suppressed": (pad,), **more},
         )
 
 
@@ -141,8 +156,8 @@ class History:
 
     Attributes:
         parents, chosen: (steps, B, N) the beam that each new beam continues, and its new token.
-        steps, beams, scores: (B, N + 1) ends of finished hypotheses; the last column takes what is
-            not kept.
+        steps, beams, scores: (B, Rules.slots) ends of finished hypotheses; the last column takes
+            what is not kept.
         count: (B,) finished hypotheses.
     """
 
@@ -163,7 +178,7 @@ class History:
     def add(
         self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: int | Tensor
     ) -> None:
-        """Append to each list, in order, the hypotheses that ended, until it has N."""
+        """Append to each list, in order, the hypotheses that ended, until it is full."""
         size = self.steps.size(1) - 1
         slots = self.count[rows].unsqueeze(1) + ended.cumsum(1) - 1
         slots = torch.where(ended & (slots < size), slots, size)
@@ -182,6 +197,7 @@ class History:
         # Walking from the last step to the first, each hypothesis picks up the token of the beam it
         # stands on and moves to that beam's parent; one that ends later joins at its last step.
         scores, order = self.scores[:, :-1].sort(dim=1, descending=True, stable=True)
+        scores, order = scores[:, : rules.size], order[:, : rules.size]
         steps = self.steps[:, :-1].gather(1, order)
         beams = self.beams[:, :-1].gather(1, order)
         tokens = steps.new_full((*steps.shape, longest), rules.pad)
@@ -203,7 +219,7 @@ def search(
     """
     size = rules.size
     back = torch.zeros(max_len + 1, sentences, size, dtype=torch.int64, device=device)
-    ends = back.new_zeros(sentences, size + 1)
+    ends = back.new_zeros(sentences, rules.slots)
     history = History(
         back, torch.zeros_like(back), ends, ends.clone(), ends.float(), ends.new_zeros(sentences)
     )
@@ -271,7 +287,7 @@ def advance(
         rows: (S,) the sentences' rows in the history.
         step: the step's number; where it is a tensor, (1,).
         norm: (step + 1) ** lenpen.
-        first: no hypothesis ends at this step.
+        first: no hypothesis of fairseq's ends at this step.
         final: all hypotheses end at this step.
 
     Returns:
@@ -283,7 +299,10 @@ def advance(
     # are asked for that N go on even if all of the best N end.
     ended = tokens.eq(rules.end) & best.ne(-torch.inf)
     ended[:, :size] &= ~beams.ignored
-    history.add(rows, ended[:, :size], origins[:, :size], best[:, :size] / norm, step)
+    top = ended[:, :size]
+    if rules.as_generate:
+        top = top & (history.count[rows] < size).unsqueeze(1)
+    history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
     ended[:, :size] |= beams.ignored
     # The first N candidates that go on; where there are fewer, ended ones fill the beam.
     width = ended.size(1)
@@ -307,13 +326,20 @@ def continuations(
     precise = torch.promote_types(logits.dtype, torch.float32)
     if rules.temperature != 1:
         logits = logits.to(precise) / rules.temperature
-    sums = logits.to(precise).logsumexp(-1, keepdim=True)
-    logits[:, rules.pad] = -torch.inf
+    sums = None if rules.renormalized else logits.to(precise).logsumexp(-1, keepdim=True)
+    for token in rules.suppressed:
+        logits[:, token] = -torch.inf
+    if sums is None:
+        sums = logits.to(precise).logsumexp(-1, keepdim=True)
+    forced = rules.first if first else None
     if final:
-        only = logits[:, rules.end].clone()
+        forced = rules.end
+    if forced is not None:
+        only = 0.0 if rules.as_generate else logits[:, forced].clone()
+        sums = torch.zeros_like(sums) if rules.as_generate else sums
         logits.fill_(-torch.inf)
-        logits[:, rules.end] = only
-    if first:
+        logits[:, forced] = only
+    if first and not rules.as_generate:
         logits[:, rules.end] = -torch.inf
     if rules.sampling:
         return drawn(logits - sums, scores, rules)

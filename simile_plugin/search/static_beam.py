@@ -67,7 +67,7 @@ class _State:
         def buffer(name: str, *shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return recorder.buffer(f"search {name}", shape, dtype, device)
 
-        lists, size = (sentences, rules.size), rules.size
+        lists = (sentences, rules.size)
         self.beams = Beams(
             buffer("last", *lists),
             buffer("scores", *lists, dtype=torch.float32),
@@ -76,9 +76,9 @@ class _State:
         self.history = History(
             buffer("parents", room, *lists),
             buffer("chosen", room, *lists),
-            buffer("steps", sentences, size + 1),
-            buffer("beams", sentences, size + 1),
-            buffer("found", sentences, size + 1, dtype=torch.float32),
+            buffer("steps", sentences, rules.slots),
+            buffer("beams", sentences, rules.slots),
+            buffer("found", sentences, rules.slots, dtype=torch.float32),
             buffer("count", sentences),
         )
         self.rows = buffer("rows", sentences)

@@ -254,6 +254,8 @@ def test_a_gamed_reward_stops_the_run(make_trainer, monkeypatch):
         return {"cost": cost, "length_ratio": ratio, "bleu": bleu, "repetition": 0.02}
 
     monkeypatch.setattr("simile_plugin.hugging_face.trainer.metrics_of", metrics)
+    for name in ("LEAST_UPDATES", "LEAST_VALIDATIONS"):
+        monkeypatch.setattr(f"simile_plugin.risk.run_watch.{name}", 1)
     trainer.log = lambda *a: None
     with pytest.raises(InputError, match="training stopped: cost fell from 0.5000 to 0.3000"):
         trainer.train()

@@ -1,0 +1,327 @@
+"""The steps of a transformers decoder in a search, by the library's own modules.
+
+As in scoring, the hypotheses of a sentence are nodes of one sequence, which a mask tells apart: a
+source is looked at once for all of them, and what is reordered is the mask.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import EncoderDecoderCache, GenerationMixin
+from transformers.cache_utils import Cache, DynamicCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from simile_plugin.hugging_face.models import (
+    PADDING,
+    PositionModules,
+    SpecialTokens,
+    at_nodes,
+    position_modules,
+    table_size,
+)
+from simile_plugin.hugging_face.scoring import LOGITS, TREES, Scorer, trial
+from simile_plugin.risk import evaluation_mode, teacher_forcing_input
+from simile_plugin.search import (
+    ROOM,
+    Hypotheses,
+    Recorder,
+    Rules,
+    bucket,
+    search,
+    static_search,
+    taken,
+)
+
+logger = logging.getLogger(__name__)
+
+SOURCE = 16  # lengths of sources are multiples of it on a GPU, as those of masks must be
+
+Buffer = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What is known of a model whose decoder can take these steps.
+
+    Attributes:
+        positions: its modules that see where a token stands.
+        longest: tokens that it can write; infinite where no table of positions ends.
+        cache: what its forward calls the keys and values of earlier tokens.
+        layers, heads, width: shape of those of one token.
+    """
+
+    model: Any
+    positions: PositionModules
+    longest: float
+    cache: str
+    layers: int
+    heads: int
+    width: int
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The model's own, without accelerate's autocast around it: that keeps copies of weights
+        which a recorded step must not see again."""
+        model = self.model
+        found: Callable[..., Any] = getattr(model, "_original_forward", None) or model.forward
+        return found
+
+
+class _Held(Cache):
+    """Keys and values of all layers, kept by a function of layer, keys and values."""
+
+    def __init__(self, keep: Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
+        super().__init__(layers=[])
+        self.keep = keep
+
+    def update(
+        self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        return self.keep(layer, keys, values)
+
+    def get_seq_length(self, *_: Any) -> int:
+        return 0
+
+
+class NodeSteps:
+    """Steps of S sentences with N hypotheses each; see search.StaticSteps.
+
+    A token's key and value stay where they were written, at ``step * N + hypothesis``, and the mask
+    ``descent`` says which of them each hypothesis descends from.
+
+    Args:
+        buffer: makes a tensor of a name, a shape and a dtype.
+        features: (S, source, width) of the encoder; ``mask``: (S, 1, 1, source), what is added to
+            the products with them, 0 or -inf, in the type that products have.
+        size: N.
+        room: steps.
+    """
+
+    def __init__(
+        self, decoder: Decoder, buffer: Buffer, features: Tensor, mask: Tensor, size: int, room: int
+    ) -> None:
+        self.decoder, self.buffer, self.size, self.room = decoder, buffer, size, room
+        self.features, self.mask, self.device = features, mask, features.device
+        sentences, source = features.shape[:2]
+        dtype = mask.dtype
+        self.key: Hashable = ("transformers", size, sentences, source, room, dtype)
+        shape = (decoder.layers, 2, sentences, decoder.heads)
+        self.sources = buffer("sources", *shape, source, decoder.width, dtype=dtype)
+        self.cache = buffer("cache", *shape, room * size, decoder.width, dtype=dtype)
+        self.descent = buffer("descent", sentences, 1, size, room * size, dtype=dtype)
+        self.held = EncoderDecoderCache(_Held(self._keep), _Held(self._keep_source))
+        self.held.cross_attention_cache.layers = [
+            SimpleNamespace(keys=keys, values=values) for keys, values in self.sources
+        ]
+        self.slots = torch.empty(0)
+        self.used = room * size  # of the slots
+
+    def begin(self) -> None:
+        # A step for the keys and values of the sources; what it writes of its own is masked.
+        self.cache.zero_()
+        self.held.is_updated = {}
+        start = torch.zeros(len(self.mask) * self.size, dtype=torch.int64, device=self.device)
+        self.logits(start, start[:1])
+        self.forget()
+
+    def forget(self) -> None:
+        """Mask all tokens."""
+        self.cache.zero_()  # what is masked counts nothing, but it must be a number
+        self.descent.fill_(-torch.inf)
+
+    def logits(self, last: Tensor, step: Tensor) -> Tensor:
+        self.slots = step * self.size + torch.arange(self.size, device=self.device)
+        places = self.slots.view(1, 1, -1, 1).expand(len(self.descent), -1, -1, -1)
+        self.descent.scatter_(3, places, 0.0)
+        of_keys = torch.arange(self.used, device=self.device) // self.size
+        inputs = {
+            "encoder_outputs": BaseModelOutput(last_hidden_state=self.features),
+            "attention_mask": self.mask,
+            "decoder_input_ids": last.view(-1, self.size),
+            "decoder_attention_mask": self.descent[..., : self.used],
+            "use_cache": True,
+            self.decoder.cache: self.held,
+        }
+        known, width = self.decoder.positions, int(min(self.room, self.decoder.longest))
+        with ExitStack() as stack:
+            at_nodes(stack, known, step.view(1, 1), of_keys.unsqueeze(0), width)
+            logits: Tensor = self.decoder.forward(**inputs).logits
+        return logits.flatten(0, 1)
+
+    def reorder(self, parents: Tensor) -> None:
+        places = parents.view(-1, 1, self.size, 1).expand(self.descent.shape)
+        self.descent.copy_(self.descent.gather(2, places))
+
+    def moved(self, kept: Tensor | None, sentences: int, room: int) -> NodeSteps:
+        sources, cache = (taken(one, 2, kept) for one in (self.sources, self.cache))
+        mask, descent = (taken(one, 0, kept) for one in (self.mask, self.descent))
+        features = self.features[:sentences]  # which are not looked at again
+        new = NodeSteps(self.decoder, self.buffer, features, self.mask[:sentences], self.size, room)
+        new.forget()
+        new.held.is_updated = dict.fromkeys(range(self.decoder.layers), True)
+        new.mask.zero_()
+        new.sources.zero_()
+        for one, values in (
+            *((new.sources, sources), (new.cache, cache)),
+            *((new.mask, mask), (new.descent, descent)),
+        ):
+            one[tuple(map(slice, values.shape))] = values
+        return new
+
+    def _keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        cache = self.cache[layer]
+        cache[0].index_copy_(2, self.slots, keys.to(cache.dtype))
+        cache[1].index_copy_(2, self.slots, values.to(cache.dtype))
+        return cache[0, :, :, : self.used], cache[1, :, :, : self.used]
+
+    def _keep_source(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        held = self.sources[layer]
+        held[0].copy_(keys)
+        held[1].copy_(values)
+        return held[0], held[1]
+
+
+class EagerSteps:
+    """The same as the search takes them without a recorder, see search.Steps."""
+
+    def __init__(self, nodes: NodeSteps) -> None:
+        self.nodes = nodes
+        nodes.forget()
+
+    def logits(self, last: Tensor, step: int) -> Tensor:
+        nodes = self.nodes
+        if step == nodes.room:
+            self.nodes = nodes = nodes.moved(None, len(nodes.mask), step + ROOM)
+        nodes.used = (step + 1) * nodes.size
+        logits = nodes.logits(last, torch.tensor([step], device=last.device))
+        return logits if step else logits[:: nodes.size]
+
+    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+        if kept is not None:
+            self.nodes = self.nodes.moved(kept, len(kept), self.nodes.room)
+        self.nodes.reorder(parents)
+
+
+def node_search(
+    decoder: Decoder,
+    features: Tensor,
+    attention_mask: Tensor,
+    rules: Rules,
+    max_len: int,
+    recorder: Recorder | None = None,
+) -> Hypotheses:
+    """Return the n-best lists of sources, by a model in eval mode.
+
+    Args:
+        features: (B, source, width) of the encoder.
+        attention_mask: (B, source).
+        max_len: tokens of the longest hypothesis, its end not counted.
+        recorder: where given, for steps of few shapes.
+    """
+    device, dtype = features.device, features.dtype
+    if torch.is_autocast_enabled(device.type):
+        dtype = torch.get_autocast_dtype(device.type)
+    sentences, source = attention_mask.shape
+    if recorder is None:
+        mask = _mask(attention_mask, dtype)
+        nodes = NodeSteps(decoder, _empty(device), features, mask, rules.size, ROOM)
+        return search(EagerSteps(nodes), rules, sentences, max_len, device)
+
+    def buffer(name: str, *shape: int, dtype: torch.dtype) -> Tensor:
+        return recorder.buffer(f"transformers {name}", shape, dtype, device)
+
+    recorder.watch([*decoder.model.parameters(), *decoder.model.buffers()])
+    shape = (bucket(sentences), -(-source // SOURCE) * SOURCE)
+    held = buffer("features", *shape, features.size(-1), dtype=features.dtype)
+    mask = buffer("mask", shape[0], 1, 1, shape[1], dtype=dtype)
+    held.zero_()
+    mask.zero_()
+    held[:sentences, :source] = features
+    mask[:sentences] = -torch.inf
+    mask[:sentences, ..., :source] = _mask(attention_mask, dtype)
+    steps = NodeSteps(decoder, buffer, held, mask, rules.size, ROOM)
+    return static_search(recorder, steps, rules, sentences, max_len, device)
+
+
+def _empty(device: torch.device) -> Buffer:
+    def empty(_: str, *shape: int, dtype: torch.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=device)
+
+    return empty
+
+
+def _mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    hidden = attention_mask.eq(0)[:, None, None]
+    zeros = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+    return zeros.masked_fill(hidden, -torch.inf)
+
+
+def known_decoder(model: Any, special: SpecialTokens, way: str = TREES) -> Decoder | None:
+    """Return the model's decoder, or None where its steps cannot be taken as nodes are.
+
+    Tried on one source and four short rows.
+
+    Args:
+        way: the model's, see `best_way`; by another one than TREES it has no nodes.
+    """
+    if way != TREES or type(model).generate is not GenerationMixin.generate:
+        return None
+    inputs, risk_set = trial(model, special)
+    try:
+        with torch.no_grad(), evaluation_mode(model):
+            decoder = _decoder(model, inputs)
+            right = Scorer(model, special, LOGITS)(inputs, risk_set)[0][0]
+            found = _by_steps(decoder, inputs, risk_set.tokens, special)
+    except Exception as error:  # whatever a decoder of another make may raise
+        logger.warning(f"{type(model).__name__}: candidates by its generate: {error}")
+        return None
+    half = model.dtype in (torch.float16, torch.bfloat16)
+    far = float((found - right).abs().max())
+    if not far <= (0.5 if half else 0.02):
+        logger.warning(f"{type(model).__name__}: candidates by its generate: steps differ by {far}")
+        return None
+    return decoder
+
+
+def _decoder(model: Any, inputs: dict[str, Tensor]) -> Decoder:
+    names = inspect.signature(model.forward).parameters
+    cache = "cache" if "cache" in names else "past_key_values"  # before transformers 5.23
+    held = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    start = {"decoder_input_ids": inputs["input_ids"][:, :1]}
+    model(**inputs, **start, **{cache: held}, use_cache=True)
+    layers = held.self_attention_cache.layers
+    heads, _, width = layers[0].keys.shape[1:]
+    modules = position_modules(model.get_decoder())
+    longest = table_size(model, "decoder")
+    return Decoder(model, modules, longest, cache, len(layers), heads, width)
+
+
+def _by_steps(
+    decoder: Decoder, inputs: dict[str, Tensor], tokens: Tensor, special: SpecialTokens
+) -> Tensor:
+    """Return log-probabilities (M, T) of one source's targets, in steps that change their order."""
+    rows = tokens[0]
+    previous = teacher_forcing_input(rows, special.start, PADDING)
+    previous = previous.masked_fill(previous.eq(PADDING), special.pad)
+    features = decoder.model.get_encoder()(**inputs, return_dict=True).last_hidden_state
+    mask = _mask(inputs["attention_mask"], features.dtype)
+    nodes = NodeSteps(decoder, _empty(rows.device), features, mask, len(rows), ROOM)
+    steps, order, found = EagerSteps(nodes), torch.arange(len(rows)).to(rows), []
+    for t in range(rows.size(1)):
+        logits = steps.logits(previous[order, t], t)
+        lprobs = torch.log_softmax(logits.expand(len(rows), -1).float(), dim=-1)
+        own = lprobs.gather(1, rows[order, t].clamp(min=0).unsqueeze(1)).squeeze(1)
+        own = own.masked_fill(rows[order, t].eq(PADDING), 0.0)
+        found.append(own[order.argsort()])
+        order = order.roll(1)
+        steps.reorder(torch.arange(len(rows)).to(rows).roll(1).unsqueeze(0), None)
+    return torch.stack(found, dim=1)
