@@ -40,8 +40,10 @@ DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip
 REFUSED = "Weights only load failed"
 NOT_LOADED = "Cannot load model parameters from checkpoint"
 WANTED = "expected a file that fairseq-train has saved"
-COST_FLAGS = {"--reward", "--simile-encoder", "--simile-alpha"}  # what a cost is
+# What a cost is; and what a loss is beside it.
+COST_FLAGS = {"--reward", "--risk-normalise", "--simile-encoder", "--simile-alpha"}
 LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-scale"}
+LOSS_FLAGS |= {"--risk-objective", "--risk-kl-weight"}
 
 
 def same_batches_in_every_epoch(

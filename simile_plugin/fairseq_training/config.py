@@ -27,6 +27,9 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_search"].default, metadata=SHARED["risk_search"].metadata
     )
+    risk_normalise: ChoiceEnum(["none", "list", "batch"]) = field(  # type: ignore[valid-type]
+        default=SHARED["risk_normalise"].default, metadata=SHARED["risk_normalise"].metadata
+    )
     risk_objective: ChoiceEnum(["mrt", "grpo", "rloo"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_objective"].default, metadata=SHARED["risk_objective"].metadata
     )

@@ -164,8 +164,8 @@ class Reward:
             return WORD_ORDER
         return 0 if "chrf" in self.weights else None
 
-    def from_scores(self, scores: ListScores) -> Tensor:
-        """Return the weighted sum of the components: (B, N) float32."""
+    def parts(self, scores: ListScores) -> dict[str, Tensor]:
+        """Return the components by name, in the order of the weights: (B, N) float32 each."""
         components = {
             "bleu": scores.bleu,
             "sim": scores.sim,
@@ -177,8 +177,8 @@ class Reward:
         }
         of_encoder = scores.source if scores.sim is None else scores.sim
         device = scores.bleu.device if of_encoder is None else of_encoder.device
-        total = torch.zeros(scores.bleu.shape, device=device)
-        for name, weight in self.weights.items():
+        found = {}
+        for name in self.weights:
             component = components[name]
             if component is None and scores.sim is None and "chrf" not in name:
                 raise InputError(
@@ -186,7 +186,15 @@ class Reward:
                     "(make one by simile train-encoder)"
                 )
             assert component is not None, "score_lists: no chrf_words, learned of reward"
-            total += weight * component.to(device)
+            found[name] = component.to(device)
+        return found
+
+    def from_scores(self, scores: ListScores) -> Tensor:
+        """Return the weighted sum of the components: (B, N) float32."""
+        parts = self.parts(scores)
+        total = torch.zeros_like(next(iter(parts.values())))
+        for name, weight in self.weights.items():
+            total += weight * parts[name]
         return total
 
     def values(

@@ -15,6 +15,7 @@ from simile_plugin.files import flag_name
 from simile_plugin.reward import FirstLook, ListScores, Reward, load_reward_encoder, signature
 from simile_plugin.risk.control_rewards import NOISE, SHUFFLED, exchange, noise, read_control
 from simile_plugin.risk.length_control import relative_length
+from simile_plugin.risk.normalised_mix import normalised_mix
 from simile_plugin.risk.risk_set import RiskSet
 from simile_plugin.risk.settings import RiskSettings
 
@@ -33,12 +34,14 @@ class Judged:
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on; of ``--reward model``, BLEU until it is scored.
         lengths: (B, 1 + N), see :func:`relative_length`.
+        mix_share: (B,) the first part's weight in a mix, where it is normalised.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
     lengths: Tensor
+    mix_share: Tensor | None = None
 
 
 class ListReward:
@@ -56,6 +59,7 @@ class ListReward:
     def __init__(self, settings: RiskSettings, seed: int) -> None:
         self.control, spec = read_control(settings.reward)
         self.reward, self.seed = Reward(spec), seed
+        self.normalise = settings.risk_normalise
         self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
         self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
         self.look = FirstLook(self.tokenize, logger.warning)
@@ -86,6 +90,11 @@ class ListReward:
                 sources,
                 device,
             )
+            mix_share = None
+            if self.normalise != "none" and len(self.reward.weights) > 1:
+                members = risk_set.mask.to(scores.bleu.device)
+                parts, weights = self.reward.parts(scores), self.reward.weights
+                reward, mix_share = normalised_mix(parts, weights, members, self.normalise)
             if self.control == NOISE:
                 reward = to_device(noise(hyps, self.seed), device)
             elif self.control == SHUFFLED:
@@ -93,7 +102,8 @@ class ListReward:
                 reward = reward.gather(-1, to_device(order, reward.device))
             self.look(hyps, scores)
             words = scores.bleu_stats
-            return Judged(hyps, scores, reward, relative_length(words[..., 0], words[:, 0, 1]))
+            lengths = relative_length(words[..., 0], words[:, 0, 1])
+            return Judged(hyps, scores, reward, lengths, mix_share)
 
     def optimised(self, settings: Any, kind: type) -> dict[str, str]:
         """Return what is optimised, by flag: the same on all ranks, and in a run that is resumed.

@@ -36,6 +36,16 @@ class RiskSettings:
         default=0.25,
         metadata={"range": AT_LEAST_0, "help": "exponent of SIMILE's length penalty (paper: 0.25)"},
     )
+    risk_normalise: str = field(
+        default="none",
+        metadata={
+            "choices": ["none", "list", "batch"],
+            "help": "give the parts of a mix the same spread: list: within each list, batch: on "
+            "average over the batch's lists (mean absolute deviation, counted as 0.01 where it is "
+            "less); the log has the first part's weight as mix_share. A single reward stays as it "
+            "is",
+        },
+    )
     mle_weight: float = field(
         default=0.3,
         metadata={
