@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 def test_cells_are_kept_and_failures_repeated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, ran = tmp_path / "part.json", []
+    path, ran = tmp_path / "results.json", []
     broken = [True]
 
     def good() -> dict[str, int]:
@@ -32,14 +33,18 @@ def test_cells_are_kept_and_failures_repeated(
         return {}
 
     cells = {"bad": bad, "good": good}
-    assert run_cells(path, cells, budget=60) == "failed"
-    kept = json.loads(path.read_text())
+    assert run_cells(path, "part", cells, time.monotonic() + 60) == "failed"
+    kept = json.loads(path.read_text())["part"]
     assert kept["bad"]["error"] == "RuntimeError: the cable is out"
     assert kept["good"]["answer"] == 42
     assert "the cable is out" in capsys.readouterr().err
     broken[0] = False
-    assert run_cells(path, cells, budget=60) == "done"
-    assert ran == ["bad", "good", "bad"] and "error" not in json.loads(path.read_text())["bad"]
+    assert run_cells(path, "part", cells, time.monotonic() + 60) == "done"
+    assert ran == ["bad", "good", "bad"]
+    assert "error" not in json.loads(path.read_text())["part"]["bad"]
+    # Nothing begins after the end; what was measured stays.
+    assert run_cells(path, "other", cells, time.monotonic() - 1) == "stopped"
+    assert list(json.loads(path.read_text())) == ["part"]
 
 
 def test_time_that_intervals_cover() -> None:
@@ -51,8 +56,8 @@ def test_time_that_intervals_cover() -> None:
 def test_the_page(tmp_path: Path) -> None:
     side = {"total": 0.5, "peak_gb": 2.0}
     update = {"sides": {"ours": side, "plain": side | {"total": 2.0}, "floor": None}, "seconds": 9}
-    (tmp_path / "update.json").write_text(json.dumps({"base": update}))
-    (tmp_path / "job.json").write_text(json.dumps({"MLE": {"error": "E: no <disk>", "seconds": 1}}))
+    failed = {"MLE": {"error": "E: no <disk>", "seconds": 1}}
+    (tmp_path / "results.json").write_text(json.dumps({"update": {"base": update}, "job": failed}))
     write_page(tmp_path, ["update", "job", "memory"], rehearsed=False)
     table = (tmp_path / "results.md").read_text()
     assert (
@@ -62,7 +67,7 @@ def test_the_page(tmp_path: Path) -> None:
 
 
 def test_the_tests_for_a_gpu_are_there() -> None:
-    assert all((ROOT / words[0]).exists() for words in measure.TESTS.values())
+    assert all((ROOT / words[-1]).exists() for words in measure.TESTS.values())
 
 
 def run(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -75,7 +80,7 @@ def run(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedPro
 def test_parts_that_are_unknown_are_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "updates")
     assert done.returncode == 1 and done.stderr == (
-        "run.sh: error: got 'updates'; expected --rehearse or parts of: "
-        "install tests data update encoder job memory (see --help)\n"
+        "run.sh: error: got 'updates'; expected --lease, --rehearse or parts of: "
+        "data install tests update hugging_face encoder memory job (see --help)\n"
     )
     assert "--rehearse   everything in miniature" in run(tmp_path, "--help").stdout

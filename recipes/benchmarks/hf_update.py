@@ -9,8 +9,8 @@ plain   generate, then one forward pass over sources repeated N + 1 times, with 
 Prints a JSON line of seconds and one of MB: median, least and most of --rounds rounds, in each of
 which both ways run, each in a process of its own; a ratio is of one round. Random weights and
 random sentences; candidates are 8 beams, of up to 1.5 S + 10 tokens for S source tokens. Seconds
-are the best of some updates (CPU time); memory is the growth of the process's peak beyond the model
-and its gradients.
+are the best of some updates (CPU time; on a GPU, in bfloat16, time by the clock); memory is the
+growth of the peak, of the process or of the GPU's tensors, beyond the model and its gradients.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from simile_plugin.hugging_face import Scorer, SpecialTokens, own_search, risk_s
 from simile_plugin.risk import Objective, RiskSettings
 
 
-def peak() -> int:
-    """Largest memory of this process so far, in bytes."""
+def peak(device: torch.device) -> int:
+    """Largest memory so far, of the device's tensors or of this process, in bytes."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -61,7 +63,11 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
         sentences.append(rows)
     inputs = {"input_ids": sentences[0], "attention_mask": torch.ones_like(sentences[0])}
     inputs["labels"] = sentences[1]
-    return Model.from_config(config).train(), SpecialTokens(pad, 0, pad, None), inputs
+    model, device = Model.from_config(config).train().to(args.device), torch.device(args.device)
+    if device.type == "cuda":
+        model.bfloat16()
+    inputs = {name: value.to(device) for name, value in inputs.items()}
+    return model, SpecialTokens(pad, 0, pad, None), inputs
 
 
 def update(way: str, model, special, inputs, settings, search) -> None:  # type: ignore[no-untyped-def]
@@ -85,7 +91,7 @@ def update(way: str, model, special, inputs, settings, search) -> None:  # type:
         lprobs = own.masked_fill(targets.eq(-100), 0.0).view(tokens.shape)
         means = every.mean(-1).view(tokens.shape)[:, 0] * tokens[:, 0].ne(-100)
     generator = torch.Generator().manual_seed(2)
-    reward = torch.rand(tokens.shape[:2], generator=generator)
+    reward = torch.rand(tokens.shape[:2], generator=generator).to(tokens.device)
     lengths = tokens[:, 0].ne(-100).sum(-1)
     loss, _ = Objective(0.3, 0.1, 10.0).loss(
         token_lprobs=lprobs,
@@ -107,16 +113,20 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     search = own_search(model, special) if way == "ours" else None
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    before, seconds = peak(), []
+    device = torch.device(args.device)
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
+    before, seconds = peak(device), []
     for _ in range(args.updates):
-        start = time.process_time()
+        start = clock()
         update(way, model, special, inputs, settings, search)
-        seconds.append(time.process_time() - start)
-    return {"seconds": min(seconds), "mb": (peak() - before) / 1e6}
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds.append(clock() - start)
+    return {"seconds": min(seconds), "mb": (peak(device) - before) / 1e6}
 
 
-def main() -> None:
-    """Run both ways in turns and print them, with what each needed at least and at most."""
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    """Read the flags."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     for flag, default in (
         *(("--layers", 3), ("--width", 256), ("--vocabulary", 16000), ("--batch", 8)),
@@ -124,8 +134,14 @@ def main() -> None:
     ):
         parser.add_argument(flag, type=int, default=default)
     parser.add_argument("--model", choices=["marian", "m2m100", "t5"], default="marian")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--way", choices=["ours", "plain"])
-    args = parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    """Run both ways in turns and print them, with what each needed at least and at most."""
+    args = parse()
     if args.way:
         print(json.dumps(measure(args.way, args)))
         return

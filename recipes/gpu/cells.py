@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +15,31 @@ Cell = Callable[[], dict[str, Any]]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The results so far, by cell."""
+    """The results so far, by part and cell."""
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def run_cells(
-    path: Path, cells: dict[str, Cell], budget: float, known: Mapping[str, float] | None = None
-) -> str:
+def run_cells(path: Path, part: str, cells: dict[str, Cell], deadline: float) -> str:
     """Run the cells that have no result yet, and write each result as it comes.
 
     Args:
-        path: JSON of the part; a cell that failed before is run again.
-        budget: seconds; but for the first one, no cell begins that would end later if it took as
-            long as the longest one, or as ``known`` says.
-        known: seconds that cells are known to take.
+        path: JSON of all parts; a cell that failed before is run again.
+        deadline: by time.monotonic(); no cell begins that would end later if it took as long as the
+            part's longest one.
 
     Returns:
         "done"; "failed", if a cell was, whose error and traceback are kept and shown; or "stopped".
     """
-    begin, longest, done = time.monotonic(), 0.0, load(path)
-    takes, ran = known or {}, False
+    longest, found = 0.0, load(path)
+    done = found.setdefault(part, {})
     for name, cell in cells.items():
         if name in done and "error" not in done[name]:
             continue
         start = time.monotonic()
-        if start - begin + (takes.get(name, longest) if ran else 0.0) > budget:
-            print(
-                f"{path.stem}: {budget:g} s are over, before {name}; run again to go on from there"
-            )
+        if start + longest > deadline:
+            print(f"{part}: no time is left for {name}; run again to go on from there")
             return "stopped"
-        print(f"{path.stem}: {name}", flush=True)
-        ran = True
+        print(f"{part}: {name}", flush=True)
         try:
             result = cell()
         except InputError:
@@ -57,6 +51,6 @@ def run_cells(
         longest = max(longest, took)
         done[name] = result | {"seconds": round(took, 2)}
         with atomic_write(path) as out:
-            json.dump(done, out, indent=1)
+            json.dump(found, out, indent=1)
     failed = [name for name in cells if "error" in done[name]]
     return "failed" if failed else "done"

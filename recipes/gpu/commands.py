@@ -45,11 +45,12 @@ def progress(log: str, kind: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in found]
 
 
-def write_bitext(names: Sequence[Path], out: Path, lines: int) -> int:
+def write_bitext(names: Sequence[Path], out: Path, lines: int, every: int = 1) -> int:
     """Join the German and English sides of NAME.de.gz and NAME.en.gz; pairs written.
 
     Args:
         lines: of each, at most (0: all); a pair with an empty side is left out.
+        every: so many pairs one is taken.
     """
     count = 0
     with (
@@ -58,7 +59,7 @@ def write_bitext(names: Sequence[Path], out: Path, lines: int) -> int:
     ):
         for name in names:
             sides = read_parallel([(f"{name}.{side}.gz", "SIMILE_DATA") for side in ("de", "en")])
-            for left, right in list(zip(*sides, strict=True))[: lines or None]:
+            for left, right in list(zip(*sides, strict=True))[::every][: lines or None]:
                 if left.strip() and right.strip():
                     de.write(left + "\n")
                     en.write(right + "\n")

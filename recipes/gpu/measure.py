@@ -1,13 +1,14 @@
-"""Parts of recipes/gpu/run.sh: their cells, into WORK/PART.json.
+"""Parts of recipes/gpu/run.sh: their cells, into WORK/results.json.
 
-python -m recipes.gpu.measure PART --work DIR [--budget SECONDS] [--rehearse]
-python -m recipes.gpu.measure page --work DIR
+python -m recipes.gpu.measure PART... --work DIR [--budget SECONDS] [--rehearse]
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
+import json
 import math
 import os
 import platform
@@ -38,6 +39,11 @@ TRAIN = (
     *(f"newstest/de-en/{name}" for name in NEWS),
     *("tatoeba-de-en/train", "europarl20k-de-en/train", "multi30k/task1/train"),
 )
+HELD_OUT = {
+    "valid": ("newstest/de-en/newstest2017",),
+    "test": ("newstest/de-en/newstest2018",),
+    "test1": ("tatoeba-de-en/test",),
+}
 # Model, precision, B, N of the cells of the update's benchmark, the most telling ones first.
 UPDATES = (
     ("base", "bf16", 256, 8),
@@ -51,17 +57,10 @@ UPDATES = (
     ("base", "fp16", 256, 8),
 )
 TESTS = {
-    "updates, lists, precisions on the device": (
-        "tests/other_device/cases.py",
-        "-k",
-        "not encoder",
-    ),
-    "encoders on the device": ("tests/other_device/cases.py", "-k", "encoder"),
-    "criterion": ("tests/fairseq_training/test_criterion.py",),
-    "half precision": ("tests/fairseq_training/test_half_precision.py",),
-    "reward": ("tests/reward",),
-    "encoder": ("tests/encoder",),
+    "on the device": ("tests/other_device/cases.py",),
+    "fast": ("-m", "not slow", "tests"),
 }
+DEVICE_PROCESSES = 4  # the others run the fast tests
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ class Scale:
 
     Attributes:
         lines: of each text of the bitext (0: all).
-        model: flags of the job's model; mle: of its MLE training.
-        mle_hours, risk_hours: at which a training stops by itself.
+        hugging_face, job: flags of recipes/benchmarks/hf_update.py and recipes/gpu/job.py.
+        crowd: sentences of a batch that does not fit.
     """
 
     lines: int
@@ -83,31 +82,23 @@ class Scale:
     repeats: int
     candidate_tokens: int
     tests: dict[str, tuple[str, ...]]
-    model: str
-    mle: str
-    risk: str
-    rewards: tuple[str, ...]
-    mle_hours: float
-    risk_hours: float
+    hugging_face: str
+    job: str
     crowd: int
 
 
 FULL = Scale(
     lines=0,
     pieces=32_000,
-    encoder="--vocab-size 20000 --dim 300 --steps 20000",
+    encoder="--vocab-size 12000 --dim 300 --steps 20000",  # 14 MB: it may have to travel
     pairs=200_000,
     seconds=20,
     updates=UPDATES,
     repeats=3,
     candidate_tokens=30,
     tests=TESTS,
-    model="--arch transformer --share-all-embeddings --dropout 0.3",
-    mle="--lr 7e-4 --warmup-updates 1000 --max-tokens 16384 --bf16",
-    risk="--lr 2e-5 --batch-size 256 --risk-generation-dtype bf16 --bf16",
-    rewards=("bleu", "half", "simile"),
-    mle_hours=5.5 / 60,
-    risk_hours=1.5 / 60,
+    hugging_face="--layers 6 --width 512 --vocabulary 32000 --batch 64 --length 25",
+    job="",
     crowd=2048,
 )
 MINI = Scale(
@@ -116,16 +107,12 @@ MINI = Scale(
     encoder="--vocab-size 150 --dim 16 --steps 20 --batch-size 8 --megabatch 2",
     pairs=400,
     seconds=0.2,
-    updates=tuple(("small", precision, 4, 2) for precision in ("fp32", "bf16", "fp16")),
+    updates=(("small", "bf16", 4, 2),),
     repeats=1,
     candidate_tokens=4,
-    tests={"updates on a made-up device": ("tests/other_device/cases.py", "-k", "made_up")},
-    model="--arch transformer_tiny --share-all-embeddings",
-    mle="--lr 1e-3 --warmup-updates 4 --max-tokens 400 --max-update 6 --bf16",
-    risk="--lr 1e-4 --batch-size 6 --max-update 2 --risk-generation-dtype bf16 --bf16",
-    rewards=("simile",),
-    mle_hours=1.0,
-    risk_hours=1.0,
+    tests={"on the device": ("tests/other_device/cases.py", "-k", "contrastive")},
+    hugging_face="--layers 1 --width 64 --vocabulary 40 --batch 2 --length 5",
+    job="--updates 2 --systems simile --rehearse",
     crowd=8,
 )
 
@@ -137,34 +124,44 @@ class Parts:
         work: folder of all that is made.
         scale: FULL or MINI.
         device: on which to measure.
+        budget: seconds from now in which all of it shall end.
     """
 
-    def __init__(self, work: Path, scale: Scale, device: torch.device) -> None:
+    def __init__(self, work: Path, scale: Scale, device: torch.device, budget: float) -> None:
         self.work, self.scale, self.device = work, scale, device
+        self.deadline = time.monotonic() + budget
         self.encoder = Path(os.environ.get("ENCODER") or work / "encoder")
 
     def install(self) -> dict[str, Cell]:
-        """What the machine is, and whether everything is there."""
-        return {"machine": machine, "doctor": self._doctor}
-
-    def _doctor(self) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "simile_plugin", "doctor"], capture_output=True, text=True
-        )
-        return {"status": done.returncode, "said": done.stdout.splitlines()[-1:]}
+        """What the machine is."""
+        return {"machine": machine}
 
     def tests(self) -> dict[str, Cell]:
-        """Tests on the device and, of Python and torch as they are here, on the CPU."""
-        return {name: partial(self._test, name, words) for name, words in self.scale.tests.items()}
+        """Tests on the device and, at the same time, the fast tests on the other cores."""
+        return {"tests": self._tests}
 
-    def _test(self, name: str, words: tuple[str, ...]) -> dict[str, Any]:
+    def _tests(self) -> dict[str, Any]:
         kind = "cuda" if self.device.type == "cuda" else "elsewhere"
-        variables = {**os.environ, "SIMILE_TEST_DEVICE": kind}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
-        log = self.work / "logs" / f"{re.sub('[^a-z]+', '-', name)}.log"
-        said = output_of(command, log, cwd=ROOT, env=variables)
-        found = re.findall(r"(\d+) (passed|skipped|xfailed)", said.splitlines()[-1])
-        return {what: int(count) for count, what in found}
+        cores = max(2, (os.cpu_count() or 8) - DEVICE_PROCESSES)
+        running, found = {}, dict[str, dict[str, Any]]()
+        for name, words in self.scale.tests.items():
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+            if importlib.util.find_spec("xdist") and self.scale is FULL:
+                command += ["-n", str(DEVICE_PROCESSES if "device" in name else cores)]
+            log = self.work / "logs" / f"tests-{name}.log"
+            log.parent.mkdir(exist_ok=True)
+            with open(log, "w", encoding="utf-8") as out:
+                running[name, log] = subprocess.Popen(
+                    command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
+                    env=os.environ | {"SIMILE_TEST_DEVICE": kind, "OMP_NUM_THREADS": "1"},
+                )  # fmt: skip
+        for (name, log), process in running.items():
+            process.wait()
+            lines = log.read_text("utf-8").splitlines()
+            counts = re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])
+            found[name] = {what: int(count) for count, what in counts}
+            found[name]["failures"] = [line for line in lines if line.startswith("FAILED")]
+        return found
 
     def data(self) -> dict[str, Cell]:
         """German-English bitext, and a reward encoder."""
@@ -177,14 +174,16 @@ class Parts:
                 f"SIMILE_DATA: no newstest/de-en in '{source}'; name the data's folder"
             )
         raw.mkdir(parents=True, exist_ok=True)
-        sets = {"train": TRAIN, **{k: (f"newstest/de-en/newstest{y}",) for k, y in YEARS.items()}}
+        sets = {"train": TRAIN, **HELD_OUT}
         counts = {}
         for name, parts in sets.items():
             there = [source / part for part in parts]
             missing = [str(part) for part in there if not Path(f"{part}.de.gz").exists()]
             if missing:
                 raise InputError(f"SIMILE_DATA: {missing[0]}.de.gz is not there")
-            counts[name] = write_bitext(there, raw / name, self.scale.lines)
+            # Tatoeba's test set is sorted: 2,000 pairs of all of it.
+            every, most = (8, 2000) if name == "test1" else (1, 0)
+            counts[name] = write_bitext(there, raw / name, self.scale.lines or most, every)
         bpe = [sys.executable, ROOT / "recipes" / "bpe.py"]
         model = self.work / "nmt.model"
         texts = [raw / f"train.{side}" for side in ("de", "en")]
@@ -198,7 +197,8 @@ class Parts:
                 ):
                     encode = [*map(str, bpe), "encode", "--model", str(model)]
                     subprocess.run(encode, stdin=text, stdout=pieces, check=True)
-        prefixes = [f"--{name}pref={self.work / name}" for name in sets]
+        prefixes = [f"--{name}pref={self.work / name}" for name in ("train", "valid")]
+        prefixes.append(f"--testpref={self.work / 'test'},{self.work / 'test1'}")
         command = [*fairseq("fairseq-preprocess"), "-s", "de", "-t", "en", "--joined-dictionary"]
         output_of(
             [*command, f"--destdir={self.work / 'bin'}", *prefixes], self.work / "logs/bin.log"
@@ -214,8 +214,8 @@ class Parts:
         lines = zip(*(side.replace("\t", " ").split("\n")[:-1] for side in sides), strict=True)
         pairs.write_text("".join(f"{en}\t{de}\n" for en, de in lines), "utf-8")
         command = [sys.executable, "-m", "simile_plugin", "train-encoder", pairs, "--overwrite"]
-        flags = [*self.scale.encoder.split(), "--output", self.encoder, "--device", self.device]
-        output_of([*command, *flags], self.work / "logs" / "encoder.log")
+        command += [*self.scale.encoder.split(), "--output", self.encoder]
+        output_of([*command, "--device", self.device.type], self.work / "logs" / "encoder.log")
         return {"trained": str(self.encoder)}
 
     def update(self) -> dict[str, Cell]:
@@ -255,6 +255,21 @@ class Parts:
             "GPU idle": 1 - busy / last if busy else None,
         }
 
+    def hugging_face(self) -> dict[str, Cell]:
+        """An update of transformers' models, ours and a plain port."""
+        models = ("marian", "t5") if self.scale is FULL else ("t5",)
+        return {model: partial(self._hugging_face, model) for model in models}
+
+    def _hugging_face(self, model: str) -> dict[str, Any]:
+        from recipes.benchmarks import hf_update
+
+        words = f"--model {model} --device {self.device} {self.scale.hugging_face}"
+        found: dict[str, Any] = {}
+        for way in ("ours", "plain"):
+            free_memory()
+            found[way] = hf_update.measure(way, hf_update.parse(words.split()))
+        return found | {"ours / plain": found["ours"]["seconds"] / found["plain"]["seconds"]}
+
     def encoder_training(self) -> dict[str, Cell]:
         """Pairs and sentences a second of the reward encoder."""
         return {"training": self._train_encoder, "sentences": self._embed}
@@ -290,98 +305,18 @@ class Parts:
         return {"peak GB": torch.cuda.max_memory_allocated(self.device) / 1e9}
 
     def job(self) -> dict[str, Cell]:
-        """MLE, then risk training on three rewards; one seed."""
-        rewards = self.scale.rewards
-        return {
-            "MLE": self._mle,
-            **{name.upper(): partial(self._risk, name) for name in rewards},
-            "scores": partial(self._scores, ["mle", *rewards]),
-        }
+        """MLE, then systems side by side: recipes/gpu/job.py, in a process of its own."""
+        return {"job": self._job}
 
-    def seconds(self) -> dict[str, float]:
-        """What the job's cells take: the training's limit, and what is done around it."""
-        rest = SECONDS_AROUND_TRAINING
-        risk = dict.fromkeys(
-            map(str.upper, self.scale.rewards), 3600 * self.scale.risk_hours + rest
-        )
-        return {"MLE": 3600 * self.scale.mle_hours + rest, **risk, "scores": rest}
-
-    def _training(self, name: str, flags: str) -> list[str]:
-        common = (
-            f"{self.work / 'bin'} -s de -t en --user-dir {ROOT / 'user_dir'} {self.scale.model} "
-            "--optimizer adam --adam-betas (0.9,0.98) --clip-norm 5 --label-smoothing 0.1 "
-            "--required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json "
-            f"--log-interval 10 --seed 1 --save-dir {self.work / name} {flags}"
-        )
-        return fairseq("fairseq-train") + common.split() + self._cpu()
-
-    def _cpu(self) -> list[str]:
-        return [] if self.device.type == "cuda" else ["--cpu"]
-
-    def _mle(self) -> dict[str, Any]:
-        flags = (
-            f"--criterion label_smoothed_cross_entropy --lr-scheduler inverse_sqrt "
-            f"--stop-time-hours {self.scale.mle_hours} {self.scale.mle}"
-        )
-        said = output_of(self._training("mle", flags), self.work / "logs" / "mle.log")
-        return self._trained("mle", said)
-
-    def _risk_flags(self, reward: str) -> str:
-        return (
-            f"--criterion simile_risk --reward {reward} --simile-encoder {self.encoder} "
-            f"--mle-weight 0.3 --risk-cost-scale 10 --lr-scheduler fixed {self.scale.risk}"
-        )
-
-    def _risk(self, reward: str) -> dict[str, Any]:
-        flags = (
-            f"--finetune-from-model {self.work / 'mle' / 'checkpoint_last.pt'} "
-            f"{self._risk_flags(reward)} --stop-time-hours {self.scale.risk_hours}"
-        )
-        said = output_of(self._training(reward, flags), self.work / "logs" / f"{reward}.log")
-        return self._trained(reward, said)
-
-    def _trained(self, name: str, log: str) -> dict[str, Any]:
-        """The training's last figures; and its translations of newstest2018."""
-        last = progress(log, "train")[-1]
-        kept = (
-            "num_updates",
-            "loss",
-            "wps",
-            "ups",
-            "cost",
-            "peak_gb",
-            "ms_generation",
-            "ms_scoring",
-        )
-        figures = {key: value for full, value in last.items()
-                   if (key := full.removeprefix("train_")) in kept}  # fmt: skip
-        command = [
-            *fairseq("fairseq-generate"), self.work / "bin", "-s", "de", "-t", "en",
-            "--path", self.work / name / "checkpoint_last.pt", "--gen-subset", "test",
-            "--beam", "5", "--batch-size", "64", "--required-batch-size-multiple", "1",
-            "--remove-bpe", "sentencepiece", "--user-dir", ROOT / "user_dir", *self._cpu(),
-        ]  # fmt: skip
-        said = output_of(command, self.work / "logs" / f"translate-{name}.log")
-        found = {int(n): text for n, text in re.findall(r"^D-(\d+)\t\S+\t(.*)$", said, re.M)}
-        text = "".join(f"{found[number]}\n" for number in range(len(found)))
-        (self.work / f"{name}.txt").write_text(text, "utf-8")
-        return figures
-
-    def _scores(self, names: list[str]) -> dict[str, Any]:
-        from simile_plugin.encoder import load_encoder
-        from simile_plugin.reward import corpus_bleu, score_outputs
-
-        read = {
-            name: (self.work / f"{name}.txt").read_text("utf-8").split("\n")[:-1] for name in names
-        }
-        refs = (self.work / "raw" / "test.en").read_text("utf-8").split("\n")[:-1]
-        found = score_outputs(list(read.values()), refs, load_encoder(str(self.encoder)))
-        assert found.simile is not None
-        bleu = corpus_bleu(found.bleu_stats.sum(0)).tolist()
-        simile = (100 * found.simile.mean(0)).tolist()
-        return {
-            n.upper(): {"BLEU": b, "SIMILE": s} for n, b, s in zip(names, bleu, simile, strict=True)
-        }
+    def _job(self) -> dict[str, Any]:
+        command = [sys.executable, "-m", "recipes.gpu.job", "--data", self.work / "bin"]
+        command += ["--encoder", self.encoder, "--references", self.work / "raw"]
+        left = min(600.0, self.deadline - time.monotonic() - 10)
+        command += ["--work", self.work / "job", "--seconds", left, *self.scale.job.split()]
+        said = output_of(command, self.work / "logs" / "job.log")
+        print(said)
+        found: dict[str, Any] = json.loads((self.work / "job" / "job.json").read_text("utf-8"))
+        return found
 
     def memory(self) -> dict[str, Cell]:
         """A batch that does not fit, and ranks."""
@@ -417,16 +352,22 @@ class Parts:
         store = (self.work / "store").resolve()
         store.unlink(missing_ok=True)
         name = f"ranks-{size}-{backend}"
-        flags = (
-            f"{self._risk_flags('simile')} --batch-size {8 // size} --max-update 2 --no-save "
+        small = "" if self.device.type == "cuda" else "--cpu --encoder-layers 1 --decoder-layers 1"
+        words = (
+            f"{self.work / 'bin'} -s de -t en --user-dir {ROOT / 'user_dir'} --arch transformer "
+            f"--share-all-embeddings --criterion simile_risk --simile-encoder {self.encoder} "
+            "--optimizer adam --lr 1e-5 --log-format json --bf16 --risk-generation-dtype bf16 "
+            f"{small} "
+            f"--batch-size {8 // size} --max-update 2 --no-save "
             f"--disable-validation --distributed-world-size {size} --distributed-backend {backend} "
             f"--distributed-init-method file://{store} --distributed-no-spawn --device-id 0 "
             "--ddp-backend legacy_ddp"
         )
         logs = [self.work / "logs" / f"{name}-{rank}.log" for rank in range(size)]
+        logs[0].parent.mkdir(exist_ok=True)
         running = []
         for rank, log in enumerate(logs):
-            command = [*self._training(name, flags), "--distributed-rank", str(rank)]
+            command = [*fairseq("fairseq-train"), *words.split(), "--distributed-rank", str(rank)]
             with open(log, "w", encoding="utf-8") as out:
                 running.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT))
         try:
@@ -441,12 +382,12 @@ class Parts:
         return {"updates": int(last["train_num_updates"]), "loss": float(last["train_loss"])}
 
 
-YEARS = {"valid": 2017, "test": 2018}
 PARTS = {
     "install": Parts.install,
     "tests": Parts.tests,
     "data": Parts.data,
     "update": Parts.update,
+    "hugging_face": Parts.hugging_face,
     "encoder": Parts.encoder_training,
     "job": Parts.job,
     "memory": Parts.memory,
@@ -506,24 +447,23 @@ def main(argv: list[str] | None = None) -> int:
     """Run parts; 0: all of them are done, 1: a cell failed, 3: a budget is spent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add = parser.add_argument
-    add("parts", nargs="+", choices=[*PARTS, "page"])
+    add("parts", nargs="+", choices=PARTS)
     add("--work", type=Path, required=True, help="folder of all that is made")
-    add("--budget", type=float, default=420, help="seconds of each part (default 420)")
+    add("--budget", type=float, default=math.inf, help="seconds of all parts together")
     add("--rehearse", action="store_true", help="everything in miniature, on the CPU")
     args = parser.parse_args(argv)
-    if not args.rehearse and args.parts != ["page"] and not torch.cuda.is_available():
+    there = torch.cuda.is_available()
+    if not args.rehearse and not there and args.parts != ["data"]:
         raise InputError("no CUDA GPU here; --rehearse runs everything in miniature on the CPU")
     args.work.mkdir(parents=True, exist_ok=True)
-    device = torch.device("cpu" if args.rehearse else "cuda:0")  # torch's limit asks for a number
-    parts = Parts(args.work.resolve(), MINI if args.rehearse else FULL, device)
-    budget = math.inf if args.rehearse else args.budget
+    # torch's limit of memory asks for a number.
+    device = torch.device("cuda:0" if there and not args.rehearse else "cpu")
+    parts = Parts(args.work.resolve(), MINI if args.rehearse else FULL, device, args.budget)
     ends = {
-        run_cells(args.work / f"{part}.json", PARTS[part](parts), budget, parts.seconds())
+        run_cells(args.work / "results.json", part, PARTS[part](parts), parts.deadline)
         for part in args.parts
-        if part != "page"
     }
-    if "page" in args.parts:
-        write_page(args.work, list(PARTS), args.rehearse)
+    write_page(args.work, list(PARTS), args.rehearse)
     return 1 if "failed" in ends else 3 if "stopped" in ends else 0
 
 

@@ -45,11 +45,11 @@ def sides(result: dict[str, Any]) -> dict[str, Any]:
     return shown | {name: value for name, value in result.items() if name != "sides"}
 
 
-def rows_of(work: Path, parts: list[str]) -> list[tuple[str, str, str, str]]:
+def rows_of(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """A row a cell: part, cell, what it found, seconds."""
     rows = []
-    for part in parts:
-        for name, result in load(work / f"{part}.json").items():
+    for part, cells in results.items():
+        for name, result in cells.items():
             shown = {k: v for k, v in sides(result).items() if k != "seconds"}
             found = "; ".join(facts(shown)).split("\n")[0]  # of an error; all of it is in the JSON
             rows.append((part, name, found, f"{result['seconds']:g}"))
@@ -58,7 +58,7 @@ def rows_of(work: Path, parts: list[str]) -> list[tuple[str, str, str, str]]:
 
 def write_page(work: Path, parts: list[str], rehearsed: bool) -> None:
     """Write WORK/results.md."""
-    rows = rows_of(work, parts)
+    rows = rows_of(load(work / "results.json"))
     failed = [
         f"{part}, {cell}: {found}" for part, cell, found, _ in rows if found.startswith("error")
     ]

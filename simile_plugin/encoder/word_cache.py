@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
+AT_ONCE = 512  # sentences that are split before their words are looked up
 KNOWN_IDS = 2**20  # that are remembered; some 50 MB with their words
 KNOWN_LETTERS = 2**23  # of the words: without spaces a word is a clause or a sentence
 
@@ -69,10 +70,12 @@ class Words(dict[str, int]):
         with self._lock:
             if self.overfull():
                 self.forget()
-            split = [sentence.split() for sentence in sentences]
-            counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
-            words = map(self.__getitem__, chain.from_iterable(split))
-            rows = np.fromiter(words, dtype=np.int64, count=int(counts.sum()))
+            # A part at a time: Python's garbage collector looks through all lists there are.
+            parts = [
+                self._looked_up(sentences[start : start + AT_ONCE])
+                for start in range(0, max(1, len(sentences)), AT_ONCE)
+            ]
+            rows, counts = map(np.concatenate, zip(*parts, strict=True))
             if self._new:
                 self._learn()
             starts = np.frombuffer(self._starts, dtype=np.int64)
@@ -82,6 +85,13 @@ class Words(dict[str, int]):
             # A buffer of no length is none for numpy; nothing is asked of it then.
             ids = np.frombuffer(self._ids, dtype=np.int64)[at] if len(at) else at
             return ids, np.diff(ends[counts.cumsum()], prepend=0)
+
+    def _looked_up(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """The row of each word of the sentences, and how many words each has."""
+        split = [sentence.split() for sentence in sentences]
+        counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
+        words = map(self.__getitem__, chain.from_iterable(split))
+        return np.fromiter(words, dtype=np.int64, count=int(counts.sum())), counts
 
     def forget(self) -> None:
         self.clear()
