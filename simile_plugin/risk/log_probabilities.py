@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from simile_plugin.risk.logit_kernels import log_sums, logit_gradient
+
 # Logits alive at once on a CPU: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller
 # ones lose. On a GPU fewer and larger ones: this share of its memory, at most so many. A share of
 # all its memory, not of what is free, so that the same seed gives the same sums again.
 SLICE_LOGITS = 2**22
 MEMORY_SHARE, MOST_LOGITS = 256, 2**28
-# Softmax values that the forward pass keeps: 2^26 are 256 MiB in float32. More are computed again.
+# Logits that the forward pass keeps on a CPU: 2^26 are 256 MiB in float32. More are computed again.
 KEPT_LOGITS = 2**26
 
 
@@ -44,47 +46,46 @@ class _TokenLogits(torch.autograd.Function):
         kept = []
         for part in _slices(features, len(weight)):
             logits = nn.functional.linear(features[part], weight, bias)
-            normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
-            sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
             if positions is None or starts is None:
-                own = targets[part].unsqueeze(1)
-                lprobs[part] = normalized.gather(1, own).squeeze(1)
+                lprobs[part], sums[part] = log_sums(logits, targets[part])
+                held = logits
             else:
+                normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
+                sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
                 some = slice(starts[part.start], starts[part.stop])
                 lprobs[some] = normalized[positions[some] - part.start, targets[some]]
+                held = normalized
             if keep:
-                kept.append(normalized)
-        ctx.save_for_backward(features, weight, bias, targets, positions, lprobs, sums, *kept)
+                kept.append(held)
+        ctx.save_for_backward(features, weight, bias, targets, positions, sums, *kept)
         ctx.starts = starts
         return lprobs, sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_lprobs: Tensor, grad_sums: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, bias, targets, positions, lprobs, sums, *kept = ctx.saved_tensors
+        features, weight, bias, targets, positions, sums, *kept = ctx.saved_tensors
         grad_features = torch.empty_like(features)
         grad_weight: Tensor | None = None
         grad_bias: Tensor | None = None
         if positions is None:
-            on_all = (grad_sums - grad_lprobs).unsqueeze(-1)
-            on_own = (on_all.squeeze(-1) * lprobs.exp() + grad_lprobs).to(features.dtype)
+            on_all = grad_sums - grad_lprobs
         else:
-            on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1).unsqueeze(-1)
+            on_all = grad_sums.index_add(0, positions, grad_lprobs, alpha=-1)
         for number, part in enumerate(_slices(features, len(weight))):
             if kept:
-                grad = kept[number].exp()
+                grad = kept[number]
             else:
                 grad = nn.functional.linear(features[part], weight, bias)
-                if positions is None:
-                    # One pass, rounded to the model's type; targets' own values are exact below.
-                    grad = torch.softmax(grad, dim=-1)
+            if positions is None:
+                rows = targets[part], sums[part], on_all[part], grad_lprobs[part]
+                grad = logit_gradient(grad, *rows)
+            else:
+                if kept:
+                    grad = grad.exp()
                 else:
                     grad = grad.to(sums.dtype).sub_(sums[part].unsqueeze(-1)).exp_()
-            grad = grad.mul_(on_all[part])
-            if positions is None:
-                grad = grad.to(features.dtype)
-                grad.scatter_(1, targets[part].unsqueeze(1), on_own[part].unsqueeze(1))
-            else:
+                grad.mul_(on_all[part].unsqueeze(-1))
                 some = slice(ctx.starts[part.start], ctx.starts[part.stop])
                 where = (positions[some] - part.start, targets[some])
                 grad.index_put_(where, grad_lprobs[some], accumulate=True)
@@ -150,7 +151,8 @@ def token_lprobs(
         features, weight = features.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     with torch.autocast(device, enabled=False):
-        keep = len(features) * len(weight) <= KEPT_LOGITS
+        # A GPU computes them again in less time than it would be worth.
+        keep = device == "cpu" and len(features) * len(weight) <= KEPT_LOGITS
         lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, positions, starts, keep)
         # The mean of the logits is the logit of the mean output vector: D numbers, not V.
         means = features.to(sums.dtype) @ weight.mean(0, dtype=sums.dtype)

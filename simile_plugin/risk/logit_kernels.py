@@ -1,0 +1,117 @@
+"""What the second scoring does with logits, each in one pass over them on a GPU.
+
+By torch alone each is several kernels, with a float32 copy of half-precision logits: on an H200 the
+passes over the logits then take longer than the products that make them. The kernels are Triton's,
+which torch brings along for GPUs. Where it is missing, or cannot compile, torch does the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+BLOCK, WARPS = 4096, 8
+
+
+def log_sums(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probability of each row's target, and log sum_v exp of the row.
+
+    Args:
+        logits: (K, V), contiguous.
+        targets: (K,) ids.
+
+    Returns:
+        (K,) each; float32, or float64 for float64 logits.
+    """
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    if not _fused(logits.device, logits.dtype):
+        normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
+        sums = logits[:, 0].to(exact) - normalized[:, 0]
+        return normalized.gather(1, targets.unsqueeze(1)).squeeze(1), sums
+    lprobs, sums = (logits.new_empty(len(logits), dtype=exact) for _ in range(2))
+    _log_sums[len(logits),](
+        logits, targets, lprobs, sums, V=logits.size(1), BLOCK=BLOCK, num_warps=WARPS
+    )
+    return lprobs, sums
+
+
+def logit_gradient(
+    logits: Tensor, targets: Tensor, sums: Tensor, on_all: Tensor, on_own: Tensor
+) -> Tensor:
+    """Gradient by logits, in their place on a GPU: on_all p_v, and on_own more at the target.
+
+    Args:
+        logits: (K, V), contiguous, and ``targets``: (K,), ``sums``: (K,) as of log_sums.
+        on_all, on_own: (K,), in the type of ``sums``.
+    """
+    if not _fused(logits.device, logits.dtype):
+        # One pass, rounded to the model's type; at the targets, where much may cancel, exact.
+        own, rows = targets.unsqueeze(1), (sums, on_all, on_own)
+        sums, on_all, on_own = (row.unsqueeze(1) for row in rows)
+        exact = on_all * (logits.gather(1, own) - sums).exp() + on_own
+        found = torch.softmax(logits, dim=-1).mul_(on_all)
+        return found.scatter_(1, own, exact.to(logits.dtype))
+    size = logits.size(1)
+    grid = (len(logits), triton.cdiv(size, BLOCK))
+    _gradient[grid](logits, targets, sums, on_all, on_own, V=size, BLOCK=BLOCK, num_warps=WARPS)
+    return logits
+
+
+if triton is not None:
+
+    @triton.jit
+    def _log_sums(logits, targets, lprobs, sums, V: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        row = tl.program_id(0).to(tl.int64)
+        first = logits + row * V
+        top = tl.full((BLOCK,), float("-inf"), tl.float32)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for start in range(0, V, BLOCK):
+            columns = start + tl.arange(0, BLOCK)
+            x = tl.load(first + columns, mask=columns < V, other=float("-inf")).to(tl.float32)
+            new = tl.maximum(top, x)
+            scale = tl.where(top == new, 1.0, tl.exp(top - new))  # no -inf - -inf
+            total = total * scale + tl.where(x == float("-inf"), 0.0, tl.exp(x - new))
+            top = new
+        highest = tl.max(top, 0)
+        found = highest + tl.log(tl.sum(total * tl.exp(top - highest), 0))
+        tl.store(sums + row, found)
+        own = tl.load(first + tl.load(targets + row)).to(tl.float32)
+        tl.store(lprobs + row, own - found)
+
+    @triton.jit
+    def _gradient(logits, targets, sums, on_all, on_own, V: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        row = tl.program_id(0).to(tl.int64)
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        there = logits + row * V + columns
+        x = tl.load(there, mask=columns < V, other=0.0).to(tl.float32)
+        found = tl.load(on_all + row) * tl.exp(x - tl.load(sums + row))
+        found += tl.where(columns == tl.load(targets + row), tl.load(on_own + row), 0.0)
+        tl.store(there, found.to(logits.dtype.element_ty), mask=columns < V)
+
+
+@functools.cache
+def _fused(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether Triton's kernels work here, said once if not: they want a C compiler."""
+    if device.type != "cuda" or dtype == torch.float64:
+        return False
+    if triton is None:
+        logger.warning("no Triton: log-probabilities take several passes over the logits")
+        return False
+    try:
+        logits, row = torch.zeros(1, 2, dtype=dtype, device=device), torch.zeros(1, device=device)
+        _log_sums[1,](logits, row.long(), row, row, V=2, BLOCK=BLOCK, num_warps=WARPS)
+    except Exception as error:  # Triton's own, or of the compiler that it calls
+        logger.warning(f"log-probabilities take several passes over the logits: Triton: {error}")
+        return False
+    return True
