@@ -16,7 +16,7 @@ from simile_plugin.risk.logit_kernels import log_sums, logit_gradient
 # ones lose. On a GPU fewer and larger ones: this share of its memory, at most so many. A share of
 # all its memory, not of what is free, so that the same seed gives the same sums again.
 SLICE_LOGITS = 2**22
-MEMORY_SHARE, MOST_LOGITS = 256, 2**28
+MEMORY_SHARE, MOST_LOGITS = 256, 2**27
 # Logits that the forward pass keeps on a CPU: 2^26 are 256 MiB in float32. More are computed again.
 KEPT_LOGITS = 2**26
 

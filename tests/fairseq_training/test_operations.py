@@ -1,5 +1,7 @@
 """What a GPU is asked for in an update, counted on a CPU that scores as on a GPU."""
 
+from types import SimpleNamespace
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -63,8 +65,11 @@ def test_an_update_outside_the_search(monkeypatch):
 
 
 def test_slices_of_a_gpu(monkeypatch):
-    # 65,000 positions over 31,464 words in bfloat16 on 141 GB: 2^28 // 31,464 = 8,531 a slice
-    features = torch.empty(65_000, 1, dtype=torch.bfloat16, device="meta")
-    monkeypatch.setattr(log_probabilities, "slice_logits", lambda _: 2**28)
-    parts = list(log_probabilities._slices(features, 31_464))
-    assert len(parts) == 8 and parts[0] == slice(0, 8531) and parts[-1].stop == 65_000
+    # 65,000 positions over 31,464 words in bfloat16: at most 2^27 // 31,464 = 4,265 a slice; 16 GB
+    # / 256 / 2 bytes hold 31,250,000 logits, 993 positions
+    for memory, step in ((141 * 10**9, 4265), (16 * 10**9, 993)):
+        card = SimpleNamespace(total_memory=memory)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, card=card: card)
+        like = SimpleNamespace(device=torch.device("cuda"), element_size=lambda: 2)
+        assert log_probabilities.slice_logits(like) // 31_464 == step
+    assert log_probabilities.slice_logits(torch.empty(0)) == log_probabilities.SLICE_LOGITS
