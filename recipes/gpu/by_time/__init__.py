@@ -15,7 +15,7 @@ fairseq_hooks.install()
 class ByTimeConfig(FairseqDataclass):
     """Flags of the schedule."""
 
-    seconds: float = field(default=240.0, metadata={"help": "from the first update to a rate of 0"})
+    seconds: float = field(default=240.0, metadata={"help": "from the start to a rate of 0"})
     warmup_updates: int = field(default=400, metadata={"help": "updates to the full rate"})
     lr: list[float] = "${optimization.lr}"  # type: ignore[assignment] # hydra looks it up
 
@@ -26,15 +26,12 @@ class ByTime(FairseqLRScheduler):
 
     def __init__(self, cfg: ByTimeConfig, optimizer: object) -> None:
         super().__init__(cfg, optimizer)
-        self.began: float | None = None
+        self.began = time.monotonic()
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
         """Set the rate of the next update."""
-        if self.began is None and num_updates:
-            self.began = time.monotonic()
-        passed = 0.0 if self.began is None else time.monotonic() - self.began
-        left = max(0.0, 1 - passed / self.cfg.seconds)
+        left = max(0.0, 1 - (time.monotonic() - self.began) / self.cfg.seconds)
         rise = min(1.0, (num_updates + 1) / self.cfg.warmup_updates)
         self.optimizer.set_lr(self.cfg.lr[0] * rise * left)
         return float(self.optimizer.get_lr())
