@@ -9,11 +9,11 @@
 #     docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" simile \
 #         simile score -r ref.en -i output.en
 #     docker run --rm --gpus all simile-cuda simile doctor
-FROM python:3.11-slim-bookworm
+FROM python:3.12-slim-bookworm
 
-# fairseq is built from source
+# gcc is for the row kernel of encoder training; fairseq comes as a wheel
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends g++ git \
+    && apt-get install -y --no-install-recommends gcc libc6-dev git \
     && rm -rf /var/lib/apt/lists/*
 
 COPY . /simile-plugin

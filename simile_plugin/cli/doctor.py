@@ -34,7 +34,7 @@ GIB = 1024**3
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line: status is "ok", "warn", "none" (an extra that is not installed) or "FAIL"."""
+    """One line: status is "ok", "warn", "none" (what is not needed by all) or "FAIL"."""
 
     name: str
     status: str
@@ -128,7 +128,7 @@ def check_fairseq() -> Check:
     """Check fairseq: the version, whose internals the plugin uses, and its compiled batching."""
     version, other = _version("fairseq-fixed"), _version("fairseq")
     if not version and not other:
-        found = "not installed; fairseq-train needs it, and to build it a C++ compiler"
+        found = "not installed; fairseq-train needs it (a wheel on Python 3.12, else a compiler)"
         return Check("fairseq", "none", found, _pip_fairseq())
     importlib.import_module("fairseq_cli.train")
     wanted = FAIRSEQ.split("==")[1]
@@ -148,7 +148,7 @@ def check_row_kernel() -> Check:
     kernel = importlib.import_module("simile_plugin.encoder_training.row_kernel")
     if kernel.load_kernel() is None:
         fix = "apt-get install gcc, then install simile-plugin again"
-        return Check("row kernel", "warn", "not compiled: encoders train more slowly", fix)
+        return Check("row kernel", "none", "not compiled: encoders train more slowly", fix)
     return Check("row kernel", "ok", "compiled")
 
 

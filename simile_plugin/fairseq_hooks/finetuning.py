@@ -72,15 +72,8 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     Raises:
         InputError: where fairseq-train fails, with its last line.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "fairseq_cli.train",
-        *flags,
-        f"--save-dir={run}",
-        "--log-format=json",
-    ]
-    command += [f"--finetune-from-model={checkpoint}"]
+    command = [sys.executable, "-m", "fairseq_cli.train", *flags, "--log-format=json"]
+    command += [f"--save-dir={run}", f"--finetune-from-model={checkpoint}"]
     run.mkdir(parents=True, exist_ok=True)
     with locked_folder(run) as lock, contextlib.ExitStack() as stack:
         check_begun(run, checkpoint)
@@ -88,7 +81,8 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
         if goes_on and log.exists():
             tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)
         stream = stack.enter_context(log.open("a" if goes_on else "w", encoding="utf-8"))
-        environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+        # Threads that spin while they wait for each other crawl where anything else runs.
+        environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONWARNINGS": "ignore"}
         process = stack.enter_context(
             subprocess.Popen(
                 command,

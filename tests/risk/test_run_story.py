@@ -1,0 +1,47 @@
+"""What a fine-tuning says of itself, by a clock that the test moves."""
+
+from simile_plugin.risk import RunStory
+
+
+def test_the_story_of_a_run() -> None:
+    said: list[str] = []
+    clock = [100.0]
+    facts = {"reward": "half", "updates": 20, "batch": 30, "sentences": 1200, "rate": "2e-4"}
+    story = RunStory(**facts, interval=10, validation_set=50, say=said.append, now=lambda: clock[0])
+    assert "20 of 30 sentences, 0.5 epochs of 1,200" in story.plan()  # 20 * 30 / 1200
+
+    def validate(update: int, bleu: float, seconds: float) -> None:
+        story.begin()
+        clock[0] += seconds
+        story.validation(update, {"cost": 0.5, "bleu": bleu, "length_ratio": 0.9, "loss": 9.0})
+        story.begin()
+
+    validate(0, 30.0, 8.0)
+    assert said[0].split() == ["update", "cost", "BLEU", "length"]  # without an encoder no SIM
+    assert said[1].split() == ["0", "0.5000", "30.00", "0.900"]
+    for update in (5, 10):
+        clock[0] += 5 * 2.0
+        story.update(update)
+    # 15 updates of 2 s and two validations of 8 s were left after the fifth
+    assert said[2].strip() == "2 s an update: 46 s left"
+    validate(10, 31.0, 12.0)
+    # 10 updates of 2 s, and one validation of (8 + 12) / 2 s
+    assert said[3].endswith("0.900   30 s left")
+    validate(20, 30.5, 12.0)
+    assert "left" not in said[4] and len(said) == 5
+    assert story.best() == 10
+    lines = [line.split() for line in story.table("before", 10).splitlines()]
+    assert lines[1:3] == [
+        ["before", "0.5000", "30.00", "0.900"],
+        ["update", "10", "0.5000", "31.00", "0.900"],
+    ]
+    assert lines[3] == ["difference", "+0.0000", "+1.00", "+0.000"]
+
+
+def test_a_run_that_goes_on_has_no_clock_before_it_begins() -> None:
+    said: list[str] = []
+    facts = {"reward": "bleu", "updates": 4, "batch": 1, "sentences": 9, "rate": "1"}
+    story = RunStory(**facts, interval=2, validation_set=1, say=said.append, now=lambda: 7.0)
+    for update in (0, 2):  # read from its log
+        story.validation(update, {"cost": 0.5, "bleu": 30.0 + update})
+    assert story.done == 2 and not any("left" in line for line in said)
