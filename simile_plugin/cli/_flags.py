@@ -45,7 +45,9 @@ class DeviceFlags:
 class ScoringFlags(DeviceFlags):
     """Flags of commands that score by an encoder or BLEU."""
 
-    encoder: str | None = folder_option("reward encoder (made by simile train-encoder)", None)
+    encoder: str | None = folder_option(
+        "reward encoder: a folder by simile train-encoder, or default, a small English one", None
+    )
     tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
 
     def load(self) -> RewardEncoder | None:

@@ -346,7 +346,7 @@ def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | N
         return encoder
     if reward.needs_encoder:
         raise InputError(
-            f"--simile-encoder: not given, but --reward {reward.spec} needs the folder of a reward "
-            "encoder; make one by simile train-encoder"
+            f"--simile-encoder: not given, but --reward {reward.spec} needs a reward encoder; give "
+            "default for English targets, or the folder of one by simile train-encoder"
         )
     return None

@@ -30,7 +30,10 @@ class RiskSettings:
     )
     simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)
         default=None,
-        metadata={"help": "folder of the reward encoder (made by simile train-encoder)"},
+        metadata={
+            "help": "folder of the reward encoder (made by simile train-encoder), or default, a "
+            "small English one that comes with the package"
+        },
     )
     simile_alpha: float = field(
         default=0.25,
