@@ -17,7 +17,7 @@ from simile_plugin.fairseq_training.steps import (
     of_source,
     positions_of,
 )
-from simile_plugin.search import ROOM, Recorder, bucket, taken
+from simile_plugin.search import ROOM, Recorder, bucket, numbers, taken
 
 SOURCE = 16  # lengths of sources are multiples of it; so must those of masks be on a GPU
 
@@ -131,8 +131,7 @@ class StaticTransformerSteps(DecoderLayers):
         self.descent.fill_(-torch.inf)
 
     def logits(self, last: Tensor, step: Tensor) -> Tensor:
-        beams = torch.arange(self.size, device=step.device)
-        self.slots = step * self.size + beams
+        self.slots = torch.add(numbers(self.size, step.device), step, alpha=self.size)
         places = self.slots.view(1, -1, 1).expand(len(self.descent), -1, 1)
         self.descent.scatter_(2, places, 0.0)
         return self.decoded(last, None if self.positions is None else self.positions[step])

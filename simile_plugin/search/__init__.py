@@ -3,7 +3,7 @@
 A decoder is `Steps`, or, for a GPU, `StaticSteps` in the buffers of a `Recorder`.
 """
 
-from simile_plugin.search.beam import Hypotheses, Rules, Steps, search
+from simile_plugin.search.beam import Hypotheses, Rules, Steps, numbers, search
 from simile_plugin.search.recorder import Recorder, recorder_for
 from simile_plugin.search.static_beam import ROOM, StaticSteps, bucket, static_search, taken
 
@@ -15,6 +15,7 @@ __all__ = [
     "StaticSteps",
     "Steps",
     "bucket",
+    "numbers",
     "recorder_for",
     "search",
     "static_search",

@@ -9,6 +9,7 @@ hypotheses are collected by scatter, not one by one in Python.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import to_device
 from simile_plugin.risk import RiskSettings
-from simile_plugin.search.continuations import best_continuations, draw
+from simile_plugin.search.continuations import best_continuations, best_of_rows, draw, leave_out
 
 
 @dataclass
@@ -180,13 +181,14 @@ class History:
     ) -> None:
         """Append to each list, in order, the hypotheses that ended, until it is full."""
         size = self.steps.size(1) - 1
-        slots = self.count[rows].unsqueeze(1) + ended.cumsum(1) - 1
+        count = self.count[rows]
+        slots = ended.cumsum(1).add_(count.unsqueeze(1) - 1)
         slots = torch.where(ended & (slots < size), slots, size)
         row = rows.unsqueeze(1)
         self.steps[row, slots] = step
         self.beams[row, slots] = beams
         self.scores[row, slots] = scores.to(self.scores.dtype)
-        self.count[rows] = (self.count[rows] + ended.sum(1)).clamp(max=size)
+        self.count[rows] = (count + ended.sum(1)).clamp_(max=size)
 
     def hypotheses(self, longest: int, rules: Rules) -> Hypotheses:
         """Follow the back pointers of all finished hypotheses at once.
@@ -306,12 +308,17 @@ def advance(
     ended[:, :size] |= beams.ignored
     # The first N candidates that go on; where there are fewer, ended ones fill the beam.
     width = ended.size(1)
-    going = torch.arange(width, device=ended.device) + ended * width
+    going = torch.add(numbers(width, ended.device), ended, alpha=width)
     places, active = going.topk(size, dim=1, largest=False)
-    after = Beams(tokens.gather(1, active), best.gather(1, active), places >= width)
-    parents = origins.gather(1, active)
-    history.parents[step, rows], history.chosen[step, rows] = parents, after.last
-    return after, parents
+    parents, last = origins.gather(1, active), tokens.gather(1, active)
+    history.parents[step, rows], history.chosen[step, rows] = parents, last
+    return Beams(last, best.gather(1, active), places >= width), parents
+
+
+@cache
+def numbers(count: int, device: torch.device) -> Tensor:
+    """0, 1, .., count - 1; always the same tensor, which a recorded step may read."""
+    return torch.arange(count, device=device)
 
 
 def continuations(
@@ -326,24 +333,31 @@ def continuations(
     precise = torch.promote_types(logits.dtype, torch.float32)
     if rules.temperature != 1:
         logits = logits.to(precise) / rules.temperature
-    sums = None if rules.renormalized else logits.to(precise).logsumexp(-1, keepdim=True)
-    for token in rules.suppressed:
-        logits[:, token] = -torch.inf
-    if sums is None:
-        sums = logits.to(precise).logsumexp(-1, keepdim=True)
-    forced = rules.first if first else None
-    if final:
-        forced = rules.end
-    if forced is not None:
-        only = 0.0 if rules.as_generate else logits[:, forced].clone()
-        sums = torch.zeros_like(sums) if rules.as_generate else sums
-        logits.fill_(-torch.inf)
-        logits[:, forced] = only
+    # The best k continuations of a sentence are among the best k of each of its beams: a top-k by
+    # beam, without normalising the rest of the vocabulary, then one over the beams.
+    vocabulary = logits.size(-1)
+    wanted = min(2 * rules.size, scores.size(1) * vocabulary - 1)
+    left_out = rules.suppressed
+    if rules.renormalized:
+        leave_out(logits, left_out)
+        left_out = ()
     if first and not rules.as_generate:
-        logits[:, rules.end] = -torch.inf
+        left_out = (*left_out, rules.end)
+    forced = rules.end if final else rules.first if first else None
+    if forced is None and not rules.sampling:
+        best, tokens = best_of_rows(logits, min(wanted, vocabulary), left_out)
+        return best_continuations(best, tokens, scores, wanted)
+    logits = logits.to(precise)
+    lprobs = logits - logits.logsumexp(-1, keepdim=True)
+    leave_out(lprobs, left_out)
+    if forced is not None:
+        only = 0.0 if rules.as_generate else lprobs[:, forced].clone()
+        lprobs.fill_(-torch.inf)
+        lprobs[:, forced] = only
     if rules.sampling:
-        return drawn(logits - sums, scores, rules)
-    return best_continuations(logits, sums, scores, 2 * rules.size)
+        return drawn(lprobs, scores, rules)
+    lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    return best_continuations(*lprobs.topk(min(wanted, vocabulary, 2)), scores, wanted)
 
 
 def drawn(lprobs: Tensor, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor, Tensor]:

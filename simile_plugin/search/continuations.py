@@ -2,34 +2,71 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+from typing import Any
+
 import torch
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
 # largest maxima, and a maximum is far cheaper than a selection.
 BLOCK = 64
 BLOCK_CUDA = 128
+# Entries of a row that our kernels choose at most.
+MOST = 64
+
+
+def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The k best log-probabilities of rows of logits (R, V), best first, and their tokens.
+
+    Args:
+        logits: may be changed.
+        left_out: tokens that are not chosen, but that the others are normalised with.
+
+    Returns:
+        (R, k), at least float32, and int64; -inf where a row has no more, or is NaN.
+    """
+    if logits.is_cuda and k <= MOST and logits.dtype != torch.float64 and (own := _kernels()):
+        best, tokens = own.best_of_rows(logits, k, (*left_out, -1, -1)[:2])
+    else:
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        sums = logits.to(precise).logsumexp(-1, keepdim=True)
+        leave_out(logits, left_out)
+        best, tokens = block_topk(logits, k)
+        best = best - sums
+    return best.nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens
+
+
+@cache
+def _kernels() -> Any:
+    """Our kernels, None where there is no Triton, or no compiler that it could use."""
+    try:
+        from simile_plugin.search import kernels
+
+        kernels.best_of_rows(torch.zeros(1, 300, device="cuda"), 2, (-1, -1))
+    except Exception as error:  # of the compiler, of its subprocess, of its files
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        logger.warning(f"no Triton, so that searches are slower: {first}")
+        return None
+    return kernels
 
 
 def best_continuations(
-    logits: Tensor, sums: Tensor, scores: Tensor, wanted: int
+    best: Tensor, tokens: Tensor, scores: Tensor, wanted: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the best continuations of each sentence's beams, best first.
 
     Args:
-        logits: (S x beams, V); ``sums``: (S x beams, 1) their log-sum-exp, at least float32.
+        best, tokens: (S x beams, k) the best of each beam's, k at least ``wanted`` if there are.
         scores: (S, beams) log-probabilities of the beams so far.
-        wanted: continuations a sentence; there are at most beams x V - 1.
+        wanted: continuations a sentence.
 
     Returns:
         (S, wanted) scores, tokens, and beams that they continue.
     """
-    # The best k continuations of a sentence are among the best k of each of its beams: a top-k by
-    # beam, without normalising the rest of the vocabulary, then one over the beams.
-    vocabulary = logits.size(-1)
-    wanted = min(wanted, scores.size(1) * vocabulary - 1)
-    best, tokens = block_topk(logits, min(wanted, vocabulary))
-    best = (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     best = best.view(*scores.shape, -1) + scores.unsqueeze(-1)
     width = best.size(-1)
     best, index = best.flatten(1).topk(wanted, dim=1)

@@ -113,8 +113,10 @@ class GraphRecorder(Recorder):
     def __init__(self, most: int = MOST) -> None:
         super().__init__(most)
         self.stream: torch.cuda.Stream | None = None
-        # Of all graphs: what is made within a step is gone after it, and no two run at a time.
+        # Of all graphs: what is made within a step is gone after it, and no two run at a time. The
+        # first graph does nothing; a pool without any would be gone, and its handle of no use.
         self.pool: Any = None
+        self.first: Callable[[], object] = _not_yet
         self.failed = False
 
     def run(self, key: Hashable, step: Callable[[], object]) -> None:
@@ -130,31 +132,38 @@ class GraphRecorder(Recorder):
 
     def clear(self) -> None:
         super().clear()
-        self.pool = None
+        self.pool, self.first = None, _not_yet
 
     def _run(
         self, step: Callable[[], object], recorded: Callable[[], object] | None
     ) -> Callable[[], object]:
         if recorded is _not_yet and not self.failed:
-            try:
-                recorded = self._capture(step)
-            except RuntimeError as error:
-                if torch.OutOfMemoryError in map(type, (error, error.__context__)):
-                    raise torch.OutOfMemoryError(str(error)) from error
-                self.failed = True
-                first = str(error).splitlines()[0]
-                logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
+            recorded = self._recorded(step)
         if recorded is None or self.failed:
             step()
             return _not_yet
         recorded()
         return recorded
 
+    def _recorded(self, step: Callable[[], object]) -> Callable[[], object]:
+        try:
+            if self.pool is None:
+                self.pool = torch.cuda.graph_pool_handle()
+                self.first = self._capture(lambda: torch.zeros(1, device="cuda"))
+            return self._capture(step)
+        except RuntimeError as error:
+            _end_capture_of_random_numbers()
+            self.pool = None if self.first is _not_yet else self.pool
+            if torch.OutOfMemoryError in map(type, (error, error.__context__)):
+                raise torch.OutOfMemoryError(str(error)) from error
+            self.failed = True
+            first = str(error).splitlines()[0]
+            logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
+            return _not_yet
+
     def _capture(self, step: Callable[[], object]) -> Callable[[], object]:
         if self.stream is None:
             self.stream = torch.cuda.Stream()
-        if self.pool is None:
-            self.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         collecting = gc.isenabled()
         gc.disable()  # what it frees may not be freed while a stream is captured
@@ -173,6 +182,12 @@ class GraphRecorder(Recorder):
         torch.cuda.current_stream().wait_stream(self.stream)
         replay: Callable[[], object] = graph.replay
         return replay
+
+
+def _end_capture_of_random_numbers() -> None:
+    """Give the device's generator a state of its own: after a failed capture it belongs to none."""
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 def recorder_for(device: torch.device) -> Recorder:
