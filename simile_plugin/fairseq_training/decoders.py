@@ -87,7 +87,7 @@ def _plain_layers(decoder: Any) -> bool:
     dropouts += [layer.activation_dropout_module for layer in layers]
     if not all(_is(FairseqDropout, part) and not part.apply_during_inference for part in dropouts):
         return False
-    return not any(map(_changed, [decoder, *layers, *attentions, *linear, *dropouts]))
+    return not any(map(changed, [decoder, *layers, *attentions, *linear, *dropouts]))
 
 
 def _plain(layer: Any) -> bool:
@@ -112,7 +112,7 @@ def _is(kind: type[nn.Module], part: object) -> bool:
     return type(part) is kind and _defined_in({kind.__module__}, part, methods)
 
 
-def _changed(part: nn.Module) -> bool:
+def changed(part: nn.Module) -> bool:
     """Return whether a module has hooks, or methods that are not those of its class."""
     if part._forward_hooks or part._forward_pre_hooks:
         return True

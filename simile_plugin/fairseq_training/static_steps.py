@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.decoders import changed, known
 from simile_plugin.fairseq_training.steps import (
     DecoderLayers,
     attend,
@@ -17,9 +17,10 @@ from simile_plugin.fairseq_training.steps import (
     of_source,
     positions_of,
 )
-from simile_plugin.search import ROOM, Recorder, bucket, numbers, taken
+from simile_plugin.search import ROOM, Recorder, bucket, kernels_for, numbers, taken
 
 SOURCE = 16  # lengths of sources are multiples of it; so must those of masks be on a GPU
+WIDEST = 8192  # of a layer norm in our kernel
 
 
 def static_steps(
@@ -156,6 +157,16 @@ class StaticTransformerSteps(DecoderLayers):
         ):
             one[tuple(map(slice, values.shape))] = values
         return new
+
+    def added(self, x: Tensor, change: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
+        own = kernels_for(x)
+        plain = type(norm) is nn.LayerNorm and norm.bias is not None and not changed(norm)
+        if change is None or not own or not plain or x.size(-1) > WIDEST:
+            return super().added(x, change, norm)
+        found: tuple[Tensor, Tensor] = own.added_and_normed(
+            x.contiguous(), change.contiguous(), norm
+        )
+        return found
 
     def over_hypothesis(self, x: Tensor, attention: Any, number: int) -> Tensor:
         cache = self.cache[number]

@@ -150,27 +150,47 @@ class DecoderLayers:
         if decoder.layernorm_embedding is not None:
             x = decoder.layernorm_embedding(x)
         x = x.transpose(0, 1)
+        change: Tensor | None = None  # that is not yet added to x
         for number, layer in enumerate(self.layers):
-            x = self._layer(x, layer, number)
+            for part, norm in (
+                (self._over_hypothesis, layer.self_attn_layer_norm),
+                (self._over_source, layer.encoder_attn_layer_norm),
+                (_feed_forward, layer.final_layer_norm),
+            ):
+                if layer.normalize_before:
+                    x, normed = self.added(x, change, norm)
+                    change = part(normed, layer, number)
+                else:
+                    _, x = self.added(x, part(x, layer, number), norm)
         if decoder.layer_norm is not None:
-            x = decoder.layer_norm(x)
+            _, x = self.added(x, change, decoder.layer_norm)
+        elif change is not None:
+            x = x + change
         x = x.transpose(0, 1)
         if decoder.project_out_dim is not None:
             x = decoder.project_out_dim(x)
         logits: Tensor = decoder.output_layer(x)
         return logits[:, -1]
 
-    def _layer(self, x: Tensor, layer: Any, number: int) -> Tensor:
-        before = layer.normalize_before
-        y = layer.self_attn_layer_norm(x) if before else x
-        x = x + layer.self_attn.out_proj(self.over_hypothesis(y, layer.self_attn, number))
-        x = x if before else layer.self_attn_layer_norm(x)
-        y = layer.encoder_attn_layer_norm(x) if before else x
-        x = x + layer.encoder_attn.out_proj(self.over_source(y, layer.encoder_attn, number))
-        x = x if before else layer.encoder_attn_layer_norm(x)
-        y = layer.final_layer_norm(x) if before else x
-        x = x + layer.fc2(layer.activation_fn(layer.fc1(y)))
-        return x if before else layer.final_layer_norm(x)
+    def added(self, x: Tensor, change: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
+        """x + change, and what the norm makes of it."""
+        x = x if change is None else x + change
+        return x, norm(x)
+
+    def _over_hypothesis(self, x: Tensor, layer: Any, number: int) -> Tensor:
+        attention = layer.self_attn
+        out: Tensor = attention.out_proj(self.over_hypothesis(x, attention, number))
+        return out
+
+    def _over_source(self, x: Tensor, layer: Any, number: int) -> Tensor:
+        attention = layer.encoder_attn
+        out: Tensor = attention.out_proj(self.over_source(x, attention, number))
+        return out
+
+
+def _feed_forward(x: Tensor, layer: Any, _: int) -> Tensor:
+    out: Tensor = layer.fc2(layer.activation_fn(layer.fc1(x)))
+    return out
 
 
 class TransformerSteps(DecoderLayers):

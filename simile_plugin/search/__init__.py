@@ -4,6 +4,7 @@ A decoder is `Steps`, or, for a GPU, `StaticSteps` in the buffers of a `Recorder
 """
 
 from simile_plugin.search.beam import Hypotheses, Rules, Steps, numbers, search
+from simile_plugin.search.continuations import kernels_for
 from simile_plugin.search.recorder import Recorder, recorder_for
 from simile_plugin.search.static_beam import ROOM, StaticSteps, bucket, static_search, taken
 
@@ -15,6 +16,7 @@ __all__ = [
     "StaticSteps",
     "Steps",
     "bucket",
+    "kernels_for",
     "numbers",
     "recorder_for",
     "search",

@@ -17,7 +17,13 @@ from torch import Tensor
 
 from simile_plugin.encoder import to_device
 from simile_plugin.risk import RiskSettings
-from simile_plugin.search.continuations import best_continuations, best_of_rows, draw, leave_out
+from simile_plugin.search.continuations import (
+    best_continuations,
+    best_of_rows,
+    block_topk,
+    draw,
+    leave_out,
+)
 
 
 @dataclass
@@ -357,7 +363,7 @@ def continuations(
     if rules.sampling:
         return drawn(lprobs, scores, rules)
     lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-    return best_continuations(*lprobs.topk(min(wanted, vocabulary, 2)), scores, wanted)
+    return best_continuations(*block_topk(lprobs, min(wanted, vocabulary)), scores, wanted)
 
 
 def drawn(lprobs: Tensor, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor, Tensor]:

@@ -29,7 +29,7 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Ten
     Returns:
         (R, k), at least float32, and int64; -inf where a row has no more, or is NaN.
     """
-    if logits.is_cuda and k <= MOST and logits.dtype != torch.float64 and (own := _kernels()):
+    if k <= MOST and len(left_out) <= 2 and (own := kernels_for(logits)):
         best, tokens = own.best_of_rows(logits, k, (*left_out, -1, -1)[:2])
     else:
         precise = torch.promote_types(logits.dtype, torch.float32)
@@ -40,9 +40,14 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Ten
     return best.nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens
 
 
+def kernels_for(values: Tensor) -> Any:
+    """Our kernels, None where there are none for these values."""
+    return _kernels() if values.is_cuda and values.dtype != torch.float64 else None
+
+
 @cache
 def _kernels() -> Any:
-    """Our kernels, None where there is no Triton, or no compiler that it could use."""
+    """None where there is no Triton, or no compiler that it could use."""
     try:
         from simile_plugin.search import kernels
 

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Two small kernels for a GPU: the best of each row of logits, read little more than once.
+"""Small kernels for a GPU: the best of each row of logits, read little more than once; a residual
+and its layer norm.
 
 Blocks of the vocabulary are looked through for their maxima, and for the row's log-sum-exp; then
 the best tokens are looked for in as many blocks as are wanted, as in continuations.block_topk.
@@ -10,7 +11,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
+from torch import Tensor, nn
 
 BLOCK = 128
 
@@ -37,6 +38,43 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, int]) -> tuple[Ten
     powers = {"K": triton.next_power_of_2(k), "BLOCKS": triton.next_power_of_2(blocks)}
     _choice[(rows,)](*given, best, tokens, *sizes, k, BLOCK=BLOCK, **powers, num_warps=4)
     return best, tokens
+
+
+def added_and_normed(x: Tensor, change: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+    """x + change, and what the norm makes of it.
+
+    Args:
+        x, change: (.., width), contiguous.
+        norm: with weight and bias.
+    """
+    total = x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, change.dtype))
+    normed = torch.empty_like(total)
+    width = x.size(-1)
+    _added[(x.numel() // width,)](
+        *(x, change, total, normed, norm.weight, norm.bias, width, norm.eps),
+        WIDTH=triton.next_power_of_2(width),
+        num_warps=4,
+    )
+    return total, normed
+
+
+@triton.jit
+def _added(x, change, total, normed, weight, bias, width, eps, WIDTH: tl.constexpr):
+    at = tl.arange(0, WIDTH)
+    there = at < width
+    places = tl.program_id(0).to(tl.int64) * width + at
+    left = tl.load(x + places, mask=there, other=0.0).to(tl.float32)
+    right = tl.load(change + places, mask=there, other=0.0).to(tl.float32)
+    summed = (left + right).to(total.dtype.element_ty)
+    tl.store(total + places, summed, mask=there)
+    value = summed.to(tl.float32)
+    centred = tl.where(there, value - tl.sum(value, 0) / width, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, 0) / width + eps)
+    factor = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
+    shift = tl.load(bias + at, mask=there, other=0.0).to(tl.float32)
+    tl.store(
+        normed + places, (centred * scale * factor + shift).to(total.dtype.element_ty), mask=there
+    )
 
 
 @triton.jit
