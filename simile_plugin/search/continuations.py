@@ -40,6 +40,12 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Ten
     return best.nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens
 
 
+def leave_out(logits: Tensor, tokens: tuple[int, ...]) -> None:
+    """Write -inf in place of some tokens."""
+    for token in tokens:
+        logits[:, token] = -torch.inf
+
+
 def kernels_for(values: Tensor) -> Any:
     """Our kernels, None where there are none for these values."""
     return _kernels() if values.is_cuda and values.dtype != torch.float64 else None
