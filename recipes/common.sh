@@ -110,6 +110,7 @@ setup_venv() {
     esac
     if _active_will_do "$extra"; then
         VENV=$(python -c 'import sys; print(sys.prefix)')
+        say "In the active environment, $VENV"
         return
     fi
     VENV=${SIMILE_VENV:-$ROOT/.venv}
@@ -267,7 +268,7 @@ except ImportError:
 
 # at_hand PYTHON REQUIREMENT: whether pip would install it from a wheel there.
 _at_hand() {
-    "$1" -m pip install --dry-run --quiet --no-deps --ignore-installed --only-binary :all: \
+    PIP_BREAK_SYSTEM_PACKAGES=1 "$1" -m pip install --dry-run --quiet --no-deps --ignore-installed --only-binary :all: \
         -c "$ROOT/constraints.txt" "$2" >/dev/null 2>&1
 }
 

@@ -401,10 +401,12 @@ def _facts(
     """Collect what the reward's folder says of itself; digests are of the lines that were used."""
     read = [(judged.path, _rows(judged)) for judged in files]
     figures = fit.figures()
-    named: dict[str, Any] = {}
-    for path, found in figures["files"].items():  # by name: people share the folder
-        name = Path(path).name
-        named[f"{name} ({len(named) + 1})" if name in named else name] = found
+    names: dict[str, str] = {}  # of paths: people share the folder
+    for judged in files:
+        name = Path(judged.path).name
+        names[judged.path] = f"{name} ({len(names) + 1})" if name in names.values() else name
+    for part in ("files", "segments"):
+        figures[part] = {names[path]: found for path, found in figures[part].items()}
     return {
         "judgements": [_file_facts(*file) for file in read],
         "text": [_file_facts(path, lines) for path, lines in texts],
@@ -418,7 +420,7 @@ def _facts(
         },
         "seed": seed,
         "resamples": resamples,
-        "figures": {**figures, "files": named},
+        "figures": figures,
     }
 
 

@@ -64,6 +64,7 @@ def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folde
     found = json.loads(run(capsys, *fit(), "--json", "--overwrite"))
     assert found["signature"] in printed and found["weights"]["short"] > 0
     assert found["figures"]["mean"]["spearman"]["LEARNED"]["value"] > 50
+    assert str(tmp_path) not in (folder / "reward.json").read_text()  # people share it
     # the same folder, in scores of sentences, of a corpus, and beside others on judgements
     (tmp_path / "hyp").write_text("".join(f"{line}\n" for line in [*SENTENCES[:-1], ""]))
     score = ["score", "-r", tmp_path / "text", "-i", tmp_path / "hyp", "--encoder", encoder_folder]

@@ -263,6 +263,13 @@ def test_single_values_that_are_no_numbers_are_named_once(user_reward, caplog):
     assert caplog.text.count("nan for hypothesis 'b'; expected a finite number; it is left") == 1
 
 
+def test_a_function_in_percent_is_named_once(user_reward, caplog):
+    reward = user_reward("return [[87.5, 0.0]]")
+    for _ in range(2):
+        reward.from_function([["a", "b"]], ["c"], ["d"], torch.ones(1, 2, dtype=torch.bool))
+    assert caplog.text.count("the function returned 87.5; expected about 0 to 1") == 1
+
+
 def test_signature_names_what_counts(encoder):
     found = signature(encoder, 0.25)
     assert f"enc:{encoder.fingerprint}" in found

@@ -6,8 +6,7 @@ from simile_plugin.risk import RunStory
 def test_the_story_of_a_run() -> None:
     said: list[str] = []
     clock = [100.0]
-    facts = {"reward": "half", "updates": 20, "batch": 30, "sentences": 1200, "rate": "2e-4"}
-    story = RunStory(**facts, interval=10, validation_set=50, say=said.append, now=lambda: clock[0])
+    story = RunStory("half", 20, 30, 1200, "2e-4", 10, 50, say=said.append, now=lambda: clock[0])
     assert "20 of 30 sentences, 0.5 epochs of 1,200" in story.plan()  # 20 * 30 / 1200
 
     def validate(update: int, bleu: float, seconds: float) -> None:
@@ -40,8 +39,7 @@ def test_the_story_of_a_run() -> None:
 
 def test_a_run_that_goes_on_has_no_clock_before_it_begins() -> None:
     said: list[str] = []
-    facts = {"reward": "bleu", "updates": 4, "batch": 1, "sentences": 9, "rate": "1"}
-    story = RunStory(**facts, interval=2, validation_set=1, say=said.append, now=lambda: 7.0)
+    story = RunStory("bleu", 4, 1, 9, "1", 2, 1, say=said.append, now=lambda: 7.0)
     for update in (0, 2):  # read from its log
         story.validation(update, {"cost": 0.5, "bleu": 30.0 + update})
     assert story.done == 2 and not any("left" in line for line in said)
