@@ -145,7 +145,7 @@ class NodeSteps:
         of_keys = torch.arange(self.used, device=self.device) // self.size
         inputs = {
             "encoder_outputs": BaseModelOutput(last_hidden_state=self.features),
-            "attention_mask": self.mask,
+            "attention_mask": self.mask.expand(-1, -1, self.size, -1),
             "decoder_input_ids": last.view(-1, self.size),
             "decoder_attention_mask": self.descent[..., : self.used],
             "use_cache": True,
