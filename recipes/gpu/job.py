@@ -1,6 +1,6 @@
 """A job of the papers' size within minutes: MLE, then systems side by side on one GPU, one table.
 
-python -m recipes.gpu.job --data BIN --encoder DIR --work DIR [--seconds 400] [--rehearse]
+python -m recipes.gpu.job --data BIN --references DIR --work DIR [--seconds 400] [--rehearse]
 
 MLE gets a share of the seconds, the systems go on from it side by side until the time for the
 translations begins. What is done is in WORK/job.json from then on, the translations beside it; a
@@ -155,7 +155,7 @@ class Job:
         from simile_plugin.encoder import load_encoder
         from simile_plugin.reward import score_outputs
 
-        encoder = load_encoder(str(self.args.encoder))
+        encoder = load_encoder(self.args.encoder)
         for name, shown in SETS.items():
             read = {
                 system: path.read_text("utf-8").split("\n")[:-1]
@@ -241,7 +241,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--data", type=Path, required=True, help="fairseq-preprocess's folder")
-    add("--encoder", type=Path, required=True, help="reward encoder")
+    add("--encoder", default="default", help="reward encoder (default: the package's)")
     add("--references", type=Path, required=True, help="folder of test.en and test1.en, as text")
     add("--work", type=Path, required=True, help="folder of all that is made")
     add("--seconds", type=float, default=400, help="of all of it (default 400)")

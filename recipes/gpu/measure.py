@@ -75,7 +75,6 @@ class Scale:
 
     lines: int
     pieces: int
-    encoder: str
     pairs: int
     seconds: float
     updates: tuple[tuple[str, str, int, int], ...]
@@ -90,7 +89,6 @@ class Scale:
 FULL = Scale(
     lines=0,
     pieces=32_000,
-    encoder="--vocab-size 12000 --dim 300 --steps 20000",  # 14 MB: it may have to travel
     pairs=200_000,
     seconds=20,
     updates=UPDATES,
@@ -104,7 +102,6 @@ FULL = Scale(
 MINI = Scale(
     lines=120,
     pieces=200,
-    encoder="--vocab-size 150 --dim 16 --steps 20 --batch-size 8 --megabatch 2",
     pairs=400,
     seconds=0.2,
     updates=(("small", "bf16", 4, 2),),
@@ -130,7 +127,7 @@ class Parts:
     def __init__(self, work: Path, scale: Scale, device: torch.device, budget: float) -> None:
         self.work, self.scale, self.device = work, scale, device
         self.deadline = time.monotonic() + budget
-        self.encoder = Path(os.environ.get("ENCODER") or work / "encoder")
+        self.encoder = os.environ.get("ENCODER") or "default"
 
     def install(self) -> dict[str, Cell]:
         """What the machine is."""
@@ -164,8 +161,8 @@ class Parts:
         return found
 
     def data(self) -> dict[str, Cell]:
-        """German-English bitext, and a reward encoder."""
-        return {"bitext": self._bitext, "encoder": self._encoder}
+        """German-English bitext."""
+        return {"bitext": self._bitext}
 
     def _bitext(self) -> dict[str, Any]:
         source, raw = Path(os.environ.get("SIMILE_DATA", "")), self.work / "raw"
@@ -204,19 +201,6 @@ class Parts:
             [*command, f"--destdir={self.work / 'bin'}", *prefixes], self.work / "logs/bin.log"
         )
         return counts
-
-    def _encoder(self) -> dict[str, Any]:
-        if os.environ.get("ENCODER"):
-            return {"given": str(self.encoder)}
-        # Both sides of the bitext: an encoder that has seen the English words is enough here.
-        pairs = self.work / "pairs.tsv"
-        sides = [(self.work / "raw" / f"train.{side}").read_text("utf-8") for side in ("en", "de")]
-        lines = zip(*(side.replace("\t", " ").split("\n")[:-1] for side in sides), strict=True)
-        pairs.write_text("".join(f"{en}\t{de}\n" for en, de in lines), "utf-8")
-        command = [sys.executable, "-m", "simile_plugin", "train-encoder", pairs, "--overwrite"]
-        command += [*self.scale.encoder.split(), "--output", self.encoder]
-        output_of([*command, "--device", self.device.type], self.work / "logs" / "encoder.log")
-        return {"trained": str(self.encoder)}
 
     def update(self) -> dict[str, Cell]:
         """Ours, the plain port and the floor, by phase."""
@@ -291,8 +275,9 @@ class Parts:
         from simile_plugin.encoder import load_encoder
 
         free_memory()  # or the peak would be the training's
-        encoder = load_encoder(str(self.encoder), self.device)
-        text = (self.work / "raw" / "train.en").read_text("utf-8").split("\n")[:-1]
+        encoder = load_encoder(self.encoder, self.device)
+        largest = max((self.work / "raw").glob("*.en"), key=lambda path: path.stat().st_size)
+        text = largest.read_text("utf-8").split("\n")[:-1]
         encoder.embed_text(text[:100])
         begin = time.perf_counter()
         vectors = encoder.embed_text(text)

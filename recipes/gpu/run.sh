@@ -22,7 +22,7 @@
 #   SIMILE_DATA   folder with newstest/de-en, tatoeba-de-en, europarl20k-de-en and multi30k/task1
 #   WORK          work/gpu in the repository (work/gpu-rehearsal): everything that is made
 #   BUDGET        seconds of all parts and the installation; with --lease 480, of the job 360
-#   ENCODER       a reward encoder's folder; default: a small one of the bitext is trained
+#   ENCODER       default   the reward encoder: a folder, or the English one of the package
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
