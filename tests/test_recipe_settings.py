@@ -21,7 +21,7 @@ STAND_INS = {
     + """
         out=$(FLAG=--output value "$@")
         case $1 in
-        train-encoder) mkdir -p "$out"; echo "$@" >"$out/config.json" ;;
+        train-encoder | distil-encoder) mkdir -p "$out"; echo "$@" >"$out/config.json" ;;
         finetune-hf)
             mkdir -p "$out"
             ls "$out" >>"$NOTES"
@@ -212,6 +212,23 @@ def test_multi30k_trains_on_any_reward(tmp_path: Path) -> None:
     (page,) = (line.split("|") for line in recipe.run(**both) if "--html" in line)
     for name, stem in ((mix, "simile+0.7+bleu+0.3"), (learned, "learned+a+b")):
         assert f"{name.upper()}=my work/out/{stem}.1.txt,my work/out/{stem}.2.txt" in page
+
+
+def test_low_resource(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "lowresource/run.sh")
+    pair = ("en", "de", "bitext")
+    (tmp_path / "bitext").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "bitext" / f"{split}.en").write_text("a\n")
+        (tmp_path / "bitext" / f"{split}.de.gz").write_bytes(gzip.compress(b"b\n"))
+    notes = recipe.run(*pair, REWARDS="chrf:0.5,source:0.5")
+    assert trainings(notes) == ["mle", "chrf+0.5+source+0.5.1"]
+    (distilled,) = (line for line in notes if line.startswith("simile|distil-encoder|"))
+    assert "|--source|my work/raw/train.en|--target|my work/raw/train.de|" in distilled
+    assert trainings(recipe.run(*pair, REWARDS="chrf:0.5,source:0.5 more-mle")) == ["more-mle.1"]
+    assert trainings(recipe.run(*pair, REWARDS="")) == []
+    (tmp_path / "bitext/dev.en").unlink()
+    assert "DATA: neither bitext/dev.en nor bitext/dev.en.gz is there" in recipe.refused(*pair)
 
 
 def test_mbr(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ class SourceSide(nn.Module):
     """
 
     mean: Tensor
-    log_probs: Tensor
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class SourceSide(nn.Module):
         super().__init__()
         self.encoder, self.pieces = encoder, pieces
         self.register_buffer("mean", mean)
-        self.register_buffer("log_probs", log_probs)
+        self.log_probs = log_probs  # on the CPU, where text is: no buffer, which would move
         self.length_ratio, self.usual_copies = length_ratio, usual_copies
         self.usual_odds = usual_odds
 
@@ -99,8 +98,7 @@ class SourceSide(nn.Module):
         Args:
             hyps, srcs: candidates and the source of each.
         """
-        table = self.log_probs.cpu().numpy()
-        odds = _odds(table, self.pieces, [*map(own_words, hyps, srcs)])
+        odds = _odds(self.log_probs.numpy(), self.pieces, [*map(own_words, hyps, srcs)])
         return torch.from_numpy(np.clip(odds / (FREE * self.usual_odds), 0, 1)).float()
 
     def not_copied(self, hyp: str, src: str) -> float:

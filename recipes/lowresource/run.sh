@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# A reward for a language that has no COMET, and a translation model trained by it, from a few thousand
+# sentence pairs. Run it again after an interruption: finished steps are skipped, trainings resume.
+#
+#   recipes/lowresource/run.sh SRC TGT [DATA]
+#
+#   SRC TGT   languages, say en hau; TEACHER is an encoder of SRC
+#   DATA      folder with {train,dev,test}.{SRC,TGT}, plain or .gz; default: SIMILE_DATA/mafand/SRC-TGT
+#
+# Settings (environment variables, with their defaults):
+#   WORK          work/lowresource.SRC-TGT in the repository: everything that is made
+#   TEACHER       default   a reward encoder of SRC; the English one that comes with the package
+#   JUDGEMENTS    judged translations; default: SIMILE_DATA/judgements/afrimte.SRC-TGT.tsv, if it is there
+#   OTHER         text of a third language with as many lines as test.TGT, for the probe; default: none
+#   GIVEN         folder with bin/, bpe/ and mle/ of an earlier run, whose model is taken
+#   PIECES        4000  of the joint vocabulary of the translation model
+#   MLE_EPOCHS    30    epochs of MLE training; with more of them it goes on
+#   MLE_TOKENS    2048  target tokens an update
+#   REWARDS       "bleu chrf chrf:0.5,source:0.5 source more-mle"; source reads no reference; more-mle is
+#                 the control: as many updates of likelihood alone; none: only the reward is made
+#   RISK_UPDATES  200   updates of each risk training
+#   RISK_BATCH    30    sentences an update
+#   RISK_LR       2e-4  learning rate of risk training (Adam, falling to 0 in a straight line)
+#   MLE_WEIGHT    0.3   gamma
+#   COST_SCALE    10    factor on the cost
+#   SEEDS         "1"   seeds of each risk training
+#   JOBS          trainings at once; CPU: the number of cores, GPU: 1
+#   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+show_help "${@:---help}"
+[ $# -ge 2 ] && [ $# -le 3 ] || die "expected SRC TGT [DATA], got $# arguments (see --help)"
+SRC=$1 TGT=$2
+DATA=${3:-${SIMILE_DATA:-}/mafand/$SRC-$TGT}
+WORK=${WORK:-$ROOT/work/lowresource.$SRC-$TGT}
+TEACHER=${TEACHER:-default}
+JUDGEMENTS=${JUDGEMENTS:-${SIMILE_DATA:-}/judgements/afrimte.$SRC-$TGT.tsv}
+PIECES=${PIECES:-4000}
+MLE_EPOCHS=${MLE_EPOCHS:-30}
+MLE_TOKENS=${MLE_TOKENS:-2048}
+MIX=chrf:0.5,source:0.5
+REWARDS=${REWARDS-bleu chrf $MIX source more-mle}
+RISK_UPDATES=${RISK_UPDATES:-200}
+RISK_BATCH=${RISK_BATCH:-30}
+RISK_LR=${RISK_LR:-2e-4}
+MLE_WEIGHT=${MLE_WEIGHT:-0.3}
+COST_SCALE=${COST_SCALE:-10}
+SEEDS=${SEEDS:-1}
+whole_numbers PIECES MLE_EPOCHS MLE_TOKENS RISK_UPDATES RISK_BATCH
+files=()
+for split in train dev test; do
+    for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
+done
+
+setup_venv
+# shellcheck source=recipes/training.sh
+. "$ROOT/recipes/training.sh"
+check_rewards "$REWARDS"
+mkdir -p "$WORK"/{raw,out,logs}
+choose_jobs "$WORK"
+read -ra flags <<<"$FLAGS"
+ENCODER=$WORK/encoder
+
+get_data() { # SRC TGT FILES: train, dev and test, the source of each first
+    local split
+    for split in train valid test; do
+        zcat -f "$3" >"$WORK/raw/$split.$1"
+        zcat -f "$4" >"$WORK/raw/$split.$2"
+        set -- "$1" "$2" "${@:5}"
+    done
+}
+
+make_encoder() { # TEACHER
+    simile distil-encoder "$1" --source "$WORK/raw/train.$SRC" --target "$WORK/raw/train.$TGT" \
+        --output "$ENCODER" --overwrite
+}
+
+judge_encoder() { # JUDGEMENTS OTHER: what the reward is worth, in reward.txt
+    local other=()
+    [ -z "$2" ] || other=(--other-language "$2")
+    {
+        echo "Translations found among all of dev, percent:"
+        simile contrib mine-bitext "$ENCODER" --aligned --source "$WORK/raw/valid.$SRC" \
+            --target "$WORK/raw/valid.$TGT"
+        [ ! -f "$1" ] || simile eval-encoder "$ENCODER" --judgements "$1" --reward source --reward "$MIX"
+        simile probe --reward source --reward "$MIX" --encoder "$ENCODER" --search-words 100 \
+            --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" "${other[@]}"
+    } >"$WORK/reward.txt"
+}
+
+take_given() { # GIVEN
+    rm -rf "${WORK:?}"/{bin,bpe,mle}
+    cp -r "$1"/{bin,bpe,mle} "$WORK"
+}
+
+model=(--arch transformer --share-all-embeddings --dropout 0.3
+    --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512
+    --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256
+    --decoder-ffn-embed-dim 512 --decoder-attention-heads 4)
+common=("$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" --optimizer adam
+    --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple --num-workers 0 "${model[@]}")
+
+train_mle() { # EPOCHS TOKENS FLAGS...
+    threads_for 1
+    begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:2}" # more epochs go on
+    logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$2" \
+        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
+        --max-epoch "$1" --log-interval 50 "${@:3}"
+}
+
+# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLAGS...
+train_risk() {
+    local run=$WORK/$1 log=$WORK/logs/$1.log
+    threads_for "$JOBS"
+    begin "$run" "$@" "$WORK/mle/checkpoint_best.pt"
+    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
+    logged "$log" fairseq-train "${common[@]}" --save-dir "$run" \
+        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
+        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
+        --mle-weight "$7" --risk-cost-scale "$8" --label-smoothing 0.1 \
+        --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
+        --clip-norm 5 --batch-size "$5" --required-batch-size-multiple 1 --max-update "$4" \
+        --disable-validation --save-interval-updates 50 --keep-interval-updates 1 \
+        --log-interval 10 "${@:10}"
+    translate_test "$1" checkpoint_last.pt
+}
+
+translate_test() { # SYSTEM CHECKPOINT
+    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
+}
+
+risk_system() { # REWARD SEED
+    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
+    read_reward "$1"
+    system=$(file_name "$1").$2
+    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
+    AFTER="encoder mle" once "$system" train_risk "$system" "$reward" "$2" "$RISK_UPDATES" \
+        "$RISK_BATCH" "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "${more[@]}"
+}
+
+report() {
+    local systems=(--sys "MLE=$WORK/out/mle.txt") reward name
+    for reward in $REWARDS; do
+        name=$(file_name "$reward")
+        systems+=(--sys "${name^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
+    done
+    simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
+        "${systems[@]}" --out "$WORK/results.md"
+    for name in "$WORK"/out/mle.txt "$WORK"/out/*.[0-9]*.txt; do
+        [[ $name = *.valid.txt ]] || simile score -r "$WORK/raw/test.$TGT" -i "$name" \
+            --src "$WORK/raw/test.$SRC" --encoder "$ENCODER"
+    done | tee "$WORK/scores.txt"
+}
+
+say "$SRC-$TGT in $WORK"
+once data get_data "$SRC" "$TGT" "${files[@]}"
+say "The encoder of both languages (about a minute)"
+AFTER=data once encoder make_encoder "$TEACHER"
+say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
+AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
+[ -n "$REWARDS" ] || { wait_for_all && exit; }
+if [ -n "${GIVEN:-}" ]; then
+    once mle take_given "$GIVEN"
+else
+    say "Segmenting and binarising the bitext"
+    AFTER=data once bin segment_bitext "$SRC" "$TGT" "$PIECES" "$WORK/raw"
+    say "Training the MLE model ($MLE_EPOCHS epochs)"
+    AFTER=bin once mle train_mle "$MLE_EPOCHS" "$MLE_TOKENS" "${flags[@]}"
+fi
+AFTER=mle once mle-test translate_test mle checkpoint_best.pt
+say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
+for seed in $SEEDS; do
+    for reward in $REWARDS; do
+        in_background risk_system "$reward" "$seed"
+    done
+done
+wait_for_all
+say "Results on test"
+cat "$WORK/reward.txt"
+report
+say "For your own model: simile finetune or finetune-hf with --reward $MIX --simile-encoder $ENCODER"
