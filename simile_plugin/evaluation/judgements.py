@@ -163,7 +163,8 @@ def metric_scores(
             found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
             of = f" of {name}" if len(encoders) > 1 else ""
             surface[spec + of] = without_rounding(found[:, 0])
-    return encoder_scores(encoders, *pairs, alpha, learned) | surface
+    own = encoder_scores(encoders, *pairs, alpha, learned, judgements.srcs or None)
+    return own | surface
 
 
 def evaluate_judgements(

@@ -56,11 +56,12 @@ SETTLED = 1e-6
 LOWER = 1e-6  # a loss below this is rounding
 BATCH = 512  # pairs whose features are counted at once
 LEARNED, CHRFPP = "LEARNED", "chrF++"
+SOURCE, OF_SOURCE = "source", "by how much the reference is nearer to the source"
 
 
 @dataclass(frozen=True)
 class Rise:
-    """By how much harm raises the features: (M, 12), with the harm it was."""
+    """By how much harm raises the features: (M, K), with the harm it was."""
 
     features: Floats
     kinds: Ids
@@ -75,7 +76,7 @@ class Rise:
 
 @dataclass(frozen=True)
 class Part:
-    """One file of judgements as the fit reads it: features (n, 12), empty (n,), harm.
+    """One file of judgements as the fit reads it: features (n, K), empty (n,), harm.
 
     Where a side is empty there is no harm to do, and nothing to fit.
     """
@@ -157,9 +158,10 @@ def fit_reward(
     lexicon = make_lexicon([lines for _, lines in texts])
     table = WordTable(encoder, lexicon)
     material = Material([lines for _, lines in texts], lexicon)
+    with_sources = encoder.source is not None and all(judged.srcs for judged in files)
     parts = []
     for judged in files:
-        parts.append(make_part(judged, table, material, seed))
+        parts.append(make_part(judged, table, material, seed, with_sources))
         progress(1)
     held_out, harm = leave_out(parts, seed)
     scores = []
@@ -169,13 +171,12 @@ def fit_reward(
     quality = correlate(scores, files, resamples, seed)
     weights = fit_weights(parts)
     spread = _spread(parts)
-    reward = LearnedReward(
-        dict(zip(FEATURES, weights.tolist(), strict=True)), lexicon, encoder.fingerprint
-    )
+    by_name = dict(zip((*FEATURES, SOURCE), weights.tolist(), strict=False))  # SOURCE: if known
+    reward = LearnedReward(by_name, lexicon, encoder.fingerprint)
     folds = "leave one file out" if len(files) > 1 else f"{FOLDS} folds of the one file"
     lines = {line for _, text in texts for line in text}
     overlap = sum(ref in lines for judged in files for ref in set(judged.refs))
-    importance = dict(zip(FEATURES, (weights * spread).tolist(), strict=True))
+    importance = dict(zip(by_name, (weights * spread).tolist(), strict=True))
     found = Fit(reward, quality, folds, harm, importance, overlap)
     reward.facts = _facts(found, files, texts, seed, resamples)
     return found
@@ -211,9 +212,16 @@ def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[s
             raise InputError(f"--text: {path} is empty; expected sentences, one a line")
 
 
-def make_part(judged: Judgements, table: WordTable, material: Material, seed: int) -> Part:
+def make_part(
+    judged: Judgements,
+    table: WordTable,
+    material: Material,
+    seed: int,
+    with_sources: bool = False,
+) -> Part:
     """Count the features of the hypotheses of a file, and of harmed hypotheses and references."""
-    features, empty = _features(table, judged.hyps, judged.refs)
+    srcs = judged.srcs if with_sources else None
+    features, empty = _features(table, judged.hyps, judged.refs, srcs)
     hyps, refs = (
         [
             found
@@ -226,36 +234,46 @@ def make_part(judged: Judgements, table: WordTable, material: Material, seed: in
         judged,
         features,
         empty,
-        _rise(hyps, judged.refs, features, table),
-        _rise(refs[::REFERENCES], judged.refs, np.zeros_like(features), table),
+        _rise(hyps, judged.refs, features, table, srcs),
+        _rise(refs[::REFERENCES], judged.refs, np.zeros_like(features), table, srcs),
     )
 
 
 def _rise(
-    harmed: Sequence[HarmedSentence], refs: Sequence[str], before: Floats, table: WordTable
+    harmed: Sequence[HarmedSentence],
+    refs: Sequence[str],
+    before: Floats,
+    table: WordTable,
+    srcs: Sequence[str] | None,
 ) -> Rise:
     rows = np.array([found.row for found in harmed], dtype=np.int64)
-    after, _ = _features(table, [found.text for found in harmed], [refs[row] for row in rows])
+    of = None if srcs is None else [srcs[row] for row in rows]
+    after, _ = _features(table, [found.text for found in harmed], [refs[row] for row in rows], of)
     kinds = np.array([found.kind for found in harmed], dtype=np.int64)
     return Rise(after - before[rows], kinds, rows, np.array([found.share for found in harmed]))
 
 
 def _features(
-    table: WordTable, hyps: Sequence[str], refs: Sequence[str]
+    table: WordTable,
+    hyps: Sequence[str],
+    refs: Sequence[str],
+    srcs: Sequence[str] | None = None,
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Features (n, 12) of n pairs, and whether a side is empty (n,)."""
-    found, empty = [np.zeros((0, len(FEATURES)))], [np.zeros(0, dtype=bool)]
+    """Features (n, K) of n pairs, and whether a side is empty (n,)."""
+    width = len(FEATURES) + (srcs is not None)
+    found, empty = [np.zeros((0, width))], [np.zeros(0, dtype=bool)]
     for start in range(0, len(refs), BATCH):
         left, right = hyps[start : start + BATCH], refs[start : start + BATCH]
         sim = cosine(table.encoder.embed_text(left), table.encoder.embed_text(right))
-        part, none = table.count([[hyp] for hyp in left], right, sim[:, None])
+        of = None if srcs is None else srcs[start : start + BATCH]
+        part, none = table.count([[hyp] for hyp in left], right, sim[:, None], of)
         found.append(part[:, 0])
         empty.append(none[:, 0])
     return np.concatenate(found), np.concatenate(empty)
 
 
 def fit_weights(parts: Sequence[Part], chosen: Sequence[NDArray[np.bool_]] | None = None) -> Floats:
-    """Weights (12,) >= 0 of the features; of the chosen segments of each part, if given."""
+    """Weights (K,) >= 0 of the features; of the chosen segments of each part, if given."""
     both = [~part.empty for part in parts]
     if chosen is not None:
         both = [of & rows for of, rows in zip(both, chosen, strict=True)]
@@ -281,7 +299,7 @@ def _deviation(features: Floats, share: Floats) -> Floats:
 
 
 def _spread(parts: Sequence[Part]) -> Floats:
-    """Standard deviation of each feature over all files: (12,)."""
+    """Standard deviation of each feature over all files: (K,)."""
     features = [part.features[~part.empty] for part in parts]
     share = [np.full(len(part), 1 / len(part) / len(parts)) for part in features]
     return _deviation(np.concatenate(features), np.concatenate(share))
@@ -455,7 +473,11 @@ def format_fit(fit: Fit) -> str:
         harm.append([kind, f"{seen.count:,}", f"{seen.lower:.1f}", f"{seen.drop:.2f}"])
     weights = [["feature", "weight", "of one deviation"]]
     for feature, weight in fit.reward.weights.items():
-        row = [f"{feature}: {FEATURES[feature]}", f"{weight:.3f}", f"{fit.importance[feature]:.3f}"]
+        row = [
+            f"{feature}: {FEATURES.get(feature, OF_SOURCE)}",
+            f"{weight:.3f}",
+            f"{fit.importance[feature]:.3f}",
+        ]
         weights.append(row)
     return "\n\n".join(map(text_table, (grid, harm, weights))) + "\n"
 

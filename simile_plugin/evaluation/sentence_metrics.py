@@ -36,6 +36,7 @@ def encoder_scores(
     right: Sequence[str],
     alpha: float = SIMILE_ALPHA,
     learned: LearnedReward | None = None,
+    srcs: Sequence[str] | None = None,
 ) -> dict[str, Floats]:
     """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME".
 
@@ -44,7 +45,8 @@ def encoder_scores(
     found = {}
     for name, encoder in encoders.items():
         own = learned if learned and learned.encoder == encoder.fingerprint else None
-        scores = score_outputs([left], right, encoder, alpha, learned=own)
+        of = srcs if own and own.needs_sources else None
+        scores = score_outputs([left], right, encoder, alpha, learned=own, srcs=of)
         of = f" of {name}" if len(encoders) > 1 else ""
         for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
             assert values is not None

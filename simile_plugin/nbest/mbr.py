@@ -263,6 +263,6 @@ def _one_by_one(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: 
         else:
             assert learned is not None and utility.encoder is not None
             sim = (refs.vectors[rows] @ hyps.vectors.T).clamp(-1, 1)
-            values = learned.scores(lists, some, utility.encoder, sim)
+            values = learned.scores(lists, some, utility.encoder, sim, [src] * len(some))
         total += weights[rows] @ values
     return total

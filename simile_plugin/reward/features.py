@@ -1,4 +1,5 @@
-"""What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself.
+"""What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself,
+and a thirteenth where the source is known.
 
 Words are lowercased runs of letters and digits, or one mark; where a script has no spaces, each
 letter is one. The learned reward is a weighted sum of them (`learned.py`); they are counted for B
@@ -21,11 +22,14 @@ from torch import Tensor
 from torch.nn.functional import embedding, normalize, pad
 
 from simile_plugin.encoder import JOINERS, RewardEncoder, split_words
+from simile_plugin.reward.simile import SIMILE_ALPHA
+from simile_plugin.reward.source import source_scores
 from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
+SOURCE = "source"  # the thirteenth: by how much the reference is nearer to the source
 FEATURES = {
     "sim": "1 - SIM",
     "sim_root": "square root of 1 - SIM",
@@ -148,21 +152,28 @@ class WordTable:
         self.characters = np.zeros(4096, dtype=np.int64)
 
     def count(
-        self, hyps: Sequence[Sequence[str]], refs: Sequence[str], sim: Tensor
+        self,
+        hyps: Sequence[Sequence[str]],
+        refs: Sequence[str],
+        sim: Tensor,
+        srcs: Sequence[str] | None = None,
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the features of B lists of N hypotheses, each reference counted once.
 
         Args:
             sim: (B, N) cosines of the encoder.
+            srcs: B sources; without them the last feature is left out.
 
         Returns:
-            (B, N, 12) in the order of FEATURES, finite and >= 0; all 0 where the strings are equal
-            and not empty. And (B, N), whether either side has no word.
+            (B, N, 12 or 13) in the order of FEATURES, SOURCE last, finite and >= 0; all 0 where
+            the strings are equal and not empty. And (B, N), whether either side has no word.
         """
         size, candidates = len(refs), len(hyps[0]) if hyps else 0
         if not size * candidates:
             shape = size, candidates
-            return np.zeros((*shape, len(FEATURES))), np.zeros(shape, dtype=bool)
+            return np.zeros((*shape, len(FEATURES) + (srcs is not None))), np.zeros(
+                shape, dtype=bool
+            )
         ids, lengths = self.flat([*chain.from_iterable(hyps), *refs])
         lists = matched = _lists(ids, lengths, size)
         if lengths.max() > MATCHED_WORDS:
@@ -174,7 +185,18 @@ class WordTable:
         ] = 0
         apart[apart < ROUNDING] = 0
         found |= {"sim": apart, "sim_root": np.sqrt(apart)}
-        features = np.stack([found[name].reshape(size, candidates) for name in FEATURES], axis=-1)
+        if srcs is not None:
+            lists_of = [[*row, ref] for row, ref in zip(hyps, refs, strict=True)]
+            near = source_scores(lists_of, srcs, self.encoder, SIMILE_ALPHA).double().cpu().numpy()
+            found[SOURCE] = np.maximum(near[:, -1:] - near[:, :-1], 0)
+        features = np.stack(
+            [
+                found[name].reshape(size, candidates)
+                for name in (*FEATURES, SOURCE)
+                if name in found
+            ],
+            axis=-1,
+        )
         features[features < ROUNDING] = 0
         empty = lists.hyp_lengths.reshape(size, candidates) == 0
         return features, empty | (lists.ref_lengths == 0)[:, None]

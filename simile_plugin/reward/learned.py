@@ -19,7 +19,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError, atomic_folder, read_lines
-from simile_plugin.reward.features import FEATURES, Floats, Lexicon, WordTable
+from simile_plugin.reward.features import FEATURES, SOURCE, Floats, Lexicon, WordTable
 
 FORMAT_VERSION = 1
 REWARD = "reward.json"
@@ -32,7 +32,7 @@ class LearnedReward:
     """Weights of features, and what is needed to count them.
 
     Attributes:
-        weights: by feature, in the order of FEATURES.
+        weights: by feature, in the order of FEATURES; SOURCE only where it has one.
         encoder: fingerprint of the encoder of the fit.
         facts: what it was fitted on and what it is worth, kept beside it.
     """
@@ -61,6 +61,11 @@ class LearnedReward:
             "common_words": sorted(self.lexicon.common),
             "negation_words": sorted(self.lexicon.negations),
         }
+
+    @property
+    def needs_sources(self) -> bool:
+        """Return whether nearness to the source has a weight."""
+        return SOURCE in self.weights
 
     @property
     def signature(self) -> str:
@@ -94,13 +99,23 @@ class LearnedReward:
         refs: Sequence[str],
         encoder: RewardEncoder,
         sim: Tensor,
+        srcs: Sequence[str] | None = None,
     ) -> Tensor:
         """Rewards of B lists of N hypotheses: (B, N) float32 in [0, 1].
 
         Args:
             sim: (B, N) cosines of the encoder, as of `add_similarity`.
+            srcs: B sources, where the source has a weight.
+
+        Raises:
+            InputError: if they are missing.
         """
-        features, empty = self.use(encoder).count(hyps, refs, sim)
+        if self.needs_sources and srcs is None:
+            raise InputError(
+                f"learned reward {self.fingerprint}: reads sources, too; give them (--src FILE)"
+            )
+        of = srcs if self.needs_sources else None
+        features, empty = self.use(encoder).count(hyps, refs, sim, of)
         weights = np.array(list(self.weights.values()))
         return torch.from_numpy(self.of_features(features, empty, weights, self.scale)).float()
 
@@ -108,7 +123,7 @@ class LearnedReward:
     def of_features(
         features: Floats, empty: NDArray[np.bool_], weights: Floats, scale: float = SCALE
     ) -> Floats:
-        """Return exp(-sum_k w_k f_k / scale) of features (..., 12): (...) in [0, 1].
+        """Return exp(-sum_k w_k f_k / scale) of features (..., K): (...) in [0, 1].
 
         0 where `empty`.
         """
@@ -159,9 +174,10 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
                 f"{flag}: {path}: format_version {version} is newer than {FORMAT_VERSION}, the "
                 "newest this version reads; update simile-plugin"
             )
+        names = [*FEATURES, *([SOURCE] if SOURCE in found["weights"] else [])]
         lexicon = Lexicon(*map(frozenset, (words, found["common_words"], found["negation_words"])))
         reward = LearnedReward(
-            {name: float(found["weights"][name]) for name in FEATURES},
+            {name: float(found["weights"][name]) for name in names},
             lexicon,
             found["encoder"],
             float(found["scale"]),

@@ -124,7 +124,7 @@ def score_lists(
         add_similarity(scores, hyps, refs, encoder, alpha)
         if learned is not None:
             assert scores.sim is not None
-            scores.learned = learned.scores(hyps, refs, encoder, scores.sim)
+            scores.learned = learned.scores(hyps, refs, encoder, scores.sim, srcs)
         if srcs is not None:
             scores.source = source_scores(hyps, srcs, encoder, alpha)
     if chrf_words is not None:

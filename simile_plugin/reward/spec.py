@@ -150,7 +150,8 @@ class Reward:
     @property
     def needs_sources(self) -> bool:
         """Return whether nearness to the source has a part in it."""
-        return "source" in self.weights
+        learned = self.learned is not None and self.learned.needs_sources
+        return "source" in self.weights or learned
 
     @property
     def needs_references(self) -> bool:
@@ -226,7 +227,7 @@ class Reward:
         if self.needs_references:
             add_similarity(scores, hyps, refs, encoder, alpha)
         if self.learned is not None and scores.sim is not None:
-            scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim)
+            scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim, of)
         return self.from_scores(scores)
 
     def _sources(self, srcs: Sequence[str]) -> Sequence[str] | None:

@@ -124,3 +124,35 @@ def test_commands(
     (probed,) = json.loads(capsys.readouterr().out)["rewards"].values()
     for kind in ("source", "other-language", "one-text"):
         assert probed["changes"][kind]["not_lower"] <= 5, kind
+
+
+def test_a_learned_reward_of_sources(
+    distilled: Encoder, bitext: Bitext, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """People who look at the source alone: the fit finds it, and the reward reads it everywhere."""
+    sources, targets = bitext
+    folder, judged = str(tmp_path / "pair"), []
+    save_encoder(folder, distilled)
+    for part in range(2):
+        rows = range(60 * part, 60 * part + 60)
+        hyps = [targets[(row + row % 2) % 300] for row in rows]  # every other is of the next source
+        lines = [
+            "\t".join((sources[row], hyp, targets[row], str(1 - row % 2)))
+            for row, hyp in zip(rows, hyps, strict=True)
+        ]
+        judged.append(str(tmp_path / f"{part}.tsv"))
+        head = "source\thypothesis\treference\thuman_z"
+        Path(judged[-1]).write_text("\n".join([head, *lines]) + "\n")
+    for name, side in (("s", sources), ("t", targets)):
+        (tmp_path / name).write_text("\n".join(side) + "\n")
+    s, t, out = str(tmp_path / "s"), str(tmp_path / "t"), str(tmp_path / "learned")
+    fit = ["fit-reward", "--judgements", *judged, "--encoder", folder, "--text", t]
+    assert main([*fit, "--output", out, "--resamples", "40", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["weights"]["source"] > 0 and len(found["weights"]) == 13
+    score = ["score", "-r", t, "-i", t, "--encoder", folder, "--learned", out]
+    assert main([*score, "--src", s]) == 0
+    assert "LEARNED        100.00" in capsys.readouterr().out  # the reference itself
+    assert main(score) == 2
+    assert "reads sources, too; give them (--src FILE)" in capsys.readouterr().err
+    assert Reward(f"learned:{out}").needs_sources
