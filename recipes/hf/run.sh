@@ -82,7 +82,7 @@ train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG LEARNED-JSON FLAGS...
     compgen -G "$WORK/$3/checkpoint-*" >/dev/null || rm -f "$WORK/$3"/*config.json
     simile finetune-hf "$WORK/mle" --train "${train[@]}" --valid "${watch[@]}" --reward "$1" \
         --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$4" \
-        --learning-rate 2e-4 "${@:7}"
+        --learning-rate 2e-4 --schedule constant --risk-alpha 1 --risk-cost-scale 10 "${@:7}"
     translate_test "$3"
 }
 

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     model = read_model_flags(options.model, str(user_dir()))
     sizes = (count_sentences(options.data, split) for split in ("train", "valid"))
     story, output = make_story(options, risk, *sizes), Path(options.output)
-    print(f"model       {options.model}: {' '.join(model)}")
+    print(f"model       {options.model} ({model[0].removeprefix('--arch=')})")
     print(f"{story.plan()}\nlog         {output / LOG}\n", flush=True)
     flags = [options.data, f"--user-dir={user_dir()}", *model]
     flags += fairseq_flags(options, risk, story.updates, bool(story.validation_set))
