@@ -131,10 +131,10 @@ def test_an_interrupt_in_the_middle_of_a_step_waits_for_its_end(
     assert main([*command, whole]) == 0
     real = Trainer._gradient
 
-    def interrupt(self: Trainer, batch: Any) -> Any:
+    def interrupt(self: Trainer, *batch: Any) -> Any:
         if self.step == 12:
             signal.raise_signal(signal.SIGINT)
-        return real(self, batch)
+        return real(self, *batch)
 
     # A shell starts what runs in the background with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
