@@ -151,17 +151,20 @@ def metric_scores(
 ) -> dict[str, Floats]:
     """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given.
 
-    rewards: what --reward takes and an encoder has a part in, each by its own name.
+    rewards: what --reward takes, each by its own name; of each encoder where it needs one.
     """
     pairs = judgements.hyps, judgements.refs
     surface = surface_scores(*pairs, meteor, tokenize=tokenize)
     for spec in rewards:
         reward = Reward(spec)
-        for name, encoder in encoders.items() if reward.needs_encoder else ():
+        asked: Mapping[str, RewardEncoder | None] = encoders
+        if not reward.needs_encoder:
+            asked = {"": None}
+        for name, encoder in asked.items():
             scores = reward_scores(reward, encoder, tokenize, alpha)
             srcs = judgements.srcs or [""] * len(pairs[0])
             found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
-            of = f" of {name}" if len(encoders) > 1 else ""
+            of = f" of {name}" if len(asked) > 1 else ""
             surface[spec + of] = without_rounding(found[:, 0])
     own = encoder_scores(encoders, *pairs, alpha, learned, judgements.srcs or None)
     return own | surface

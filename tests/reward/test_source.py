@@ -115,10 +115,11 @@ def test_commands(
     cells = [*zip(sources, worse, targets, "0" * 30), *zip(sources, targets, targets, "1" * 30)]  # noqa: B905
     lines = ["source\thypothesis\treference\thuman_z", *map("\t".join, cells)]
     judged.write_text("\n".join(lines) + "\n")
-    command = ["eval-encoder", folder, "--judgements", str(judged), "--reward", "source", "--json"]
+    rewards = ["--reward", "source", "--reward", "chrf:0.5,bleu:0.5"]  # the second has no encoder
+    command = ["eval-encoder", folder, "--judgements", str(judged), *rewards, "--json"]
     assert main([*command, "--resamples", "40"]) == 0
     mean = json.loads(capsys.readouterr().out)["judgements"]["mean"]["spearman"]
-    assert mean["source"]["value"] > 50
+    assert mean["source"]["value"] > 50 and mean["chrf:0.5,bleu:0.5"]["value"] > 50
     command = ["probe", "--ref", t, "--src", s, "--other-language", s, "--encoder", folder]
     assert main([*command, "--reward", "source", "--search-words", "10", "--json"]) == 0
     (probed,) = json.loads(capsys.readouterr().out)["rewards"].values()
