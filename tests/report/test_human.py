@@ -112,7 +112,9 @@ def hostile_study() -> Study:
 def test_a_sheet_holds_no_formula() -> None:
     study = hostile_study()
     rows = list(csv.reader(io.StringIO(render_tsv(study, 1)), dialect="excel-tab"))
-    assert rows[0] == ["item", "rating", "source", "reference", "translation"]
+    assert rows[0] == ["item", "rating", "source", "reference", "translation", "scale"]
+    # The scale stands beside the first items: of two, its two highest ratings.
+    assert [row[5].partition(":")[0] for row in rows[1:]] == ["5", "4"]
     shown = {row[4] for row in rows[1:]}
     assert shown == {f"'{HOSTILE}", REFS[0]}
 
@@ -144,9 +146,33 @@ def test_means_by_hand(tmp_path: Path) -> None:
     answer = answer_ratings(found)
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
+    assert text.splitlines()[2].split() == ["System", "Rating", "±", "1", "2"]  # by their files
     json.dumps(answer.data, allow_nan=False)
     compared["p_value"] = 1e-4
     assert "<0.001" in render_text(answer_ratings(found))
+
+
+def test_unfinished_sheets_count_where_all_have_rated(tmp_path: Path) -> None:
+    pair = [System(n, (n,), (tuple(f"{ref} {n}" for ref in REFS[:3]),)) for n in "AB"]
+    study = draw_study(pair, REFS[:3], None, DrawSettings(sentences=3, annotators=2), ("A", "B"))
+    places = {(item.systems[0], item.line): n for n, item in enumerate(study.items, start=1)}
+    paths = []
+    # The first did not rate B of line 1, the second neither output of line 3: line 2 is left.
+    for annotator, lacking in ((1, [("B", 1)]), (2, [("A", 3), ("B", 3)])):
+        rows = fill(study, annotator, {n: 4 if key[0] == "A" else 1 for key, n in places.items()})
+        for key in lacking:
+            name = study.item_id(annotator, places[key])
+            rows = rows.replace(f"{name}\t{4 if key[0] == 'A' else 1}", f"{name}\t")
+        paths.append(write(tmp_path / f"{annotator}.tsv", rows))
+    with pytest.raises(ValueError, match="has no rating; expected 0 to 5"):
+        read_answers(paths[0], study)
+    answers = [read_answers(path, study, partial=True) for path in paths]
+    found = compare_ratings(study, answers)
+    assert (found["sentences"], found["drawn"]) == (1, 3)
+    assert [system["mean"] for system in found["systems"]] == [4.0, 1.0]
+    assert found["agreement"]["equal"] == 1.0  # of three items that both have
+    assert "1 sentence of 3 (the others are not yet rated by all)" in answer_ratings(found).heading
+    assert mean_ratings(study, answers)[3, f"{REFS[2]} A"] == 4.0  # by the first alone
 
 
 def test_mean_rating_of_every_item(tmp_path: Path) -> None:

@@ -21,15 +21,19 @@ DELIMITERS = "\t;,"  # what spreadsheets write
 
 @dataclass(frozen=True)
 class Answers:
-    """One annotator's ratings: item number -> 0..5, every item of the study."""
+    """One annotator's ratings: item number -> 0..5, of a whole sheet every item of the study."""
 
     path: str
     annotator: int
     ratings: dict[int, int]
 
 
-def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
+def read_answers(
+    path: str, study: Study, flag: str = "--answers", partial: bool = False
+) -> Answers:
     """Read a filled-in sheet (TSV, CSV) or what the HTML form saved; the order of rows is free.
+
+    partial: items without a rating are left out.
 
     Raises:
         InputError: naming file:line for a rating that is missing, double, or not in 0..5, for an
@@ -64,13 +68,14 @@ def read_answers(path: str, study: Study, flag: str = "--answers") -> Answers:
         if number in lines:
             raise InputError(f"{where}: item {item} is also on line {lines[number]}; keep one")
         lines[number] = line
-        ratings[number] = _parse_rating(rating, item, where)
-    for number in range(1, len(study.items) + 1):
+        if rating or not partial:
+            ratings[number] = _parse_rating(rating, item, where)
+    for number in range(1, len(study.items) + 1) if not partial else ():
         if number not in ratings:
             raise InputError(
                 f"{flag}: {path}:{1 + len(rows)}: the file ends without item "
                 f"{study.item_id(sheet or 1, number)} ({len(ratings)} of {len(study.items)} items "
-                "are there); every item needs a rating"
+                "are there); every item needs a rating, or give --partial"
             )
     return Answers(path, sheet, ratings)
 
@@ -119,10 +124,11 @@ def compare_ratings(
     mean(s) = 1/|T| sum_t 1/|A| sum_a rating(a, output of s for t)
 
     Of each pair of systems the sentences are counted that people rate `better`, `equal` and
-    `worse` in the second, by the mean of the annotators.
+    `worse` in the second, by the mean of the annotators. Of partial answers the sentences count
+    whose outputs all annotators have rated.
 
     Raises:
-        InputError: for no answers, or two files of one sheet.
+        InputError: for no answers, two files of one sheet, or no sentence that all have rated.
     """
     if not answers:
         raise InputError("--answers: got no file; expected one for each annotator")
@@ -138,11 +144,13 @@ def compare_ratings(
     draws = dict(
         zip(study.systems, significance.bootstrap(statistics, resamples, seed), strict=True)
     )
-    by_item = np.array([[own.ratings[n + 1] for n in range(len(study.items))] for own in ordered])
+    numbers = [n for n in range(1, 1 + len(study.items)) if all(n in a.ratings for a in ordered)]
+    by_item = np.array([[own.ratings[n] for n in numbers] for own in ordered])
     return {
         "study": study.fingerprint,
         "annotators": [own.path for own in ordered],
-        "sentences": study.settings.sentences,
+        "sentences": next(iter(table.values())).shape[1],
+        "drawn": study.settings.sentences,
         "items": len(study.items),
         "systems": [
             {
@@ -164,11 +172,12 @@ def compare_ratings(
 
 
 def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, str], float]:
-    """Return (line from 1, translation) -> mean rating over the annotators, of every rated item."""
-    return {
-        (item.line, item.translation): sum(own.ratings[n] for own in answers) / len(answers)
-        for n, item in enumerate(study.items, start=1)
-    }
+    """Return (line from 1, translation) -> mean rating over the annotators who rated the item."""
+    found = {}
+    for number, item in enumerate(study.items, start=1):
+        if own := [one.ratings[number] for one in answers if number in one.ratings]:
+            found[item.line, item.translation] = sum(own) / len(own)
+    return found
 
 
 def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
@@ -179,8 +188,11 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     for number, item in enumerate(study.items, start=1):
         for name in item.systems:
             for row, own in enumerate(answers):
-                table[name][row, columns[item.line]] = own.ratings[number]
-    return table
+                table[name][row, columns[item.line]] = own.ratings.get(number, np.nan)
+    whole = ~np.isnan(np.stack(list(table.values()))).any(axis=(0, 1))
+    if not whole.any():
+        raise InputError("--answers: no sentence has all its outputs rated by all annotators")
+    return {name: ratings[:, whole] for name, ratings in table.items()}
 
 
 def _difference(first: Floats, second: Floats, first_draws: Floats, second_draws: Floats) -> Data:

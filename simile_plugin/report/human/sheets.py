@@ -32,17 +32,22 @@ def write_sheets(study: Study, folder: str) -> list[str]:
 
 
 def render_tsv(study: Study, annotator: int) -> str:
-    """Render a sheet for a spreadsheet: item, rating to fill in, source if shown, sentences."""
+    """Render a sheet for a spreadsheet: item, rating to fill in, source if shown, sentences, scale.
+
+    The scale stands beside the first items, a rating a line.
+    """
     with_source = any(item.source is not None for item in study.items)
     stream = io.StringIO()
     writer = csv.writer(stream, dialect="excel-tab", lineterminator="\n")
     writer.writerow(
-        [ITEM, RATING, *(["source"] if with_source else []), "reference", "translation"]
+        [ITEM, RATING, *(["source"] if with_source else []), "reference", "translation", "scale"]
     )
-    for number in study.order(annotator):
+    scale = [f"{rating}: {meaning}" for rating, meaning in sorted(SCALE.items(), reverse=True)]
+    for row, number in enumerate(study.order(annotator)):
         item = study.items[number - 1]
         texts = [*([item.source or ""] if with_source else []), item.reference, item.translation]
-        writer.writerow([study.item_id(annotator, number), "", *map(_inert, texts)])
+        told = scale[row] if row < len(scale) else ""
+        writer.writerow([study.item_id(annotator, number), "", *map(_inert, texts), told])
     return stream.getvalue()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import (
@@ -49,15 +51,18 @@ def answer_ratings(data: Data) -> Answer:
         ]
         for pair in data["pairs"]
     ]
+    lacking = data["drawn"] - data["sentences"]
+    left = f" of {data['drawn']} (the others are not yet rated by all)" if lacking else ""
+    sentences = f"{count(data['sentences'], 'sentence')}{left}"
     chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
     caption = "Mean rating with its 95% interval; small circles are single annotators."
-    annotators = (f"Annotator {i + 1}" for i in range(len(data["annotators"])))
+    annotators = raters(data["annotators"])
     return Answer(
         "human",
         "Human ratings",
         "How close people, who did not know whose translation they saw, found each to the "
         "reference.",
-        f"Ratings by {people} of {count(data['sentences'], 'sentence')}, study {data['study']}",
+        f"Ratings by {people} of {sentences}, study {data['study']}",
         [
             make_table(["System", "Rating", "±", *annotators], rated),
             Figure(chart, caption),
@@ -71,9 +76,15 @@ def answer_ratings(data: Data) -> Answer:
             f"{data['sentences']} sentences; ± and p: bootstrap over the sentences, "
             f"{data['resamples']:,} resamples, seed {data['seed']} (p: the tail of the direction "
             "seen)",
-            f"answers: {', '.join(data['annotators'])}",
         ],
     )
+
+
+def raters(paths: Sequence[str]) -> list[str]:
+    """Name annotators by their files, numbered where the names are not distinct."""
+    names = [Path(path).stem for path in paths]
+    several = len(set(names)) < len(names)
+    return [f"{name} ({i + 1})" if several else name for i, name in enumerate(names)]
 
 
 def _sentence(pair: Data, people: str, draws: int) -> str:
