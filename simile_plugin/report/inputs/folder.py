@@ -60,7 +60,7 @@ def find_files(folder: str, texts: Texts) -> FolderFiles:
     silent = {
         name for name, paths in logs.items() if not all(_has_costs(path, texts) for path in paths)
     }
-    systems = _by_seed(path for path in _files(root / "systems") if path.suffix != ".log")
+    systems = files_by_seed(str(root / "systems"))
     nbest_folder = _folder(root / "nbest")
     ref = _only(root, "ref")
     files = FolderFiles(
@@ -102,6 +102,11 @@ def _only(root: Path, stem: str) -> str | None:
 
 def _folder(path: Path) -> str | None:
     return str(path) if path.is_dir() else None
+
+
+def files_by_seed(folder: str) -> dict[str, tuple[str, ...]]:
+    """Return the outputs in a folder, see `_by_seed`."""
+    return _by_seed(path for path in _files(Path(folder)) if path.suffix != ".log")
 
 
 def _by_seed(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.files import Progress
 from simile_plugin.nbest import COSTS, NbestList
-from simile_plugin.report.answer import Answer, Data, Figure, make_table, optional, size_range
+from simile_plugin.report.answer import Answer, Data, Figure, make_table, size_range
 from simile_plugin.significance import COLORS, Chart, Floats
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def describe_costs(
         signatures = settings.signatures("SIMILE", chrf=False, sentence=True)
     pairs = {cost: pair_differences(values, mask) for cost, values in costs.items()}
     widest = max(float(values.max(initial=0)) for values in pairs.values()) or 1.0
-    first = np.array([one.first for one in lists])
     only_bleu_equal = None
     if len(pairs) == 2:
         bleu, simile = (pairs[cost] for cost in COSTS)
@@ -77,7 +76,7 @@ def describe_costs(
         "candidates": int(sizes.sum()),
         "list_sizes": (int(sizes.min()), int(sizes.max())),
         "pairs": len(next(iter(pairs.values()))),
-        "costs": {c: _distribution(costs[c], mask, pairs[c], widest, first) for c in costs},
+        "costs": {c: _distribution(costs[c], mask, pairs[c], widest) for c in costs},
         "only_bleu_equal": only_bleu_equal,
         "signatures": signatures,
         "notes": notes,
@@ -122,7 +121,6 @@ def _distribution(
     mask: NDArray[np.bool_],
     differences: Floats,
     widest: float,
-    first: NDArray[np.int64],
 ) -> Data:
     values = costs[mask]
     # Costs above 1 are in the last bin.
@@ -131,8 +129,6 @@ def _distribution(
     above = float((differences > EQUAL).mean())
     return {
         "mean": float(values.mean()),
-        "std": float(values.std()),
-        "skew": skew(values),
         "edges": edges.tolist(),
         "counts": counts.tolist(),
         "difference_edges": difference_edges.tolist(),
@@ -141,17 +137,7 @@ def _distribution(
         "above_zero_share": above,
         "mean_difference": float(differences.mean()),
         "median_difference": float(np.median(differences)),
-        "difference_skew": skew(differences),
-        "first_cost": float(costs[np.arange(len(costs)), first].mean()),
-        "oracle_cost": float(np.where(mask, costs, np.inf).min(axis=1).mean()),
     }
-
-
-def skew(values: Floats) -> float | None:
-    """Return mean((x - m)^3) / std^3, or None where all values are equal."""
-    centred = values - values.mean()
-    deviation = float(np.sqrt((centred**2).mean()))
-    return float((centred**3).mean()) / deviation**3 if deviation > EQUAL else None
 
 
 def answer_costs(data: Data) -> Answer:
@@ -160,21 +146,13 @@ def answer_costs(data: Data) -> Answer:
     names = [NAMES[cost] for cost in costs]
 
     def row(title: str, key: str, form: str) -> list[str]:
-        return [title, *(optional(cost[key], form) for cost in costs.values())]
+        return [title, *(f"{cost[key]:{form}}" for cost in costs.values())]
 
-    candidates = [
-        row("mean", "mean", ".4f"),
-        row("standard deviation", "std", ".4f"),
-        row("skew", "skew", ".2f"),
-        row("model's first choice, mean", "first_cost", ".4f"),
-        row("best of each list, mean", "oracle_cost", ".4f"),
-    ]
-    pairs = [
-        row("zero", "zero_share", ".1%"),
-        row("above zero", "above_zero_share", ".1%"),
-        row("mean", "mean_difference", ".4f"),
-        row("median", "median_difference", ".4f"),
-        row("skew", "difference_skew", ".2f"),
+    rows = [
+        row("mean cost of a candidate", "mean", ".4f"),
+        row("pairs of a list that cost the same", "zero_share", ".1%"),
+        row("mean difference of a pair", "mean_difference", ".4f"),
+        row("median difference of a pair", "median_difference", ".4f"),
     ]
     notes = list(data["notes"])
     if (equal := data["only_bleu_equal"]) is not None:
@@ -190,8 +168,7 @@ def answer_costs(data: Data) -> Answer:
         f"{size_range(data['list_sizes'])},",
         [
             Figure(chart, "Costs of candidates, and differences within lists."),
-            make_table(["Candidates", *names], candidates),
-            make_table([f"|difference| of {data['pairs']:,} pairs", *names], pairs),
+            make_table([f"{data['pairs']:,} pairs", *names], rows),
         ],
         data,
         data["file"],

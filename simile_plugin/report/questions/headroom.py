@@ -6,9 +6,9 @@ what it gains is a share of the distance from the model's choice to the best of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from simile_plugin.report.answer import (
     Figure,
     count,
     make_table,
-    optional,
     p_told,
     size_range,
 )
@@ -36,7 +35,6 @@ from simile_plugin.significance import (
     SentenceStatistics,
     bootstrap,
     bootstrap_p_value,
-    correlation,
     interval,
     mean_statistics,
 )
@@ -161,7 +159,6 @@ def measure_headroom(
         "list_sizes": (int(sizes.min()), int(sizes.max())),
         "choices": choices,
         "utility": spec,
-        "agreement": agreement(scored, first),
         "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
         "gain": _expected_gain(choices),
         "signatures": signatures,
@@ -208,34 +205,6 @@ def _equal_share(scored: Scored, metric: str) -> float:
     return float((high - low <= EQUAL).mean())
 
 
-def agreement(scored: Scored, first: Places) -> dict[str, Data]:
-    """Measure how each pair of rewards agrees within lists: "METRIC METRIC" -> figures.
-
-    `correlation` is Spearman's, the mean over lists where both differ (None without such a list);
-    `same_best` the share of lists where the candidate that one prefers is also best for the other.
-    """
-    pairs = {}
-    # What differs by rounding has one rank.
-    steps = {name: np.rint(values / EQUAL) for name, values in scored.rewards.items()}
-    sizes = scored.mask.sum(axis=1)
-    rows = np.arange(len(sizes))
-    for one, other in combinations(scored.rewards, 2):
-        # Lists of one length are correlated together.
-        by_size = [
-            correlation("spearman", *(steps[name][sizes == size, :size] for name in (one, other)))
-            for size in np.unique(sizes)
-            if size > 1
-        ]
-        values = np.concatenate([np.empty(0), *by_size])
-        defined = values[~np.isnan(values)]
-        theirs = scored.rewards[other]
-        top = np.where(scored.mask, theirs, -np.inf).max(axis=1)
-        same = theirs[rows, scored.best(one, first)] >= top - EQUAL
-        mean = float(defined.mean()) if len(defined) else None
-        pairs[f"{one} {other}"] = {"correlation": mean, "same_best": float(same.mean())}
-    return pairs
-
-
 def _expected_gain(choices: Mapping[str, Data]) -> dict[str, tuple[float, float]]:
     """Multiply the headroom by the lowest and the highest measured share, where there are some."""
     gains = {}
@@ -255,7 +224,7 @@ def _headroom(choices: Mapping[str, Data], metric: str) -> float:
 
 
 def answer_headroom(data: Data) -> Answer:
-    """Show a line a choice, a column a metric; how the rewards agree; what training may give."""
+    """Show a line a choice, a column a metric; what training may give."""
     choices, gain = data["choices"], data["gain"]
     metrics = list(choices[FIRST])
     names = [NAMES[metric] for metric in metrics]
@@ -270,14 +239,6 @@ def answer_headroom(data: Data) -> Answer:
         ["all candidates cost the same", *(f"{data['equal'][metric]:.1%}" for metric in metrics)],
         ["headroom: best - first", *(f"{_headroom(choices, metric):.2f}" for metric in metrics)],
         ["expected gain of MRT on it", *gains],
-    ]
-    agreeing = [
-        [
-            " and ".join(NAMES[name] for name in pair.split()),
-            optional(own["correlation"], ".2f"),
-            f"{own['same_best']:.1%}",
-        ]
-        for pair, own in data["agreement"].items()
     ]
     label = f"First, MBR, best and worst choice by {', '.join(names)}"
     chart = Chart(label, (9.2, 0.9 + 0.8 * len(metrics)), lambda figure: _draw(figure, data))
@@ -296,7 +257,6 @@ def answer_headroom(data: Data) -> Answer:
             Figure(chart, "From the worst to the best choice of each metric, with first and MBR."),
             make_table(["Choice", *names], rows),
             make_table(["Lists", *names], spread),
-            make_table(["Agreement within lists", "Spearman", "same best"], agreeing),
         ],
         data,
         data["file"],
@@ -334,8 +294,9 @@ def _sentences(data: Data) -> list[str]:
     draws = data["test"]["resamples"]
     chances = {name: p_told(own["p_value"], draws) for name, own in choices[MBR].items()}
     other = [f"{changes[m]} {NAMES[m]} ({chances[m]})" for m in changes if m != metric]
+    where = f"the n-best lists of {os.path.basename(data['file']) or 'the model'}"
     told = [
-        f"MBR decoding, without training, changes {NAMES[metric]} by {changes[metric]} "
+        f"On {where}, MBR decoding, without training, changes {NAMES[metric]} by {changes[metric]} "
         f"({chances[metric]}), {', '.join(other)}.",
         f"The best of each list is {_headroom(choices, metric):.2f} {NAMES[metric]} above the "
         f"first; in {data['equal'][metric]:.0%} of the lists all candidates cost the same.",

@@ -4,119 +4,72 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from simile_plugin.files import InputError, Progress, read_lines
+from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import HEADINGS, Answer, Cell, Data, Figure, make_table
+from simile_plugin.report.inputs.folder import files_by_seed
 from simile_plugin.report.inputs.systems import read_systems
-from simile_plugin.report.inputs.texts import Read
 from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.report.inputs.scores import ScoreSettings
 
 NEEDS = (("nbest_folder", "ref"),)
 ASKED_BY = ("nbest_folder",)
 PICTURED = True
 
-OUTPUT_FILE = re.compile(r"(?P<name>.+)\.n(?P<n>\d+)(?:\.(?P<seed>\d+))?\.txt(?:\.gz)?")
-BASELINE = "mle.txt"
+SIZE = re.compile(r"(?P<name>.+)\.n(?P<n>[1-9]\d*)")
+BASELINE = "mle"
 FLAG = "--nbest-folder"
 LAYOUT = "NAME.nN.txt or NAME.nN.SEED.txt, say simile.n8.1.txt"
 
 
 def ask(inputs: Inputs) -> Answer:
-    """Score every output of --nbest-folder."""
-    options, refs = inputs.options, inputs.refs
-    assert options.nbest_folder is not None
-    with Progress(len(refs), "sent") as bar:
-        data = score_folder(
-            options.nbest_folder,
-            refs,
-            f"--ref {options.ref}",
-            inputs.settings,
-            bar.update,
-            inputs.texts.lines,
-        )
-    return answer_nbest(data)
-
-
-def score_folder(
-    folder: str,
-    refs: Sequence[str],
-    ref_name: str,
-    settings: ScoreSettings,
-    progress: Callable[[int], object] | None = None,
-    read: Read = read_lines,
-) -> Data:
-    """Score every output in a folder of NAME.nN.txt or NAME.nN.SEED.txt files, and mle.txt.
-
-    Args:
-        ref_name: flag and file of the references, for errors.
-        progress: called with the number of sentences just scored.
-        read: reads the lines of a file.
+    """Score every output of --nbest-folder: of NAME.nN[.SEED].txt files, and mle.txt.
 
     Raises:
         InputError: for a folder without such files, or files that are not parallel.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
 
-    files = _files(folder)
-    named = {f"{name} n{n}": tuple(paths) for (name, n), paths in files.items()}
-    systems = read_systems(FLAG, named, refs, ref_name, read)
-    metrics = score_systems(systems, refs, score_all(systems, refs, settings, progress))
+    folder, refs = inputs.options.nbest_folder or "", inputs.refs
+    if not os.path.isdir(folder):
+        raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
+    found = files_by_seed(folder)
+    sizes = {key: match for key in found if (match := SIZE.fullmatch(key))}
+    if not sizes:
+        raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
+    named = {key: paths for key, paths in found.items() if key in sizes or key == BASELINE}
+    systems = read_systems(FLAG, named, refs, f"--ref {inputs.options.ref}", inputs.texts.lines)
+    with Progress(len(refs), "sent") as bar:
+        scored = score_all(systems, refs, inputs.settings, bar.update)
     points: dict[str, list[Data]] = {}
     baseline = None
-    for ((name, n), paths), row in zip(files.items(), metrics, strict=True):
+    for system, row in zip(systems, score_systems(systems, refs, scored), strict=True):
         row.pop(LENGTH_RATIO)
         scores = {metric: own.seed_scores().tolist() for metric, own in row.items()}
-        point = {"n": n, "files": paths, "scores": scores}
-        if n:
-            points.setdefault(name, []).append(point)
+        point = {"n": 0, "files": system.files, "scores": scores}
+        if size := sizes.get(system.name):
+            points.setdefault(size["name"], []).append(point | {"n": int(size["n"])})
         else:
             baseline = point
-    sizes = {name: {point["n"] for point in own} for name, own in points.items()}
-    everywhere = set.union(*sizes.values())
-    return {
+    everywhere = {point["n"] for own in points.values() for point in own}
+    lacking = {name: everywhere - {point["n"] for point in own} for name, own in points.items()}
+    data = {
         "folder": folder,
         "sentences": len(refs),
         "points": {name: sorted(own, key=lambda p: p["n"]) for name, own in points.items()},
         "baseline": baseline,
-        "signatures": settings.signatures(),
+        "signatures": inputs.settings.signatures(),
         "notes": [
-            f"{name}: no output for N = {', '.join(map(str, sorted(everywhere - own)))}"
-            for name, own in sizes.items()
-            if everywhere - own
+            f"{name}: no output for N = {', '.join(map(str, sorted(own)))}"
+            for name, own in lacking.items()
+            if own
         ],
     }
-
-
-def _files(folder: str) -> dict[tuple[str, int], list[str]]:
-    """Return (name, N) -> paths in the order of seeds; N is 0 for mle.txt."""
-    if not os.path.isdir(folder):
-        raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
-    by_seed: dict[tuple[str, int], dict[int, str]] = {}
-    for entry in sorted(os.listdir(folder)):
-        if (match := OUTPUT_FILE.fullmatch(entry)) and not entry.startswith("."):
-            if not int(match["n"]):
-                raise InputError(f"{FLAG}: {folder}: {entry}: expected at least 1 candidate")
-            seeds = by_seed.setdefault((match["name"], int(match["n"])), {})
-            if (other := seeds.setdefault(int(match["seed"] or 0), entry)) != entry:
-                raise InputError(
-                    f"{FLAG}: {folder}: {other} and {entry} are one seed of one system; keep one "
-                    "of them, or give each seed its number"
-                )
-    if not by_seed:
-        raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
-    if os.path.isfile(os.path.join(folder, BASELINE)):
-        by_seed[BASELINE, 0] = {0: BASELINE}
-    return {
-        key: [os.path.join(folder, entry) for _, entry in sorted(seeds.items())]
-        for key, seeds in by_seed.items()
-    }
+    return answer_nbest(data)
 
 
 def answer_nbest(data: Data) -> Answer:
@@ -150,7 +103,7 @@ def answer_nbest(data: Data) -> Answer:
     )
 
 
-def _cell(seeds: Sequence[float]) -> Cell:
+def _cell(seeds: list[float]) -> Cell:
     spread = f" ({min(seeds):.2f} to {max(seeds):.2f})" if len(seeds) > 1 else ""
     return Cell(f"{fmean(seeds):.2f}{spread}", fmean(seeds))
 
