@@ -136,16 +136,18 @@ def line_chart(
     y_label: str = "",
     legend: str | None = None,
     powers: Sequence[int] = (),
+    order: Sequence[str] = (),
 ) -> Chart:
     """Panels beside each other; a name has one colour, marker and dash in all of them.
 
     legend: its title. powers: the ticks of x on a scale of powers of two, else whole numbers.
+    order: names that have the first colours, shown here or elsewhere.
     """
 
     def draw(figure: Figure) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+        names = list(dict.fromkeys([*order, *(name for panel in panels for name in panel.lines)]))
         handles: dict[str, Any] = {}
         for axes, panel in zip(
             figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True

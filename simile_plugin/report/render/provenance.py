@@ -28,6 +28,12 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
         command = command.replace(path, short[path])
     parts: list[Part] = [Literal("Command", command)]
     parts.append(make_table(header, rows, caption="Files", folded=folded))
+    signatures: dict[str, str] = {}
+    for answer in answers:
+        for name, text in answer.signatures.items():
+            known = signatures.setdefault(name, text)
+            if text != known and text not in signatures.values():
+                signatures[f"{name} ({answer.title})"] = text
     return Answer(
         "made",
         "How this was made",
@@ -36,7 +42,7 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
         parts,
         {},
         notes=[f"left out: {text}" for text in inputs.left_out],
-        signatures={k: text for answer in answers for k, text in answer.signatures.items()},
+        signatures=signatures,
     )
 
 
