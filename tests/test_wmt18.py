@@ -216,8 +216,8 @@ def test_partial_credit_and_people_beside_the_paper(tmp_path: Path) -> None:
     }
     rated = [{"name": "MLE", "mean": 2.0}, {"name": "SIMILE", "mean": 3.25}]
     data: dict[str, dict[str, Any]] = {
-        "de": {"costs": {"costs": costs}, "human": {"systems": rated}},
-        "tr": {"costs": {"costs": costs}},
+        "de": {"headroom": {"costs": costs}, "human": {"systems": rated}},
+        "tr": {"headroom": {"costs": costs}},
     }
     (grid,) = texts_of(page.partial_credit(data))
     assert grid[1] == ["de-en", "SIMILE", "87.5 %", "99.0 %", "2.0", "4.8"]

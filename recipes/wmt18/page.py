@@ -35,7 +35,7 @@ from simile_plugin.report import (
 # Sections of simile report by what they are in the thesis.
 NUMBERS = {
     **{"results": "Table 68", "human": "Table 69", "lexical": "Table 70", "examples": "Table 71"},
-    **{"costs": "Figure 11", "curves": "Figure 12", "nbest": "Figure 13"},
+    **{"headroom": "Figure 11", "curves": "Figure 12", "nbest": "Figure 13"},
 }
 COUNT = re.compile(r"\| (train|valid|test) \| ([\d,]+) \| ([\d,]+) \|")
 Folders = dict[str, Path]
@@ -171,7 +171,7 @@ def partial_credit(data: Data) -> Answer:
     columns = (("cost_simile", "SIMILE"), ("cost_bleu", "BLEU"))
     rows = []
     for src, own in data.items():
-        costs = own["costs"]["costs"]
+        costs = own["headroom"]["costs"]
         for cost, name in columns:
             if cost in costs:
                 found = costs[cost]

@@ -48,9 +48,11 @@ the layout of FOLDER, of which systems with ref.txt, or logs, are enough:
 how to read the table:
   Scores are percent. A score of several seeds is their mean, and each seed has its own line.
   With ± comes half of the 95% interval over resampled test sentences. ‡ and † mark scores above
-  the first and the second --baseline with p < 0.05. The tests ask whether the same models would
-  differ on other sentences, not whether training again would give the same: for that, compare
-  the seeds. All scores come from the function that training and `simile score` use.
+  the first and the second --baseline with p < 0.05, after Holm where several are compared; p is
+  the share of the resamples that lie on the other side. The tests ask whether the same models
+  would differ on other sentences, not whether training again would give the same: for that,
+  compare the seeds. All scores come from the function that training and `simile score` use.
+  The table after it says what of a difference is length.
 """
 
 

@@ -87,7 +87,7 @@ def test_every_question_has_its_section(folder: Path, capsys: pytest.CaptureFixt
     ]
     assert sections == [
         *("results", "length", "where", "lexical", "examples", "gaming"),
-        *("curves", "nbest", "costs", "headroom", "made"),
+        *("curves", "nbest", "headroom", "made"),
     ]
     assert document.tags["article"] > 1 and document.tags["mark"] > 1
     assert not any("alert(1)" in script for script in document.scripts)

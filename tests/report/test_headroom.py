@@ -1,5 +1,6 @@
 """Headroom of n-best lists: by hand, and the section of the report."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -80,6 +81,28 @@ def test_equal_lists(result: Data) -> None:
     assert result["equal"] == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
 
 
+def test_partial_credit_is_that_of_a_slow_loop(tmp_path: Path, encoder: Encoder) -> None:
+    lists = [{"id": n, "hyps": SENTENCES, "ref": ref} for n, ref in enumerate(REFS)]
+    lists.append({"id": 4, "hyps": ["one"], "ref": "one"})  # a list without a pair
+    file = tmp_path / "lists.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lists), encoding="utf-8")
+    found = measure_headroom(read_nbest_lists(str(file), "LISTS"), ScoreSettings(encoder), TEST)
+    assert found["pairs"] == 4 * 28  # of eight candidates
+    scores = score_lists([SENTENCES] * 4, REFS, encoder)
+    apart = {}
+    for name, reward in (("cost_bleu", scores.bleu), ("cost_simile", scores.simile)):
+        assert reward is not None
+        rows = [[float(value) for value in row] for row in reward]
+        apart[name] = [abs(a - b) for row in rows for a, b in itertools.combinations(row, 2)]
+        own = found["costs"][name]
+        assert own["mean_difference"] == pytest.approx(sum(apart[name]) / 112, abs=1e-6)
+        equal = sum(value <= 1e-6 for value in apart[name]) / 112
+        assert own["zero_share"] == pytest.approx(equal) == 1 - own["above_zero_share"]
+        assert sum(own["counts"]) == 112
+    only = sum(a <= 1e-6 < b for a, b in zip(*apart.values(), strict=True)) / 112
+    assert found["only_bleu_equal"] == pytest.approx(only)
+
+
 def test_expected_gain_is_a_share_of_the_headroom(
     path: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +131,5 @@ def test_lists_that_are_no_plain_text_are_warned_of(
 ) -> None:
     file = tmp_path / "lists.jsonl"
     file.write_text('{"id": 0, "hyps": ["it&#39;s", "it"], "scores": [-1, -2], "ref": "it is"}')
-    for name in ("headroom", "costs"):
-        assert main(["report", "--nbest-lists", str(file), "--only", name]) == 0
-        assert f"warning: {file} has HTML escapes ('&#39;')" in capsys.readouterr().out
+    assert main(["report", "--nbest-lists", str(file)]) == 0
+    assert f"warning: {file} has HTML escapes ('&#39;')" in capsys.readouterr().out

@@ -76,7 +76,6 @@ def test_words_that_are_sentences_are_warned_of(
     warning = "warning: the references have next to no spaces, so that BLEU and Length take"
     for only, given in (
         ("headroom", ["--nbest-lists", "lists.jsonl"]),
-        ("costs", ["--nbest-lists", "lists.jsonl"]),
         ("gaming,lexical,results", own),
     ):
         for tokenize in ("13a", "zh"):
@@ -163,7 +162,6 @@ ALL = [
     "length",
     "where",
     "curves",
-    "costs",
     "nbest",
     "lexical",
     "examples",
@@ -194,11 +192,11 @@ def test_each_question_by_name(
 
 def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*more, "--json"]) == 0
-    asked = ["results", "length", "curves", "nbest", "costs", "headroom"]
+    asked = ["results", "length", "curves", "nbest", "headroom"]
     assert list(json.loads(capsys.readouterr().out)) == asked
     for flag, value, chosen in (
         ("--nbest-folder", "sizes", ["nbest"]),
-        ("--nbest-lists", "lists.txt", ["costs", "headroom"]),
+        ("--nbest-lists", "lists.txt", ["headroom"]),
         ("--reward", "bleu", ["probe"]),
     ):
         assert main(["report", "--ref", "ref.txt", flag, value, "--json"]) == 0

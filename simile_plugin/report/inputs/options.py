@@ -11,7 +11,7 @@ DRAWS = Range.within(40, 1_000_000)  # a score is kept for each draw and system:
 # Titles in --help.
 RESULTS = "results: scores and significance tests"
 CURVES = "curves: both validation costs by update"
-LISTS = "costs, headroom, nbest: n-best lists, and what they hold"
+LISTS = "headroom, nbest: n-best lists, and what they hold"
 DETAILS = "where, lexical, examples and gaming: what changed (by --only)"
 OUTPUT = "output"
 _file: dict[str, Any] = {"default": None, "metavar": "FILE", "range": FILE}
@@ -95,7 +95,7 @@ class ReportOptions:
     )
 
     nbest_lists: str | None = option(
-        "costs, headroom: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
+        "headroom: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
         "printed, a file of the criterion's --risk-dump, or as simile mbr --help describes them; "
         "lists without references take those of --ref",
         group=LISTS,
@@ -163,8 +163,8 @@ class ReportOptions:
     )
     title: str | None = option("title of the page", None, group=OUTPUT)
     only: str | None = option(
-        "of results, length, human, where, lexical, examples, gaming, curves, nbest, costs, "
-        "headroom, probe (default: those whose files are given; where, lexical, examples and "
+        "of results, length, human, where, lexical, examples, gaming, curves, nbest, headroom, "
+        "probe (default: those whose files are given; where, lexical, examples and "
         "gaming only by name)",
         group=OUTPUT,
         **{**_name, "metavar": "NAME[,NAME]"},

@@ -19,7 +19,7 @@ from simile_plugin.report.inputs import Inputs
 # In the order in which they are shown.
 NAMES = (
     *("results", "length", "human", "where", "lexical", "examples", "gaming"),
-    *("curves", "nbest", "costs", "headroom", "probe"),
+    *("curves", "nbest", "headroom", "probe"),
 )
 
 
@@ -41,7 +41,7 @@ def choose_questions(inputs: Inputs) -> dict[str, ModuleType]:
     if not only:
         wanted = {n for n in NAMES if any(map(inputs.gives, find_question(n).ASKED_BY))}
         # References that another question takes do not ask for the results table.
-        if wanted & {"nbest", "costs", "probe"} and not inputs.named_systems:
+        if wanted & {"nbest", "headroom", "probe"} and not inputs.named_systems:
             wanted -= {"results", "length"}
     if not wanted:
         raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
@@ -67,7 +67,7 @@ def ask(inputs: Inputs, names: Iterable[str]) -> list[Answer]:
 
 def _with_warning(answer: Answer, inputs: Inputs) -> Answer:
     """Add warnings where words would be whole sentences, or n-best lists are no plain text."""
-    if answer.name in ("costs", "headroom") and inputs.doubtful_lists:
+    if answer.name == "headroom" and inputs.doubtful_lists:
         answer = replace(answer, warnings=[*answer.warnings, inputs.doubtful_lists])
     by_words = "BLEU" in answer.signatures or answer.name in ("where", "lexical", "gaming")
     if not by_words or UNSPACED in answer.warnings or not inputs.unspaced:

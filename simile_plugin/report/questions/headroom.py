@@ -1,7 +1,8 @@
 """Will training pay? What n-best lists hold beyond their first line, before anyone trains.
 
 MRT moves probability within such lists: it cannot gain where all candidates cost the same, and
-what it gains is a share of the distance from the model's choice to the best of each list.
+what it gains is a share of the distance from the model's choice to the best of each list. A reward
+that gives partial credit differs between most candidates (Wieting et al. 2019, Figure 11).
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ FIRST, MBR = "first", "mbr"
 EQUAL = 1e-6  # rewards are made in float32: differences below this are rounding
 # Gain on the test set of a model trained on the reward, over (best - first) of the lists of 8 of
 # the model before: recipes/mbr/README.md has the figures behind them.
+BINS = 25
 MEASURED: tuple[tuple[str, str, float], ...] = (
     ("Multi30k de-en", "simile", 0.095),
     ("quickstart", "simile", 0.371),
@@ -160,6 +162,7 @@ def measure_headroom(
         "choices": choices,
         "utility": spec,
         "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
+        **_partial_credit(scored),
         "gain": _expected_gain(choices),
         "signatures": signatures,
         "test": {"kind": "bootstrap", **asdict(test)},
@@ -205,6 +208,44 @@ def _equal_share(scored: Scored, metric: str) -> float:
     return float((high - low <= EQUAL).mean())
 
 
+def _partial_credit(scored: Scored) -> Data:
+    """Describe the cost differences of the N (N - 1) / 2 pairs within each list of N.
+
+    `costs` is cost_METRIC -> shares, mean, median and a histogram; `only_bleu_equal` the share of
+    pairs that are equal under BLEU and apart under SIMILE.
+    """
+    pairs = {metric: pair_differences(own, scored.mask) for metric, own in scored.rewards.items()}
+    widest = max(float(values.max(initial=0)) for values in pairs.values()) or 1.0
+    costs = {}
+    for metric, values in pairs.items():
+        counts, edges = np.histogram(values, BINS, (0.0, widest))
+        above = float((values > EQUAL).mean()) if len(values) else 0.0
+        costs[f"cost_{metric}"] = {
+            **{"zero_share": 1 - above, "above_zero_share": above},
+            "mean_difference": float(values.mean()) if len(values) else 0.0,
+            "median_difference": float(np.median(values)) if len(values) else 0.0,
+            **{"edges": edges.tolist(), "counts": counts.tolist()},
+        }
+    only = None
+    if "simile" in pairs and len(pairs["bleu"]):
+        only = float(((pairs["bleu"] <= EQUAL) & (pairs["simile"] > EQUAL)).mean())
+    return {"pairs": len(pairs["bleu"]), "costs": costs, "only_bleu_equal": only}
+
+
+def pair_differences(rewards: Floats, mask: NDArray[np.bool_]) -> Floats:
+    """Return |r_i - r_j| of every pair i < j within a list, the shortest lists first: (pairs,)."""
+    sizes = mask.sum(axis=1)
+    differences = np.empty(int((sizes * (sizes - 1) // 2).sum()))
+    end = 0
+    # Lists of one length at a time: all as long as the longest would be too much for memory.
+    for size in np.unique(sizes):
+        i, j = np.triu_indices(size, k=1)
+        for values in rewards[sizes == size]:
+            start, end = end, end + len(i)
+            np.abs(values[i] - values[j], out=differences[start:end])
+    return differences
+
+
 def _expected_gain(choices: Mapping[str, Data]) -> dict[str, tuple[float, float]]:
     """Multiply the headroom by the lowest and the highest measured share, where there are some."""
     gains = {}
@@ -237,6 +278,14 @@ def answer_headroom(data: Data) -> Answer:
     ]
     spread = [
         ["all candidates cost the same", *(f"{data['equal'][metric]:.1%}" for metric in metrics)],
+        *(
+            [title, *(f"{own[key]:{form}}" for own in data["costs"].values())]
+            for title, key, form in (
+                ("pairs of a list that cost the same", "zero_share", ".1%"),
+                ("mean difference of a pair", "mean_difference", ".4f"),
+                ("median difference of a pair", "median_difference", ".4f"),
+            )
+        ),
         ["headroom: best - first", *(f"{_headroom(choices, metric):.2f}" for metric in metrics)],
         ["expected gain of MRT on it", *gains],
     ]
@@ -257,11 +306,17 @@ def answer_headroom(data: Data) -> Answer:
             Figure(chart, "From the worst to the best choice of each metric, with first and MBR."),
             make_table(["Choice", *names], rows),
             make_table(["Lists", *names], spread),
+            _histograms(data),
         ],
         data,
         data["file"],
         sentences=_sentences(data),
         notes=[
+            *(
+                [f"{equal:.1%} of the pairs are equal under BLEU, apart under SIMILE"]
+                if (equal := data["only_bleu_equal"]) is not None
+                else []
+            ),
             f"± is half of the 95% interval over {data['test']['resamples']:,} resamples of the "
             f"lists, seed {data['test']['seed']}; p: paired bootstrap by the same (the tail of the "
             "direction seen)",
@@ -325,3 +380,19 @@ def _draw(figure: Any, data: Data) -> None:
     handles = panels[-1].get_lines()
     names = ("worst to best", "first, by the model", f"MBR by {NAMES[data['utility']]}")
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+
+
+def _histograms(data: Data) -> Figure:
+    costs = data["costs"]
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(1, len(costs), squeeze=False, sharey=True)[0]
+        for place, (panel, (cost, own)) in enumerate(zip(panels, costs.items(), strict=True)):
+            shares = [100 * number / max(1, data["pairs"]) for number in own["counts"]]
+            panel.stairs(shares, own["edges"], fill=True, color=COLORS[place], alpha=0.85)
+            panel.set_title(NAMES[cost.removeprefix("cost_")], loc="left", fontsize=12)
+            panel.grid(axis="y")
+        panels[0].set_ylabel("% of pairs")
+
+    label = "Histograms of the differences in cost of two candidates of a list"
+    return Figure(Chart(label, (9.5, 3.2), draw), f"{label}.", "How far candidates differ")

@@ -105,7 +105,8 @@ def score_table(data: Data) -> Table:
     """Tabulate the seeds, a column a metric, the length ratio; a line a seed."""
     scores = [system["scores"] for system in data["systems"]]
     best = {m: best_of([own[m]["value"] for own in scores]) for m in titles(data)}
-    groups = [_system_rows(system, data["baselines"], best) for system in data["systems"]]
+    baselines = data["baselines"] if len(scores) > 1 else []
+    groups = [_system_rows(system, baselines, best) for system in data["systems"]]
     return Table(["System", "Seeds", *titles(data).values(), "Length"], groups)
 
 
