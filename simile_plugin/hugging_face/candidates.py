@@ -52,6 +52,7 @@ class OwnSearch:
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
+        self.copies: dict[Tensor, Any] = {}  # of weights in half precision, where steps expect them
 
     @functools.cached_property
     def recorder(self) -> Recorder | None:
@@ -143,7 +144,8 @@ def generate(
         processors.append(_Temperature(settings.risk_temperature))
     rules = None if search is None else _rules(own, config, settings, special)
     dtype = GENERATION_DTYPES[settings.risk_generation_dtype]
-    with torch.no_grad(), our_search(model), evaluation_mode(model), weights_as(model, dtype):
+    kept = None if search is None or search.recorder is None else search.copies
+    with torch.no_grad(), our_search(model), evaluation_mode(model), weights_as(model, dtype, kept):
         encoded = model.get_encoder()(**inputs, return_dict=True)
         mask = inputs["attention_mask"]
         if search is not None and rules is not None:

@@ -240,3 +240,22 @@ def test_encoders_from_training_to_use(
     ):
         there, here = (numbers_in(answer(command, device, capsys)) for device in (NAME, "cpu"))
         assert len(there) > 2 and there == pytest.approx(here, abs=0.01), command
+
+
+@pytest.mark.parametrize("kind", ["marian", "t5"])
+def test_lists_of_transformers(kind: str, tmp_path: Path) -> None:
+    from simile_plugin.hugging_face import own_search, risk_set_of, special_tokens
+    from simile_plugin.risk import RiskSettings
+    from tests.hugging_face_models import MAKERS, batch_of
+
+    model, tokenizer = MAKERS[kind](tmp_path / "model")
+    special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
+    settings = RiskSettings(risk_candidates=4, risk_max_len_a=1.0, risk_max_len_b=2)
+    wanted = risk_set_of(model, inputs, settings, special).tokens
+    search = own_search(model.to(NAME), special)
+    assert search is not None
+    for _ in range(3):  # as it stands, recorded, replayed
+        found = risk_set_of(model, moved(inputs), settings, special, search).tokens.cpu()
+        longest = min(found.size(-1), wanted.size(-1))
+        assert torch.equal(found[..., :longest], wanted[..., :longest])
+        assert (found[..., longest:] == -100).all()
