@@ -47,9 +47,10 @@ HELD_OUT = {
 # Model, precision, B, N of the cells of the update's benchmark, the most telling ones first.
 UPDATES = (
     ("base", "bf16", 256, 8),
+    ("base", "bf16", 64, 8),
+    ("small", "fp32", 30, 8),
     ("small", "fp32", 256, 8),
     ("base", "fp32", 256, 8),
-    ("base", "bf16", 64, 8),
     ("base", "bf16", 1024, 8),
     ("base", "bf16", 256, 32),
     ("iwslt", "bf16", 256, 8),
