@@ -26,7 +26,7 @@ KNOWN = TRANSFORMER | {
 }
 STEPS = ["forward", "extract_features"]
 OUTPUT = ["forward", "output_layer"]
-MASKED = ["forward", "extract_features", "extract_features_scriptable", "buffered_future_mask"]
+FEATURES = [*STEPS, "extract_features_scriptable", "buffered_future_mask"]
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class KnownDecoder:
     Attributes:
         steps: a step looks at the last token and its own state only: our beam search feeds it.
         projection: its last step is this linear projection; None: ask it for its logits.
-        heads: of its self-attention, if rows may be laid out as prefix trees, because what it does
-            with an attention mask is known; else 0.
-        plain_layers: a Transformer's without variants: TransformerSteps takes its steps.
+        transformer: fairseq's Transformer: what it looks for padding for is known.
+        plain_layers: a Transformer's without variants: TransformerSteps takes its steps, and whole
+            targets, also those of prefix trees, go through transformer_features.
     """
 
     steps: bool
     projection: Projection | None
-    heads: int
+    transformer: bool
     plain_layers: bool
 
 
@@ -61,16 +61,14 @@ def known(decoder: Any) -> KnownDecoder:
     """Tell by the modules in which a decoder's methods are defined; a subclass counts as what it
     inherits from until it overrides them."""
     projection = _projection(decoder) if _defined_in(KNOWN, decoder, OUTPUT) else None
-    heads = 0
+    transformer = False
     if projection and not getattr(decoder, "cross_self_attention", True):
         # children(), because under --decoder-layerdrop each iteration draws other layers
-        layers = list(decoder.layers.children())
-        theirs = [_defined_in(TRANSFORMER, layer, ["forward"]) for layer in layers]
-        if _defined_in(TRANSFORMER, decoder, MASKED) and all(theirs):
-            widths = {layer.self_attn.num_heads for layer in layers}
-            heads = widths.pop() if len(widths) == 1 else 0
+        theirs = [_defined_in(TRANSFORMER, one, ["forward"]) for one in decoder.layers.children()]
+        transformer = _defined_in(TRANSFORMER, decoder, FEATURES) and all(theirs)
     steps = _defined_in(KNOWN, decoder, STEPS)
-    return KnownDecoder(steps, projection, heads, steps and heads > 0 and _plain_layers(decoder))
+    plain = steps and transformer and _plain_layers(decoder)
+    return KnownDecoder(steps, projection, transformer, plain)
 
 
 def _plain_layers(decoder: Any) -> bool:
@@ -80,6 +78,8 @@ def _plain_layers(decoder: Any) -> bool:
     # What TransformerSteps goes round must do nothing of its own.
     attentions = [part for layer in layers for part in (layer.self_attn, layer.encoder_attn)]
     selves = [layer.self_attn for layer in layers]
+    if len({one.num_heads for one in selves}) != 1:
+        return False
     linear = [part for one in selves for part in (one.q_proj, one.k_proj, one.v_proj)]
     if not all(_is(nn.Linear, part) and part.bias is not None for part in linear):
         return False

@@ -322,7 +322,8 @@ class _Nothing:
 @contextmanager
 def without_padding(decoder: Any) -> Iterator[None]:
     """Within the block a transformer's decoder does not look for padding in its input."""
-    with replaced(decoder, "padding_idx", _Nothing()) if known(decoder).heads else nullcontext():
+    known_padding = known(decoder).transformer
+    with replaced(decoder, "padding_idx", _Nothing()) if known_padding else nullcontext():
         yield
 
 

@@ -50,13 +50,13 @@ class _TokenLogits(torch.autograd.Function):
                 lprobs[part], sums[part] = log_sums(logits, targets[part])
                 held = logits
             else:
-                normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
-                sums[part] = logits[:, 0].to(exact) - normalized[:, 0]
+                held = torch.log_softmax(logits, dim=-1, dtype=exact)
+                sums[part] = logits[:, 0].to(exact) - held[:, 0]
                 some = slice(starts[part.start], starts[part.stop])
-                lprobs[some] = normalized[positions[some] - part.start, targets[some]]
-                held = normalized
+                lprobs[some] = held[positions[some] - part.start, targets[some]]
             if keep:
                 kept.append(held)
+            del logits, held  # before there are those of the next slice
         ctx.save_for_backward(features, weight, bias, targets, positions, sums, *kept)
         ctx.starts = starts
         return lprobs, sums
@@ -101,6 +101,7 @@ class _TokenLogits(torch.autograd.Function):
                 grad_weight.addmm_(grad.t(), features[part])
             else:
                 grad_weight = grad_weight.to(sums.dtype).add_(grad.t() @ features[part])
+            del grad
         grad_weight = torch.zeros_like(weight) if grad_weight is None else grad_weight
         grad_bias = None if grad_bias is None else grad_bias.to(weight.dtype)
         return grad_features, grad_weight.to(weight.dtype), grad_bias, None, None, None, None

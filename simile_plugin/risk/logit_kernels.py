@@ -41,7 +41,8 @@ def log_sums(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return normalized.gather(1, targets.unsqueeze(1)).squeeze(1), sums
     lprobs, sums = (logits.new_empty(len(logits), dtype=exact) for _ in range(2))
     _log_sums[len(logits),](
-        logits, targets, lprobs, sums, V=logits.size(1), BLOCK=BLOCK, num_warps=WARPS
+        *(logits, targets.contiguous(), lprobs, sums),
+        **{"V": logits.size(1), "BLOCK": BLOCK, "num_warps": WARPS},
     )
     return lprobs, sums
 
@@ -57,14 +58,16 @@ def logit_gradient(
     """
     if not _fused(logits.device, logits.dtype):
         # One pass, rounded to the model's type; at the targets, where much may cancel, exact.
-        own, rows = targets.unsqueeze(1), (sums, on_all, on_own)
-        sums, on_all, on_own = (row.unsqueeze(1) for row in rows)
+        own, sums, on_all, on_own = (x.unsqueeze(1) for x in (targets, sums, on_all, on_own))
         exact = on_all * (logits.gather(1, own) - sums).exp() + on_own
         found = torch.softmax(logits, dim=-1).mul_(on_all)
         return found.scatter_(1, own, exact.to(logits.dtype))
     size = logits.size(1)
-    grid = (len(logits), triton.cdiv(size, BLOCK))
-    _gradient[grid](logits, targets, sums, on_all, on_own, V=size, BLOCK=BLOCK, num_warps=WARPS)
+    # A gradient may come as a view with gaps, or as one number for all; kernels see none of that.
+    rows = (x.contiguous() for x in (targets, sums, on_all, on_own))
+    _gradient[len(logits), triton.cdiv(size, BLOCK)](
+        logits, *rows, **{"V": size, "BLOCK": BLOCK, "num_warps": WARPS}
+    )
     return logits
 
 
