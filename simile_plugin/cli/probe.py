@@ -48,6 +48,8 @@ training sees are differences within a list, so that a change of 0.1 spreads is 
 One text. Greedy search for a fixed text with a high mean reward against all references: it begins
 with one of them and adds, removes and replaces words, at most 20 times. It should stay far below
 what the hypotheses get, and near what an unrelated sentence gets; in the tables it is `one-text`.
+`four-words` adds to each sentence, one by one, the four words that the reward likes best of those
+that its reference does not have: a reward that rises by them can be climbed.
 """
 
 EPILOG = """\

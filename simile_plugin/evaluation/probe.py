@@ -40,6 +40,7 @@ Scores = Callable[[Lists, Sequence[str], Sequence[str]], Floats]
 LOWER = 1e-6  # a fall below this is rounding
 HYPS_AT_ONCE = 8192
 SEARCH_STEPS, SEARCH_REFS = 20, 200  # bounds of the search for a fixed text
+ADDED, ADDED_FROM = 4, 50  # words that a climb adds, and how many it tries at each step
 
 
 def reward_scores(
@@ -203,6 +204,10 @@ def probe_reward(
         fixed = find_text(scores, texts.refs, srcs, search_words, progress)
         after = _scores(scores, [[fixed.text]] * len(base), texts.refs, srcs)[:, 0]
         changes["one-text"] = summarise(after - before, False, spread, resamples, seed)
+        rows = [*range(0, len(base), -(-len(base) // SEARCH_REFS))]
+        own = ([lines[row] for row in rows] for lines in (base, texts.refs, srcs))
+        climbed = climb(scores, *own, search_words)
+        changes["four-words"] = summarise(climbed - before[rows], False, spread, resamples, seed)
     return Probed(changes, spread, length, length_lists, fixed, means)
 
 
@@ -331,6 +336,38 @@ def find_text(
             words, best, idle, steps = tried[first], means[first], 0, steps + 1
     text = space.join(words)
     return FixedText(text, float(_means(scores, [text], refs, srcs)[0]), steps)
+
+
+def climb(
+    scores: Scores,
+    hyps: Sequence[str],
+    refs: Sequence[str],
+    srcs: Sequence[str],
+    search_words: int,
+) -> Floats:
+    """Climb by words that are not in the reference: (n,) rewards with ADDED of them at the end.
+
+    Each step adds the one that the reward likes best, of the commonest that are not in the
+    sentence's own reference; what a reward gains by it, a training would find.
+    """
+    split = [split_parts(ref) for ref in refs]
+    counts = Counter(word.lower() for words, _ in split for word in words)
+    common = sorted(counts, key=lambda word: (-counts[word], word))[: 4 * search_words]
+    foreign = [
+        [word for word in common if word not in {own.lower() for own in words}]
+        for words, _ in split
+    ]
+    most = min(ADDED_FROM, search_words, *map(len, foreign))
+    texts, best = list(hyps), np.empty(0)
+    for _ in range(ADDED if most else 0):
+        tried = [
+            [f"{text}{space}{word}" for word in words[:most]]
+            for text, words, (_, space) in zip(texts, foreign, split, strict=True)
+        ]
+        found = _scores(scores, tried, refs, srcs)
+        texts = [one[place] for one, place in zip(tried, found.argmax(1), strict=True)]
+        best = found.max(1)
+    return best if most else _scores(scores, [[text] for text in texts], refs, srcs)[:, 0]
 
 
 def _neighbours(words: list[str], candidates: Sequence[str], step: int) -> list[list[str]]:

@@ -7,6 +7,7 @@ from simile_plugin.evaluation.probe import (
     SEARCH_STEPS,
     Texts,
     change_texts,
+    climb,
     find_text,
     probe_reward,
     probe_steps,
@@ -100,6 +101,20 @@ def test_the_search_finds_planted_words():
     assert find_text(planted, REFS, [""] * 3, 100) == found
     # length: from the longest reference, a word more at each step
     assert len(find_text(words, REFS, [""] * 3, 5).text.split()) == 7 + SEARCH_STEPS
+
+
+def test_a_climb_adds_the_words_that_pay_and_none_of_the_references_own():
+    def planted(lists, refs, srcs):
+        pays = {"malta": 3.0, "ferry": 2.0}
+        return np.array([[sum(pays.get(w, 0.0) for w in hyp.lower().split()) for hyp in hyps]
+                         for hyps in lists])  # fmt: skip
+
+    # Four times the best word that the reference does not have: Malta, Malta, ferry.
+    assert climb(planted, REFS, REFS, [""] * 3, 100).tolist() == [12.0, 2.0 + 12.0, 3.0 + 8.0]
+    found = probe_reward(planted, Texts(REFS), 100, 40)
+    assert found.changes["four-words"].mean == pytest.approx((12 + 12 + 8) / 3)
+    assert found.changes["four-words"].not_lower == 100
+    assert climb(planted, ["a b"], ["a b"], [""], 9).tolist() == [0.0]  # no word is left
 
 
 def test_rewards_are_those_of_the_lists(encoder):
