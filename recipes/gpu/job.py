@@ -35,7 +35,7 @@ SIZES = {
         "--decoder-normalize-before --bf16 --num-workers 2",
         "--lr 1.5e-3 --warmup-updates 400 --max-tokens 25000 --max-update 100000",
         "--lr 1e-4 --batch-size 256 --risk-candidates 8 --risk-generation-dtype bf16",
-        "--fp16 --batch-size 512 --max-tokens 40000",
+        "--batch-size 512 --max-tokens 40000",
     ),
     "rehearsal": (
         "--arch transformer_tiny --share-all-embeddings --cpu --num-workers 0",
