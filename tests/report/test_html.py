@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -283,3 +284,23 @@ def test_provenance_of_files(tmp_path: Path, log: str) -> None:
     rows = files.grid()[1:]
     assert [cells[2] for cells in rows[:2]] == ["2", "2"] and len(rows) == 3
     assert rows[0][3] == rows[1][3]
+    assert [cells[1] for cells in rows[:2]] == [
+        f"{tmp_path.name}/a.txt",
+        f"{tmp_path.name}/a.txt.gz",
+    ]
+
+
+def test_the_machines_folders_are_not_on_the_page(tmp_path: Path) -> None:
+    ref, own = tmp_path / "ref.txt", tmp_path / "systems" / "a.txt"
+    own.parent.mkdir()
+    for path in (ref, own):
+        path.write_text("one\n")
+    flags = (
+        f"--ref {ref} --sys A={own},x.txt --reward learned:/models/l --html '/pages/of mine/p.html'"
+    )
+    inputs = inputs_of(
+        f"--ref={ref}", f"--sys=A={own},x.txt", command_line=f"simile report {flags}"
+    )
+    text = report_page(inputs, [])
+    assert "--ref ref.txt --sys A=systems/a.txt,x.txt --reward learned:l" in unescape(text)
+    assert str(tmp_path) not in text and "/models" not in text

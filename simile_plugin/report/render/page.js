@@ -31,16 +31,19 @@ fold.addEventListener("click", () => {
 sections.forEach(part => part.addEventListener("toggle", label));
 label();
 // #examples/length-2 opens the section and shows the sentences of a bucket.
-function reveal() {
+// On a page of several languages it is that of the link's own: where-de leads to examples-de.
+function reveal(link) {
   const [name, tag] = decodeURIComponent(location.hash.slice(1)).split("/");
-  const part = document.getElementById(name);
+  const from = link && link.closest("details.section");
+  const suffix = from ? from.id.replace(/^[^-]*/, "") : "";
+  const part = document.getElementById(name) || document.getElementById(name + suffix);
   if (!part || !part.matches("details")) return;
   part.open = true;
   part.scrollIntoView();
   if (tag) part.dispatchEvent(new CustomEvent("bucket", { detail: tag }));
 }
-window.addEventListener("hashchange", reveal);
-all(document, "a").forEach(link => link.addEventListener("click", () => setTimeout(reveal, 0)));
+window.addEventListener("hashchange", () => reveal());
+all(document, "a").forEach(link => link.addEventListener("click", () => setTimeout(reveal, 0, link)));
 let folded = [];
 window.addEventListener("beforeprint", () => {
   folded = all(document, "details:not([open])");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from simile_plugin.report.answer import Answer, Cell, Literal, Part, make_table
 from simile_plugin.report.inputs import Inputs
 
 MOST_FILES = 60  # shown at once
+FOLDERS = re.compile(r"(?<![^\s=,:'\"])/(?:[^\s,:'\"/]+/)+")  # of a path from the root
 
 
 def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
@@ -26,6 +28,7 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
     command = inputs.command_line
     for path in sorted(short, key=len, reverse=True):
         command = command.replace(path, short[path])
+    command = FOLDERS.sub("", command)
     parts: list[Part] = [Literal("Command", command)]
     parts.append(make_table(header, rows, caption="Files", folded=folded))
     signatures: dict[str, str] = {}
