@@ -121,12 +121,19 @@ class Job:
             "--remove-bpe", "sentencepiece", "--max-len-a", "1.5", "--max-len-b", "10",
             *self.generate.split(),
         ]  # fmt: skip
-        self.command(f"{system}.translate", words, self.left - SCORING / 2)
-        for name, log in logs.items():
-            said = log.read_text("utf-8")
-            found = {int(n): text for n, text in re.findall(r"^D-(\d+)\t\S+\t(.*)$", said, re.M)}
-            text = "".join(f"{found[number]}\n" for number in range(len(found)))
-            (self.work / f"{system}.{SETS[name]}.txt").write_text(text, "utf-8")
+        try:
+            self.command(f"{system}.translate", words, self.left - SCORING / 2)
+        finally:  # where there was no time for the second set, the first is there
+            for name, log in logs.items():
+                said = log.read_text("utf-8") if log.exists() else ""
+                lines = re.findall(r"^D-(\d+)\t\S+\t(.*)$", said, re.M)
+                text = "".join(f"{text}\n" for _, text in sorted(lines, key=lambda x: int(x[0])))
+                if len(lines) == len(self.references(name)):
+                    (self.work / f"{system}.{SETS[name]}.txt").write_text(text, "utf-8")
+
+    def references(self, name: str) -> list[str]:
+        """The reference translations of a set."""
+        return (self.args.references / f"{name}.en").read_text("utf-8").split("\n")[:-1]
 
     def system(self, name: str) -> None:
         """Train a system from MLE's model, and translate with it."""
@@ -164,7 +171,7 @@ class Job:
             }
             if not read:
                 continue
-            refs = (self.args.references / f"{name}.en").read_text("utf-8").split("\n")[:-1]
+            refs = self.references(name)
             found = score_outputs(list(read.values()), refs, encoder)
             assert found.sim is not None and found.simile is not None
             sim, simile = (100 * found.sim.mean(0)).tolist(), (100 * found.simile.mean(0)).tolist()
