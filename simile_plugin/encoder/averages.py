@@ -26,6 +26,11 @@ class Composer(nn.Module):
     dim: int  # length D of a sentence vector
 
     @property
+    def is_mean(self) -> bool:
+        """Whether the vector is the mean and nothing more."""
+        return type(self) is Average
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What `config.json` says of it beside the kind; make_composer takes it back."""
         return {}
@@ -46,11 +51,6 @@ class Composer(nn.Module):
 
 class Average(Composer):
     """A function of mean embeddings; this one is the mean itself (SP, WORD, TRIGRAM)."""
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the vector is the mean and nothing more."""
-        return type(self) is Average
 
     def __init__(self, kind: str, dim: int) -> None:
         super().__init__()
