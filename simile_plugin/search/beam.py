@@ -287,6 +287,7 @@ def advance(
     norm: float | Tensor,
     first: bool,
     final: bool,
+    into: Beams | None = None,
 ) -> tuple[Beams, Tensor]:
     """Go from the logits of a step to the hypotheses of the next one.
 
@@ -297,6 +298,7 @@ def advance(
         norm: (step + 1) ** lenpen.
         first: no hypothesis of fairseq's ends at this step.
         final: all hypotheses end at this step.
+        into: where the hypotheses are written, but for their scores.
 
     Returns:
         The hypotheses, and which one of before each continues: (S, N).
@@ -306,8 +308,7 @@ def advance(
     # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so many
     # are asked for that N go on even if all of the best N end.
     ended = tokens.eq(rules.end) & best.ne(-torch.inf)
-    ended[:, :size] &= ~beams.ignored
-    top = ended[:, :size]
+    top = torch.gt(ended[:, :size], beams.ignored)  # one and not the other
     if rules.as_generate:
         top = top & (history.count[rows] < size).unsqueeze(1)
     history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
@@ -316,9 +317,12 @@ def advance(
     width = ended.size(1)
     going = torch.add(numbers(width, ended.device), ended, alpha=width)
     places, active = going.topk(size, dim=1, largest=False)
-    parents, last = origins.gather(1, active), tokens.gather(1, active)
+    parents, scores = origins.gather(1, active), best.gather(1, active)
+    last = torch.gather(tokens, 1, active, out=into.last if into else None)
+    ignored = torch.ge(places, width, out=into.ignored if into else None)
+    after = Beams(last, scores, ignored)
     history.parents[step, rows], history.chosen[step, rows] = parents, last
-    return Beams(last, best.gather(1, active), places >= width), parents
+    return after, parents
 
 
 @cache

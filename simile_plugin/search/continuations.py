@@ -30,14 +30,13 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Ten
         (R, k), at least float32, and int64; -inf where a row has no more, or is NaN.
     """
     if k <= MOST and len(left_out) <= 2 and (own := kernels_for(logits)):
-        best, tokens = own.best_of_rows(logits, k, (*left_out, -1, -1)[:2])
-    else:
-        precise = torch.promote_types(logits.dtype, torch.float32)
-        sums = logits.to(precise).logsumexp(-1, keepdim=True)
-        leave_out(logits, left_out)
-        best, tokens = block_topk(logits, k)
-        best = best - sums
-    return best.nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens
+        found: tuple[Tensor, Tensor] = own.best_of_rows(logits, k, (*left_out, -1, -1)[:2])
+        return found
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    sums = logits.to(precise).logsumexp(-1, keepdim=True)
+    leave_out(logits, left_out)
+    best, tokens = block_topk(logits, k)
+    return (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens
 
 
 def leave_out(logits: Tensor, tokens: tuple[int, ...]) -> None:

@@ -24,7 +24,7 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, int]) -> tuple[Ten
         left_out: tokens that are not chosen, but that the others are normalised with; -1: none.
 
     Returns:
-        (R, k) float32 and int64. Of equal logits the first token comes first.
+        (R, k) float32 and int64; -inf where a row is NaN. Of equal logits the first token is first.
     """
     rows, width = logits.shape
     blocks = triton.cdiv(width, BLOCK)
@@ -34,7 +34,7 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, int]) -> tuple[Ten
     tokens = logits.new_empty(rows, k, dtype=torch.int64)
     sizes = (width, blocks, *left_out)
     given = (logits, logits.stride(0), sums, maxima)
-    _blocks[(rows,)](*given, *sizes, BLOCK=BLOCK, CHUNK=4096, num_warps=8)
+    _blocks[(rows,)](*given, *sizes, BLOCK=BLOCK, CHUNK=4096, num_warps=4)
     powers = {"K": triton.next_power_of_2(k), "BLOCKS": triton.next_power_of_2(blocks)}
     _choice[(rows,)](*given, best, tokens, *sizes, k, BLOCK=BLOCK, **powers, num_warps=4)
     return best, tokens
@@ -123,6 +123,7 @@ def _choice(logits, stride, sums, maxima, best, tokens, width, blocks, first_out
     for place in range(k):
         largest = tl.max(tl.where(left, x, low), 0)
         token = tl.min(tl.where(left & (x == largest), ids, width), 0)
-        tl.store(best + row * k + place, largest - normaliser)
+        value = largest - normaliser
+        tl.store(best + row * k + place, tl.where(value == value, value, low))  # NaN is none
         tl.store(tokens + row * k + place, tl.minimum(token, width - 1).to(tl.int64))
         left = left & (ids != token)

@@ -112,11 +112,9 @@ class _State:
             logits = logits[:: self.rules.size]
         norm = self.norms[self.number]
         after, parents = advance(
-            logits, beams, history, self.rows, self.rules, self.number, norm, first, final
+            logits, beams, history, self.rows, self.rules, self.number, norm, first, final, beams
         )
-        beams.last.copy_(after.last)
         beams.scores.copy_(after.scores)
-        beams.ignored.copy_(after.ignored)
         torch.lt(history.count, self.rules.size, out=self.open)
         self.steps.reorder(parents)
         self.number += 1

@@ -5,13 +5,20 @@ import pytest
 import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
+from torch import nn
 
+from recipes.benchmarks.steps import Operations
+from recipes.benchmarks.steps import make_model as make_large_model
 from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.static_steps import StaticTransformerSteps
+from simile_plugin.fairseq_training.steps import DecoderLayers
 from simile_plugin.search import recorder_for
+from simile_plugin.search.continuations import best_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
 
 PAD, EOS = 1, 2
+CPU = torch.device("cpu")
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
 LENGTHS = ((5, 4), (3, 6), (7, 2), (9, 3), (2, 3))
 OPTIONS = {
@@ -140,12 +147,13 @@ def test_bounds_that_leave_no_room_are_refused():
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_static_steps_find_the_same_lists(name):
-    task, recorder = make_task(), recorder_for(torch.device("cpu"))
+    # one recorder for all batches, as in a training: what was recorded of one is run for the next
+    task, recorder = make_task(), recorder_for(CPU)
     options = {"max_len_a": 1.5, "max_len_b": 12, **OPTIONS[name]}
+    model = make_peaked_model("transformer_tiny", task)
     for seed in (0, 1, 0):
         lengths = [(2 + (seed + row) % 9, 3) for row in range(37 - seed)]
         sample = make_sample(task, seed, lengths)
-        model = make_peaked_model("transformer_tiny", task, seed)
         for size in (1, 4):
             args = (model, sample, config(size, **options), task.target_dictionary, EOS)
             found, wanted = beam_search(*args, recorder=recorder), beam_search(*args)
@@ -153,3 +161,62 @@ def test_static_steps_find_the_same_lists(name):
             assert torch.equal(found.tokens[..., :width], wanted.tokens)
             assert found.tokens[..., width:].eq(PAD).all()
             torch.testing.assert_close(found.scores, wanted.scores)
+
+
+@pytest.mark.parametrize("limits", [{}, {"sampling_topk": 4}, {"sampling_topp": 0.6}])
+def test_static_steps_draw_the_same_samples(limits, monkeypatch):
+    # where both draw for the same rows: no filling, and no sentence drops out
+    monkeypatch.setattr("simile_plugin.search.beam.unfinished", lambda _: None)
+    task, recorder = make_task(), recorder_for(CPU)
+    model = make_peaked_model("transformer_tiny", task)
+    options = {"max_len_b": 20, "temperature": 1.5, "search": "sampling", **limits}
+    for seed in range(2):
+        sample = make_sample(task, seed, [(5, 4)] * 8)
+        args = (model, sample, config(3, **options), task.target_dictionary, EOS)
+        found = []
+        for given in (None, recorder):
+            torch.manual_seed(seed)
+            found.append(beam_search(*args, recorder=given))
+        width = min(one.tokens.size(-1) for one in found)
+        assert torch.equal(found[0].tokens[..., :width], found[1].tokens[..., :width])
+        torch.testing.assert_close(found[0].scores, found[1].scores)
+
+
+def test_a_step_asks_for_few_operations(monkeypatch):
+    """130 of 6 layers, with one attention, and kernels of ours as on a GPU."""
+    for place in ("static_steps", "steps"):
+        monkeypatch.setattr(f"simile_plugin.fairseq_training.{place}.attend", in_one)
+    monkeypatch.setattr("simile_plugin.search.beam.best_of_rows", as_kernels(2)(best_of_rows))
+    added = as_kernels(1)(DecoderLayers.added)
+    monkeypatch.setattr(StaticTransformerSteps, "added", lambda self, *given: added(self, *given))
+    model, dictionary = make_large_model(6, 16, 4000)
+    source = torch.full((8, 5), 7)
+    net_input = {"src_tokens": source, "src_lengths": torch.full((8,), 5)}
+    counts = []
+    for length in (4, 14):
+        with Operations() as found:
+            options = config(2, max_len_b=length)
+            args = (model, {"net_input": net_input}, options, dictionary, EOS)
+            beam_search(*args, recorder=recorder_for(CPU))
+        counts.append(found.count)
+    assert (counts[1] - counts[0]) / 10 <= 130
+
+
+def as_kernels(launches):
+    """Count a function as so many operations, which are its kernels on a GPU."""
+
+    def wrapped(function):
+        def call(*given):
+            with torch.utils._python_dispatch._disable_current_modes():
+                found = function(*given)
+            for _ in range(launches):
+                torch.zeros(1)
+            return found
+
+        return call
+
+    return wrapped
+
+
+def in_one(queries, keys, values, mask=None):
+    return nn.functional.scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)
