@@ -140,12 +140,13 @@ setup_venv() {
 # Whether the Python on PATH is a user's own that has the package and what recipes need beside it.
 _active_will_do() { # EXTRA
     [ -z "${SIMILE_VENV:-}" ] && [ "${VIRTUAL_ENV:-}" != "$ROOT/.venv" ] &&
-        python -P - "${1/#test/pytest}" 2>/dev/null <<'PY'
+        python -P - "$1" 2>/dev/null <<'PY'
 import sys
 from importlib.util import find_spec
 
-needs = ["simile_plugin", {"": "fairseq", "hf": "transformers"}.get(sys.argv[1], sys.argv[1])]
-sys.exit(not all(map(find_spec, needs)))
+needs = {"": "fairseq", "hf": "transformers", "test": "fairseq pytest mypy", "grid": "snakemake"}
+needs |= {"moses": "fairseq sacremoses subword_nmt"}
+sys.exit(not all(map(find_spec, ["simile_plugin", *needs.get(sys.argv[1], "_no_such").split()])))
 PY
 }
 
