@@ -10,6 +10,8 @@
 # Settings (environment variables, with their defaults):
 #   WORK          work/lowresource.SRC-TGT in the repository: everything that is made
 #   TEACHER       default   a reward encoder of SRC; the English one that comes with the package
+#   MORE          bitext of SRC and other languages, which helps to train the table: pairs of files, the
+#                 source first; default: train of all other SIMILE_DATA/mafand/SRC-*; none: MORE=
 #   JUDGEMENTS    judged translations; default: SIMILE_DATA/judgements/afrimte.SRC-TGT.tsv, if it is there
 #   OTHER         text of a third language with as many lines as test.TGT, for the probe; default: none
 #   GIVEN         folder with bin/, bpe/ and mle/ of an earlier run, whose model is taken
@@ -53,6 +55,14 @@ for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
 done
 
+if [ -z "${MORE+given}" ] && [ -n "${SIMILE_DATA:-}" ]; then
+    for file in "$SIMILE_DATA/mafand/$SRC"-*/train."$SRC".gz; do
+        other=${file%/*} other=${other##*-}
+        [ "$other" = "$TGT" ] || [ ! -e "$file" ] || MORE+=" $file ${file%"$SRC".gz}$other.gz"
+    done
+fi
+read -ra more_files <<<"${MORE:-}"
+
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
@@ -71,9 +81,16 @@ get_data() { # SRC TGT FILES: train, dev and test, the source of each first
     done
 }
 
-make_encoder() { # TEACHER
-    simile distil-encoder "$1" --source "$WORK/raw/train.$SRC" --target "$WORK/raw/train.$TGT" \
-        --output "$ENCODER" --overwrite
+make_encoder() { # TEACHER MORE...
+    local teacher=$1 left=() right=() more=()
+    shift
+    while [ $# -gt 1 ]; do
+        left+=("$1") right+=("$2")
+        shift 2
+    done
+    [ ${#left[@]} = 0 ] || more=(--more-source "${left[@]}" --more-target "${right[@]}" --vocab-size 16000)
+    simile distil-encoder "$teacher" --source "$WORK/raw/train.$SRC" --target "$WORK/raw/train.$TGT" \
+        "${more[@]}" --output "$ENCODER" --overwrite
 }
 
 judge_encoder() { # JUDGEMENTS OTHER: what the reward is worth, in reward.txt
@@ -157,7 +174,7 @@ report() {
 say "$SRC-$TGT in $WORK"
 once data get_data "$SRC" "$TGT" "${files[@]}"
 say "The encoder of both languages (about a minute)"
-AFTER=data once encoder make_encoder "$TEACHER"
+AFTER=data once encoder make_encoder "$TEACHER" "${more_files[@]}"
 say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
 AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
 [ -n "$REWARDS" ] || { wait_for_all && exit; }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simile_plugin.cli._flags import add_flags, file_option, folder_option, read_flags
 from simile_plugin.files import FILE, option
 
+SIDES = ("source", "target")
 HELP = "an encoder of a second language, from one of the first and a few thousand translations"
 
 DESCRIPTION = """\
@@ -46,6 +47,10 @@ class Options:
         "their translations, file by file and line by line; several languages share a table",
         nargs="+",
     )
+    more_source: list[str] = file_option(
+        "the same of other languages: they only help to train the table", [], nargs="+"
+    )
+    more_target: list[str] = file_option("the translations of --more-source", [], nargs="+")
     output: str = folder_option("encoder folder to write")
     overwrite: bool = option("replace the encoder that is in --output", False)
     device: str = option("where it is trained: cpu, cuda, cuda:1", "cpu", metavar="DEV")
@@ -77,24 +82,32 @@ def run(args: argparse.Namespace) -> int:
     )
 
     options, config = read_flags(args, Options), read_flags(args, DistilConfig)
-    if len(options.source) != len(options.target):
-        raise InputError(
-            f"--target: got {len(options.target)} files for {len(options.source)} of --source; "
-            "expected one for each"
-        )
-    named = [(path, "--source") for path in options.source]
-    check_standard_input([*named, *((path, "--target") for path in options.target)])
-    inputs = [options.teacher, *options.source, *options.target]
+    inputs = [options.teacher]
+    for prefix in ("", "more-"):
+        left, right = (vars(options)[f"{prefix}{side}".replace("-", "_")] for side in SIDES)
+        if len(left) != len(right):
+            raise InputError(
+                f"--{prefix}target: got {len(right)} files for {len(left)} of --{prefix}source; "
+                "expected one for each"
+            )
+        inputs += [*left, *right]
+    check_standard_input((path, "--source, --target") for path in inputs[1:])
     check_outputs({"--output": options.output}, inputs, folders=True)
     refuse_unasked_overwrite(options.output, WEIGHTS, "an encoder", options.overwrite)
-    sources, targets = [], []
-    for pair in zip(options.source, options.target, strict=True):
-        left, right = read_parallel([*zip(pair, ("--source", "--target"), strict=True)])
-        sources += left
-        targets += right
+
+    def read(*files: list[str], prefix: str = "--") -> tuple[list[str], list[str]]:
+        found: tuple[list[str], list[str]] = [], []
+        for pair in zip(*files, strict=True):
+            named = [(path, prefix + side) for path, side in zip(pair, SIDES, strict=True)]
+            for lines, side in zip(found, read_parallel(named), strict=True):
+                lines += side
+        return found
+
+    sources, targets = read(options.source, options.target)
+    more = read(options.more_source, options.more_target, prefix="--more-")
     teacher = load_own_encoder(options.teacher, usable_device(options.device))
     with Progress(config.epochs, " epochs", "distilling") as bar:
-        encoder = distil_encoder(teacher, sources, targets, config, bar.update)
+        encoder = distil_encoder(teacher, sources, targets, config, bar.update, more)
     save_encoder(options.output, encoder)
     if options.json:
         print(json.dumps(encoder.config))

@@ -42,6 +42,7 @@ def distil_encoder(
     targets: Sequence[str],
     config: DistilConfig,
     progress: Callable[[int], object] = lambda done: None,
+    more: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> Encoder:
     """Train the encoder of the targets' language, with the teacher for its sources.
 
@@ -49,6 +50,8 @@ def distil_encoder(
         teacher: an encoder of the sources' language, which is not changed.
         sources, targets: sentences, line by line; pairs with an empty side are left out.
         progress: called with 1 after each epoch.
+        more: sources and targets of other languages, which only help to train the table: names and
+            loans are the same in many.
 
     Raises:
         InputError: for fewer than FEWEST_PAIRS pairs.
@@ -60,13 +63,22 @@ def distil_encoder(
             f"{FEWEST_PAIRS} or more (some thousands to be of use)"
         )
     sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    pairs += [pair for pair in zip(*more, strict=True) if all(map(str.strip, pair))]
+    of_all = [pair[1] for pair in pairs]
     preprocessing = Preprocessing()
-    prepared = [*dict.fromkeys(map(preprocessing.apply, targets))]
+    prepared = [*dict.fromkeys(map(preprocessing.apply, of_all))]
     tokenizer = train_tokenizer(config.kind, prepared, preprocessing, config.vocab_size)
-    trained = _train(tokenizer, targets, teacher.embed_text(sources), config, progress)
+    vectors = teacher.embed_text([pair[0] for pair in pairs])
+    trained = _train(tokenizer, of_all, vectors, config, progress)
     text = "\n".join(f"{source}\t{target}" for source, target in pairs)
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-    facts = {"teacher": teacher.fingerprint, "data": digest, "pairs": len(pairs), **vars(config)}
+    facts = {
+        "teacher": teacher.fingerprint,
+        "data": digest,
+        "pairs": len(sources),
+        "more": len(pairs) - len(sources),
+        **vars(config),
+    }
     encoder = Encoder(trained.weight.detach(), tokenizer, facts, trained.composer)
     encoder.learn_source(teacher, targets, sources)
     return encoder

@@ -205,8 +205,8 @@ def probe_reward(
         after = _scores(scores, [[fixed.text]] * len(base), texts.refs, srcs)[:, 0]
         changes["one-text"] = summarise(after - before, False, spread, resamples, seed)
         rows = [*range(0, len(base), -(-len(base) // SEARCH_REFS))]
-        own = ([lines[row] for row in rows] for lines in (base, texts.refs, srcs))
-        climbed = climb(scores, *own, search_words)
+        hyps, refs, of = ([lines[row] for row in rows] for lines in (base, texts.refs, srcs))
+        climbed = climb(scores, hyps, refs, of, search_words)
         changes["four-words"] = summarise(climbed - before[rows], False, spread, resamples, seed)
     return Probed(changes, spread, length, length_lists, fixed, means)
 
@@ -257,7 +257,7 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
         ("other-reference", True, texts.others),
     ]
     for kind, harmless, lines in whole:
-        rows = [row for row, line in enumerate(lines) if line.strip()]
+        rows = [row for row, line in enumerate(lines) if line.strip() and line != base[row]]
         found.append(Changed(kind, harmless, rows, [lines[row] for row in rows]))
     empty = Changed("empty", False, range(len(base)), [""] * len(base))
     return sorted([*found, empty], key=lambda changed: changed.harmless)

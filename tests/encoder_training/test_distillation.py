@@ -87,7 +87,10 @@ def test_command(
     out = ["--output", str(tmp_path / "pair"), "--vocab-size", "80", "--epochs", "2"]
     assert main([*command, target, target, *out]) == 2
     assert "--target: got 2 files for 1 of --source" in capsys.readouterr().err
-    assert main([*command, target, *out]) == 0
+    more = ["--more-source", target, "--more-target", source]  # a third language would do as well
+    assert main([*command, target, *out, *more[:2]]) == 2
+    assert "--more-target: got 0 files for 1 of --more-source" in capsys.readouterr().err
+    assert main([*command, target, *out, *more]) == 0
     assert "300 pairs; usual length" in capsys.readouterr().out
     aligned = ["contrib", "mine-bitext", str(tmp_path / "pair"), "--aligned"]
     assert main([*aligned, "--source", source, "--target", target]) == 0
