@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -141,6 +141,8 @@ class Parts:
     def _tests(self) -> dict[str, Any]:
         kind = "cuda" if self.device.type == "cuda" else "elsewhere"
         cores = max(2, (os.cpu_count() or 8) - DEVICE_PROCESSES)
+        now = time.monotonic()
+        end = now + (self.deadline - now) / 2  # the other half is for what is measured
         running, found = {}, dict[str, dict[str, Any]]()
         for name, words in self.scale.tests.items():
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
@@ -154,8 +156,10 @@ class Parts:
                     env=os.environ | {"SIMILE_TEST_DEVICE": kind, "OMP_NUM_THREADS": "1"},
                 )  # fmt: skip
         for (name, log), process in running.items():
-            process.wait()
-            lines = log.read_text("utf-8").splitlines()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(None if math.isinf(end) else max(1.0, end - time.monotonic()))
+            process.kill()
+            lines = ["", *log.read_text("utf-8").splitlines()]
             counts = re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])
             found[name] = {what: int(count) for count, what in counts}
             found[name]["failures"] = [line for line in lines if line.startswith("FAILED")]
