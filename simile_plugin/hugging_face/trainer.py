@@ -91,7 +91,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.objective = risk.Objective.of(args)
         self.start: dict[str, Tensor] | None = None  # what the training began from
         if self.objective.needs_start:
-            self.start = {n: p.detach().clone() for n, p in base.named_parameters()}
+            self.start = {n: p.detach().clone() for n, p in model.named_parameters()}
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
 
