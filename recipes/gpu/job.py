@@ -26,7 +26,7 @@ import torch
 from recipes.gpu.commands import ROOT, fairseq, progress
 from simile_plugin.files import atomic_write
 
-STARTING, TRANSLATING, SCORING = 12.0, 50.0, 12.0  # seconds that are kept for them
+STARTING, TRANSLATING, SCORING = 12.0, 80.0, 12.0  # seconds that are kept for them
 SETS = {"test": "newstest2018", "test1": "tatoeba"}
 REWARDS = {"more-mle": "simile", "shuffled": "shuffled:simile"}  # of systems that are none
 SIZES = {
