@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 # A graph of a step takes about a megabyte. A training has some lengths of each of some batch sizes.
 MOST = 128
+# Of a device's memory, what buffers may keep from one search to the next.
+SHARE = 1 / 16
 
 
 class Recorder:
@@ -96,6 +98,9 @@ class Recorder:
         self.recorded.clear()
         self.held.clear()
 
+    def search_is_over(self) -> None:
+        """Leave the memory to others if there is much of it."""
+
     def _run(
         self, step: Callable[[], object], recorded: Callable[[], object] | None
     ) -> Callable[[], object]:
@@ -129,6 +134,12 @@ class GraphRecorder(Recorder):
             super().run((key, torch.get_autocast_dtype("cuda") if mixed else None), step)
         finally:
             torch.set_autocast_cache_enabled(kept)
+
+    def search_is_over(self) -> None:
+        held = sum(one.numel() * one.element_size() for one in self.held.values())
+        # Where searches are so large, hardly any of their time is the host's.
+        if held > SHARE * torch.cuda.get_device_properties().total_memory:
+            self.clear()
 
     def clear(self) -> None:
         super().clear()

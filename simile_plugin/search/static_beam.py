@@ -208,6 +208,7 @@ def static_search(
         state = state.moved(to_device(kept, device), half, state.room)
         look = None
     _write(state, found, rows)
+    recorder.search_is_over()
     return Hypotheses(found.tokens[..., : step + 1], found.scores)
 
 
