@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 from recipes.evidence import meteor, results
 from recipes.wmt18 import cost
@@ -98,6 +99,32 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "by judges that none" not in page and "BLEU judges what was trained on it, too" in page
     with pytest.raises(ValueError, match=r"test\.json: cannot be read; run the step report"):
         results.render({"c": tmp_path / "c"})
+
+
+def test_the_rewards_share_of_the_gain(tmp_path: Path) -> None:
+    refs = [f"the {a} saw a {b} near the old house" for a in "abcdefgh" for b in "stuvwxyz"]
+    worse = [ref.replace("near the", "by") for ref in refs]
+    halfway = [*worse[:32], *refs[32:]]
+    outputs = {"MLE": worse, "BLEU": refs, "MORE-MLE": halfway, "NOISE": worse, "MODEL": refs}
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "out" / "test").mkdir(parents=True)
+    (tmp_path / "raw" / "test.en").write_text("".join(f"{ref}\n" for ref in refs))
+    systems = {}
+    for name, lines in (outputs | {"LEARNED": worse}).items():
+        file = tmp_path / "out" / "test" / f"{name.lower()}.txt"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        systems[name] = {"files": [f"elsewhere/{file.name}"] * 2}
+    bleu, learned = results.share_rows(tmp_path, "test", systems)
+    score = {name: sacrebleu.corpus_bleu(lines, [refs]).score for name, lines in outputs.items()}
+    share = 100 * (100 - score["MORE-MLE"]) / (100 - score["MLE"])
+    assert bleu["gain over MLE"] == f"{100 - score['MLE']:+.2f} (p <0.001)"
+    assert bleu["beside MORE-MLE"].startswith(f"{share:.0f} % (")
+    assert bleu["beside NOISE"] == "100 % (100 to 100)"
+    assert bleu["beside MODEL"] == "0 % (0 to 0)"
+    low, high = map(int, re.findall(r"(\d+) to (\d+)", bleu["beside MORE-MLE"])[0])
+    assert low < share - 5 and high > share + 5
+    assert learned == {"Reward": "LEARNED", "gain over MLE": "+0.00 (p 1.000)"}
+    assert results.share_rows(tmp_path, "test", {"MLE": systems["MLE"]}) == []
 
 
 def test_meteor_is_made_where_it_is_missing_or_older(tmp_path: Path) -> None:

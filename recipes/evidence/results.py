@@ -15,16 +15,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from simile_plugin.files import InputError, as_script
-from simile_plugin.significance import markdown_table
+import numpy as np
+import torch
+
+from simile_plugin.files import InputError, as_script, read_lines
+from simile_plugin.reward import corpus_bleu, score_outputs
+from simile_plugin.significance import (
+    SentenceStatistics,
+    bootstrap,
+    bootstrap_p_value,
+    interval,
+    markdown_table,
+)
 
 TEST_SETS = ("test", "heldout")
+CONTROLS = ("MORE-MLE", "SHUFFLED:BLEU", "NOISE", "MODEL")
 NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++", "SHUFFLED", "NOISE", "MODEL"}
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
 OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no semantic reward is trained on
 SIGNIFICANT = 0.01
 MORE_THAN_MLE = 1.5  # BLEU
 LENGTH = 0.02
+RESAMPLES = 2000
 
 System = dict[str, Any]
 
@@ -171,6 +183,62 @@ def goal_table(folders: dict[str, Path]) -> str:
     return markdown_table(rows) if found else "None: no semantic reward beside BLEU.\n"
 
 
+def bleu_statistics(folder: Path, split: str, system: System) -> SentenceStatistics:
+    """What the sentences of a system's seeds add to BLEU."""
+    refs = list(read_lines(str(folder / "raw" / f"{split}.en"), "references"))
+    files = [folder / "out" / split / Path(file).name for file in system["files"]]
+    outputs = [list(read_lines(str(file), "translations")) for file in files]
+    stats = score_outputs(outputs, refs, None).bleu_stats.numpy().swapaxes(0, 1)
+    return SentenceStatistics(stats, lambda sums: corpus_bleu(torch.from_numpy(sums)).numpy())
+
+
+def share_rows(folder: Path, split: str, systems: dict[str, System]) -> list[dict[str, str]]:
+    """By reward: what it gains over MLE, and how much of that each control does not gain.
+
+    (reward - control) / (reward - MLE), of BLEU, with the 95% interval of a paired bootstrap; none
+    for a gain that may be chance.
+    """
+    controls = [name for name in CONTROLS if name in systems]
+    rewards = [name for name in systems if name not in ("MLE", *CONTROLS)]
+    if not controls or not rewards:
+        return []
+    names = ["MLE", *controls, *rewards]
+    statistics = [bleu_statistics(folder, split, systems[name]) for name in names]
+    drawn = dict(zip(names, bootstrap(statistics, RESAMPLES), strict=True))
+    scores = dict(zip(names, (one.corpus() for one in statistics), strict=True))
+    found = []
+    for name in rewards:
+        gain, gains = scores[name] - scores["MLE"], drawn[name] - drawn["MLE"]
+        sentences = statistics[0].sentences
+        p_value = bootstrap_p_value(drawn["MLE"], drawn[name], gain, sentences)
+        row = {"Reward": name, "gain over MLE": f"{gain:+.2f} (p {p_text(p_value)})"}
+        for control in controls if gain > 0 and p_value < 0.05 else []:
+            share = 100 * (scores[name] - scores[control]) / gain
+            resampled = np.divide(
+                100 * (drawn[name] - drawn[control]),
+                gains,
+                out=np.full(len(gains), -np.inf),  # where nothing was gained
+                where=gains > 0,
+            )
+            range_ = interval(resampled)
+            row[f"beside {control}"] = f"{share:.0f} % ({range_.low:.0f} to {range_.high:.0f})"
+        found.append(row)
+    return found
+
+
+def share_table(folders: dict[str, Path]) -> str:
+    """The reward's share of the gain, by corpus and test set."""
+    found = [
+        {"Corpus": corpus, "Set": split} | row
+        for corpus, folder in folders.items()
+        for split in TEST_SETS
+        for row in share_rows(folder, split, read_systems(folder, split))
+    ]
+    columns = list(dict.fromkeys(name for row in found for name in row))
+    rows = [columns, *([row.get(name, "") for name in columns] for row in found)]
+    return markdown_table(rows) if found else "None: no control was trained.\n"
+
+
 def render(folders: dict[str, Path]) -> str:
     """The whole page."""
     parts = ["# What the rewards do, by four judges\n"]
@@ -191,6 +259,10 @@ def render(folders: dict[str, Path]) -> str:
         "scores. METEOR is the mean of the sentences'. BLEU judges what was trained on it, too "
         "(BLEU, HALF, LEARNED+BLEU), and so does chrF (CHRF).\n",
         *signatures,
+        "\n## The reward's share of the gain, by BLEU\n",
+        share_table(folders),
+        "\n100 % is all of it: the control gained nothing. 95% intervals of a paired bootstrap "
+        f"over the sentences, {RESAMPLES:,} resamples, of the seeds' means.",
         "\n## Goals\n",
         goal_table(folders),
         f"\np < {SIGNIFICANT} is needed for a yes; (best) is on validation.",

@@ -11,12 +11,15 @@
 #   recipes/evidence/step.sh mle CORPUS                     MLE model, and its translations
 #   recipes/evidence/step.sh risk CORPUS REWARD SEED        risk-trained model, and its translations
 #   recipes/evidence/step.sh average CORPUS REWARD SEEDS    the mean of the seeds' weights, translated
+#   recipes/evidence/step.sh merge CORPUS REWARD SEED       between the MLE model and this one, translated
 #   recipes/evidence/step.sh report CORPUS REWARDS SEEDS    judges, tests, page
 #   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
 #
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
 # more-mle, the control: as many updates of likelihood alone. REWARD@VARIANT adds the flags of a
 # variant of study.tsv; REWARD@averaged is, for `report`, what `average` has made of the same SEEDS.
+# REWARD@merged is what `merge` has made of a seed: the mean of both models' weights at the share of the
+# risk-trained one, in quarters, that has the best BLEU on validation.
 # `average` takes several rewards as well: the mean of the models of 'bleu&learned'.
 # REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
 #
@@ -49,7 +52,7 @@ CONFIG=$HERE/config/$SIZE
 case $step in
 encoder | learned | judge) wanted 1 "$@" ;;
 data | mle | table) wanted 2 "$@" ;;
-risk | average | report | estimate) wanted 4 "$@" ;;
+risk | average | merge | report | estimate) wanted 4 "$@" ;;
 *) die "got step '$step', see --help" ;;
 esac
 # rows: split, text and lines of this corpus in corpora.tsv.
@@ -189,6 +192,31 @@ average() { # REWARD SEEDS
     translate_splits "$system" checkpoint_last.pt
 }
 
+merge() { # REWARD SEED
+    local trained system quarters each lenpen chosen best=0 split out=$WORK/out
+    trained=$(file_name "$1").$2 system=$(file_name "$1")@merged.$2
+    for quarters in 0 1 2 3 4; do
+        each=$system.$quarters
+        case $quarters in
+        0) each=mle ;;
+        4) each=$trained ;;
+        *)
+            mkdir -p "$WORK/$each"
+            python "$ROOT/recipes/average.py" "$WORK/mle/checkpoint_best.pt" \
+                "$WORK/$trained/checkpoint_last.pt" --weights $((4 - quarters)) $quarters \
+                --output "$WORK/$each/checkpoint_last.pt"
+            translate_splits "$each" checkpoint_last.pt
+            ;;
+        esac
+        lenpen=$(sed -E 's/.*validation BLEU ([0-9.]+) .*/\1/' "$out/valid/$each.lenpen")
+        awk "BEGIN { exit !($lenpen > $best) }" || continue
+        best=$lenpen chosen=$each
+    done
+    for split in "${SPLITS[@]}"; do cp "$out/$split/$chosen.txt" "$out/$split/$system.txt"; done
+    echo "   $system: $chosen, validation BLEU $best" | tee "$out/valid/$system.lenpen"
+    : >"$WORK/.done/$system"
+}
+
 estimate() { # REWARDS SEEDS
     local reward variant trainings=()
     for reward in $1; do
@@ -239,7 +267,7 @@ report() { # REWARDS SEEDS
     for reward in $1; do
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
         # The control's costs are those of one candidate, and a mean has not been trained.
-        [[ ${reward%%@*} = more-mle || $reward = *@averaged ]] ||
+        [[ ${reward%%@*} = more-mle || $reward = *@averaged || $reward = *@merged ]] ||
             page+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
     # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
@@ -264,7 +292,7 @@ table() { # CORPORA
 }
 
 case $step in
-encoder | judge | estimate | mle | risk | average) on_device "$TOP" ;;
+encoder | judge | estimate | mle | risk | average | merge) on_device "$TOP" ;;
 esac
 case $step in
 encoder) WORK=$TOP/paraphrases SEEDS=1 EVALUATE=0 bash "$ROOT/recipes/encoder/run.sh" ;;
@@ -278,6 +306,7 @@ estimate) estimate "$3" "$4" ;;
 mle) train_mle ;;
 risk) train_risk "$3" "$4" ;;
 average) average "$3" "$4" ;;
+merge) merge "$3" "$4" ;;
 report) report "$3" "$4" ;;
 table) table "$2" ;;
 esac

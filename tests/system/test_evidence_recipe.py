@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -58,11 +59,19 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
     step("mle", "tatoeba-de")
     step("risk", "tatoeba-de", "bleu", "1")
     step("risk", "tatoeba-de", "simile@lr1e-4", "1")
+    merged = step("merge", "tatoeba-de", "bleu", "1")
+    best = re.findall(r"bleu@merged.1: (\S+), validation BLEU ([0-9.]+)", merged)[0]
+    each = ["mle", *(f"bleu@merged.1.{n}" for n in (1, 2, 3)), "bleu.1"]
+    said = {name: (work / "out/valid" / f"{name}.lenpen").read_text() for name in each}
+    found = {name: float(text.split("BLEU ")[1].split()[0]) for name, text in said.items()}
+    assert float(best[1]) == max(found.values()) == found[best[0]]
+    chosen, merged_test = (work / "out/test" / f"{n}.txt" for n in (best[0], "bleu@merged.1"))
+    assert merged_test.read_text() == chosen.read_text()
     command = (work / "simile@lr1e-4.1" / "command").read_text()
     assert "--reward simile" in command and "--lr 1e-4" in command
     assert f"{work}/bin.risk " in command and f"{work}/bin " in (work / "mle/command").read_text()
     notes = {path.name for path in (work / ".done").iterdir()}
-    assert notes == {"data", "mle", "bleu.1", "simile@lr1e-4.1"}
+    assert notes == {"data", "mle", *each, "bleu@merged.1", "simile@lr1e-4.1"}
     step("report", "tatoeba-de", "bleu simile@lr1e-4", "1")
     table = step("table", "tatoeba-de")
     for split in ("test", "heldout", "valid"):

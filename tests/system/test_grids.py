@@ -14,6 +14,7 @@ case $1 in
 encoder) [ -n "$SIZE" ] || touch "$WORK/.done/encoder" ;;
 data | bin | mle) touch "$WORK/$SIZE$ARCH/$2/.done/$1" ;;
 risk) touch "$WORK/$SIZE$ARCH/$2/.done/$name.$4${5:+.$5}" ;;
+merge) touch "$WORK/$SIZE/$2/.done/$name@merged.$4" ;;
 average) touch "$WORK/$SIZE/$2/.done/$name@averaged.${4// /-}" ;;
 size) touch "$WORK/$ARCH/$2/.done/size.$3.$4" ;;
 report) touch "$WORK/$SIZE$ARCH/$2/results/"{report.html,test.flags} ;;
@@ -84,6 +85,20 @@ def test_an_average_needs_its_seeds(grid: Path) -> None:
     assert "average tatoeba-de bleu 1 2 3" in more and "risk tatoeba-de bleu 1" not in more
     said, calls = run(grid, "rewards=bleu@n17")
     assert "--config rewards: got n17, expected some of updates200" in said and calls == []
+
+
+def test_a_merged_model_needs_its_own_alone(grid: Path) -> None:
+    rewards = "rewards=noise shuffled:bleu@merged"
+    _, calls = run(grid, *ONE, rewards)
+    report = "report tatoeba-de noise shuffled:bleu@merged 1"
+    assert calls.index("merge tatoeba-de shuffled:bleu 1") > calls.index(
+        "risk tatoeba-de shuffled:bleu 1"
+    )
+    assert sorted(calls) == sorted([
+        *("encoder", "judge", "data tatoeba-de", "mle tatoeba-de", "risk tatoeba-de noise 1"),
+        *("risk tatoeba-de shuffled:bleu 1", "merge tatoeba-de shuffled:bleu 1", report),
+        "table tatoeba-de",
+    ])  # fmt: skip
 
 
 def test_the_papers_experiment_too(grid: Path) -> None:
