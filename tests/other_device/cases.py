@@ -21,6 +21,7 @@ from simile_plugin.encoder_training.config import POOLS
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
+from simile_plugin.search.continuations import best_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task, numbers
 from tests.other_device.waits import Waits
 from tests.pairs import random_pairs, write_pairs
@@ -141,6 +142,19 @@ def test_mixed_precision(dtype: torch.dtype, encoder_folder: Path) -> None:
         assert gradients[-1].dtype == torch.float32 and math.isfinite(float(log["cost"]))
     full, half = gradients
     assert float(torch.cosine_similarity(full, half, dim=0)) > 0.9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_best_of_rows(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 5000, generator=generator).to(dtype)
+    logits[1], logits[2, 9:] = math.nan, -math.inf
+    best, tokens = (one.cpu() for one in best_of_rows(moved(logits.clone()), 6, (1, 7)))
+    wanted = logits.double() - logits.double().logsumexp(-1, keepdim=True)
+    wanted[:, [1, 7]] = -math.inf
+    wanted[1] = -math.inf
+    torch.testing.assert_close(best.double(), wanted.topk(6).values, atol=1e-5, rtol=0)
+    torch.testing.assert_close(wanted.gather(1, tokens), best.double(), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("pool", POOLS)
