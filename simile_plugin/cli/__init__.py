@@ -21,9 +21,8 @@ COMMANDS = (
     *("doctor", "filter-pairs", "train-encoder", "distil-encoder", "eval-encoder"),
     *("fit-reward", "probe"),
     *("finetune", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
-    "contrib",
 )
-LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder")
+LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder", "contrib")
 MOVED = ("detect", "find", "mine-bitext", "neighbours")  # to contrib
 
 # What setup.py's extras bring, by the names that are imported.
