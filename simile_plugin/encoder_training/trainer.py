@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from simile_plugin.encoder_training.learner import Gradient, Learner, rank_and_w
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
+
+logger = logging.getLogger(__name__)
 
 # Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
 COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
@@ -105,6 +108,7 @@ class Recorded:
     """An objective as one CUDA graph: a GPU does its 50 small operations faster than it is told.
 
     Graphs are kept by shape: there is the whole minibatch, and now and then a smaller last one.
+    Where one cannot be recorded, the objective is computed as it stands, and the log says so once.
 
     Args:
         objective: as Trainer.objective; it may not ask the device for a value.
@@ -113,25 +117,37 @@ class Recorded:
     def __init__(self, objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
         self.objective = objective
         self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]] = {}
+        self.failed = False
 
     def __call__(self, vectors: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the objective does; the gradient is the next call's buffer, too."""
-        if vectors.shape not in self.graphs:
-            inputs = vectors.clone(), exists.clone()
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):  # makes what a capture may not make
-                self.objective(*inputs)
-            torch.cuda.current_stream().wait_stream(aside)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                outputs = self.objective(*inputs)
-            self.graphs[vectors.shape] = graph, (*inputs, *outputs)
+        if vectors.shape not in self.graphs and not self.failed:
+            try:
+                self.graphs[vectors.shape] = self._record(vectors.clone(), exists.clone())
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                self.failed = True
+                first = str(error).splitlines()[0]
+                logger.warning(f"no CUDA graph, so that training is slower: {first}")
+        if self.failed:
+            return self.objective(vectors, exists)
         graph, (static_vectors, static_exists, stats, gradient) = self.graphs[vectors.shape]
         static_vectors.copy_(vectors)
         static_exists.copy_(exists)
         graph.replay()
         return stats.clone(), gradient
+
+    def _record(self, *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]:
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):  # makes what a capture may not make
+            self.objective(*inputs)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outputs = self.objective(*inputs)
+        return graph, (*inputs, *outputs)
 
 
 class Trainer:

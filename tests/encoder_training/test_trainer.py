@@ -16,6 +16,7 @@ from simile_plugin.encoder_training.bags import Bags, DevicePairs
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.encoder_training.trainer import (
+    Recorded,
     StepStats,
     Trainer,
     embeddings_collapsed,
@@ -261,3 +262,19 @@ def test_beyond_the_dense_steps_resuming_is_exact(pairs: Pairs) -> None:
     second = Trainer(setup, pairs, VOCAB)
     second.load_state(*first.state())
     assert torch.equal(whole.weight, go(second, setup.steps).weight)
+
+
+def test_an_objective_that_cannot_be_recorded_is_computed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("no stream")
+
+    monkeypatch.setattr(torch.cuda, "Stream", refuse)
+    inputs = torch.randn(8, 3), torch.ones(2, 2, dtype=torch.bool)
+    recorded = Recorded(lambda vectors, exists: margin_step(vectors, exists, 0.4))
+    for _ in range(2):
+        stats, gradient = recorded(*inputs)
+        assert torch.equal(stats, margin_step(*inputs, 0.4)[0])
+        assert torch.equal(gradient, margin_step(*inputs, 0.4)[1])
+    assert caplog.messages == ["no CUDA graph, so that training is slower: no stream"]
