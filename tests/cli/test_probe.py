@@ -23,6 +23,7 @@ def files(tmp_path):
     ]
     return {
         "ref": write("ref", SENTENCES),
+        "other": write("other", [*SENTENCES[:-1], f"then {SENTENCES[-1]}"]),
         "src": write("src", [line[::-1] for line in SENTENCES]),
         "nbest": write("nbest", lists),
         "short": write("short", SENTENCES[:3]),
@@ -35,7 +36,7 @@ def probe(*arguments):
 
 
 def test_tables_json_and_picture(capsys, tmp_path, files, encoder_folder):
-    arguments = ["--ref", files["ref"], "--src", files["src"], "--other-ref", files["ref"]]
+    arguments = ["--ref", files["ref"], "--src", files["src"], "--other-ref", files["other"]]
     arguments += ["--nbest", files["nbest"]]
     arguments += ["--encoder", encoder_folder, "--reward", "simile", "--reward", "bleu"]
     assert probe(*arguments, "--svg", tmp_path / "x.svg") == 0
@@ -49,7 +50,7 @@ def test_tables_json_and_picture(capsys, tmp_path, files, encoder_folder):
     found = json.loads(capsys.readouterr().out)
     assert [*found["rewards"]] == ["simile", "bleu"] and found["sentences"] == len(SENTENCES)
     bleu = found["rewards"]["bleu"]
-    assert bleu["changes"]["other-reference"]["mean"] == 0
+    assert bleu["changes"]["other-reference"]["count"] == 1  # of text that changes
     assert bleu["changes"]["empty"]["mean"] == -1 and bleu["length"] == pytest.approx(1)
     # words in another order: an average of vectors does not see it
     assert found["rewards"]["simile"]["changes"]["shuffle"]["not_lower"] == 100

@@ -292,15 +292,15 @@ def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
 
 def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings) -> None:
     """A rate that ruins the model; gone on with where nothing but the weights was saved."""
-    metric = "--best-checkpoint-metric simile --maximize-best-checkpoint-metric"
+    metric = "--best-checkpoint-metric repetition"
     flags = f"{metric} --lr 0.5 --risk-max-skipped 0 --no-save-optimizer-state"
     status, log = short(trainings, "ruined", flags)
     assert status == 0
     said = kills.numbers(trainings.folder / log)
     for name in ("cost", "cost_simile", "bleu", "sim", "length_ratio", "entropy_q", "zero_std"):
         assert f"valid_{name}" in said["valid 0"]
-    best, ruined = (float(said[f"valid {update}"]["valid_simile"]) for update in (0, 2))
-    assert ruined < best and "is the model of update 0 until" in read(trainings, log)
+    best, ruined = (float(said[f"valid {update}"]["valid_repetition"]) for update in (0, 2))
+    assert ruined > best and "is the model of update 0 until" in read(trainings, log)
     begun = torch.load(trainings.folder / "mle" / "checkpoint_last.pt")
     kept = torch.load(trainings.folder / "ruined" / "checkpoint_best.pt")
     assert kills.compare(begun["model"], kept["model"], "model") == []
@@ -311,5 +311,6 @@ def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings
     (trainings.folder / log).unlink()
     assert short(trainings, "ruined", flags)[0] == 0
     again = kills.numbers(trainings.folder / log)["valid 0"]
-    assert float(again["valid_simile"]) == ruined and float(again["valid_best_simile"]) == best
+    assert float(again["valid_repetition"]) == ruined
+    assert float(again["valid_best_repetition"]) == best
     assert "is the model of update 0 until" not in read(trainings, log)
