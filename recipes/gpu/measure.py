@@ -32,7 +32,6 @@ from recipes.gpu.commands import ROOT, fairseq, output_of, progress, write_bitex
 from recipes.gpu.page import write_page
 from simile_plugin.files import InputError
 
-SECONDS_AROUND_TRAINING = 60  # loading, validations, saving, translating
 PAPER_PAIRS, PAPER_EPOCHS = 16_770_000, 10  # recipes/encoder/beyond-bleu.flags
 NEWS = ("news-test2008", "newssyscomb2009", *(f"newstest20{year:02}" for year in range(9, 15)))
 TRAIN = (
