@@ -11,7 +11,6 @@ import pytest
 from recipes.benchmarks.update import covered
 from recipes.gpu import measure
 from recipes.gpu.cells import run_cells
-from recipes.gpu.page import write_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,19 +52,6 @@ def test_time_that_intervals_cover() -> None:
     assert covered([]) == 0
 
 
-def test_the_page(tmp_path: Path) -> None:
-    side = {"total": 0.5, "peak_gb": 2.0}
-    update = {"sides": {"ours": side, "plain": side | {"total": 2.0}, "floor": None}, "seconds": 9}
-    failed = {"MLE": {"error": "E: no <disk>", "seconds": 1}}
-    (tmp_path / "results.json").write_text(json.dumps({"update": {"base": update}, "job": failed}))
-    write_page(tmp_path, ["update", "job", "memory"], rehearsed=False)
-    table = (tmp_path / "results.md").read_text()
-    assert (
-        "ours 0.500 s, 2.00 GB; plain 2.000 s, 2.00 GB (ours: 0.25); floor out of memory" in table
-    )
-    assert "1 cells of 2 parts are done. Not begun: memory. Failed: job, MLE: error E: no" in table
-
-
 def test_the_tests_for_a_gpu_are_there() -> None:
     assert all((ROOT / words[-1]).exists() for words in measure.TESTS.values())
 
@@ -81,6 +67,6 @@ def test_parts_that_are_unknown_are_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "updates")
     assert done.returncode == 1 and done.stderr == (
         "run.sh: error: got 'updates'; expected --lease, --rehearse or parts of: "
-        "data install tests update hugging_face encoder memory job (see --help)\n"
+        "data install tests update hugging_face encoder memory (see --help)\n"
     )
     assert "--rehearse   everything in miniature" in run(tmp_path, "--help").stdout

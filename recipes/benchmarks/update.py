@@ -42,7 +42,7 @@ from simile_plugin.fairseq_training import (
 from simile_plugin.reward import length_penalty
 from simile_plugin.risk import Stopwatch, evaluation_mode, teacher_forcing_input
 from simile_plugin.search import Hypotheses
-from simile_plugin.significance import COLORS, Chart
+from simile_plugin.significance import markdown_table
 from user_dir import criterion as plugin
 
 SIDES = ("ours", "plain", "floor")
@@ -353,25 +353,16 @@ def busy_seconds(bench: Bench, sample: dict[str, Any]) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """Markdown: one row a side, seconds an update."""
-    lines = [
-        f"| {' | '.join(['', 'update, s', *PHASES, 'peak, GB'])} |",
-        f"|{'---|' * (len(PHASES) + 3)}",
-    ]
-    for side in SIDES:
-        row = result[side]
+    rows = [["", "update, s", *PHASES, "peak, GB", "ours / it"]]
+    ours = result["ours"]
+    for side, row in result.items():
         if row is None:
-            lines.append(f"| {' | '.join([side, 'out of memory', *[''] * (len(PHASES) + 1)])} |")
+            rows.append([side, "out of memory", *[""] * (len(PHASES) + 2)])
             continue
         cells = [f"{row[key]:.3f}" for key in ("total", *PHASES)]
         peak = "" if row["peak_gb"] is None else f"{row['peak_gb']:.2f}"
-        lines.append(f"| {' | '.join([side, *cells, peak])} |")
-    fit = [side for side in SIDES[1:] if result["ours"] and result[side]]
-    ratios = {side: result["ours"]["total"] / result[side]["total"] for side in fit}
-    lines.append("")
-    lines.append(
-        ", ".join(f"ours / {side}: {ratio:.2f} of the time" for side, ratio in ratios.items())
-    )
-    return "\n".join(lines)
+        rows.append([side, *cells, peak, f"{ours['total'] / row['total']:.2f}" if ours else ""])
+    return markdown_table(rows)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -393,27 +384,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--precision", choices=PRECISIONS, default="fp32", help="of the weights (default fp32)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--no-memory", action="store_true", help="do not measure memory")
-    add("--plot", type=Path, help="write an SVG of time and memory by N")
     return parser.parse_args(argv)
-
-
-def plot(results: dict[int, Any], path: Path) -> None:
-    """Write time and peak memory of an update by N."""
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots(1, 2)
-        labels = (("total", "CPU seconds an update"), ("peak_gb", "peak memory, GB"))
-        for axis, (key, label) in zip(axes, labels, strict=True):
-            for color, marker, side in zip(COLORS, "os^", SIDES, strict=False):
-                values = [(n, found[side][key]) for n, found in results.items() if found[side]]
-                axis.loglog(*zip(*values, strict=True), color=color, marker=marker, label=side)
-            axis.set(xlabel="candidates N", ylabel=label)
-            axis.set_xticks(list(results), [str(n) for n in results])
-            axis.grid(axis="y")
-        axes[0].legend(frameon=False)
-
-    with path.open("wb") as stream:
-        Chart("time and memory of an update by N", (9, 3.4), draw).write(stream, "svg")
 
 
 def make_bench(args: argparse.Namespace, task: Any, size: int, device: torch.device) -> Bench:
@@ -423,19 +394,16 @@ def make_bench(args: argparse.Namespace, task: Any, size: int, device: torch.dev
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print tables, write what was asked for."""
+    """Measure, and print a table for each N."""
     args = parse(argv)
     torch.set_num_threads(args.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = load_task(args)
-    results = {}
     for size in args.candidates:
         samples = batches(args, task, device)
-        results[size] = measure(make_bench(args, task, size, device), samples, not args.no_memory)
+        found = measure(make_bench(args, task, size, device), samples, not args.no_memory)
         print(f"\n{args.checkpoint or args.model}, B = {args.sentences}, N = {size}, {device}\n")
-        print(table(results[size]), flush=True)
-    if args.plot:
-        plot(results, args.plot)
+        print(table(found), flush=True)
     return 0
 
 

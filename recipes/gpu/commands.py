@@ -1,11 +1,8 @@
-"""Command lines of the job and of the tests, and what their logs say."""
+"""Commands whose output is kept, and the bitext."""
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,23 +31,11 @@ def output_of(command: Sequence[object], log: Path, **variables: Any) -> str:
     return done.stdout
 
 
-def fairseq(name: str) -> list[str]:
-    """The command of this Python's fairseq."""
-    return [str(Path(sys.executable).with_name(name))]
-
-
-def progress(log: str, kind: str) -> list[dict[str, str]]:
-    """The figures that ``--log-format json`` prints: of "train_inner", "train", or "valid"."""
-    found = re.findall(rf"\| INFO \| {kind} \| (\{{.*\}})", log)
-    return [json.loads(line) for line in found]
-
-
-def write_bitext(names: Sequence[Path], out: Path, lines: int, every: int = 1) -> int:
+def write_bitext(names: Sequence[Path], out: Path, lines: int) -> int:
     """Join the German and English sides of NAME.de.gz and NAME.en.gz; pairs written.
 
     Args:
         lines: of each, at most (0: all); a pair with an empty side is left out.
-        every: so many pairs one is taken.
     """
     count = 0
     with (
@@ -59,7 +44,7 @@ def write_bitext(names: Sequence[Path], out: Path, lines: int, every: int = 1) -
     ):
         for name in names:
             sides = read_parallel([(f"{name}.{side}.gz", "SIMILE_DATA") for side in ("de", "en")])
-            for left, right in list(zip(*sides, strict=True))[::every][: lines or None]:
+            for left, right in list(zip(*sides, strict=True))[: lines or None]:
                 if left.strip() and right.strip():
                     de.write(left + "\n")
                     en.write(right + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
-import json
 import math
 import os
 import platform
@@ -28,8 +27,7 @@ import torch
 from recipes.benchmarks import encoder_training, update
 from recipes.benchmarks.encoder_memory import resident
 from recipes.gpu.cells import Cell, run_cells
-from recipes.gpu.commands import ROOT, fairseq, output_of, progress, write_bitext
-from recipes.gpu.page import write_page
+from recipes.gpu.commands import ROOT, output_of, write_bitext
 from simile_plugin.files import InputError
 
 PAPER_PAIRS, PAPER_EPOCHS = 16_770_000, 10  # recipes/encoder/beyond-bleu.flags
@@ -38,11 +36,6 @@ TRAIN = (
     *(f"newstest/de-en/{name}" for name in NEWS),
     *("tatoeba-de-en/train", "europarl20k-de-en/train", "multi30k/task1/train"),
 )
-HELD_OUT = {
-    "valid": ("newstest/de-en/newstest2017",),
-    "test": ("newstest/de-en/newstest2018",),
-    "test1": ("tatoeba-de-en/test",),
-}
 # Model, precision, B, N of the cells of the update's benchmark, the most telling ones first.
 UPDATES = (
     ("base", "bf16", 256, 8),
@@ -69,7 +62,7 @@ class Scale:
 
     Attributes:
         lines: of each text of the bitext (0: all).
-        hugging_face, job: flags of recipes/benchmarks/hf_update.py and recipes/gpu/job.py.
+        hugging_face: flags of recipes/benchmarks/hf_update.py.
         crowd: sentences of a batch that does not fit.
     """
 
@@ -82,7 +75,6 @@ class Scale:
     candidate_tokens: int
     tests: dict[str, tuple[str, ...]]
     hugging_face: str
-    job: str
     crowd: int
 
 
@@ -96,7 +88,6 @@ FULL = Scale(
     candidate_tokens=30,
     tests=TESTS,
     hugging_face="--layers 6 --width 512 --vocabulary 32000 --batch 64 --length 25",
-    job="",
     crowd=2048,
 )
 MINI = Scale(
@@ -109,7 +100,6 @@ MINI = Scale(
     candidate_tokens=4,
     tests={"on the device": ("tests/other_device/cases.py", "-k", "contrastive")},
     hugging_face="--layers 1 --width 64 --vocabulary 40 --batch 2 --length 5",
-    job="--updates 2 --systems simile --rehearse",
     crowd=8,
 )
 
@@ -175,36 +165,24 @@ class Parts:
                 f"SIMILE_DATA: no newstest/de-en in '{source}'; name the data's folder"
             )
         raw.mkdir(parents=True, exist_ok=True)
-        sets = {"train": TRAIN, **HELD_OUT}
-        counts = {}
-        for name, parts in sets.items():
-            there = [source / part for part in parts]
-            missing = [str(part) for part in there if not Path(f"{part}.de.gz").exists()]
-            if missing:
-                raise InputError(f"SIMILE_DATA: {missing[0]}.de.gz is not there")
-            # Tatoeba's test set is sorted: 2,000 pairs of all of it.
-            every, most = (8, 2000) if name == "test1" else (1, 0)
-            counts[name] = write_bitext(there, raw / name, self.scale.lines or most, every)
+        there = [source / part for part in TRAIN]
+        missing = [str(part) for part in there if not Path(f"{part}.de.gz").exists()]
+        if missing:
+            raise InputError(f"SIMILE_DATA: {missing[0]}.de.gz is not there")
+        count = write_bitext(there, raw / "train", self.scale.lines)
         bpe = [sys.executable, ROOT / "recipes" / "bpe.py"]
         model = self.work / "nmt.model"
         texts = [raw / f"train.{side}" for side in ("de", "en")]
         flags = ["--model", model, "--vocab-size", self.scale.pieces]
         output_of([*bpe, "train", *flags, *texts], self.work / "logs" / "bpe.log")
-        for name in sets:
-            for side in ("de", "en"):
-                with (
-                    open(raw / f"{name}.{side}", "rb") as text,
-                    open(self.work / f"{name}.{side}", "wb") as pieces,
-                ):
-                    encode = [*map(str, bpe), "encode", "--model", str(model)]
-                    subprocess.run(encode, stdin=text, stdout=pieces, check=True)
-        prefixes = [f"--{name}pref={self.work / name}" for name in ("train", "valid")]
-        prefixes.append(f"--testpref={self.work / 'test'},{self.work / 'test1'}")
-        command = [*fairseq("fairseq-preprocess"), "-s", "de", "-t", "en", "--joined-dictionary"]
-        output_of(
-            [*command, f"--destdir={self.work / 'bin'}", *prefixes], self.work / "logs/bin.log"
-        )
-        return counts
+        for side, text in zip(("de", "en"), texts, strict=True):
+            with text.open("rb") as read, (self.work / f"train.{side}").open("wb") as pieces:
+                encode = [*map(str, bpe), "encode", "--model", str(model)]
+                subprocess.run(encode, stdin=read, stdout=pieces, check=True)
+        command = [Path(sys.executable).with_name("fairseq-preprocess"), "-s", "de", "-t", "en"]
+        command += ["--joined-dictionary", f"--destdir={self.work / 'bin'}"]
+        output_of([*command, f"--trainpref={self.work / 'train'}"], self.work / "logs/bin.log")
+        return {"train": count}
 
     def update(self) -> dict[str, Cell]:
         """Ours, the plain port and the floor, by phase."""
@@ -293,29 +271,9 @@ class Parts:
             return {"peak GB": resident("VmHWM") / 1e9}
         return {"peak GB": torch.cuda.max_memory_allocated(self.device) / 1e9}
 
-    def job(self) -> dict[str, Cell]:
-        """MLE, then systems side by side: recipes/gpu/job.py, in a process of its own."""
-        return {"job": self._job}
-
-    def _job(self) -> dict[str, Any]:
-        command = [sys.executable, "-m", "recipes.gpu.job", "--data", self.work / "bin"]
-        command += ["--encoder", self.encoder, "--references", self.work / "raw"]
-        left = min(600.0, self.deadline - time.monotonic() - 10)
-        command += ["--work", self.work / "job", "--seconds", left, *self.scale.job.split()]
-        said = output_of(command, self.work / "logs" / "job.log")
-        print(said)
-        found: dict[str, Any] = json.loads((self.work / "job" / "job.json").read_text("utf-8"))
-        return found
-
     def memory(self) -> dict[str, Cell]:
-        """A batch that does not fit, and ranks."""
-        cells: dict[str, Cell] = {
-            "a batch that does not fit": self._crowded,
-            "two ranks on one device, gloo": partial(self._ranks, 2, "gloo"),
-        }
-        if self.device.type == "cuda":
-            cells["one rank, NCCL"] = partial(self._ranks, 1, "nccl")
-        return cells
+        """A batch that does not fit."""
+        return {"a batch that does not fit": self._crowded}
 
     def _crowded(self) -> dict[str, Any]:
         model = "base" if self.scale is FULL else "small"
@@ -336,40 +294,6 @@ class Parts:
             "update, s": seconds,
         } | self._peak()
 
-    def _ranks(self, size: int, backend: str) -> dict[str, Any]:
-        """Two updates from random weights, every rank on the same device."""
-        store = (self.work / "store").resolve()
-        store.unlink(missing_ok=True)
-        name = f"ranks-{size}-{backend}"
-        small = "" if self.device.type == "cuda" else "--cpu --encoder-layers 1 --decoder-layers 1"
-        words = (
-            f"{self.work / 'bin'} -s de -t en --user-dir {ROOT / 'user_dir'} --arch transformer "
-            f"--share-all-embeddings --criterion simile_risk --simile-encoder {self.encoder} "
-            "--optimizer adam --lr 1e-5 --log-format json --bf16 --risk-generation-dtype bf16 "
-            f"{small} "
-            f"--batch-size {8 // size} --max-update 2 --no-save "
-            f"--disable-validation --distributed-world-size {size} --distributed-backend {backend} "
-            f"--distributed-init-method file://{store} --distributed-no-spawn --device-id 0 "
-            "--ddp-backend legacy_ddp"
-        )
-        logs = [self.work / "logs" / f"{name}-{rank}.log" for rank in range(size)]
-        logs[0].parent.mkdir(exist_ok=True)
-        running = []
-        for rank, log in enumerate(logs):
-            command = [*fairseq("fairseq-train"), *words.split(), "--distributed-rank", str(rank)]
-            with open(log, "w", encoding="utf-8") as out:
-                running.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT))
-        try:
-            statuses = [process.wait(timeout=240) for process in running]
-        finally:
-            for process in running:
-                process.kill()
-        if any(statuses):
-            tail = logs[0].read_text("utf-8").splitlines()[-15:]
-            raise RuntimeError(f"ranks ended with {statuses}; {logs[0]}:\n" + "\n".join(tail))
-        last = progress(logs[0].read_text("utf-8"), "train")[-1]
-        return {"updates": int(last["train_num_updates"]), "loss": float(last["train_loss"])}
-
 
 PARTS = {
     "install": Parts.install,
@@ -378,7 +302,6 @@ PARTS = {
     "update": Parts.update,
     "hugging_face": Parts.hugging_face,
     "encoder": Parts.encoder_training,
-    "job": Parts.job,
     "memory": Parts.memory,
 }
 
@@ -415,21 +338,16 @@ def little_memory(model: Any, device: torch.device, sentences: int) -> Iterator[
         limit = torch.cuda.memory_reserved(device) + 16e9
         total = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), device)
-        try:
-            yield
-        finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        yield
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
         return
 
     def refuse(module: Any, arguments: Any, named: dict[str, Any]) -> None:
         if len(named["src_tokens"]) == sentences:
             raise torch.OutOfMemoryError("no memory for so many sentences")
 
-    handle = model.register_forward_pre_hook(refuse, with_kwargs=True)
-    try:
+    with model.register_forward_pre_hook(refuse, with_kwargs=True):
         yield
-    finally:
-        handle.remove()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -452,7 +370,7 @@ def main(argv: list[str] | None = None) -> int:
         run_cells(args.work / "results.json", part, PARTS[part](parts), parts.deadline)
         for part in args.parts
     }
-    write_page(args.work, list(PARTS), args.rehearse)
+    print(f"results: {args.work / 'results.json'}")
     return 1 if "failed" in ends else 3 if "stopped" in ends else 0
 
 

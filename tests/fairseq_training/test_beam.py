@@ -7,8 +7,6 @@ from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
-from recipes.benchmarks.steps import Operations
-from recipes.benchmarks.steps import make_model as make_large_model
 from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.static_steps import StaticTransformerSteps
@@ -16,6 +14,7 @@ from simile_plugin.fairseq_training.steps import DecoderLayers
 from simile_plugin.search import recorder_for
 from simile_plugin.search.continuations import best_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
+from tests.operations import Operations
 
 PAD, EOS = 1, 2
 CPU = torch.device("cpu")
@@ -189,7 +188,14 @@ def test_a_step_asks_for_few_operations(monkeypatch):
     monkeypatch.setattr("simile_plugin.search.beam.best_of_rows", as_kernels(2)(best_of_rows))
     added = as_kernels(1)(DecoderLayers.added)
     monkeypatch.setattr(StaticTransformerSteps, "added", lambda self, *given: added(self, *given))
-    model, dictionary = make_large_model(6, 16, 4000)
+    task = make_task()
+    dictionary = task.target_dictionary
+    for number in range(4000 - len(dictionary)):
+        dictionary.add_symbol(str(number))
+    layers = {"encoder_layers": 6, "decoder_layers": 6, "share_all_embeddings": True}
+    model = make_model("transformer_tiny", task, **layers).eval()
+    with torch.no_grad():  # it does not stop by itself
+        model.decoder.output_projection.weight[EOS] -= 1
     source = torch.full((8, 5), 7)
     net_input = {"src_tokens": source, "src_lengths": torch.full((8,), 5)}
     counts = []

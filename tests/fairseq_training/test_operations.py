@@ -3,33 +3,12 @@
 from types import SimpleNamespace
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.risk import log_probabilities, tree_scoring
 from tests.fairseq_models import WORDS, make_model, make_sample, make_task
-
-VIEWS = {"view", "t", "transpose", "expand", "detach", "slice", "select", "unsqueeze", "squeeze"}
-VIEWS |= {"_unsafe_view", "alias", "unbind", "split", "permute", "lift_fresh"}
-VIEWS |= {"_local_scalar_dense", "promote_types"}  # no work of the device, either
-
-
-class Operations(TorchDispatchMode):
-    """Counts operations that are more than views, and bytes written that lie along a vocabulary."""
-
-    def __init__(self, vocabulary):
-        super().__init__()
-        self.vocabulary, self.count, self.bytes, self.seen = vocabulary, 0, 0, True
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **kwargs or {})
-        name = func.overloadpacket._qualified_op_name.split("::")[1]
-        if self.seen and name not in VIEWS:
-            self.count += 1
-            if isinstance(found, torch.Tensor) and found.shape[1:] == (self.vocabulary,):
-                self.bytes += found.numel() * found.element_size()
-        return found
+from tests.operations import Operations
 
 
 def test_an_update_outside_the_search(monkeypatch):
