@@ -8,8 +8,6 @@ import sentencepiece
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
-    FSMTConfig,
-    FSMTForConditionalGeneration,
     M2M100Config,
     M2M100ForConditionalGeneration,
     M2M100Tokenizer,
@@ -24,9 +22,6 @@ from transformers import (
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
-    T5GemmaConfig,
-    T5GemmaForConditionalGeneration,
-    T5GemmaModuleConfig,
 )
 
 import simile_plugin.hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
@@ -153,22 +148,6 @@ def _mbart(tokenizer, seed, config):
     return model.eval()
 
 
-def t5gemma(folder: Path | None = None, seed=1, **config):
-    """T5Gemma: rotary positions, and logits that are capped softly."""
-    tokenizer = t5()[1]
-    sizes: dict[str, object] = {"vocab_size": len(tokenizer), "hidden_size": 16}
-    sizes |= {"intermediate_size": 32, "num_hidden_layers": 2}
-    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
-    sizes |= {"head_dim": 8, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
-    sizes |= {"final_logit_softcapping": 2.0, "dropout_rate": 0.0, "layer_types": None}
-    torch.manual_seed(seed)
-    sides = {side: T5GemmaModuleConfig(**sizes) for side in ("encoder", "decoder")}
-    config = T5GemmaConfig(**sides, vocab_size=len(tokenizer), decoder_start_token_id=1, **config)
-    model = T5GemmaForConditionalGeneration(config)
-    torch.nn.init.normal_(model.get_output_embeddings().weight)
-    return model.eval(), tokenizer
-
-
 def t5(folder: Path | None = None, seed=1, **config):
     """T5: relative positions, scaled decoder output, padding is id 0 and the decoder's start."""
     tokenizer = Tokenizer(models.Unigram())
@@ -193,19 +172,9 @@ def t5(folder: Path | None = None, seed=1, **config):
     return model.eval(), wrapped
 
 
-def fsmt(folder: Path | None = None, seed=1, **config):
-    """FSMT (WMT 2019): looks ahead in targets unless it gets their sources beside them."""
-    tokenizer = t5()[1]
-    sizes = {"src_vocab_size": len(tokenizer), "tgt_vocab_size": len(tokenizer), "init_std": 0.5}
-    ids = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "decoder_start_token_id": 1}
-    torch.manual_seed(seed)
-    model = FSMTForConditionalGeneration(FSMTConfig(**sizes, **ids, **LAYERS | config))
-    return model.eval(), tokenizer
-
-
 MAKERS = {
     **{"marian": marian, "m2m100": m2m100, "nllb": nllb, "mbart": mbart, "mbart50": mbart50},
-    **{"t5": t5, "t5gemma": t5gemma},
+    "t5": t5,
 }
 
 

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
-from simile_plugin.hugging_face import Scorer, SpecialTokens, own_search, risk_set_of
-from simile_plugin.risk import Objective, RiskSettings
+from simile_plugin.hugging_face import Scorer, SpecialTokens, known_decoder, risk_set_of
+from simile_plugin.risk import Objective, RiskSet, RiskSettings
 
 
 def peak(device: torch.device) -> int:
@@ -70,12 +70,35 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
     return model, SpecialTokens(pad, 0, pad, None), inputs
 
 
-def update(way: str, model, special, inputs, settings, search) -> None:  # type: ignore[no-untyped-def]
+def generated(model: Any, special: SpecialTokens, inputs: Any, settings: RiskSettings) -> RiskSet:
+    """The lists of transformers' own search, beside the references."""
+    size, sources = settings.risk_candidates, inputs["input_ids"]
+    longest = int(settings.risk_max_len_a * sources.size(1) + settings.risk_max_len_b)
+    model.eval()
+    rows = model.generate(
+        sources, attention_mask=inputs["attention_mask"], num_beams=size, early_stopping=True,
+        num_return_sequences=size, max_length=1 + longest, suppress_tokens=[special.pad],
+        forced_eos_token_id=special.end,
+    )[:, 1:].view(len(sources), size, -1)  # fmt: skip
+    model.train()
+    ended = rows.eq(special.end)
+    rows = rows.masked_fill(ended.cumsum(-1) - ended.int() > 0, -100)
+    tokens = rows.new_full((len(rows), 1 + size, max(rows.size(2), sources.size(1))), -100)
+    tokens[:, 0, : sources.size(1)], tokens[:, 1:, : rows.size(2)] = inputs["labels"], rows
+    members = torch.ones(tokens.shape[:2], dtype=torch.bool, device=rows.device)
+    members[:, 0] = False
+    return RiskSet(tokens, members)
+
+
+def update(way: str, model, special, inputs, settings, decoder) -> None:  # type: ignore[no-untyped-def]
     """Candidates, their scores and the gradient of a loss over made-up rewards."""
-    risk_set = risk_set_of(model, inputs, settings, special, search)
+    if way == "ours":
+        risk_set = risk_set_of(decoder, inputs, settings, special)
+    else:
+        risk_set = generated(model, special, inputs, settings)
     tokens = risk_set.tokens
     if way == "ours":
-        lprobs, means = Scorer(model, special, "prefix trees")(inputs, risk_set)
+        lprobs, means = Scorer(model, special)(inputs, risk_set)
     else:
         rows = tokens.size(1)
         targets = tokens.flatten(0, 1)
@@ -110,7 +133,7 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     """Seconds and bytes of one way, in this process."""
     model, special, inputs = make(args)
     settings = RiskSettings(risk_candidates=args.candidates)
-    search = own_search(model, special) if way == "ours" else None
+    decoder = known_decoder(model, special)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     device = torch.device(args.device)
@@ -119,7 +142,7 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     recorded = 3 if device.type == "cuda" else 0  # updates until a GPU replays all steps
     for _ in range(recorded + args.updates):
         start = clock()
-        update(way, model, special, inputs, settings, search)
+        update(way, model, special, inputs, settings, decoder)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(clock() - start)

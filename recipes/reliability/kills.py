@@ -44,7 +44,7 @@ POINTS = {
 }
 VARIANTS = {
     "beam": "--update-freq 2 --log-interval 2",
-    "sampling": "--update-freq 1 --risk-search sampling --risk-sampling-topk 20",
+    "sampling": "--update-freq 1 --risk-search sampling",
 }
 LENGTH = "--max-update 12 --save-interval-updates 3 --keep-interval-updates 1 --patience 50"
 

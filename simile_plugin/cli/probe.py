@@ -78,9 +78,7 @@ class Options(BootstrapFlags, ScoringFlags):
     other_language: str | None = file_option(
         "the same lines in a language that is neither the source's nor the target's", None
     )
-    nbest: str | None = file_option(
-        "what fairseq-generate --nbest N printed, or a file of --risk-dump", None
-    )
+    nbest: str | None = file_option("what fairseq-generate --nbest N printed", None)
     svg: str | None = option(
         "draw the changes with their intervals into FILE (.svg or .png)",
         None,

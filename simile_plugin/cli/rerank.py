@@ -52,7 +52,7 @@ examples:
   simile rerank nbest.txt --by cosine --source-encoder BILINGUAL --output out.en
   simile rerank test.nbest --by score cosine --source-encoder BILINGUAL --tune valid.nbest \\
       --reward chrf --output out.en
-a tie: the highest model score, then the first in the list (of --risk-dump: the first);
+a tie: the highest model score, then the first in the list (of a --risk-dump: the first);
 module:function as --reward is your own code, and is run
 """
 

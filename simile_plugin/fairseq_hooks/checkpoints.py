@@ -7,7 +7,7 @@ that the run resumes from. A checkpoint of a risk run also holds a record of our
     extra_state["simile_risk"] = {"format_version": 1, "simile_plugin": "0.1.0",
         "objective": {flag: value}, "metric": --best-checkpoint-metric,
         "patience": [best, validations without improvement] or None,
-        "processes": of the training, "length_control": LengthControl.state(),
+        "length_control": LengthControl.state(),
         **GamingWatch.state()}
 
 so that a resumed run goes on as if it had not been interrupted, and says what was changed.
@@ -165,9 +165,6 @@ def save_with_record(
     """Wrap ``Trainer.save_checkpoint``: a risk run puts our record into ``extra_state``."""
     objective = watch.objective_of(trainer)
     if objective is not None:
-        # fairseq-validate takes the flags out of the checkpoint: it would add the lists of the
-        # trained model to those that were to be of the model before.
-        trainer.cfg.criterion.risk_dump = None
         stopped = train_modules()[-1].should_stop_early
         best = getattr(stopped, "best", None)
         extra_state[RECORD] = {
@@ -176,23 +173,10 @@ def save_with_record(
             "objective": objective,
             "metric": trainer.cfg.checkpoint.best_checkpoint_metric,
             "patience": None if best is None else [float(best), int(stopped.num_runs)],
-            "processes": trainer.data_parallel_world_size,
             "length_control": trainer.get_criterion().length_control.state(),
             **watch.watch_of(trainer).state(),
         }
     return original(trainer, filename, extra_state)
-
-
-def _rescale_place(extra_state: dict[str, Any], record: dict[str, Any], processes: int) -> None:
-    """Count what a run has read of its epoch in batches of as many processes as there are now.
-
-    fairseq counts the batches of one process: with half as many the second half of what has been
-    read would come again, with twice as many as much would be left out.
-    """
-    before, place = record.get("processes", processes), extra_state.get("train_iterator", {})
-    if before != processes and place.get("iterations_in_epoch"):
-        place["iterations_in_epoch"] = place["iterations_in_epoch"] * before // processes
-        logger.info(f"the run had {before} processes, it goes on with {processes}")
 
 
 def load_with_record(
@@ -227,7 +211,6 @@ def load_with_record(
         logger.warning(
             f"{name}: the run in {filename} had {before[name]}, it goes on with {objective[name]}"
         )
-    _rescale_place(extra_state, record, trainer.data_parallel_world_size)
     if "length_control" in record:  # version 0.1.0 had none
         trainer.get_criterion().length_control.restore(record["length_control"])
     if kwargs.get("reset_meters"):  # validations begin anew, what is optimised goes on

@@ -54,11 +54,6 @@ def check_settings(
                 f"--lr: got {NAG_RATE}, fairseq's default, with --optimizer adam; expected about "
                 "1e-4 to fine-tune"
             )
-        if cfg.criterion.risk_dump and cfg.dataset.disable_validation:
-            raise InputError(
-                f"--risk-dump {cfg.criterion.risk_dump}: given with --disable-validation, whose "
-                "lists it would write; leave one of them out"
-            )
     original(trainer, cfg, *args, **kwargs)
 
 

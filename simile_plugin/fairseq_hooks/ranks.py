@@ -1,14 +1,11 @@
-"""Several processes of one training: do they optimise the same, and what if one of them is gone?"""
+"""Several processes of one training: what fairseq forgets of them, and what if one is gone?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-
-from simile_plugin.fairseq_hooks.watch import objective_of
-from simile_plugin.files import InputError
 
 # What gloo, NCCL and torch's store say when another process ended, stopped or never came.
 LOST = (
@@ -49,32 +46,6 @@ def launch_on_cpu_too(original: Callable[..., None], cfg: Any) -> None:
     finally:
         torch.cuda.device_count = count
     cfg.distributed_backend = "gloo"
-
-
-def agree_before_loading(original: Callable[..., Any], trainer: Any, *args: Any, **kw: Any) -> Any:
-    """Compare the ranks before ``Trainer.load_checkpoint``, the first exchange of a run.
-
-    Raises InputError on every rank, naming the flag that differs and both values.
-    """
-    if torch.distributed.is_initialized() and trainer.data_parallel_world_size > 1:
-        objective = objective_of(trainer)
-        if objective is not None:
-            objectives: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(objectives, objective)
-            check_agreement(objectives)
-    return original(trainer, *args, **kw)
-
-
-def check_agreement(objectives: Sequence[dict[str, str]]) -> None:
-    """Raise InputError if ranks optimise different things; objectives: flag -> value, by rank."""
-    first = objectives[0]
-    for rank, other in enumerate(objectives):
-        for flag in (*first, *other):
-            if first.get(flag) != other.get(flag):
-                raise InputError(
-                    f"{flag}: rank 0 has {first.get(flag)} and rank {rank} has {other.get(flag)}; "
-                    "give all ranks the same, files included"
-                )
 
 
 def fail_where_memory_ends(

@@ -148,10 +148,8 @@ def judge_validation(
     stats: dict[str, Any],
     tracking_best: bool,
 ) -> dict[str, Any]:
-    """Wrap fairseq-train's ``get_valid_stats``: judge and dump the first validation set."""
+    """Wrap fairseq-train's ``get_valid_stats``: judge the first validation set."""
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
-    if dump := getattr(trainer.get_criterion(), "dump", None):
-        dump.close()  # the sentences of another set have the same ids
     band = getattr(trainer.get_criterion(), "length_band", None)
     if band is not None and tracking_best:
         watch_of(trainer).see_metrics(found, band, trainer.get_num_updates())

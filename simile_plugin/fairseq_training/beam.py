@@ -18,8 +18,6 @@ def beam_search(
     sample: dict[str, Any],
     cfg: SimileRiskConfig,
     dictionary: Any,
-    start: int,
-    end: int | None = None,
     recorder: Recorder | None = None,
 ) -> Hypotheses:
     """Return the n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
@@ -29,8 +27,6 @@ def beam_search(
         sample: fairseq's batch.
         cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
         dictionary: target dictionary.
-        start: first decoder input.
-        end: what ends a hypothesis. Default: eos.
         recorder: for steps of few shapes, where the decoder is known so well.
 
     Raises:
@@ -46,7 +42,7 @@ def beam_search(
             f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {max_len}, "
             "expected at least 1; raise them"
         )
-    rules = Rules.of(cfg, dictionary.pad(), start, dictionary.eos() if end is None else end)
+    rules = Rules.of(cfg, dictionary.pad(), dictionary.eos(), dictionary.eos())
     with torch.no_grad():
         if recorder is not None:
             static = static_steps(recorder, model, net_input, rules.size, max_len + 1)

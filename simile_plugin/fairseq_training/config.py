@@ -33,10 +33,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_objective: ChoiceEnum(["mrt", "grpo", "rloo"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_objective"].default, metadata=SHARED["risk_objective"].metadata
     )
-    risk_generation_dtype: ChoiceEnum(["model", "bf16", "fp16"]) = field(  # type: ignore[valid-type]
-        default=SHARED["risk_generation_dtype"].default,
-        metadata=SHARED["risk_generation_dtype"].metadata,
-    )
     risk_score: ChoiceEnum(["sum", "mean"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_score"].default, metadata=SHARED["risk_score"].metadata
     )
@@ -60,14 +56,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
         metadata={
             "help": "moses: undo Moses tokenisation before scoring, of the sources too (needs "
             "sacremoses)"
-        },
-    )
-    risk_dump: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "append the n-best lists of the first validation set before the first update "
-            "to this file, with their costs, one JSON object a line (simile report --only costs "
-            "reads it)"
         },
     )
     # The trainer's, no flags of their own.
@@ -131,22 +119,8 @@ def check_task(task: Any) -> None:
         )
     if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")
-    langtoks = (getattr(settings, "langtoks", None) or {}).values()
-    tagged = getattr(settings, "decoder_langtok", False) or any(tag for _, tag in langtoks)
-    # multilingual_translation lacks the flag: there a tag always stands in the place of eos
-    if tagged and not getattr(settings, "lang_tok_replacing_bos_eos", True):
+    if getattr(task, "lang_pairs", None) or getattr(task, "langs", None):
         raise InputError(
-            "--decoder-langtok, --langtoks: targets begin with a language's tag, which would be "
-            "scored as a word; expected --lang-tok-replacing-bos-eos beside it"
+            "--task: got one of several languages, whose targets have tags that would be scored as "
+            "words; expected --task translation"
         )
-    # A task names one dictionary a side, by which every language would be read.
-    sides = (task.source_dictionary, task.target_dictionary)
-    dictionaries = getattr(task, "dicts", {})
-    for pair in getattr(task, "lang_pairs", ()):
-        for language, read_by in zip(pair.split("-"), sides, strict=True):
-            if dictionaries.get(language, read_by) != read_by:
-                raise InputError(
-                    f"--lang-pairs: got {pair}, and dict.{language}.txt is another dictionary than "
-                    "the first language's; expected one for all (fairseq-preprocess --srcdict, "
-                    "--tgtdict), or --task translation"
-                )

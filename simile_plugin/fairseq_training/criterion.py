@@ -17,7 +17,6 @@ from simile_plugin.fairseq_training.config import (
     settings_of,
 )
 from simile_plugin.fairseq_training.decoders import check_model
-from simile_plugin.fairseq_training.dump import RiskDump
 from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.translator import Batch, FairseqTranslator
 from simile_plugin.files import InputError
@@ -56,7 +55,6 @@ class SimileRiskCriterion(FairseqCriterion):
         self.start: dict[str, Tensor] | None = None  # what the training began from
         self.translator = FairseqTranslator(cfg, task)
         self.reward = risk.ListReward(cfg, cfg.seed)
-        self.dump = RiskDump(cfg.risk_dump) if cfg.risk_dump else None
         self.clock = risk.Stopwatch()
         self.portions = risk.Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if compat else cfg.risk_length_control)
@@ -78,11 +76,10 @@ class SimileRiskCriterion(FairseqCriterion):
         if self.start is None and self.objective_of_lists.needs_start:
             self.start = read_start(self.cfg.finetune_from_model, risk.unwrap(model))
         self.clock = risk.Stopwatch()
-        batch = Batch(sample)
         update = risk.risk_update(
             self.translator,
             model,
-            batch,
+            Batch(sample),
             reward=self.reward,
             objective=self.objective_of_lists,
             length_control=self.length_control,
@@ -91,11 +88,6 @@ class SimileRiskCriterion(FairseqCriterion):
             training=self.training,
             start=self.start,
         )
-        if self.dump is not None:
-            if self.training:
-                self.dump.close()
-            else:
-                self.dump.write(sample["id"], self.translator.sources(batch), update)
         return update.loss, len(sample["target"]), update.sums
 
     def before_update(self) -> None:

@@ -20,10 +20,11 @@ if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
     )
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
-from simile_plugin.hugging_face.candidates import own_search, risk_set_of
+from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.finetuning import Job, finetune, last_checkpoint
 from simile_plugin.hugging_face.models import SpecialTokens, special_tokens, table_size
 from simile_plugin.hugging_face.scoring import Scorer
+from simile_plugin.hugging_face.steps import known_decoder
 from simile_plugin.hugging_face.text import Pairs
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
@@ -35,8 +36,8 @@ __all__ = [
     "SimileRiskTrainer",
     "SpecialTokens",
     "finetune",
+    "known_decoder",
     "last_checkpoint",
-    "own_search",
     "risk_set_of",
     "special_tokens",
     "table_size",

@@ -16,8 +16,6 @@ from simile_plugin.risk import replaced, unwrap
 
 # In lists of targets, as in labels; no id of a vocabulary.
 PADDING = -100
-# Absolute positions, of most models and of BERT as a decoder.
-TABLES = ("embed_positions", "position_embeddings")
 
 PositionModules = list[tuple[nn.Module, str]]
 
@@ -184,36 +182,21 @@ def output_bias(model: Any) -> Tensor | None:
     return bias.flatten() if isinstance(bias, Tensor) else None
 
 
-def soft_cap(model: Any) -> float | None:
-    """c of logits c * tanh(logit / c), as in T5Gemma; None without one."""
-    for config in (getattr(model.config, "decoder", None), model.config):
-        cap = getattr(config, "final_logit_softcapping", None)
-        if cap is not None:
-            return float(cap)
-    return None
-
-
 def positions(model: Any, side: str) -> float:
     """Return the most tokens that a model's "encoder" can read or its "decoder" write; infinite
     where it has no table of positions."""
     configs = (model.config, getattr(model.config, side, None))
     names = ("max_position_embeddings", f"max_{side}_position_embeddings")
     found = (getattr(config, name, None) for config in configs for name in names)
-    most = min((int(most) for most in found if most is not None), default=math.inf)
-    # RoBERTa's first rows, up to that of padding, are no positions.
-    lost = (m.padding_idx for m in _tables(model, side) if m.num_embeddings == most)
-    return most - max((row + 1 for row in lost if row is not None), default=0)
+    return min((int(most) for most in found if most is not None), default=math.inf)
 
 
 def table_size(model: Any, side: str) -> float:
     """`positions`, where they are rows of a table, which ends; M2M-100 computes more when asked."""
-    return positions(model, side) if _tables(model, side) else math.inf
-
-
-def _tables(model: Any, side: str) -> list[nn.Embedding]:
-    modules = (model.get_encoder() if side == "encoder" else model.get_decoder()).named_modules()
-    named = (module for name, module in modules if name.endswith(TABLES))
-    return [module for module in named if isinstance(module, nn.Embedding)]
+    stack = model.get_encoder() if side == "encoder" else model.get_decoder()
+    named = (module for name, module in stack.named_modules() if name.endswith("embed_positions"))
+    in_table = any(isinstance(module, nn.Embedding) for module in named)
+    return positions(model, side) if in_table else math.inf
 
 
 def position_modules(decoder: nn.Module) -> PositionModules:

@@ -6,8 +6,8 @@ source is looked at once for all of them, and what is reordered is the mask.
 
 from __future__ import annotations
 
+import functools
 import inspect
-import logging
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,11 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import EncoderDecoderCache, GenerationMixin
+from torch import Tensor, nn
+from transformers import EncoderDecoderCache
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import (
     PADDING,
     PositionModules,
@@ -28,27 +29,26 @@ from simile_plugin.hugging_face.models import (
     position_modules,
     table_size,
 )
-from simile_plugin.hugging_face.scoring import LOGITS, TREES, Scorer, trial
-from simile_plugin.risk import evaluation_mode, teacher_forcing_input
+from simile_plugin.hugging_face.scoring import Scorer
+from simile_plugin.risk import RiskSet, evaluation_mode, teacher_forcing_input
 from simile_plugin.search import (
     ROOM,
     Hypotheses,
     Recorder,
     Rules,
     bucket,
+    recorder_for,
     search,
     static_search,
     taken,
 )
-
-logger = logging.getLogger(__name__)
 
 SOURCE = 16  # lengths of sources are multiples of it on a GPU, as those of masks must be
 
 Buffer = Callable[..., Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Decoder:
     """What is known of a model whose decoder can take these steps.
 
@@ -74,6 +74,13 @@ class Decoder:
         model = self.model
         found: Callable[..., Any] = getattr(model, "_original_forward", None) or model.forward
         return found
+
+    @functools.cached_property
+    def recorder(self) -> Recorder | None:
+        """Of the steps, on a GPU; not where a wrapper would keep what it makes within a step."""
+        model = self.model
+        wrapped = "forward" in vars(model) and not hasattr(model, "_original_forward")
+        return None if wrapped or model.device.type != "cuda" else recorder_for(model.device)
 
 
 class _Held(Cache):
@@ -217,7 +224,6 @@ def node_search(
     attention_mask: Tensor,
     rules: Rules,
     max_len: int,
-    recorder: Recorder | None = None,
 ) -> Hypotheses:
     """Return the n-best lists of sources, by a model in eval mode.
 
@@ -225,9 +231,8 @@ def node_search(
         features: (B, source, width) of the encoder.
         attention_mask: (B, source).
         max_len: tokens of the longest hypothesis, its end not counted.
-        recorder: where given, for steps of few shapes.
     """
-    device, dtype = features.device, features.dtype
+    device, dtype, recorder = features.device, features.dtype, decoder.recorder
     if torch.is_autocast_enabled(device.type):
         dtype = torch.get_autocast_dtype(device.type)
     sentences, source = attention_mask.shape
@@ -265,31 +270,72 @@ def _mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
     return zeros.masked_fill(hidden, -torch.inf)
 
 
-def known_decoder(model: Any, special: SpecialTokens, way: str = TREES) -> Decoder | None:
-    """Return the model's decoder, or None where its steps cannot be taken as nodes are.
+def known_decoder(model: Any, special: SpecialTokens) -> Decoder:
+    """Return a model's decoder, of which candidates are searched and rows scored as nodes.
 
-    Tried on one source and four short rows.
+    Tried on one source and four short rows, whose probabilities must be those of the model's own
+    logits: in steps that change the order of hypotheses, and by prefix trees.
 
-    Args:
-        way: the model's, see `best_way`; by another one than TREES it has no nodes.
+    Raises:
+        InputError: where they are not, or a decoder of another make raises whatever it may.
     """
-    if way != TREES or type(model).generate is not GenerationMixin.generate:
-        return None
     inputs, risk_set = trial(model, special)
+    head, reason = type(model.get_output_embeddings()), ""
+    if head is not nn.Linear:  # an adapter's, say, which adds something to it
+        reason = f"its output layer is a {head.__name__}"
+    elif getattr(model.config, "expert_capacity", None):
+        reason = "its experts take so many tokens of a sequence and no more"
+    elif not position_modules(model.get_decoder()):
+        reason = "its decoder has positions of another kind"
     try:
         with torch.no_grad(), evaluation_mode(model):
             decoder = _decoder(model, inputs)
-            right = Scorer(model, special, LOGITS)(inputs, risk_set)[0][0]
-            found = _by_steps(decoder, inputs, risk_set.tokens, special)
-    except Exception as error:  # whatever a decoder of another make may raise
-        logger.warning(f"{type(model).__name__}: candidates by its generate: {error}")
-        return None
-    half = model.dtype in (torch.float16, torch.bfloat16)
-    far = float((found - right).abs().max())
-    if not far <= (0.5 if half else 0.02):
-        logger.warning(f"{type(model).__name__}: candidates by its generate: steps differ by {far}")
-        return None
+            right, means = _by_logits(model, inputs, risk_set.tokens, special)
+            found, found_means = Scorer(model, special)(inputs, risk_set)
+            steps = _by_steps(decoder, inputs, risk_set.tokens, special)
+    except Exception as error:
+        reason = reason or " ".join(str(error).split())[:200]
+    else:
+        half = model.dtype in (torch.float16, torch.bfloat16)
+        pairs = ((found[0], right), (found_means, means), (steps, right))
+        far = max(float((one - other).abs().max()) for one, other in pairs)
+        if not far <= (0.5 if half else 0.02):  # NaN is not, either
+            reason = reason or f"its log-probabilities differ by {far:.2g} from its logits'"
+    if reason:
+        raise InputError(
+            f"MODEL: {type(model).__name__} cannot be trained: {reason}; expected Marian, M2M-100, "
+            "NLLB, BART, mBART, T5 or another model with such a decoder"
+        )
     return decoder
+
+
+def trial(model: Any, special: SpecialTokens) -> tuple[dict[str, Tensor], RiskSet]:
+    """Return one source and four short rows that share some of their prefixes."""
+    vocabulary = model.get_output_embeddings().weight.size(0)
+    some = [token for token in range(3, min(vocabulary, 40)) if token != special.pad]
+    a, b, c, d = (some[place % len(some)] for place in (2, 7, 11, 5))
+    rows = [[a, b, c, d], [a, b, d, PADDING], [a, c, b, d], [a, b, c, a]]
+    tokens = torch.tensor([rows], device=model.device)
+    inputs = {"input_ids": torch.tensor([[a, c, d, b, special.end]], device=model.device)}
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    return inputs, RiskSet(tokens, torch.ones(1, 4, dtype=torch.bool, device=model.device))
+
+
+def _previous(rows: Tensor, special: SpecialTokens) -> Tensor:
+    previous = teacher_forcing_input(rows, special.start, PADDING)
+    return previous.masked_fill(previous.eq(PADDING), special.pad)
+
+
+def _by_logits(
+    model: Any, inputs: dict[str, Tensor], tokens: Tensor, special: SpecialTokens
+) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities (M, T) of one source's targets, and the mean (1, T) of the first."""
+    rows = tokens[0]
+    sources = {name: value.expand(len(rows), -1) for name, value in inputs.items()}
+    logits = model(**sources, decoder_input_ids=_previous(rows, special), use_cache=False).logits
+    lprobs = torch.log_softmax(logits.float(), dim=-1)
+    own = lprobs.gather(-1, rows.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return own.masked_fill(rows.eq(PADDING), 0.0), lprobs[:1].mean(-1)
 
 
 def _decoder(model: Any, inputs: dict[str, Tensor]) -> Decoder:
@@ -310,8 +356,7 @@ def _by_steps(
 ) -> Tensor:
     """Return log-probabilities (M, T) of one source's targets, in steps that change their order."""
     rows = tokens[0]
-    previous = teacher_forcing_input(rows, special.start, PADDING)
-    previous = previous.masked_fill(previous.eq(PADDING), special.pad)
+    previous = _previous(rows, special)
     features = decoder.model.get_encoder()(**inputs, return_dict=True).last_hidden_state
     mask = _mask(inputs["attention_mask"], features.dtype)
     nodes = NodeSteps(decoder, _empty(rows.device), features, mask, len(rows), ROOM)

@@ -86,7 +86,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.add_callback(self.risk_state)
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
-        logger.info(f"scoring by {self.translator.scorer.way}")
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective.of(args)
         self.start: dict[str, Tensor] | None = None  # what the training began from

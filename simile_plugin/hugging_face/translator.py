@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.candidates import own_search, risk_set_of
+from simile_plugin.hugging_face.candidates import risk_set_of, warn_of_unheeded
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, table_size
-from simile_plugin.hugging_face.scoring import Scorer, best_way, scored
+from simile_plugin.hugging_face.scoring import Scorer, scored
+from simile_plugin.hugging_face.steps import known_decoder
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSet, RiskSettings
 
@@ -44,10 +45,10 @@ class TransformersTranslator:
         settings: RiskSettings,
         accelerator: Any,
     ) -> None:
-        self.model, self.special, self.settings = model, special, settings
+        self.special, self.settings = special, settings
         self.accelerator, self.text = accelerator, Text(tokenizer)
-        self.scorer = Scorer(model, special, best_way(model, special))
-        self.search = own_search(model, special, self.scorer.way)
+        self.decoder, self.scorer = known_decoder(model, special), Scorer(model, special)
+        warn_of_unheeded(model.generation_config)
         self.ignored = {*inspect.signature(model.forward).parameters} - USED
         self.positions = {side: table_size(model, side) for side in ("encoder", "decoder")}
 
@@ -65,7 +66,7 @@ class TransformersTranslator:
             check_language(batch["labels"], self.special.language)
         check_length("input_ids", batch["input_ids"].size(1), self.positions["encoder"])
         with self.precision():
-            risk_set = risk_set_of(self.model, batch, self.settings, self.special, self.search)
+            risk_set = risk_set_of(self.decoder, batch, self.settings, self.special)
         check_length("labels", int(risk_set.lengths(PADDING).max()), self.positions["decoder"])
         return risk_set
 

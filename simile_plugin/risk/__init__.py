@@ -13,7 +13,7 @@ from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
 from simile_plugin.risk.run_story import RunStory
 from simile_plugin.risk.run_watch import RunWatch
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
-from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap, weights_as
+from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap
 from simile_plugin.risk.tree_scoring import Nodes, choose_tree, score_nodes
 from simile_plugin.risk.update import Translator, Update, risk_update
 from simile_plugin.risk.update_log import (
@@ -55,5 +55,4 @@ __all__ = [
     "token_lprobs",
     "unwrap",
     "weighted_means",
-    "weights_as",
 ]

@@ -5,6 +5,9 @@ its portions. Each portion's gradient is computed as soon as its loss is, which 
 cost in time, and a portion that runs out of memory, forward or backward, is halved and computed
 again. What the trainer gets is a loss whose backward pass hands out the gradients that are there:
 distributed wrappers see one forward and one backward pass, whatever a rank had to do for them.
+
+In float16 a gradient needs the loss scale that the trainer gives in its backward pass: there the
+batch is one graph, whose decoder is computed again in parts.
 """
 
 from __future__ import annotations
@@ -90,16 +93,15 @@ class Portions:
             torch.OutOfMemoryError: if one row of one sentence alone does not fit.
         """
         plain = unwrap(model)
-        if not gradients_can_be_taken(model, plain):
-            with phase("scoring"):
-                loss, found = portion_loss(model, Portion(slice(0, len(tokens)), self.max_tokens))
-            return loss, [found]
         parameters = list(plain.parameters())
         work = _Work(self, plain, parameters, tokens, portion_loss, phase)
         if not torch.is_grad_enabled():
-            return inside(model, net_input, lambda: work.values()), work.found
-        compute = _Later if in_half_range(parameters) else _Now
-        loss = inside(model, net_input, lambda: compute.apply(work, *work.parameters))
+            return inside(model, net_input, lambda: work.gradients()[0]), work.found
+        if in_half_range(parameters) or not gradients_can_be_taken(model, plain):
+            whole = Portion(slice(0, len(tokens)), self.max_tokens)
+            loss = inside(model, net_input, lambda: work.loss(whole))
+        else:
+            loss = inside(model, net_input, lambda: _Now.apply(work, *work.parameters))
         return loss, work.found
 
     def shrunk(self, portion: Portion, tokens: Sequence[int]) -> list[Portion]:
@@ -141,6 +143,7 @@ class _Work:
         self.portion_loss, self.phase = portion_loss, phase
         self.parameters = [p for p in parameters if p.requires_grad]
         self.found: list[Any] = []
+        self.training = torch.is_grad_enabled()
         self.device = parameters[0].device.type
         self.autocast: dict[str, Any] = {
             "device_type": self.device,
@@ -148,73 +151,50 @@ class _Work:
             "dtype": torch.get_autocast_dtype(self.device),
         }
 
-    def loss(self, portion: Portion) -> tuple[Tensor, Any]:
+    def loss(self, portion: Portion) -> Tensor:
         with self.phase("scoring"), torch.autocast(**self.autocast):
-            return self.portion_loss(self.model, portion)
-
-    def gradients_of(self, loss: Tensor, scale: Tensor | None) -> Gradients:
-        """d(scale * loss) by each parameter; frees the graph."""
-        with self.phase("backward"), torch.autocast(self.device, enabled=False):
-            return list(torch.autograd.grad(loss, self.parameters, scale, allow_unused=True))
-
-    def values(self) -> Tensor:
-        """Return the loss without gradient."""
-        with torch.no_grad():
-            return self._sum(lambda portion: (*self.loss(portion), None))[0]
-
-    def whole(self) -> Tensor | None:
-        """Return the loss with its graph, if the batch is one portion and fits."""
-        portions = plan_portions(self.tokens, self.owner.max_tokens)
-        if len(portions) > 1:
-            return None
-        try:
-            with torch.enable_grad():
-                loss, found = self.loss(portions[0])
-        except torch.OutOfMemoryError:
-            return None
-        self.found = [found]
+            loss, found = self.portion_loss(self.model, portion)
+        self.found.append(found)
         return loss
 
-    def gradients(self, scale: Tensor | None = None) -> tuple[Tensor, Gradients]:
-        """Return the loss, and d(scale * loss) by each parameter."""
+    def gradients(self) -> tuple[Tensor, Gradients]:
+        """Return the loss and, in a training, its gradient by each parameter.
 
-        def compute(portion: Portion) -> tuple[Tensor, Any, Gradients]:
-            with torch.enable_grad():
-                loss, found = self.loss(portion)
-            return loss.detach(), found, self.gradients_of(loss, scale)
-
-        loss, gradients = self._sum(compute)
-        assert gradients is not None
-        return loss, gradients
-
-    def _sum(
-        self, compute: Callable[[Portion], tuple[Tensor, Any, Gradients | None]]
-    ) -> tuple[Tensor, Gradients | None]:
-        """Compute each portion, in halves where memory runs out, and add up."""
+        Each portion is computed by itself, in halves where memory runs out.
+        """
         # Out of memory, a portion gives way to its halves: what is done before it stays done.
         open_ = plan_portions(self.tokens, self.owner.max_tokens)
         total: Tensor | None = None
         gradients: Gradients | None = None
-        self.found = []
         while open_:
             portion = open_.pop(0)
+            done = len(self.found)
             try:
-                loss, found, new = compute(portion)
+                loss, new = self._computed(portion)
             except torch.OutOfMemoryError:
+                del self.found[done:]
                 smaller = self.owner.shrunk(portion, self.tokens)
                 if not smaller:
                     raise
             else:
-                self.found.append(found)
                 total = loss if total is None else total + loss
-                gradients = new if gradients is None or new is None else _added(gradients, new)
+                gradients = new if gradients is None else _added(gradients, new)
                 continue
             # Here, not above: while an exception is handled, its frames hold on to their tensors.
             if self.device == "cuda":
                 torch.cuda.empty_cache()
             open_[:0] = smaller
-        assert total is not None
+        assert total is not None and gradients is not None
         return total, gradients
+
+    def _computed(self, portion: Portion) -> tuple[Tensor, Gradients]:
+        with torch.set_grad_enabled(self.training):
+            loss = self.loss(portion)
+        if not self.training:
+            return loss, []
+        with self.phase("backward"), torch.autocast(self.device, enabled=False):
+            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        return loss.detach(), list(gradients)
 
 
 def _added(total: Gradients, new: Gradients) -> Gradients:
@@ -238,33 +218,6 @@ class _Now(torch.autograd.Function):
         gradients, ctx.gradients = ctx.gradients, None  # so that .grad takes them over uncopied
         torch._foreach_mul_([g for g in gradients if g is not None], scale)
         return (None, *gradients)
-
-
-class _Later(torch.autograd.Function):
-    """Gradients in the backward pass, which knows the loss scale that keeps fp16 in range.
-
-    A batch that fits is computed once; one that does not, twice: its values, then portion by
-    portion again with gradients. The second time draws new dropout masks; its gradient is that of
-    the loss under these.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, work: _Work, *parameters: Tensor) -> Tensor:
-        ctx.work, ctx.loss = work, work.whole()
-        return work.values() if ctx.loss is None else ctx.loss.detach()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        work, loss = ctx.work, ctx.loss
-        ctx.work = ctx.loss = None
-        if loss is not None:
-            try:
-                return (None, *work.gradients_of(loss, scale))
-            except torch.OutOfMemoryError:
-                del loss  # and its graph with it
-            work.owner.shrunk(Portion(slice(0, len(work.tokens)), 0), work.tokens)
-        return (None, *work.gradients(scale)[1])
 
 
 def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tensor]) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
 
 from simile_plugin.risk.logit_kernels import log_sums, logit_gradient
 
@@ -128,7 +127,6 @@ def token_lprobs(
     targets: Tensor,
     positions: Tensor | None = None,
     starts: Sequence[int] | None = None,
-    soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities of targets under softmax(features W' + b), without a K x V tensor.
 
@@ -138,15 +136,12 @@ def token_lprobs(
         targets: (E,) ids.
         positions: (E,) position of each target, in order, and ``starts``: where each position's
             targets begin, the end last. Without them E = K: one target each.
-        soft_cap: c of logits that are c * tanh(logit / c) (T5Gemma); None: as they are.
 
     Returns:
         (E,) log-probability of each target, (K,) mean log-probability over the vocabulary (which
         label smoothing needs); float32, or float64 for a float64 model.
     """
     device = features.device.type
-    if soft_cap is not None:
-        return _capped_lprobs(features, weight, bias, targets, positions, starts, soft_cap)
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         features, weight = features.to(dtype), weight.to(dtype)
@@ -160,33 +155,6 @@ def token_lprobs(
         if bias is not None:
             means = means + bias.mean(dtype=sums.dtype)
     return lprobs, means - sums
-
-
-def _capped_lprobs(
-    features: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    targets: Tensor,
-    positions: Tensor | None,
-    starts: Sequence[int] | None,
-    cap: float,
-) -> tuple[Tensor, Tensor]:
-    """Return the same for c * tanh(logits / c): a slice at a time, each computed again backward."""
-
-    def slice_lprobs(part: slice) -> tuple[Tensor, Tensor]:
-        logits = cap * torch.tanh(nn.functional.linear(features[part], weight, bias) / cap)
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
-        if positions is None or starts is None:
-            own = normalized.gather(1, targets[part].unsqueeze(1)).squeeze(1)
-        else:
-            some = slice(starts[part.start], starts[part.stop])
-            own = normalized[positions[some] - part.start, targets[some]]
-        return own, normalized.mean(-1)
-
-    parts = _slices(features, len(weight))
-    found = [checkpoint(slice_lprobs, part, use_reentrant=False) for part in parts]
-    return torch.cat([own for own, _ in found]), torch.cat([means for _, means in found])
 
 
 def label_smoothed_nll(

@@ -93,29 +93,6 @@ class RiskSettings:
             "help": "candidates from beam search (paper) or by ancestral sampling",
         },
     )
-    risk_generation_dtype: str = field(
-        default="model",
-        metadata={
-            "choices": ["model", "bf16", "fp16"],
-            "help": "make the candidates with a copy of the model in half precision: faster where "
-            "the hardware has it, and the lists may differ from the model's own; scoring, risk "
-            "and gradient stay as they are",
-        },
-    )
-    risk_sampling_topk: int = field(
-        default=-1,
-        metadata={
-            "range": Range(lambda x: x == -1 or x >= 1, "-1 (all) or at least 1"),
-            "help": "sample from the k likeliest tokens only (-1: all)",
-        },
-    )
-    risk_sampling_topp: float = field(
-        default=-1.0,
-        metadata={
-            "range": Range(lambda x: x == -1 or 0 < x <= 1, "-1 (all) or a mass above 0, up to 1"),
-            "help": "sample from the smallest set with this probability mass (-1: all)",
-        },
-    )
     risk_temperature: float = field(
         default=1.0, metadata={"range": ABOVE_0, "help": "temperature of the generator's softmax"}
     )
@@ -210,13 +187,17 @@ class RiskSettings:
     )
 
 
-# Settings of version 0.1.0 that are gone, for they lost in recipes/evidence, and the values that
-# changed nothing. Checkpoints still have them.
+# Settings of version 0.1.0 that are gone, and the values that changed nothing. Checkpoints still
+# have them.
 REMOVED: dict[str, Any] = {
     "risk_credit": "sentence",
     "risk_diverse_groups": 1,
     "risk_diverse_strength": 0.5,
     "risk_standardised": False,
+    "risk_generation_dtype": "model",
+    "risk_sampling_topk": -1,
+    "risk_sampling_topp": -1.0,
+    "risk_dump": None,
 }
 
 
@@ -233,7 +214,6 @@ def check_settings(settings: Any) -> None:
             f"--risk-candidates: got 1 with --mle-weight {settings.mle_weight}; expected at least "
             "2, for one candidate alone has Q = 1 and no gradient, or --mle-weight 1"
         )
-    _check_search(settings)
     if settings.risk_objective != "mrt":
         _check_samples(settings)
 
@@ -247,19 +227,4 @@ def _check_samples(settings: Any) -> None:
         raise InputError(
             f"--risk-objective {settings.risk_objective}: expected --risk-candidates of at least 2 "
             "and no --risk-include-reference: the reference is no sample of the model"
-        )
-
-
-def _check_search(settings: Any) -> None:
-    sampling = settings.risk_search == "sampling"
-    topk, topp = settings.risk_sampling_topk, settings.risk_sampling_topp
-    if (topk, topp) != (-1, -1.0) and not sampling:
-        raise InputError(
-            "--risk-sampling-topk, --risk-sampling-topp: given with --risk-search beam; expected "
-            "--risk-search sampling"
-        )
-    if topk > 0 and topp > 0:
-        raise InputError(
-            f"--risk-sampling-topk: got {topk} together with --risk-sampling-topp {topp}; expected "
-            "one of them"
         )

@@ -69,7 +69,7 @@ class Rules:
     Attributes:
         size: N, fairseq's beam.
         sampling: ancestral sampling, not a beam search.
-        lenpen, temperature, topk, topp: see RiskSettings.
+        lenpen, temperature: see RiskSettings.
         pad: what lists are filled up with.
         start: first decoder input.
         end: token that ends a hypothesis.
@@ -84,8 +84,6 @@ class Rules:
     sampling: bool
     lenpen: float
     temperature: float
-    topk: int
-    topp: float
     pad: int
     start: int
     end: int
@@ -107,8 +105,6 @@ class Rules:
             settings.risk_search == "sampling",
             settings.risk_lenpen,
             settings.risk_temperature,
-            settings.risk_sampling_topk,
-            settings.risk_sampling_topp,
             pad,
             start,
             end,
@@ -371,27 +367,14 @@ def continuations(
 
 
 def drawn(lprobs: Tensor, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor, Tensor]:
-    """One draw for each beam; the score is that of the untruncated distribution."""
+    """One draw for each beam."""
     sentences = len(scores)
     lprobs = lprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     # Where no token has a probability the sentence ends: a draw from nothing is an error, on a GPU
     # for good. Its second scoring is NaN too.
     dead = lprobs.isneginf().all(-1)
     lprobs[:, rules.end] = lprobs[:, rules.end].masked_fill(dead, 0.0)
-    tokens = None
-    if rules.topp > 0:
-        lprobs, tokens = lprobs.sort(descending=True)
-        mass = lprobs.exp().cumsum(-1)
-        # The token that brings the mass to p is the last one.
-        outside = mass.roll(1, dims=-1).ge(rules.topp)
-        outside[:, 0] = False
-        lprobs = lprobs.masked_fill(outside, -torch.inf)
-        if lprobs.device.type == "cpu":  # others would have to say how many are left
-            lprobs = lprobs[:, : int((~outside).sum(-1).max())]
-    elif rules.topk > 0:
-        lprobs, tokens = lprobs.topk(min(rules.topk, lprobs.size(1)))
     index = draw(lprobs.exp(), rules.size * sentences // len(lprobs))
     found = lprobs.gather(1, index).view(sentences, -1) + scores
-    tokens = (index if tokens is None else tokens.gather(1, index)).view(sentences, -1)
     beams = torch.arange(rules.size, device=scores.device).expand(sentences, -1)
-    return found, tokens, beams * (scores.size(1) > 1)
+    return found, index.view(sentences, -1), beams * (scores.size(1) > 1)

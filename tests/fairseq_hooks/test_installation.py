@@ -8,12 +8,11 @@ import types
 from pathlib import Path
 
 import pytest
-from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 from fairseq_cli import train
 from torch.backends import cuda
 
 from simile_plugin import fairseq_hooks
-from simile_plugin.fairseq_hooks import checkpoints, installation
+from simile_plugin.fairseq_hooks import installation
 from simile_plugin.fairseq_hooks.torch_load import UNSAFE_VARIABLE
 from simile_plugin.fairseq_training import criterion  # noqa: F401 (registers its flags)
 from simile_plugin.files import InputError
@@ -91,13 +90,6 @@ def test_bf16_is_for_a_tpu_only_where_there_may_be_one(monkeypatch):
         assert found.tpu is tpu
 
 
-def test_mbarts_task_finds_its_settings(clean):
-    fairseq_hooks.install()
-    task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
-    task.cfg = object()
-    assert task.args is task.cfg
-
-
 def test_a_missing_task_or_architecture_is_named():
     with pytest.raises(InputError, match="--task: not given; expected translation, or"):
         installation.name_a_missing_task_or_arch({"translation": 1}.__getitem__, None)
@@ -107,13 +99,3 @@ def test_a_missing_task_or_architecture_is_named():
 
     with pytest.raises(InputError, match="--arch: not given; expected that of the model"):
         installation.name_a_missing_task_or_arch(without_arch)
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "place"), [(2, 1, 6), (1, 2, 1), (1, 4, 0), (2, 2, 3), (None, 2, 3)]
-)
-def test_a_place_in_an_epoch_is_counted_in_batches_of_all_processes(before, now, place):
-    state = {"train_iterator": {"iterations_in_epoch": 3}}
-    record = {} if before is None else {"processes": before}  # of an older version
-    checkpoints._rescale_place(state, record, now)
-    assert state["train_iterator"]["iterations_in_epoch"] == place

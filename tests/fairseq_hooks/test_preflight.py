@@ -25,11 +25,10 @@ def passed(*_: Any, **__: Any) -> Any:
 def config(**changes: Any) -> Any:
     """As fairseq's; names with a dot are changed: **{"common.seed": 3}."""
     cfg = SimpleNamespace(
-        criterion=SimpleNamespace(_name="simile_risk", risk_dump=None),
+        criterion=SimpleNamespace(_name="simile_risk"),
         common=SimpleNamespace(
             seed=1, cpu=True, fp16=False, memory_efficient_fp16=False,
         ),
-        dataset=SimpleNamespace(disable_validation=False),
         optimizer=SimpleNamespace(_name="adam"), optimization=SimpleNamespace(lr=[1e-4]),
         distributed_training=SimpleNamespace(distributed_world_size=1),
         task=SimpleNamespace(data="."),
@@ -57,19 +56,9 @@ def test_flags_before_any_process() -> None:
     assert preflight.check_flags(passed, cfg, None) == "passed"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"optimization.lr": [0.25]}, "--lr: got 0.25, fairseq's default, with --optimizer adam"),
-        (
-            {"criterion.risk_dump": "lists", "dataset.disable_validation": True},
-            "--risk-dump lists: given with --disable-validation",
-        ),
-    ],
-)
-def test_settings_of_a_trainer(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        preflight.check_settings(passed, None, config(**changes))
+def test_settings_of_a_trainer() -> None:
+    with pytest.raises(ValueError, match="--lr: got 0.25, fairseq's default, with --opt"):
+        preflight.check_settings(passed, None, config(**{"optimization.lr": [0.25]}))
 
 
 @pytest.mark.parametrize(

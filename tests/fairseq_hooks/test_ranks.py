@@ -1,4 +1,4 @@
-"""Agreement of ranks, and what is said when one of them is gone."""
+"""What is said when a rank is gone, and what fairseq forgets of several."""
 
 from types import SimpleNamespace
 
@@ -6,24 +6,6 @@ import pytest
 import torch
 
 from simile_plugin.fairseq_hooks import ranks
-
-SAME = {"--reward": "simile", "--risk-alpha": "1.0"}
-
-
-def test_ranks_that_agree() -> None:
-    ranks.check_agreement([SAME, dict(SAME), dict(SAME)])
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (SAME | {"--reward": "bleu"}, "--reward: rank 0 has simile and rank 2 has bleu; give all"),
-        ({"--reward": "simile"}, "--risk-alpha: rank 0 has 1.0 and rank 2 has None"),
-    ],
-)
-def test_the_flag_that_differs_is_named(other: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ranks.check_agreement([SAME, SAME, other])
 
 
 @pytest.mark.parametrize(

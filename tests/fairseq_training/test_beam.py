@@ -88,37 +88,29 @@ def test_lists_are_sequence_generators(arch, name):
         model = make_peaked_model(arch, task, seed)
         for size in (1, 4, 13):  # 13 is all of the vocabulary but padding
             expected = stock_lists(model, task, sample, size, options)
-            found = beam_search(model, sample, config(size, **options), task.target_dictionary, EOS)
+            found = beam_search(model, sample, config(size, **options), task.target_dictionary)
             check_equal(found, expected, size)
             lengths |= {len(hypo["tokens"]) for hypos in expected for hypo in hypos}
     assert len(lengths) > 1 or name == "one step"
 
 
-@pytest.mark.parametrize(
-    "limits", [{}, {"sampling_topk": 4}, {"sampling_topp": 0.6}, {"sampling_topp": 0.999}]
-)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_samples_are_sequence_generators(arch, limits):
+def test_samples_are_sequence_generators(arch):
     task = make_task()
     options = {"max_len_a": 1.5, "max_len_b": 6, "temperature": 1.5}
     for seed in range(2):
         sample = make_sample(task, seed, LENGTHS)
         model = make_peaked_model(arch, task, seed)
         for size in (1, 5):
-            strategy = search.Sampling(
-                task.target_dictionary,
-                limits.get("sampling_topk", -1),
-                limits.get("sampling_topp", -1.0),
-            )
+            strategy = search.Sampling(task.target_dictionary)
             torch.manual_seed(seed)
             expected = stock_lists(model, task, sample, size, options, strategy)
             torch.manual_seed(seed)
             found = beam_search(
                 model,
                 sample,
-                config(size, **options, **limits, search="sampling"),
+                config(size, **options, search="sampling"),
                 task.target_dictionary,
-                EOS,
             )
             check_equal(found, expected, size)
 
@@ -131,7 +123,7 @@ def test_looks_only_at_some_steps(arch, monkeypatch):
     sample = make_sample(task, 3, LENGTHS)
     model = make_peaked_model(arch, task, 3)
     options = {"max_len_a": 1.5, "max_len_b": 6}
-    found = beam_search(model, sample, config(4, **options), task.target_dictionary, EOS)
+    found = beam_search(model, sample, config(4, **options), task.target_dictionary)
     check_equal(found, stock_lists(model, task, sample, 4, options), 4)
 
 
@@ -140,7 +132,7 @@ def test_bounds_that_leave_no_room_are_refused():
     options = config(2, max_len_a=0, max_len_b=0)
     with pytest.raises(ValueError, match="--risk-max-len-b: a source of 7 tokens gets 0"):
         beam_search(
-            make_model("lstm", task).eval(), make_sample(task), options, task.target_dictionary, 2
+            make_model("lstm", task).eval(), make_sample(task), options, task.target_dictionary
         )
 
 
@@ -154,7 +146,7 @@ def test_static_steps_find_the_same_lists(name):
         lengths = [(2 + (seed + row) % 9, 3) for row in range(37 - seed)]
         sample = make_sample(task, seed, lengths)
         for size in (1, 4):
-            args = (model, sample, config(size, **options), task.target_dictionary, EOS)
+            args = (model, sample, config(size, **options), task.target_dictionary)
             found, wanted = beam_search(*args, recorder=recorder), beam_search(*args)
             width = wanted.tokens.size(-1)
             assert torch.equal(found.tokens[..., :width], wanted.tokens)
@@ -162,16 +154,15 @@ def test_static_steps_find_the_same_lists(name):
             torch.testing.assert_close(found.scores, wanted.scores)
 
 
-@pytest.mark.parametrize("limits", [{}, {"sampling_topk": 4}, {"sampling_topp": 0.6}])
-def test_static_steps_draw_the_same_samples(limits, monkeypatch):
+def test_static_steps_draw_the_same_samples(monkeypatch):
     # where both draw for the same rows: no filling, and no sentence drops out
     monkeypatch.setattr("simile_plugin.search.beam.unfinished", lambda _: None)
     task, recorder = make_task(), recorder_for(CPU)
     model = make_peaked_model("transformer_tiny", task)
-    options = {"max_len_b": 20, "temperature": 1.5, "search": "sampling", **limits}
+    options = {"max_len_b": 20, "temperature": 1.5, "search": "sampling"}
     for seed in range(2):
         sample = make_sample(task, seed, [(5, 4)] * 8)
-        args = (model, sample, config(3, **options), task.target_dictionary, EOS)
+        args = (model, sample, config(3, **options), task.target_dictionary)
         found = []
         for given in (None, recorder):
             torch.manual_seed(seed)
@@ -202,7 +193,7 @@ def test_a_step_asks_for_few_operations(monkeypatch):
     for length in (4, 14):
         with Operations() as found:
             options = config(2, max_len_b=length)
-            args = (model, {"net_input": net_input}, options, dictionary, EOS)
+            args = (model, {"net_input": net_input}, options, dictionary)
             beam_search(*args, recorder=recorder_for(CPU))
         counts.append(found.count)
     assert (counts[1] - counts[0]) / 10 <= 130

@@ -5,7 +5,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fairseq_models import make_model, make_sample, numbers, with_tag
+from tests.fairseq_models import make_model, make_sample, numbers
 
 FLAGS = {
     "reward": st.sampled_from(["simile", "bleu", "sim", "half", "simile:0.7,bleu:0.3"]),
@@ -35,14 +35,11 @@ ARCHITECTURES = ["transformer_tiny", "fconv", "lstm", "bart_base"]
     st.sampled_from([7, 15, 40]),
     st.integers(0, 9),
     st.booleans(),
-    st.booleans(),
 )
 def test_parts_are_the_whole(
-    make_criterion, task, arch, flags, size, lengths, max_tokens, seed, training, tagged
+    make_criterion, task, arch, flags, size, lengths, max_tokens, seed, training
 ):
     sample = make_sample(task, seed, tuple(lengths))
-    if tagged:
-        sample = with_tag(sample, 9)
     flags = {**flags, "risk_candidates": size}
     if size == 1:  # has no risk of its own
         flags["mle_weight"] = 1.0

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face.candidates import generation_config, risk_set_of
-from simile_plugin.hugging_face.models import PADDING, SpecialTokens, special_tokens
-from simile_plugin.hugging_face.scoring import LOGITS, ROWS, TREES, Scorer, best_way
+from simile_plugin.hugging_face import known_decoder
+from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.models import PADDING, special_tokens
+from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSettings
 from tests import hugging_face_models
-from tests.hugging_face_models import MAKERS, TARGETS, batch_of, fsmt, marian, t5
+from tests.hugging_face_models import MAKERS, TARGETS, batch_of, marian, t5
 
 SHORT = {"risk_candidates": 4, "risk_max_len_a": 1.0, "risk_max_len_b": 2}
 
@@ -38,24 +39,18 @@ def slow_lprobs(model, inputs, risk_set, special):
     return found
 
 
-def test_the_least_work_is_found(made):
-    model, _, special = made
-    rotary = model.config.model_type == "t5gemma"  # a node's place is not the module's to say
-    assert best_way(model, special) == (ROWS if rotary else TREES)
-
-
-@pytest.mark.parametrize(("way", "max_tokens"), [(TREES, 0), (ROWS, 0), (ROWS, 30), (LOGITS, 0)])
-def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens, monkeypatch):
+@pytest.mark.parametrize(("trees", "max_tokens"), [(True, 0), (False, 0), (False, 30)])
+def test_values_and_gradients_are_those_of_each_row_alone(made, trees, max_tokens, monkeypatch):
     monkeypatch.setattr("simile_plugin.risk.tree_scoring.PART_TOKENS", 4)
+    if not trees:  # as on a GPU
+        monkeypatch.setattr("simile_plugin.risk.tree_scoring.pays", lambda *_: False)
     model, tokenizer, special = made
-    if way == TREES and model.config.model_type == "t5gemma":
-        way = ROWS
     inputs = batch_of(tokenizer)
-    risk_set = risk_set_of(model, inputs, RiskSettings(**SHORT), special)
+    risk_set = risk_set_of(known_decoder(model, special), inputs, RiskSettings(**SHORT), special)
     weights = torch.rand(risk_set.tokens.shape)
     results = []
     for score in (
-        lambda: Scorer(model, special, way)(inputs, risk_set, max_tokens)[0],
+        lambda: Scorer(model, special)(inputs, risk_set, max_tokens)[0],
         lambda: slow_lprobs(model, inputs, risk_set, special),
     ):
         model.zero_grad()
@@ -67,39 +62,42 @@ def test_values_and_gradients_are_those_of_each_row_alone(made, way, max_tokens,
     assert torch.allclose(results[0][1], results[1][1], rtol=1e-3, atol=1e-3)
 
 
-def test_fsmt_is_scored_as_it_writes():
-    model, tokenizer = fsmt()
-    special = special_tokens(model, tokenizer)
-    way = best_way(model, special)
-    inputs = batch_of(tokenizer)
-    risk_set = risk_set_of(model, inputs, RiskSettings(**SHORT), special)
-    found, _ = Scorer(model, special, way)(inputs, risk_set)
-    row = risk_set.tokens[0, 1][risk_set.tokens[0, 1].ne(PADDING)]
-    source = inputs["input_ids"][:1, : int(inputs["attention_mask"][0].sum())]
-    for t, token in enumerate(row):  # each from its prefix alone, as in a search
-        previous = torch.cat([torch.tensor([special.start]), row[:t]]).unsqueeze(0)
-        logits = model(input_ids=source, decoder_input_ids=previous, use_cache=False).logits
-        own = float(torch.log_softmax(logits[0, -1], -1)[token])
-        assert float(found[0, 1, t]) == pytest.approx(own, abs=1e-4)
+def looks_ahead(model):
+    own = model.get_output_embeddings().forward
+    model.get_output_embeddings().forward = lambda x: own(x + x.mean(1, keepdim=True))
 
 
-def test_a_decoder_that_looks_ahead_is_refused():
+def looks_at_neighbours(model):
+    model.get_decoder().block[0].layer[0].SelfAttention.forward = lambda x, **_: (x.flip(1), None)
+
+
+def is_adapted(model):
+    head = model.get_output_embeddings()
+    model.set_output_embeddings(type("Lora", (type(head),), {})(head.in_features, 9))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (looks_ahead, "its log-probabilities differ by"),
+        (looks_at_neighbours, "T5ForConditionalGeneration cannot be trained: "),
+        (is_adapted, "its output layer is a Lora; expected Marian, M2M-100"),
+        (lambda model: model.config.update({"expert_capacity": 64}), "its experts take so many"),
+    ],
+)
+def test_decoders_of_another_make_are_refused(change, said):
     model, tokenizer = t5()
     special = special_tokens(model, tokenizer)
-    own = model.get_output_embeddings().forward
-
-    def of_all(features):
-        return own(features + features.mean(1, keepdim=True))
-
-    model.get_output_embeddings().forward = of_all
-    with pytest.raises(InputError, match="T5ForConditionalGeneration differ by .* one by one"):
-        best_way(model, special)
+    change(model)
+    with pytest.raises(InputError, match=said):
+        known_decoder(model, special)
 
 
 @pytest.mark.parametrize("flags", [{}, {"risk_search": "sampling"}])
 def test_candidates_end_once_and_have_no_special_token_as_text(made, flags):
     model, tokenizer, special = made
-    risk_set = risk_set_of(model, batch_of(tokenizer), RiskSettings(**SHORT, **flags), special)
+    decoder, settings = known_decoder(model, special), RiskSettings(**SHORT, **flags)
+    risk_set = risk_set_of(decoder, batch_of(tokenizer), settings, special)
     for row in risk_set.tokens.flatten(0, 1):
         row = row[row.ne(PADDING)].tolist()
         assert row.count(special.end) == 1 and row[-1] == special.end
@@ -115,28 +113,11 @@ def test_candidates_end_once_and_have_no_special_token_as_text(made, flags):
 def test_candidates_are_made_without_dropout(tmp_path):
     model, tokenizer = marian(tmp_path / "model", dropout=0.5)
     special, inputs = special_tokens(model, tokenizer), batch_of(tokenizer)
-    lists = [
-        risk_set_of(model.train(training), inputs, RiskSettings(**SHORT), special).tokens
-        for training in (False, True)
-    ]
+    decoder, lists = known_decoder(model, special), []
+    for training in (False, True):
+        model.train(training)
+        lists.append(risk_set_of(decoder, inputs, RiskSettings(**SHORT), special).tokens)
     assert torch.equal(*lists) and model.training
-
-
-def test_what_generate_is_asked_for():
-    special = SpecialTokens(2, 3, 1, None)
-
-    def asked(**flags):
-        return generation_config(RiskSettings(risk_candidates=6, **flags), special, 5)
-
-    beam = asked(risk_lenpen=0.3, risk_temperature=0.7)
-    assert (beam.do_sample, beam.num_beams, beam.num_return_sequences) == (False, 6, 6)
-    assert (beam.length_penalty, beam.early_stopping) == (0.3, True)
-    assert beam.max_length == 1 + int(1.5 * 5 + 10)  # with the decoder start
-    drawn = asked(risk_search="sampling", risk_sampling_topk=4, risk_temperature=0.7)
-    assert (drawn.do_sample, drawn.num_beams, drawn.num_return_sequences) == (True, 1, 6)
-    assert (drawn.top_k, drawn.top_p, drawn.temperature) == (4, 1.0, 0.7)
-    mass = asked(risk_search="sampling", risk_sampling_topp=0.9)
-    assert (mass.top_k, mass.top_p, mass.temperature) == (0, 0.9, 1.0)
 
 
 @pytest.mark.parametrize(

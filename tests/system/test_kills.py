@@ -1,6 +1,5 @@
 """Trainings that are killed, or meet a full disk or a damaged file, by fairseq's own command."""
 
-import os
 import re
 import shutil
 import signal
@@ -177,24 +176,6 @@ def test_a_batch_beside_an_empty_one_counts(trainings: Trainings) -> None:
     assert found[0]["bsz"] == "30"
     for name in ("bsz", "gnorm", "loss", "cost", "nll_loss", "bleu", "length_ratio"):
         assert found[0][name] == found[1][name], name
-
-
-def test_ranks_with_other_encoders_are_caught_at_the_start(
-    trainings: Trainings, tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(os.path.realpath(trainings.folder / "encoder"), other)
-    from simile_plugin.encoder.format import load_own_encoder, save_encoder
-    from simile_plugin.encoder.models import Encoder
-
-    found = load_own_encoder(other)
-    save_encoder(other, Encoder(found.weight.flip(0), found.segmenter))
-    names = [found.fingerprint, load_own_encoder(other).fingerprint]
-    flags = {"flags": f"--simile-encoder {other}"}
-    assert ranks(trainings, "encoders", [{}, flags]) == [1, 1]
-    for rank in (0, 1):
-        (error,) = errors(trainings, f"encoders-{rank}.log")
-        assert f"--simile-encoder: rank 0 has {names[0]} and rank 1 has {names[1]}" in error
 
 
 # Gradients of the updates in a set become NaN, on the ranks that execute this.

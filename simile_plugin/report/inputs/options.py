@@ -96,7 +96,7 @@ class ReportOptions:
 
     nbest_lists: str | None = option(
         "headroom: lists of the model before fine-tuning: what fairseq-generate --nbest 8 "
-        "printed, a file of the criterion's --risk-dump, or as simile mbr --help describes them; "
+        "printed, or as simile mbr --help describes them; "
         "lists without references take those of --ref",
         group=LISTS,
         **_file,
