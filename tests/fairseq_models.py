@@ -105,6 +105,17 @@ def rows_of(sample, rows):
     }
 
 
+def with_tag(sample, tag, pad=1):
+    """A batch in mBART's layout: targets end in the tag of their language, and start from it."""
+    target = torch.nn.functional.pad(sample["target"], (0, 1), value=pad)
+    ends = target.ne(pad).sum(1, keepdim=True)
+    target = target.scatter(1, ends, tag)
+    previous = torch.cat([torch.full((len(target), 1), tag), target[:, :-1]], 1)
+    previous = previous.masked_fill(target.eq(pad), pad)
+    net_input = {**sample["net_input"], "prev_output_tokens": previous}
+    return {**sample, "target": target, "net_input": net_input}
+
+
 def stack_lists(lists, size, like, pad):
     """SequenceGenerator's lists as one block."""
     longest = max((len(hypo["tokens"]) for hypos in lists for hypo in hypos[:size]), default=1)

@@ -33,6 +33,7 @@ def install() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq."):
             replace(module, "eval", safe_eval.evaluate)  # found before the built-in one
+    let_mbart_find_its_settings()
     attend_without_plans()
     for owner, name, around in wraps():
         wrap(owner, name, around)
@@ -86,6 +87,13 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         yield module, "get_valid_stats", watch.judge_validation
         yield module, "should_stop_early", watch.stop_if_told
         yield module, "train", watch.train_watched
+
+
+def let_mbart_find_its_settings() -> None:
+    """Let ``translation_from_pretrained_bart`` load data: what it asks for is now ``cfg``."""
+    from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
+
+    replace(TranslationFromPretrainedBARTTask, "args", property(lambda task: task.cfg))
 
 
 def attend_without_plans() -> None:

@@ -65,22 +65,28 @@ class CandidateGenerator:
 
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
-        plain, target = unwrap(model), sample["target"]
-        pad, eos = self.dictionary.pad(), self.dictionary.eos()
-        if self.recorder is None and target.device.type != "cpu":
-            self.recorder = recorder_for(target.device)
+        plain = unwrap(model)
+        pad = self.dictionary.pad()
+        start, end = start_and_end(sample, pad, self.dictionary.eos())
+        device = sample["target"].device
+        if self.recorder is None and device.type != "cpu":
+            self.recorder = recorder_for(device)
         with torch.no_grad(), evaluation_mode(plain):
-            hypotheses = self._within_memory(plain, sample)
-        risk_set = build_risk_set(target, hypotheses, self.cfg, pad, eos)
+            hypotheses = self._within_memory(plain, sample, start, end)
+        target = sample["target"]
+        risk_set = build_risk_set(target, hypotheses, self.cfg, pad, end)
+        risk_set.tags = frozenset((start, end))
         # A search on a device does not know how long its longest hypothesis is.
         longest = max(int(risk_set.lengths(pad).max(initial=1)), target.size(1))
         return risk_set.part(slice(None), longest)
 
-    def _within_memory(self, model: Any, sample: dict[str, Any]) -> Hypotheses:
+    def _within_memory(
+        self, model: Any, sample: dict[str, Any], start: int, end: int
+    ) -> Hypotheses:
         """Return the lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
-            return beam_search(model, sample, self.cfg, self.dictionary, self.recorder)
+            return beam_search(model, sample, self.cfg, self.dictionary, self.recorder, start, end)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
@@ -90,8 +96,31 @@ class CandidateGenerator:
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))
         pad = self.dictionary.pad()
-        found = [self._within_memory(model, part_of(sample, half, pad)) for half in halves]
+        found = [
+            self._within_memory(model, part_of(sample, half, pad), start, end) for half in halves
+        ]
         return joined(found, pad)
+
+
+def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
+    """Return the tokens that the batch's targets start from and end in.
+
+    Both are eos. Multilingual tasks start from the tag of a language, mBART also ends in it.
+
+    Raises:
+        InputError: if the targets do not all start from the same token.
+    """
+    start, *others = set(sample["net_input"]["prev_output_tokens"][:, 0].tolist())
+    if others:
+        raise InputError(
+            "--lang-pairs: got a batch with several target languages, expected one: its candidates "
+            "start from one language's tag; train on one target language"
+        )
+    if start == eos:
+        return eos, eos
+    target = sample["target"]
+    last = target.gather(1, target.ne(pad).sum(1, keepdim=True) - 1)
+    return start, start if bool((last == start).all()) else eos
 
 
 def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:

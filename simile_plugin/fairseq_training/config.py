@@ -119,8 +119,22 @@ def check_task(task: Any) -> None:
         )
     if getattr(settings, "left_pad_target", False):
         raise InputError("--left-pad-target: got True, expected False (fairseq's default)")
-    if getattr(task, "lang_pairs", None) or getattr(task, "langs", None):
+    langtoks = (getattr(settings, "langtoks", None) or {}).values()
+    tagged = getattr(settings, "decoder_langtok", False) or any(tag for _, tag in langtoks)
+    # multilingual_translation lacks the flag: there a tag always stands in the place of eos
+    if tagged and not getattr(settings, "lang_tok_replacing_bos_eos", True):
         raise InputError(
-            "--task: got one of several languages, whose targets have tags that would be scored as "
-            "words; expected --task translation"
+            "--decoder-langtok, --langtoks: targets begin with a language's tag, which would be "
+            "scored as a word; expected --lang-tok-replacing-bos-eos beside it"
         )
+    # A task names one dictionary a side, by which every language would be read.
+    sides = (task.source_dictionary, task.target_dictionary)
+    dictionaries = getattr(task, "dicts", {})
+    for pair in getattr(task, "lang_pairs", ()):
+        for language, read_by in zip(pair.split("-"), sides, strict=True):
+            if dictionaries.get(language, read_by) != read_by:
+                raise InputError(
+                    f"--lang-pairs: got {pair}, and dict.{language}.txt is another dictionary than "
+                    "the first language's; expected one for all (fairseq-preprocess --srcdict, "
+                    "--tgtdict), or --task translation"
+                )

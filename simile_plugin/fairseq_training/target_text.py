@@ -120,13 +120,20 @@ class TargetText:
         self.unk = dictionary.unk()
         self.silent = {dictionary.pad(), dictionary.eos(), dictionary.bos()}
 
-    def strings(self, rows: Iterable[Sequence[int]], reference: bool = False) -> list[str]:
+    def strings(
+        self,
+        rows: Iterable[Sequence[int]],
+        reference: bool = False,
+        tags: frozenset[int] = frozenset(),
+    ) -> list[str]:
         """Decode rows of ids; padding, bos and eos are dropped, wherever they stand.
 
         Args:
             rows: ids of each sentence.
             reference: unknown tokens of a reference never match those of a hypothesis.
+            tags: more ids that are dropped.
         """
+        silent = self.silent | tags
         unknown = UNKNOWN_REF if reference else UNKNOWN_HYP
         if self.post_process == "sentencepiece":
             unknown = SPACE_MARK + unknown
@@ -135,16 +142,18 @@ class TargetText:
             tokens = [
                 unknown if index == self.unk else self.symbols[index]
                 for index in row
-                if index not in self.silent
+                if index not in silent
             ]
             sentence = join_tokens(tokens, self.post_process)
             sentences.append(self.detokenize(sentence) if self.detokenize else sentence)
         return sentences
 
-    def lists(self, rows: Sequence[Sequence[Sequence[int]]]) -> list[list[str]]:
+    def lists(
+        self, rows: Sequence[Sequence[Sequence[int]]], tags: frozenset[int] = frozenset()
+    ) -> list[list[str]]:
         """Decode B lists of 1 + N rows, each with the reference first; see :meth:`strings`."""
-        refs = self.strings([row[0] for row in rows], reference=True)
-        hyps = iter(self.strings([hyp for row in rows for hyp in row[1:]]))
+        refs = self.strings([row[0] for row in rows], reference=True, tags=tags)
+        hyps = iter(self.strings([hyp for row in rows for hyp in row[1:]], tags=tags))
         return [
             [ref, *itertools.islice(hyps, len(row) - 1)]
             for ref, row in zip(refs, rows, strict=True)

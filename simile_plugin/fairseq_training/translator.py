@@ -67,7 +67,7 @@ class FairseqTranslator:
         return risk_set
 
     def texts(self, risk_set: RiskSet) -> list[list[str]]:
-        return self.target_text.lists(risk_set.on_host[0].tolist())
+        return self.target_text.lists(risk_set.on_host[0].tolist(), risk_set.tags)
 
     def sources(self, batch: Batch) -> list[str]:
         return self.source_text.strings(batch.sources.tolist())
@@ -114,11 +114,27 @@ def text_of(cfg: SimileRiskConfig, task: Any, side: str, post_process: str = "au
     Args:
         post_process: of the target; a source's follows from its dictionary.
     """
-    detokenize = None
-    if cfg.risk_detok == "moses":
-        language = getattr(settings_of(task), f"{side}_lang", None) or "en"
-        detokenize = moses_detokenizer(language)
+    moses = cfg.risk_detok == "moses"
+    detokenize = moses_detokenizer(language_of(task, side)) if moses else None
     dictionary = getattr(task, f"{side}_dictionary")
-    if side == "source":  # which may be units of speech, or other numbers
-        post_process = marked_as(dictionary.symbols, dictionary.count)
-    return TargetText(dictionary, post_process, detokenize)
+    if side == "target":
+        return TargetText(dictionary, post_process, detokenize)
+    # A source may be units of speech, or other numbers.
+    text = TargetText(dictionary, marked_as(dictionary.symbols, dictionary.count), detokenize)
+    text.silent |= language_tags(task)  # a target's are its batch's first and last
+    return text
+
+
+def language_of(task: Any, side: str) -> str:
+    """Return a side's language; a multilingual training names it in its --lang-pairs alone."""
+    if named := getattr(settings_of(task), f"{side}_lang", None):
+        return str(named)
+    pairs = getattr(task, "lang_pairs", ())
+    return pairs[0].split("-")[side == "target"] if pairs else "en"
+
+
+def language_tags(task: Any) -> set[int]:
+    """Return the tags by which a multilingual task names a source's language, or its target's."""
+    dictionary, languages = task.source_dictionary, getattr(task, "langs", ())
+    tags = [form.format(language) for language in languages for form in ("__{}__", "[{}]")]
+    return {dictionary.index(tag) for tag in tags if tag in dictionary}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,10 +19,12 @@ class RiskSet:
         tokens: (B, 1 + N, T) ids, each row ending in eos, padded on the right; the reference is
             row 0, the generator's candidates follow, best first.
         mask: (B, 1 + N) bool, members of the risk set; the reference is one only if asked for.
+        tags: tokens that start and end every row of its batch, and are no text.
     """
 
     tokens: Tensor
     mask: Tensor
+    tags: frozenset[int] = frozenset()
 
     @cached_property
     def on_host(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -33,7 +35,9 @@ class RiskSet:
 
     def part(self, rows: slice, width: int | None = None) -> RiskSet:
         """Return some sentences' lists, and of their targets the first ``width``."""
-        found = RiskSet(self.tokens[rows, :, :width].contiguous(), self.mask[rows])
+        found = replace(
+            self, tokens=self.tokens[rows, :, :width].contiguous(), mask=self.mask[rows]
+        )
         tokens, mask = self.on_host
         found.on_host = tokens[rows, :, :width], mask[rows]
         return found

@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 from fairseq_cli import train
 from torch.backends import cuda
 
@@ -88,6 +89,13 @@ def test_bf16_is_for_a_tpu_only_where_there_may_be_one(monkeypatch):
         monkeypatch.setattr("fairseq.utils.xm", xm)
         found, _ = installation.let_bf16_run_on_a_gpu(parse, bf16=bf16, tpu=True)
         assert found.tpu is tpu
+
+
+def test_mbarts_task_finds_its_settings(clean):
+    fairseq_hooks.install()
+    task = TranslationFromPretrainedBARTTask.__new__(TranslationFromPretrainedBARTTask)
+    task.cfg = object()
+    assert task.args is task.cfg
 
 
 def test_a_missing_task_or_architecture_is_named():

@@ -1,17 +1,22 @@
 """Risk sets against fairseq's own generator, and one model call against the naive one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 
-from simile_plugin.fairseq_training import candidates
+from simile_plugin.fairseq_training import candidates, steps
 from simile_plugin.fairseq_training.candidates import (
     CandidateGenerator,
     build_risk_set,
+    start_and_end,
 )
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.files import InputError
 from simile_plugin.risk import evaluation_mode
-from tests.fairseq_models import make_model, make_sample, make_task, stack_lists
+from tests.fairseq_models import make_model, make_sample, make_task, stack_lists, with_tag
 
 PAD, EOS = 1, 2
 ARCHITECTURES = ["transformer_tiny", "fconv", "lstm"]
@@ -106,6 +111,41 @@ def test_out_of_memory_makes_the_lists_in_halves(monkeypatch, arch):
     room = 0
     with pytest.raises(torch.OutOfMemoryError):
         generator(model, sample)
+
+
+def test_start_and_end():
+    sample = make_sample(make_task())
+    assert start_and_end(sample, PAD, EOS) == (EOS, EOS)
+    assert start_and_end(with_tag(sample, 9), PAD, EOS) == (9, 9)
+    tagged = sample["net_input"]["prev_output_tokens"].clone()
+    tagged[:, 0] = 9  # of a multilingual task: targets end in eos as ever
+    multilingual = {**sample, "net_input": {**sample["net_input"], "prev_output_tokens": tagged}}
+    assert start_and_end(multilingual, PAD, EOS) == (9, EOS)
+    tagged[1, 0] = 8
+    with pytest.raises(InputError, match="--lang-pairs: got a batch with several target languages"):
+        start_and_end(multilingual, PAD, EOS)
+
+
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny", "lstm"])
+def test_lists_of_mbart_end_in_the_tag_of_the_language(arch, monkeypatch):
+    task, size, tag = make_task(), 3, 9
+    model, sample = make_model(arch, task).eval(), with_tag(make_sample(task), tag)
+    other = make_model(arch, task).eval()  # fairseq leaves BART's attention set to its beam
+    stock = SequenceGenerator(
+        [other], task.target_dictionary, beam_size=size, max_len_a=1.5, max_len_b=10, eos=tag
+    )
+    lists = stock.generate([], sample, bos_token=tag)
+    expected = stack_lists(lists, size, sample["target"], PAD)
+    generator = CandidateGenerator(task.target_dictionary, config(size))
+    for ours in (True, False):
+        answer = replace(known(model.decoder), steps=ours, plain_layers=False)
+        monkeypatch.setattr(steps, "known", lambda _, answer=answer: answer)
+        found = generator(model, sample)
+        assert found.tags == {tag}
+        width = expected.tokens.size(-1)
+        assert torch.equal(found.tokens[:, 1:, :width], expected.tokens)
+    plain = generator(model, make_sample(task))  # the end is not remembered
+    assert plain.tags == {EOS} and (plain.tokens == EOS).any(-1).all()
 
 
 def test_modes_come_back_also_after_an_exception():

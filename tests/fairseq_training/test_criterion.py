@@ -24,7 +24,7 @@ from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.length_control import SHARE, LengthControl
 from simile_plugin.risk.policy_gradient import group_relative
 from tests.conftest import SENTENCES
-from tests.fairseq_models import judge, make_model, make_sample, rows_of
+from tests.fairseq_models import judge, make_model, make_sample, make_task, rows_of, with_tag
 
 PAD = 1
 
@@ -117,7 +117,7 @@ def test_rewards_are_those_of_the_flags(make_criterion, task, encoder):
 
 
 def test_repetition_is_seen_where_there_are_no_spaces(make_criterion, task, monkeypatch):
-    def lists(rows):
+    def lists(rows, tags):
         return [["他走了。", *["他走他走了。"] * (len(row) - 1)] for row in rows]
 
     criterion = make_criterion()
@@ -140,7 +140,7 @@ def test_spaces_that_do_not_fit_the_tokeniser_are_warned_of_once(
 ):
     criterion = make_criterion(risk_bleu_tokenize=tokenize)
     text = criterion.translator.target_text
-    monkeypatch.setattr(text, "lists", lambda rows: [[reference] * len(r) for r in rows])
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [[reference] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
     assert caplog.text.count("spaces") == bool(warned) and warned in caplog.text
@@ -149,7 +149,7 @@ def test_spaces_that_do_not_fit_the_tokeniser_are_warned_of_once(
 def test_text_that_is_not_plain_is_warned_of_once(make_criterion, task, monkeypatch, caplog):
     criterion = make_criterion()
     text = criterion.translator.target_text
-    monkeypatch.setattr(text, "lists", lambda rows: [["it&#39;s so"] * len(r) for r in rows])
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [["it&#39;s so"] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
     assert caplog.text.count("the first references has HTML escapes ('&#39;')") == 1
@@ -246,6 +246,22 @@ def test_beyond_bleu_objective(make_criterion, task):
     assert loss.item() / size == pytest.approx(expected.item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("arch", ["bart_base", "transformer_tiny"])
+def test_the_tag_of_a_language_is_no_text(make_criterion, task, arch):
+    sample = with_tag(make_sample(task), 9)
+    criterion = make_criterion()
+    model, loss, _, _ = forward(criterion, sample, arch)
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    risk_set = criterion.translator.generator(model, sample)
+    hyps = judge(criterion, sample, risk_set).hyps
+    target = make_sample(task)["target"]
+    untagged = target.masked_fill(target.eq(9), PAD).tolist()
+    assert [row[0] for row in hyps] == criterion.translator.target_text.strings(untagged, True)
+    tag = task.target_dictionary[9].strip("\u2581")
+    assert not any(tag in text for row in hyps for text in row)
+
+
 @pytest.mark.parametrize("arch", ["fconv", "lstm"])  # test_half_precision trains a transformer
 def test_half_precision_models_keep_the_risk_in_float32(make_criterion, task, arch):
     sample = make_sample(task)
@@ -335,7 +351,7 @@ def test_bad_flags(make_criterion, flags, message):
 def test_an_encoder_of_another_script_is_warned_of(make_criterion, task, monkeypatch, caplog):
     criterion = make_criterion()
     text = criterion.translator.target_text
-    monkeypatch.setattr(text, "lists", lambda rows: [["кошка спит"] * len(r) for r in rows])
+    monkeypatch.setattr(text, "lists", lambda rows, tags: [["кошка спит"] * len(r) for r in rows])
     for _ in range(2):
         forward(criterion, make_sample(task))
     assert caplog.text.count("--simile-encoder: it does not know 100% of the tokens") == 1
@@ -374,10 +390,12 @@ def test_moses_tokenisation_is_undone_on_both_sides(make_criterion, task, monkey
     fake = SimpleNamespace(MosesDetokenizer=Detokenizer)
     monkeypatch.setitem(sys.modules, "sacremoses", fake)
     row = [task.target_dictionary.index("\u2581red"), task.target_dictionary.index("\u2581house")]
-    task.cfg.source_lang, task.cfg.target_lang = "de", "en"
-    translator = make_criterion(risk_detok="moses").translator
-    assert translator.target_text.strings([row]) == ["en: red-house"]
-    assert translator.source_text.strings([row]) == ["de: red-house"]
+    # A multilingual training has no language of its own: its pairs name them.
+    for source, target, pairs in (("de", "en", []), (None, None, ["de-en", "it-en"])):
+        task.cfg.source_lang, task.cfg.target_lang, task.lang_pairs = source, target, pairs
+        translator = make_criterion(risk_detok="moses").translator
+        assert translator.target_text.strings([row]) == ["en: red-house"]
+        assert translator.source_text.strings([row]) == ["de: red-house"]
 
 
 def test_bad_tasks_and_models(make_criterion, task):
@@ -396,14 +414,48 @@ def test_bad_tasks_and_models(make_criterion, task):
         make_criterion()
 
 
-@pytest.mark.parametrize("name", ["lang_pairs", "langs"])
-def test_tasks_of_several_languages(make_criterion, task, name):
-    # fairseq's older tasks have no cfg
+def test_tasks_with_arguments(make_criterion, task):
+    # fairseq's older tasks have no cfg; multilingual ones may begin each target with a tag
     task.cfg, task.args = None, Namespace(task="translation_multi_simple_epoch")
-    make_criterion()
-    setattr(task, name, ["xx", "en"])
-    with pytest.raises(InputError, match="--task: got one of several languages"):
+    for allowed in (
+        {"decoder_langtok": True, "lang_tok_replacing_bos_eos": True},
+        {"decoder_langtok": False, "langtoks": {"main": ("tgt", None)}},
+    ):
+        vars(task.args).update(allowed)
         make_criterion()
+    begun = "--decoder-langtok, --langtoks: targets begin with a language's tag"
+    for refused in ({"decoder_langtok": True}, {"langtoks": {"main": ("src", "tgt")}}):
+        task.args = Namespace(task="multi", lang_tok_replacing_bos_eos=False, **refused)
+        with pytest.raises(InputError, match=begun):
+            make_criterion()
+
+
+def test_multilingual_translation(make_criterion, task):
+    # its tags always stand in the place of eos, and it names the first language's dictionary
+    task.args, task.cfg = Namespace(decoder_langtok=True), None
+    task.lang_pairs = ["xx-en", "en-xx"]
+    task.dicts = dict.fromkeys(("en", "xx"), task.target_dictionary)
+    make_criterion()
+    task.dicts["xx"] = make_task().target_dictionary
+    make_criterion()  # the same words
+    task.dicts["xx"].add_symbol("\u2581only")
+    with pytest.raises(InputError, match=r"--lang-pairs: got xx-en, and dict\.xx\.txt is another"):
+        make_criterion()
+
+
+def test_the_tag_of_a_source_is_no_text(make_criterion, task):
+    # mBART's sources end in a tag, other multilingual ones may begin with one
+    dictionary = task.source_dictionary
+    tags = [dictionary.add_symbol(tag) for tag in ("[xx]", "__en__")]
+    words = list(range(4, 7))
+    sources = [[*words, 2, tags[0]], [tags[1], *words, 2]]
+    untagged = "a red house"
+    assert make_criterion().translator.source_text.strings(sources) == [
+        f"{untagged}[xx]",
+        f"__en__ {untagged}",
+    ]
+    task.langs = ["xx", "en", "de"]
+    assert make_criterion().translator.source_text.strings(sources) == [untagged, untagged]
 
 
 def test_checkpoints_with_flags_that_are_gone_are_read(caplog):
