@@ -65,6 +65,28 @@ paste_sides() {
     done
 }
 
+# download URL FILE CHECKSUM: fetch a file, once; what an earlier try has got is gone on with. CHECKSUM
+# is sha256:HEX, or - where none is known.
+download() {
+    local part=$2.part lock
+    [ ! -e "$2" ] || return 0
+    mkdir -p "$(dirname "$2")"
+    exec {lock}>"$2.lock" # several steps need the same file
+    flock "$lock"
+    if [ ! -e "$2" ]; then
+        curl -fLsS --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 -C - \
+            -o "$part" "$1" ||
+            die "$1: cannot be downloaded, see above; run again to go on (or remove $part first)," \
+                "or set SIMILE_DATA"
+        [ "$3" = - ] || sha256sum --status -c <<<"${3#*:}  $part" || {
+            rm "$part"
+            die "$1: has another checksum than expected; removed it: run again to download it anew"
+        }
+        mv "$part" "$2"
+    fi
+    exec {lock}>&-
+}
+
 # show_help "$@": print the comment at the recipe's head and end, if the first argument asks for it.
 show_help() {
     case ${1:-} in

@@ -165,6 +165,71 @@ estimate_trainings() {
         --risk-flags "$2" "${@:4}" | tee "$WORK/estimate.md"
 }
 
+# The translation models of recipes/multi30k and recipes/lowresource: a Transformer of 2 + 2 layers.
+# They read SRC, TGT, JOBS, ENCODER, the settings of risk training, and the array flags.
+
+small_training() { # RUN FLAGS...
+    logged "$WORK/logs/$1.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
+        --user-dir "$ROOT/user_dir" --arch transformer --share-all-embeddings --dropout 0.3 \
+        --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 \
+        --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256 \
+        --decoder-ffn-embed-dim 512 --decoder-attention-heads 4 --label-smoothing 0.1 \
+        --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 5 --no-epoch-checkpoints \
+        --log-format simple --save-dir "$WORK/$1" "${@:2}"
+}
+
+small_mle() { # EPOCHS TOKENS FLAGS...
+    threads_for 1
+    small_training mle --seed 1 --criterion label_smoothed_cross_entropy --max-tokens "$2" \
+        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --max-epoch "$1" \
+        --log-interval 50 "${@:3}"
+}
+
+# small_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA ALPHA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
+small_risk() {
+    local run=$WORK/$1
+    threads_for "$JOBS"
+    begin "$run" "$@" "$WORK/mle/checkpoint_best.pt"
+    [ -e "$run/checkpoint_last.pt" ] || rm -f "$WORK/logs/$1.log"
+    small_training "$1" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
+        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
+        --mle-weight "$7" --risk-alpha "$8" --risk-cost-scale "$9" \
+        --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" --max-update "$4" \
+        --batch-size "$5" --required-batch-size-multiple 1 --batch-size-valid 50 \
+        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:12}"
+    small_translate "$1" checkpoint_last.pt
+}
+
+small_translate() { # SYSTEM CHECKPOINT
+    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
+}
+
+small_system() { # REWARD SEED [CANDIDATES]
+    # shellcheck disable=SC2154 # the recipe's array
+    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
+    read_reward "$1"
+    system=$(file_name "$1")${3:+.n$3}.$2
+    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
+    [ -z "${3:-}" ] || more+=(--risk-candidates "$3")
+    AFTER=mle once "$system" small_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
+        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
+}
+
+# small_systems: a system for each of REWARDS and SEEDS, and for each of SIZES, if there are any.
+small_systems() {
+    local seed reward size
+    say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
+    for seed in $SEEDS; do
+        for reward in $REWARDS; do
+            in_background small_system "$reward" "$seed"
+            for size in ${SIZES:-}; do
+                [ "$reward" = more-mle ] || in_background small_system "$reward" "$seed" "$size"
+            done
+        done
+    done
+    wait_for_all
+}
+
 # Threads that spin while they wait for each other make a training on a busy machine many times
 # slower; threads that sleep cost a quiet one little.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
@@ -250,6 +315,17 @@ by_seed() {
     local seed files=''
     for seed in $3; do files+=,$1.$seed.$2; done
     echo "${files#,}"
+}
+
+# caption_pairs FOLDER: all pairs of the five captions of each image, by a TAB, of Multi30k's
+# train.{1..5}.en.gz. They overlap STS (115 of the 500 sentences of 2017 en-en, most of 2015 images, a
+# few of 2012 MSRvid and 2014 images): an STS figure of an encoder trained on them is no held-out test.
+caption_pairs() {
+    paste <(zcat "$1/train.1.en.gz") <(zcat "$1/train.2.en.gz") <(zcat "$1/train.3.en.gz") \
+        <(zcat "$1/train.4.en.gz") <(zcat "$1/train.5.en.gz") |
+        awk -F ' *\t' '{
+            for (i = 1; i < 5; i++) for (j = i + 1; j <= 5; j++) if ($i != "" && $j != "") print $i "\t" $j
+        }'
 }
 
 # default_encoder: the folder of the English encoder that comes with the package.

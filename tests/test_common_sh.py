@@ -1,5 +1,6 @@
 """recipes/common.sh: restartable steps, and what an installation answers when something lacks."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -99,6 +100,21 @@ def test_two_recipes_do_a_step_once(tmp_path: Path) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert runs(tmp_path) == ["x"]
     assert sum("running elsewhere" in output for output in outputs) == 1
+
+
+def test_a_download_goes_on_and_a_wrong_file_is_removed(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/corpus"
+    (tmp_path / "corpus").write_bytes(b"the whole corpus")
+    (tmp_path / "own.part").write_bytes(b"the whole")
+    script = f"download {url} own sha256:{hashlib.sha256(b'the whole corpus').hexdigest()}"
+    assert bash(script, tmp_path).returncode == 0
+    assert (tmp_path / "own").read_bytes() == b"the whole corpus"
+    (tmp_path / "corpus").write_bytes(b"another corpus")
+    assert bash(script, tmp_path).returncode == 0  # nothing is asked for again
+    (tmp_path / "own").unlink()
+    assert f"error: {url}: has another checksum" in bash(script, tmp_path).stderr
+    assert f"error: {url}s: cannot be downloaded" in bash(f"download {url}s own -", tmp_path).stderr
+    assert not [path for path in tmp_path.glob("own*") if path.suffix != ".lock"]
 
 
 def fake_python(folder: Path, says: str) -> str:

@@ -40,6 +40,7 @@ STAND_INS = {
             mkdir -p "$out/checkpoint-1"
             echo "$@" >"$out/model.safetensors"
             ;;
+        */lenpen.py) : >"$(FLAG=--out value "$@")" ;;
         */bpe.py) [ "$2" = train ] || cat ;;
         */generate.py) for set in "${@:2}"; do
             [ "$set" != -- ] || break
@@ -179,18 +180,20 @@ def test_multi30k_into_another_language(tmp_path: Path) -> None:
     texts = [line for line in notes if re.search(TEXTS, line)]
     assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     assert not list((tmp_path / "my work/captions").iterdir())  # they are English
-    for path, folders in (
-        ("multi30k/nbest.sh", {"SIZES": "2"}),
-        ("mbr/run.sh", {"BASE": "my work", "WORK": "mbr"}),
-    ):
-        recipe.path = path
-        notes = recipe.run(**pair | folders)
-        texts = [line for line in notes if re.search(TEXTS, line)]
-        assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
+    notes = recipe.run(**pair, SIZES="2")
+    assert trainings(notes) == ["bleu.n2.1"] and any("|--risk-candidates|2" in x for x in notes)
+    assert {path.name for path in (tmp_path / "my work/nbest").iterdir()} == {
+        *("mle.txt", "bleu.n2.1.txt")
+    }
+    recipe.path = "mbr/run.sh"
+    notes = recipe.run(**pair, BASE="my work", WORK="mbr")
+    texts = [line for line in notes if re.search(TEXTS, line)]
+    assert all("|-t|de|" in line or "raw/test.de|" in line for line in texts) and texts
     recipe.path = "multi30k/run.sh"
     for wrong, message in (
         ({"TGT": "xx"}, "TGT: got 'xx', expected cs, de, en or fr"),
         ({"SRC": "de"}, "TGT: got 'de', which is SRC, too"),
+        ({"SIZES": "0"}, "SIZES: got '0', expected whole numbers from 1"),
         ({"ENCODER": ""}, "ENCODER: needed with TGT=de; recipes/encoder/bitext.sh en de makes one"),
     ):
         assert message in recipe.refused(**pair | wrong)

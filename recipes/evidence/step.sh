@@ -94,7 +94,7 @@ mkdir -p "$WORK/.done"
 make_judge() {
     mkdir -p "$TOP/captions"
     cp "$SIMILE_DATA"/multi30k/task2/train.?.en.gz "$TOP/captions"
-    python "$ROOT/recipes/multi30k/caption_pairs.py" --captions "$TOP/captions" >"$TOP/captions.tsv"
+    caption_pairs "$TOP/captions" >"$TOP/captions.tsv"
     simile train-encoder "$TOP/captions.tsv" --vocab-size 8000 --steps "$JUDGE_STEPS" \
         --device "$DEVICE" --overwrite --output "$OWN_JUDGE"
 }

@@ -47,7 +47,7 @@ RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
-COST_SCALE=${COST_SCALE:-10}
+RISK_ALPHA=1 COST_SCALE=${COST_SCALE:-10}
 SEEDS=${SEEDS:-1}
 whole_numbers PIECES MLE_EPOCHS MLE_TOKENS RISK_UPDATES RISK_BATCH
 files=()
@@ -111,50 +111,9 @@ take_given() { # GIVEN
     cp -r "$1"/{bin,bpe,mle} "$WORK"
 }
 
-model=(--arch transformer --share-all-embeddings --dropout 0.3
-    --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512
-    --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256
-    --decoder-ffn-embed-dim 512 --decoder-attention-heads 4)
-common=("$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" --optimizer adam
-    --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple --num-workers 0 "${model[@]}")
-
 train_mle() { # EPOCHS TOKENS FLAGS...
-    threads_for 1
     begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:2}" # more epochs go on
-    logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$2" \
-        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
-        --max-epoch "$1" --log-interval 50 "${@:3}"
-}
-
-# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA SCALE ENCODER-CONFIG FLAGS...
-train_risk() {
-    local run=$WORK/$1 log=$WORK/logs/$1.log
-    threads_for "$JOBS"
-    begin "$run" "$@" "$WORK/mle/checkpoint_best.pt"
-    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
-    logged "$log" fairseq-train "${common[@]}" --save-dir "$run" \
-        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
-        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
-        --mle-weight "$7" --risk-cost-scale "$8" --label-smoothing 0.1 \
-        --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
-        --clip-norm 5 --batch-size "$5" --required-batch-size-multiple 1 --max-update "$4" \
-        --disable-validation --save-interval-updates 50 --keep-interval-updates 1 \
-        --log-interval 10 "${@:10}"
-    translate_test "$1" checkpoint_last.pt
-}
-
-translate_test() { # SYSTEM CHECKPOINT
-    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
-}
-
-risk_system() { # REWARD SEED
-    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
-    read_reward "$1"
-    system=$(file_name "$1").$2
-    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
-    AFTER="encoder mle" once "$system" train_risk "$system" "$reward" "$2" "$RISK_UPDATES" \
-        "$RISK_BATCH" "$RISK_LR" "$gamma" "$COST_SCALE" "$ENCODER/config.json" "${more[@]}"
+    small_mle "$1" "$2" --num-workers 0 "${@:3}"
 }
 
 report() {
@@ -186,14 +145,9 @@ else
     say "Training the MLE model ($MLE_EPOCHS epochs)"
     AFTER=bin once mle train_mle "$MLE_EPOCHS" "$MLE_TOKENS" "${flags[@]}"
 fi
-AFTER=mle once mle-test translate_test mle checkpoint_best.pt
-say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
-for seed in $SEEDS; do
-    for reward in $REWARDS; do
-        in_background risk_system "$reward" "$seed"
-    done
-done
-wait_for_all
+AFTER=mle once mle-test small_translate mle checkpoint_best.pt
+flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")
+small_systems
 say "Results on test"
 cat "$WORK/reward.txt"
 report

@@ -24,6 +24,7 @@
 #   LEARNED       a learned reward's folder (simile fit-reward), fitted with ENCODER; default: where
 #                 SIMILE_DATA has judgements/ and ENCODER is not given, recipes/reward/run.sh fits one
 #   SEEDS         "1 2"     seeds of each risk training
+#   SIZES         sizes of n-best lists, "2 4 8 16" say: one more training each, and a chart; default: none
 #   JOBS          trainings at once; CPU: the number of cores, GPU: 1
 #   FLAGS         more flags of each risk training (default on a GPU: --fp16)
 #   MLE_FLAGS     more flags of the MLE training (default on a GPU: --fp16)
@@ -41,10 +42,14 @@ MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 RISK_ALPHA=${RISK_ALPHA:-0.3}
 COST_SCALE=${COST_SCALE:-30}
 SEEDS=${SEEDS:-1 2}
+SIZES=${SIZES:-}
 HERE=$ROOT/recipes/multi30k
 
 no_arguments "$@"
 whole_numbers MLE_EPOCHS RISK_UPDATES RISK_BATCH
+for size in $SIZES; do
+    [[ $size =~ ^[1-9][0-9]*$ ]] || die "SIZES: got '$size', expected whole numbers from 1"
+done
 for name in SRC TGT; do
     grep -q " task1/train\.${!name}\$" "$HERE/SHA256SUMS" ||
         die "$name: got '${!name}', expected cs, de, en or fr"
@@ -68,9 +73,8 @@ get() {
         packed=$SIMILE_DATA/multi30k/$1.gz
         [ -f "$packed" ] || die "SIMILE_DATA: no such file: $packed"
     else
-        curl -fL --retry 3 -C - -o "$packed" \
-            "https://raw.githubusercontent.com/multi30k/dataset/master/data/${1/\//\/raw\/}.gz" ||
-            die "cannot download $1; give the corpus by SIMILE_DATA (see recipes/multi30k/README.md)"
+        download "https://raw.githubusercontent.com/multi30k/dataset/master/data/${1/\//\/raw\/}.gz" \
+            "$packed" -
     fi
     gzip -dc "$packed" >"$2.new" || die "$packed: damaged; remove it and run again"
     sed -n "s| $1\$|  ${2##*/}.new|p" "$HERE/SHA256SUMS" |
@@ -97,7 +101,7 @@ get_data() { # SRC TGT
 }
 
 make_encoder() {
-    python "$HERE/caption_pairs.py" --captions "$WORK/captions" >"$WORK/captions/pairs.tsv"
+    caption_pairs "$WORK/captions" >"$WORK/captions/pairs.tsv"
     simile train-encoder "$WORK/captions/pairs.tsv" --output "$ENCODER" --vocab-size 8000 --overwrite
 }
 
@@ -125,41 +129,9 @@ reward_encoder() {
     fi
 }
 
-model=(--arch transformer --share-all-embeddings --dropout 0.3
-    --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512
-    --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256
-    --decoder-ffn-embed-dim 512 --decoder-attention-heads 4)
-common=("$WORK/bin" -s "$SRC" -t "$TGT" --user-dir "$ROOT/user_dir" --optimizer adam
-    --adam-betas "(0.9, 0.98)" --no-epoch-checkpoints --log-format simple "${model[@]}")
-
 train_mle() { # SRC TGT EPOCHS FLAGS...
-    threads_for 1
     begin "$WORK/mle" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
-    logged "$WORK/logs/mle.log" fairseq-train "${common[@]}" --save-dir "$WORK/mle" --seed 1 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 \
-        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --clip-norm 5 \
-        --max-epoch "$3" --log-interval 50 "${@:4}"
-}
-
-# train_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA ALPHA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...
-train_risk() {
-    local run=$WORK/$1 log=$WORK/logs/$1.log
-    threads_for "$JOBS"
-    begin "$run" "$@" "$WORK/mle/checkpoint_best.pt"
-    [ -e "$run/checkpoint_last.pt" ] || rm -f "$log"
-    logged "$log" fairseq-train "${common[@]}" --save-dir "$run" \
-        --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$3" \
-        --criterion simile_risk --reward "$2" --simile-encoder "$ENCODER" \
-        --mle-weight "$7" --risk-alpha "$8" --risk-cost-scale "$9" --label-smoothing 0.1 \
-        --lr "$6" --lr-scheduler polynomial_decay --total-num-update "$4" \
-        --clip-norm 5 --batch-size "$5" \
-        --required-batch-size-multiple 1 --batch-size-valid 50 --max-update "$4" \
-        --save-interval-updates 200 --keep-interval-updates 1 --log-interval 10 "${@:12}"
-    translate_test "$1" checkpoint_last.pt
-}
-
-translate_test() { # SYSTEM CHECKPOINT
-    translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
+    small_mle "$3" 2048 "${@:4}"
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
@@ -169,17 +141,8 @@ list_candidates() { # what risk training starts from: the lists of which the rep
     mv "$WORK/out/mle.nbest.new" "$WORK/out/mle.nbest"
 }
 
-risk_system() { # REWARD SEED
-    local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
-    read_reward "$1"
-    system=$(file_name "$1").$2
-    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
-    AFTER=mle once "$system" train_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
-        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
-}
-
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward name
+    local systems=(--sys "MLE=$WORK/out/mle.txt") logs=() reward name size seed
     for reward in $REWARDS; do
         name=$(file_name "$reward")
         systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
@@ -187,8 +150,18 @@ report() {
         [ "$reward" = more-mle ] ||
             logs+=(--log "${reward^^}=$(by_seed "$WORK/logs/$name" log "$SEEDS")")
     done
-    # Systems of other n-best sizes, if nbest.sh has trained any from this MLE model.
-    [ ! "$WORK/.done/nbest.mle" -nt "$WORK/.done/mle" ] || logs+=(--nbest-folder "$WORK/nbest")
+    if [ -n "$SIZES" ]; then # the report finds them by their names
+        rm -rf "$WORK/nbest" && mkdir "$WORK/nbest"
+        cp "$WORK/out/mle.txt" "$WORK/nbest"
+        for reward in ${REWARDS/more-mle/}; do
+            for size in $SIZES; do
+                for seed in $SEEDS; do
+                    cp "$WORK/out/$(file_name "$reward").n$size.$seed.txt" "$WORK/nbest"
+                done
+            done
+        done
+        logs+=(--nbest-folder "$WORK/nbest")
+    fi
     simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" "${logs[@]}" --nbest-lists "$WORK/out/mle.nbest" \
         --svg "$WORK/curves.svg" --out "$WORK/results.md" \
@@ -204,16 +177,10 @@ say "Segmenting and binarising the bitext"
 AFTER=data once bin segment_bitext "$SRC" "$TGT" 5000 "$WORK/raw"
 say "Training the MLE model ($MLE_EPOCHS epochs)"
 AFTER=bin once mle train_mle "$SRC" "$TGT" "$MLE_EPOCHS" "${mle_flags[@]}"
-AFTER=mle once mle-test translate_test mle checkpoint_best.pt
+AFTER=mle once mle-test small_translate mle checkpoint_best.pt
 AFTER=mle once mle-nbest list_candidates
 
-say "Training ${REWARDS// /, } with seeds ${SEEDS// /, } ($JOBS at once; logs in $WORK/logs)"
-for seed in $SEEDS; do
-    for reward in $REWARDS; do
-        in_background risk_system "$reward" "$seed"
-    done
-done
-wait_for_all
+small_systems
 
 say "Results on test_2016_flickr"
 report

@@ -12,6 +12,7 @@
 #   VALID         304   to validate on
 #   TEST          1000  to compare on
 #   PAIRS         20000 paraphrase pairs for the reward encoder
+#   WORDS         99    of each kind of the language, at most
 #   MLE_UPDATES   900   updates of MLE training, of about 1,000 target tokens
 #   RISK_UPDATES  100   updates of each risk training
 #   RISK_BATCH    64    sentences an update, 8 candidates each
@@ -31,6 +32,7 @@ TRAIN=${TRAIN:-20000}
 VALID=${VALID:-304}
 TEST=${TEST:-1000}
 PAIRS=${PAIRS:-20000}
+WORDS=${WORDS:-99}
 MLE_UPDATES=${MLE_UPDATES:-900}
 RISK_UPDATES=${RISK_UPDATES:-100}
 RISK_BATCH=${RISK_BATCH:-64}
@@ -40,7 +42,7 @@ COST_SCALE=${COST_SCALE:-10}
 REWARDS=${REWARDS:-bleu simile}
 
 no_arguments "$@"
-whole_numbers TRAIN VALID TEST PAIRS MLE_UPDATES RISK_UPDATES RISK_BATCH
+whole_numbers TRAIN VALID TEST PAIRS WORDS MLE_UPDATES RISK_UPDATES RISK_BATCH
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -95,7 +97,7 @@ translate_test() { # SYSTEM
     translate "$WORK/out/$1.txt" test "${common[@]}" --path "$WORK/$1/checkpoint_best.pt" \
         --beam 8 --remove-bpe sentencepiece --batch-size 64
     python "$HERE/toy.py" meaning --source "$WORK/toy/test.xx" --hyp "$WORK/out/$1.txt" \
-        --sentences "$WORK/out/$1.meaning" >"$WORK/out/$1.faults"
+        --out "$WORK/out/$1.meaning" | sed "s/^/   $1: /"
 }
 
 risk_system() { # REWARD
@@ -120,7 +122,7 @@ report() {
 
 say "1/7 Generating a bitext and paraphrases with known meaning, in $WORK"
 once toy python "$HERE/toy.py" generate --out "$WORK/toy" --seed "$SEED" --train "$TRAIN" \
-    --valid "$VALID" --test "$TEST" --pairs "$PAIRS"
+    --valid "$VALID" --test "$TEST" --pairs "$PAIRS" --words "$WORDS"
 say "2/7 Training the reward encoder on $PAIRS paraphrase pairs, beside the next two steps"
 AFTER=toy in_background once encoder train_encoder "$SEED"
 say "3/7 Segmenting and binarising the bitext"
@@ -144,7 +146,7 @@ cat <<END
 meaning   share of outputs that say what the source says, counted by parsing them; no training saw it
 table     $WORK/results.md
 chart     $WORK/curves.svg
-faults    $WORK/out/*.meaning: what is wrong with each output; *.faults: counted by slot
+faults    $WORK/out/*.meaning: what is wrong with each output
 your own  simile finetune DATA-BIN MLE-CHECKPOINT --encoder ENCODER --output RUN fine-tunes a fairseq model of yours;
           simile train-encoder PAIRS.tsv --output ENCODER makes the encoder from your paraphrases;
           recipes/multi30k/run.sh does all of this on real text

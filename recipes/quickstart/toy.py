@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -122,6 +121,7 @@ NUMBERS = ("one", "many")
 TENSES = ("past", "present", "future")
 POLARITIES = ("yes", "no")
 NONE = "-"  # an optional slot that is empty
+RIGHT = "right"
 
 
 @dataclass(frozen=True)
@@ -410,14 +410,6 @@ def english(meaning: Meaning, rng: Random) -> str:
     return _sentence([_weighted(rng, p) for p in front], [_weighted(rng, p) for p in rest])
 
 
-def paraphrases(meaning: Meaning) -> Iterator[str]:
-    """All English sentences of a meaning."""
-    for _, front, rest in constructions(meaning):
-        for parts in product(*front, *rest):
-            words = [word for _, word in parts]
-            yield _sentence(words[: len(front)], words[len(front) :])
-
-
 # ------------------------------------------------------------------------------------------------
 # From English back to the meaning: the tables above, inverted.
 
@@ -487,34 +479,16 @@ def parse(sentence: str) -> Meaning | None:
     return meanings.pop() if meanings else None
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """An output against its meaning: the slots that differ (wrong, missing or added)."""
-
-    parsed: Meaning | None
-    faults: dict[str, str]
-
-    @property
-    def right(self) -> bool:
-        """Whether the output says the meaning and nothing else."""
-        return self.parsed is not None and not self.faults
-
-
-def judge(gold: Meaning, output: str) -> Judgement:
-    """Parse an output and compare it with its meaning, slot by slot."""
+def verdict(gold: Meaning, output: str) -> str:
+    """Say what is wrong with an output: `right`, `unparsable`, or `verb: buy -> sell, ...`."""
     parsed = parse(output)
     if parsed is None:
-        return Judgement(None, {})
-    faults = {}
-    for (slot, expected), got in zip(gold.slots().items(), parsed.slots().values(), strict=True):
-        if got != expected:
-            faults[slot] = "missing" if got == NONE else "added" if expected == NONE else "wrong"
-    return Judgement(parsed, faults)
-
-
-def accuracy(judgements: Sequence[Judgement]) -> float:
-    """Return the share of right meanings in percent."""
-    return 100 * sum(j.right for j in judgements) / len(judgements)
+        return "unparsable"
+    got = parsed.slots()
+    wrong = (
+        f"{slot}: {said} -> {got[slot]}" for slot, said in gold.slots().items() if said != got[slot]
+    )
+    return ", ".join(wrong) or RIGHT
 
 
 # ------------------------------------------------------------------------------------------------
@@ -579,47 +553,19 @@ def run_generate(args: argparse.Namespace) -> None:
 
 
 def run_meaning(args: argparse.Namespace) -> None:
-    """Count the outputs whose meaning is right and print what is wrong with the others."""
+    """Write 1 or 0 and what is wrong with each output, and print the share of right ones."""
     sources, outputs = read_parallel([(args.source, "--source"), (args.hyp, "--hyp")])
     if not outputs:
         raise InputError(f"--hyp {args.hyp}: is empty")
-    gold = []
-    for number, line in enumerate(sources, start=1):
+    verdicts = []
+    for number, (line, output) in enumerate(zip(sources, outputs, strict=True), start=1):
         try:
-            gold.append(parse_source(line))
+            verdicts.append(verdict(parse_source(line), output))
         except ValueError as error:
             raise InputError(f"{args.source}:{number}: {error}") from None
-    judgements = [judge(meaning, output) for meaning, output in zip(gold, outputs, strict=True)]
-    if args.sentences:
-        _write(
-            args.sentences,
-            (f"{int(j.right)}\t{_verdict(j, m)}" for j, m in zip(judgements, gold, strict=True)),
-        )
-    _show(judgements)
-
-
-def _verdict(judgement: Judgement, gold: Meaning) -> str:
-    """What is wrong with one output, in words: `verb: buy -> sell, time: - -> at night`."""
-    if judgement.parsed is None:
-        return "unparsable"
-    expected, got = gold.slots(), judgement.parsed.slots()
-    return (
-        ", ".join(f"{slot}: {expected[slot]} -> {got[slot]}" for slot in judgement.faults)
-        or "right"
-    )
-
-
-def _show(judgements: Sequence[Judgement]) -> None:
-    right = sum(j.right for j in judgements)
-    print(f"meaning right: {accuracy(judgements):.1f} % ({right} of {len(judgements)})")
-    print(f"not a sentence of the grammar: {sum(j.parsed is None for j in judgements)}")
-    faults = Counter(fault for j in judgements for fault in j.faults.items())
-    kinds = ("wrong", "missing", "added")
-    print(f"{'slot':<20}{kinds[0]:>8}{kinds[1]:>9}{kinds[2]:>7}")
-    for slot in SLOTS:
-        wrong, missing, added = (faults[slot, kind] for kind in kinds)
-        if wrong or missing or added:
-            print(f"{slot:<20}{wrong:>8}{missing:>9}{added:>7}")
+    _write(args.out, (f"{int(one == RIGHT)}\t{one}" for one in verdicts))
+    right = verdicts.count(RIGHT)
+    print(f"meaning right: {100 * right / len(verdicts):.1f} % ({right} of {len(verdicts)})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -652,7 +598,7 @@ def parser() -> argparse.ArgumentParser:
     meaning.add_argument("--source", required=True, help="source sentences, one a line")
     meaning.add_argument("--hyp", required=True, help="outputs, one a line")
     meaning.add_argument(
-        "--sentences", type=Path, metavar="FILE", help="write 1 or 0 and the faults of each output"
+        "--out", type=Path, required=True, help="1 or 0 and the faults of each output"
     )
     meaning.set_defaults(run=run_meaning)
     return top

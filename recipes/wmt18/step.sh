@@ -55,8 +55,6 @@ esac
 if [ "$SEGMENT" = moses ] && [ "$step" != encoder ]; then setup_venv moses; else setup_venv; fi
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-# shellcheck source=recipes/wmt18/download.sh
-. "$HERE/download.sh"
 DOWNLOADS=$TOP/download
 export SACREBLEU=$DOWNLOADS/sacrebleu
 OWN_ENCODER=$TOP/encoder

@@ -208,27 +208,3 @@ def test_what_is_refused(
     assert run(lists, *flags) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
-
-
-def test_choices_of_the_recipe_have_a_line_a_source_and_names_of_their_own(
-    lists: Path, encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from recipes.mbr import choices
-
-    output = lists.with_name("choices")
-    specs = ["chrf", "simile:0.5,chrf:0.5", "simile:0.9,chrf:0.1"]
-    flags = ["--encoder", encoder_folder, "--output", output, "--sizes", 2, "--utilities", *specs]
-    monkeypatch.setattr("sys.argv", [*map(str, ["choices.py", f"beam={lists}", *flags])])
-    choices.main()
-    assert {path.name for path in output.iterdir()} == {
-        "beam.chrf.uniform.2.txt",
-        "beam.simile-0.5+chrf-0.5.uniform.2.txt",
-        "beam.simile-0.9+chrf-0.1.uniform.2.txt",
-    }
-    for path in output.iterdir():
-        first, *others = path.read_text("utf-8").splitlines()
-        assert first in ("a red kite", "a red kite!") and others == ["", "", "only one"]
-    for wrong, message in ((str(lists), "expected NAME=FILE"), ("beam=none", "cannot be read")):
-        monkeypatch.setattr("sys.argv", ["choices.py", wrong, *map(str, flags)])
-        with pytest.raises(SystemExit, match=f"choices.py: error: .*{message}"):
-            choices.main()

@@ -44,7 +44,7 @@ class Output:
         meaning, brackets = toy.parse(self.source), tree(self.text)
         assert meaning, self.source
         template = read_tree(brackets).template if brackets else None
-        follows, right = template == self.wanted, toy.judge(meaning, self.text).right
+        follows, right = template == self.wanted, toy.verdict(meaning, self.text) == toy.RIGHT
         return follows, right, follows and right, template == self.own
 
     def suits(self) -> bool:

@@ -108,7 +108,7 @@ class ReportOptions:
     )
     nbest_folder: str | None = option(
         "nbest: outputs of systems trained with N candidates: NAME.nN.txt or NAME.nN.SEED.txt, "
-        "and perhaps mle.txt (recipes/multi30k/nbest.sh makes it)",
+        "and perhaps mle.txt (SIZES of recipes/multi30k/run.sh makes it)",
         group=LISTS,
         **_folder,
     )
