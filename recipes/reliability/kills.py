@@ -45,6 +45,7 @@ POINTS = {
 VARIANTS = {
     "beam": "--update-freq 2 --log-interval 2",
     "sampling": "--update-freq 1 --risk-search sampling",
+    "monolingual": "--reward noise --risk-monolingual others/train --risk-monolingual-share 0.2",
 }
 LENGTH = "--max-update 12 --save-interval-updates 3 --keep-interval-updates 1 --patience 50"
 

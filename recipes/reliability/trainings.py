@@ -123,7 +123,7 @@ class Trainings:
 
 
 def prepare(trainings: Trainings, encoder: Path) -> None:
-    """Make `bin` (a toy bitext), `encoder` (a link) and `mle` in the folder of the runs."""
+    """Make `bin` (a toy bitext), `others` (its sources alone), `encoder` (a link) and `mle`."""
     from recipes.quickstart import toy
 
     folder = trainings.folder
@@ -143,6 +143,9 @@ def prepare(trainings: Trainings, encoder: Path) -> None:
         "from fairseq_cli import preprocess\n"
         "sys.argv[1:] = '-s xx -t en --trainpref toy/train --validpref toy/valid "
         "--testpref toy/test --destdir bin --joined-dictionary --workers 1'.split()\n"
+        "preprocess.cli_main()\n"
+        "sys.argv[1:] = '-s xx -t en --only-source --srcdict bin/dict.xx.txt --trainpref toy/train "
+        "--destdir others --workers 1'.split()\n"
         "preprocess.cli_main()\n"
         f"sys.argv[1:] = {flags.split()!r}\n"
     )

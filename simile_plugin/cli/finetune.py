@@ -54,6 +54,12 @@ class FairseqOptions(Options):
 
     data: str = option("folder by fairseq-preprocess", metavar="DATA-BIN", names=["data"])
     model: str = option("checkpoint to begin from", metavar="MLE.pt", names=["model"], range=FILE)
+    monolingual: str | None = option(
+        "sources without references (--risk-monolingual of fairseq-train; its share, "
+        "--risk-monolingual-share, by --fairseq-flags)",
+        None,
+        metavar="PREFIX",
+    )
     fairseq_flags: str = option(
         "more flags of fairseq-train, which go before those set here, with = and in quotes", ""
     )
@@ -101,6 +107,7 @@ def fairseq_flags(
     for name, value in vars(risk).items():
         if value != getattr(default, name):
             found.append(flag_name(name) if value is True else f"{flag_name(name)}={value}")
+    found += [f"--risk-monolingual={options.monolingual}"] * bool(options.monolingual)
     linear = ["--lr-scheduler=polynomial_decay", f"--total-num-update={updates}"]
     found += linear if options.schedule == "linear" else ["--lr-scheduler=fixed"]
     found += [

@@ -59,6 +59,12 @@ class HuggingFaceOptions(Options):
     valid: tuple[str, str] | None = option(
         "validation pairs", None, metavar=("SRC", "TGT"), range=FILE
     )
+    monolingual: str | None = option(
+        "more sources, without references: only their risk is trained on, by a --reward that reads "
+        "none (source, your own function)",
+        None,
+        range=FILE,
+    )
     source_lang: str | None = option("language of the sources", None, metavar="CODE")
     target_lang: str | None = option("language of the targets", None, metavar="CODE")
     prefix: str = option("put before every source (T5)", "")
@@ -86,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     options, risk = read_flags(args, HuggingFaceOptions), read_flags(args, RiskSettings)
     files = [(path, "--train") for path in options.train]
     files += [(path, "--valid") for path in options.valid or ()]
+    if options.monolingual:
+        files.append((options.monolingual, "--monolingual"))
     check_standard_input(files)
     inputs = [options.model, *(path for path, _ in files), *filter(None, [risk.simile_encoder])]
     refuse_overwriting_input(options.output, inputs)

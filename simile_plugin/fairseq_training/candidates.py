@@ -119,8 +119,9 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     if start == eos:
         return eos, eos
     target = sample["target"]
-    last = target.gather(1, target.ne(pad).sum(1, keepdim=True) - 1)
-    return start, start if bool((last == start).all()) else eos
+    lengths = target.ne(pad).sum(1, keepdim=True)
+    last = target.gather(1, (lengths - 1).clamp(min=0))
+    return start, start if bool(((last == start) | (lengths == 0)).all()) else eos
 
 
 def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:

@@ -58,6 +58,23 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
             "sacremoses)"
         },
     )
+    risk_monolingual: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "FOLDER/NAME of sources without references, NAME.SRC-TGT.SRC.bin of "
+            "fairseq-preprocess --only-source --srcdict: their risk is trained on beside the "
+            "bitext, by a --reward that reads no reference (source, or your own function, which "
+            "gets an empty one)"
+        },
+    )
+    risk_monolingual_share: float = field(
+        default=0.5,
+        metadata={
+            "help": "above 0 and below 1: share of these sources among the sentences of an epoch, "
+            "which has all of the bitext once; the likelihood's weight in an update falls by as "
+            "much",
+        },
+    )
     # The trainer's, no flags of their own.
     seed: int = "${common.seed}"  # type: ignore[assignment]
     finetune_from_model: Optional[str] = "${checkpoint.finetune_from_model}"  # noqa: UP045

@@ -18,6 +18,7 @@ from simile_plugin.fairseq_training.config import (
 )
 from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
+from simile_plugin.fairseq_training.monolingual import mix_in
 from simile_plugin.fairseq_training.translator import Batch, FairseqTranslator
 from simile_plugin.files import InputError
 
@@ -55,6 +56,9 @@ class SimileRiskCriterion(FairseqCriterion):
         self.start: dict[str, Tensor] | None = None  # what the training began from
         self.translator = FairseqTranslator(cfg, task)
         self.reward = risk.ListReward(cfg, cfg.seed)
+        if cfg.risk_monolingual:
+            self.reward.refuse_missing_references("--risk-monolingual")
+            mix_in(task, cfg.risk_monolingual, cfg.risk_monolingual_share)
         self.clock = risk.Stopwatch()
         self.portions = risk.Portions(cfg.risk_max_tokens)
         self.length_control = risk.LengthControl(0.0 if compat else cfg.risk_length_control)

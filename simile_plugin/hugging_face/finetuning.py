@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch.utils.data import ConcatDataset
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -43,6 +44,7 @@ class Job:
     Attributes:
         model: a local folder or the name of a model on the hub.
         train, valid: files of sources and targets; no validation without ``valid``.
+        monolingual: file of more sources, without references.
         source_lang, target_lang: codes of the tokenizer, where it has several.
         prefix: put before every source (T5).
         max_length: tokens of a source or a target, no more than the model can read or write; what
@@ -53,6 +55,7 @@ class Job:
     model: str
     train: tuple[str, str]
     valid: tuple[str, str] | None = None
+    monolingual: str | None = None
     source_lang: str | None = None
     target_lang: str | None = None
     prefix: str = ""
@@ -128,17 +131,22 @@ def _line(error: Exception) -> str:
 
 
 def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], flag: str, most: float) -> Pairs:
-    """Return the pairs of two parallel files; most: tokens that the model can read or write.
+    """Return the pairs of parallel files, or the sources of one.
+
+    Args:
+        most: tokens that the model can read or write.
 
     Raises:
         InputError: for files of different lengths, without a line, or with an empty line.
     """
-    sources, targets = read_parallel([(path, flag) for path in files])
+    sources, *targets = read_parallel([(path, flag) for path in files])
     if not sources:
         raise InputError(f"{flag}: {files[0]} is empty; expected one sentence a line")
     sources = [job.prefix + source if source.strip() else source for source in sources]
     length = int(min(job.max_length, most))
-    return Pairs(tokenizer, sources, targets, length, [f"{flag}: {path}" for path in files])
+    where = [f"{flag}: {path}" for path in files]
+    missing = [None] * len(sources)
+    return Pairs(tokenizer, sources, targets[0] if targets else missing, length, where)
 
 
 def last_checkpoint(folder: Path) -> str | None:
@@ -165,7 +173,7 @@ def _check_new(folder: Path) -> None:
         )
 
 
-def _begun(job: Job, seed: int, model: Any, train: Pairs, valid: Pairs | None) -> dict[str, str]:
+def _begun(job: Job, seed: int, model: Any, files: dict[str, Pairs | None]) -> dict[str, str]:
     """Return what a run is begun with, by flag; files and models by their content."""
     weights = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -174,7 +182,7 @@ def _begun(job: Job, seed: int, model: Any, train: Pairs, valid: Pairs | None) -
     found = {"MODEL": weights.hexdigest()[:12], "--max-length": str(job.max_length)}
     found |= {"--source-lang": str(job.source_lang), "--target-lang": str(job.target_lang)}
     found |= {"--prefix": job.prefix, "--seed": str(seed)}
-    for flag, pairs in (("--train", train), ("--valid", valid)):
+    for flag, pairs in files.items():
         text = hashlib.sha256()
         for side in (pairs.sources, pairs.targets) if pairs is not None else ():
             text.update("".join(f"{line}\n" for line in side).encode())
@@ -198,7 +206,8 @@ def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
         raise InputError(
             f"{begun} another model than {job.model}; give the same, or name another folder"
         )
-    for flag in sorted(differ & {"--train", "--prefix", "--source-lang", "--target-lang"}):
+    data = {"--train", "--monolingual", "--prefix", "--source-lang", "--target-lang"}
+    for flag in sorted(differ & data):
         raise InputError(f"{begun} another {flag}; give the same, or name another folder")
 
 
@@ -241,7 +250,12 @@ def _finetune(
     most = min(positions(model, side) for side in ("encoder", "decoder"))
     train = read_pairs(job, tokenizer, job.train, "--train", most)
     valid = read_pairs(job, tokenizer, job.valid, "--valid", most) if job.valid else None
-    begun = _begun(job, args.seed, model, train, valid)
+    more = None
+    if job.monolingual:
+        more = read_pairs(job, tokenizer, [job.monolingual], "--monolingual", most)
+    files = {"--train": train, "--valid": valid, "--monolingual": more}
+    begun = _begun(job, args.seed, model, files)
+    dataset = train if more is None else ConcatDataset([train, more])
     if job.lora:
         from peft import LoraConfig, get_peft_model
 
@@ -249,12 +263,15 @@ def _finetune(
         model = get_peft_model(model, settings)
     if last is not None:
         _check_begun(Path(last), job, begun)
-    story = begin(len(train), 0 if valid is None else len(valid)) if begin is not None else None
+    sentences = len(train) + (len(more) if more is not None else 0)
+    story = begin(sentences, 0 if valid is None else len(valid)) if begin is not None else None
     if story is not None:
         args.max_steps = story.updates
     trainer = SimileRiskTrainer(
-        model, args, processing_class=tokenizer, train_dataset=train, eval_dataset=valid
+        model, args, processing_class=tokenizer, train_dataset=dataset, eval_dataset=valid
     )
+    if more is not None:
+        trainer.reward.refuse_missing_references("--monolingual")
     trainer.risk_state.objective |= begun
     if story is not None:
         trainer.remove_callback(PrinterCallback)

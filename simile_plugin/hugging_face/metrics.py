@@ -18,7 +18,7 @@ from simile_plugin.risk import (
 COUNTS = {counts: size for counts, size, *_ in CORPUS_METRICS.values()}
 NAMES = (
     *("loss", "unscored", "nll_loss", "ntokens", "nsentences", *SENTENCE_MEANS, *LENGTH_SUMS),
-    *("length_multiplier", "similarity", "updates", "skipped"),
+    *("length_multiplier", "similarity", "updates", "skipped", "references"),
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
+from transformers import DataCollatorForSeq2Seq
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, silent_ids
@@ -71,11 +72,27 @@ class Text:
         ]
 
 
+class Collator(DataCollatorForSeq2Seq):
+    """transformers' collator, which takes examples without labels (None, or none in them), too.
+
+    Where others of a batch have labels, theirs are padding alone, which is no reference.
+    """
+
+    def __call__(self, features: Any, return_tensors: Any = None) -> Any:
+        features = [*map(dict, features)]
+        if any("labels" in example for example in features):
+            for example in features:
+                labels = example.get("labels")
+                example["labels"] = [PADDING] if labels is None or not len(labels) else labels
+        return super().__call__(features, return_tensors)
+
+
 class Pairs(Dataset[dict[str, list[int]]]):
     """Sentence pairs as input_ids, attention_mask and labels, made when a batch asks for them: a
     fine-tuning sees few pairs of a large corpus.
 
     Args:
+        targets: None where a source has none; its labels are empty.
         max_length: what is longer, in tokens of the model, is cut.
         where: files of the sources and of the targets, for messages.
 
@@ -87,14 +104,14 @@ class Pairs(Dataset[dict[str, list[int]]]):
         self,
         tokenizer: Any,
         sources: Sequence[str],
-        targets: Sequence[str],
+        targets: Sequence[str | None],
         max_length: int,
         where: Sequence[str] = ("", ""),
     ) -> None:
         self.tokenizer, self.sources, self.targets = tokenizer, sources, targets
         self.max_length = max_length
         for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
-            if not source.strip() or not target.strip():
+            if not source.strip() or not (target is None or target.strip()):
                 side = int(bool(source.strip()))
                 raise InputError(
                     f"{where[side]}:{number}: the {('source', 'target')[side]} sentence is empty; "
@@ -111,4 +128,4 @@ class Pairs(Dataset[dict[str, list[int]]]):
             truncation=True,
             max_length=self.max_length,
         )
-        return {name: found[name] for name in ("input_ids", "attention_mask", "labels")}
+        return {name: found.get(name, []) for name in ("input_ids", "attention_mask", "labels")}

@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 from torch.backends import cuda
-from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer
+from transformers import Seq2SeqTrainer
 
 from simile_plugin import risk
 from simile_plugin.files import InputError
@@ -19,6 +19,7 @@ from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.models import base_of, keep_unsaved_embeddings, special_tokens
 from simile_plugin.hugging_face.state import RiskState
+from simile_plugin.hugging_face.text import Collator
 from simile_plugin.hugging_face.translator import TransformersTranslator
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,10 @@ class SimileRiskTrainer(Seq2SeqTrainer):
     """L = gamma L_TokLS + (1 - gamma) L_Risk over n-best lists (Wieting et al. 2019, eq. 1).
 
     Takes what Seq2SeqTrainer takes. Examples have input_ids, attention_mask and labels, as a
-    tokenizer makes them with ``text_target``. A sentence's loss does not depend on its batch, and
-    an update's gradient is the mean over its sentences, in however many batches and processes.
+    tokenizer makes them with ``text_target``; of those whose labels are None or empty only the risk
+    is trained on, by a reward that reads no reference. A sentence's loss does not depend on its
+    batch, and an update's gradient is the mean over its sentences, in however many batches and
+    processes.
 
     Args:
         model: an encoder-decoder, also with peft's adapters.
@@ -73,7 +76,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         keep_unsaved_embeddings(base)
         check_parallel(args)
         if kwargs.get("data_collator") is None:
-            kwargs["data_collator"] = DataCollatorForSeq2Seq(tokenizer)
+            kwargs["data_collator"] = Collator(tokenizer)
         special = special_tokens(base, tokenizer)
         if special.language is not None:
             # A plain `generate` of what is saved finds them, as training has them.

@@ -99,7 +99,7 @@ class TransformersTranslator:
 
 def check_language(labels: Tensor, language: int) -> None:
     """Raise InputError for a reference without the tag that every candidate is made with."""
-    if not bool(labels.eq(language).any(-1).all()):
+    if not bool((labels.eq(language).any(-1) | labels.eq(PADDING).all(-1)).all()):
         raise InputError(
             f"labels: a reference does not have the tag of the tokenizer's target language (id "
             f"{language}), in which the candidates are; expected one target language, that of "

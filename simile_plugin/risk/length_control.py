@@ -95,9 +95,12 @@ def relative_length(hyp_lengths: Tensor, ref_lengths: Tensor) -> Tensor:
 
     Args:
         hyp_lengths: (B, N) words of the candidates.
-        ref_lengths: (B,) words of the references; an empty one counts as one word.
+        ref_lengths: (B,) words of the references; one that is missing has as many as the list's
+            mean, of which only differences within the list matter.
     """
-    refs = ref_lengths.view(-1, 1).clamp(min=1)
+    refs = ref_lengths.view(-1, 1).float()
+    refs = torch.where(refs > 0, refs, hyp_lengths[:, 1:].float().mean(-1, keepdim=True))
+    refs = refs.clamp(min=1)
     return (hyp_lengths - refs).to(torch.float32) / refs
 
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder import to_device
-from simile_plugin.files import flag_name
+from simile_plugin.files import InputError, flag_name
 from simile_plugin.reward import FirstLook, ListScores, Reward, load_reward_encoder, signature
-from simile_plugin.risk.control_rewards import NOISE, SHUFFLED, exchange, noise, read_control
+from simile_plugin.risk.control_rewards import MODEL, NOISE, SHUFFLED, exchange, noise, read_control
 from simile_plugin.risk.length_control import relative_length
 from simile_plugin.risk.normalised_mix import normalised_mix
 from simile_plugin.risk.risk_set import RiskSet
@@ -68,13 +68,22 @@ class ListReward:
         if self.encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
+    def refuse_missing_references(self, where: str) -> None:
+        """Raise InputError, for sentences without a reference, where the reward reads one."""
+        function, control = self.reward.function, self.control in (NOISE, MODEL)
+        if self.reward.needs_references and function is None and not control:
+            raise InputError(
+                f"{where}: --reward {self.reward.spec} reads a reference, which some sentences do "
+                "not have; expected source, your own module:function, or a control (model, noise)"
+            )
+
     def __call__(
         self, hyps: list[list[str]], risk_set: RiskSet, sources: Callable[[], list[str]]
     ) -> Judged:
         """Judge the lists of a risk set.
 
         Args:
-            hyps: B lists of 1 + N strings, the reference first.
+            hyps: B lists of 1 + N strings, the reference first, "" where there is none.
             sources: makes the B source sentences, which only a user's function asks for.
         """
         device = risk_set.tokens.device

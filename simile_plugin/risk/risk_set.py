@@ -17,7 +17,7 @@ class RiskSet:
 
     Attributes:
         tokens: (B, 1 + N, T) ids, each row ending in eos, padded on the right; the reference is
-            row 0, the generator's candidates follow, best first.
+            row 0, padding alone where there is none; the generator's candidates follow, best first.
         mask: (B, 1 + N) bool, members of the risk set; the reference is one only if asked for.
         tags: tokens that start and end every row of its batch, and are no text.
     """
@@ -74,7 +74,8 @@ def layout(
     sequences the first is a member, the others only with ``keep_duplicates``.
 
     Args:
-        target: (B, T') ids of the references, ending in eos, padded on the right.
+        target: (B, T') ids of the references, ending in eos, padded on the right; padding alone
+            where there is none.
         hyps: (B, N, T) those of the candidates, best first.
         found: (B, N) bool, False where a list is shorter.
     """
@@ -84,7 +85,7 @@ def layout(
     tokens[:, 0, : target.size(1)] = target
     tokens[:, 1:, :longest] = hyps
     mask = torch.zeros(batch, 1 + size, dtype=torch.bool, device=target.device)
-    mask[:, 0] = include_reference
+    mask[:, 0] = target.ne(pad).any(-1) if include_reference else False
     mask[:, 1:] = found
     # a row of padding only would make attention, then gradients, NaN
     tokens[:, 1:, 0] = torch.where(mask[:, 1:], tokens[:, 1:, 0], eos)

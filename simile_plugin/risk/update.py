@@ -2,6 +2,7 @@
 
     L = gamma L_TokLS + (1 - gamma) scale L_Risk,   L_Risk = sum_u cost(u) Q(u|x)
 
+L_TokLS is 0 for a sentence without a reference: its target is padding alone, and none of it counts.
 A framework is one adapter, a :class:`Translator`: fairseq's and transformers' are in ring 2. What
 is computed of a batch, in which order, and what the host does while the device is busy stands here.
 """
@@ -16,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor, nn
 
+from simile_plugin.files import InputError
 from simile_plugin.risk.gradient_portions import Portion, Portions
 from simile_plugin.risk.length_control import LengthControl
 from simile_plugin.risk.list_reward import Judged, ListReward
@@ -43,7 +45,7 @@ class Translator(Protocol[Batch]):
         """Generate the lists of a batch without gradient, and put the references before them."""
 
     def texts(self, risk_set: RiskSet) -> list[list[str]]:
-        """Return B lists of 1 + N strings, the reference first in each."""
+        """Return B lists of 1 + N strings, the reference first in each, or "" for none."""
 
     def sources(self, batch: Batch) -> list[str]:
         """Return the B source sentences."""
@@ -120,6 +122,12 @@ def risk_update(
     lengths = counted[:, 0].sum(-1)
     divisors = objective.token_divisors(lengths)
     length_price = length_control.multiplier if training else 0.0
+    if not risk_set.lengths(translator.pad)[:, 0].all():
+        reward.refuse_missing_references("a batch")
+        if not training:
+            raise InputError(
+                "a validation has sentences without a reference; expected all with one"
+            )
 
     # 2. Their texts and rewards, once for the batch; step 3 asks for them when the device is busy.
     @functools.cache

@@ -20,12 +20,10 @@ from simile_plugin.risk.length_control import length_slope
 from simile_plugin.risk.list_reward import Judged
 from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members
 
+OF_REFERENCES = ("cost_simile", "cost_bleu", "sim", "simile")
 SENTENCE_MEANS = (
     "cost",
-    "cost_simile",
-    "cost_bleu",
-    "sim",
-    "simile",
+    *OF_REFERENCES,
     "candidates",
     "distinct",
     "entropy_q",
@@ -92,13 +90,14 @@ def sums_over_sentences(
     """Add up what is logged of a batch; the same keys on every rank.
 
     Args:
-        lengths: (B,) tokens of the references.
+        lengths: (B,) tokens of the references; 0 where there is none.
         chrf: count for chrF, too.
     """
     hyps, scores = judged.hyps, judged.scores
     members, q, device = scored.members, scored.distribution, scored.loss.device
     deviation = masked_std(scored.reward, members)
-    worst = cost_without_members(members).sum()
+    there = lengths > 0
+    worst = cost_without_members(members)
     words = scores.bleu_stats.to(device)
     covariance, variance = length_slope(q, 1 - scored.reward, judged.lengths.to(q))
     sums = {
@@ -109,6 +108,7 @@ def sums_over_sentences(
         "nll_loss": scored.nll.sum(),
         "ntokens": (lengths * scored.references).sum(),
         "nsentences": len(lengths),
+        "references": there.sum(),
         "sample_size": len(lengths),
         "cost": scored.risk.sum(),
         "distinct": distinct_share(hyps),
@@ -116,11 +116,11 @@ def sums_over_sentences(
         "reward_std": deviation.sum(),
         "zero_std": (deviation <= 1e-6).sum(),
         "candidates": members.sum(),
-        "cost_bleu": expected_cost(q, 1 - scores.bleu.to(device)).sum() + worst,
-        "bleu_stats": words[:, 1].sum(0),
+        "cost_bleu": (there * (expected_cost(q, 1 - scores.bleu.to(device)) + worst)).sum(),
+        "bleu_stats": (there[:, None] * words[:, 1]).sum(0),
         "length_covariance": covariance.sum(),
         "length_variance": variance.sum(),
-        "expected_words": expected_cost(q, words[..., 0].to(q)).sum(),
+        "expected_words": (there * expected_cost(q, words[..., 0].to(q))).sum(),
         "words": (words[:, 0, 1] * members.any(-1)).sum(),
         "repetition": repetition([split_words(row[1]) for row in hyps]),
     }
@@ -128,8 +128,8 @@ def sums_over_sentences(
         sums["mix_share"] = judged.mix_share.sum()
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
-        sums["cost_simile"] = expected_cost(q, 1 - simile).sum() + worst
-        sums["sim"], sums["simile"] = sim[:, 1].sum(), simile[:, 1].sum()
+        sums["cost_simile"] = (there * (expected_cost(q, 1 - simile) + worst)).sum()
+        sums["sim"], sums["simile"] = (there * sim[:, 1]).sum(), (there * simile[:, 1]).sum()
     if chrf:
         counts = chrf_statistics([[row[1] for row in hyps]], [row[0] for row in hyps])
         sums["chrf_stats"] = torch.from_numpy(counts.sum((0, 1)))
@@ -179,7 +179,8 @@ def weighted_means(total: dict[str, Any]) -> dict[str, tuple[float, float]]:
     for name in SENTENCE_MEANS:
         if name in total:
             scale = 100 if name in ("sim", "simile") else 1
-            means[name] = (scale * total[name] / sentences, sentences)
+            of = float(total["references"]) if name in OF_REFERENCES else sentences
+            means[name] = (scale * total[name] / max(of, 1.0), of)
     return means
 
 

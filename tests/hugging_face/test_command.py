@@ -50,6 +50,26 @@ def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert len([*(tmp_path / "tuned").glob("checkpoint-*")]) == 3
 
 
+def test_sources_without_references(command, tmp_path, capsys):
+    (tmp_path / "others").write_text("sie wartet am fluss\nder alte zug\n")
+    command = [*command, "--monolingual", str(tmp_path / "others"), "--batch-size", "2"]
+    line = "--monolingual: --reward half reads a reference, which some sentences do not have"
+    assert line in refused(command, capsys)
+    command[command.index("--output") + 1] = str(tmp_path / "whole")
+    command += ["--reward", "noise"]
+    assert main([*command, "--max-updates", "3"]) == 0  # an epoch: two pairs of pairs, and these
+    command[command.index("--output") + 1] = str(tmp_path / "resumed")
+    assert main([*command, "--max-updates", "3"]) == 0
+    for name in ("checkpoint-2", "checkpoint-3", "model.safetensors"):
+        path = tmp_path / "resumed" / name
+        (shutil.rmtree if path.is_dir() else type(path).unlink)(path)
+    assert main([*command, "--max-updates", "3"]) == 0  # goes on from the first update
+    one, other = (load_file(tmp_path / f / "model.safetensors") for f in ("whole", "resumed"))
+    assert all(one[name].equal(other[name]) for name in one)
+    (tmp_path / "others").write_text("etwas anderes\n")
+    assert "was begun with another --monolingual" in refused(command, capsys)
+
+
 def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
     command = [*command, "--batch-size", "2", "--max-updates", "1"]  # an epoch has two
     assert main(command) == 0

@@ -121,6 +121,34 @@ def test_all_that_is_trained_is_saved(make_trainer, tmp_path, kind):
     assert sum(not parameter.equal(before[name]) for name, parameter in trained.items()) > 10
 
 
+@pytest.mark.parametrize("kind", ["marian", "nllb", "mbart"])
+def test_of_examples_without_labels_the_risk_alone_is_trained_on(make_trainer, kind):
+    same = {"risk_max_len_a": 0.0, "risk_max_len_b": 8}  # whatever else is in a batch
+    trainer = make_trainer(kind, reward="noise", mle_weight=0.4, risk_cost_scale=10.0, **same)
+    model, examples = trainer.model.train(), [*trainer.train_dataset]
+    examples[1] = examples[1] | {"labels": None}
+    examples[2] = examples[2] | {"labels": []}
+
+    def update(rows):
+        model.zero_grad()
+        loss, sums = trainer.risk_loss(model, dict(trainer.data_collator([*rows])))
+        loss.backward()
+        grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        return loss.item(), torch.cat(grads), sums
+
+    loss, gradient, sums = update(examples)
+    # Nothing but the parts of those with labels and of those without.
+    with_, without = update(examples[::3]), update(examples[1:3])
+    assert loss == pytest.approx(with_[0] + without[0], rel=1e-4)
+    torch.testing.assert_close(gradient, with_[1] + without[1], rtol=1e-3, atol=1e-5)
+    assert without[0] == pytest.approx(0.6 * 10 * float(without[2]["cost"]), rel=1e-4)
+    assert [int(one["references"]) for one in (sums, with_[2], without[2])] == [2, 2, 0]
+    assert int(sums["ntokens"]) == int(with_[2]["ntokens"]) and sums["nsentences"] == 4
+    reads_one = make_trainer(kind, reward="bleu")
+    with pytest.raises(InputError, match="a batch: --reward bleu reads a reference, which some"):
+        reads_one.risk_loss(reads_one.model, dict(trainer.data_collator(examples)))
+
+
 def test_padding_does_not_count(make_trainer):
     trainer = make_trainer("t5")
     tokenizer = trainer.processing_class

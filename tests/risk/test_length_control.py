@@ -16,9 +16,10 @@ from simile_plugin.risk.length_control import (
 
 
 def test_relative_length_by_hand() -> None:
-    # (6 - 4) / 4, (4 - 4) / 4, (3 - 4) / 4; an empty reference counts as 1 word
-    found = relative_length(torch.tensor([[6, 4, 3], [2, 1, 0]]), torch.tensor([4, 0]))
-    assert found.tolist() == [[0.5, 0.0, -0.25], [1.0, 0.0, -1.0]]
+    # (6 - 4) / 4, (4 - 4) / 4, (3 - 4) / 4; a missing reference has the mean of
+    # its candidates, (3 + 1) / 2
+    found = relative_length(torch.tensor([[6, 4, 3], [0, 3, 1]]), torch.tensor([4, 0]))
+    assert found.tolist() == [[0.5, 0.0, -0.25], [-1.0, 0.5, -0.5]]
 
 
 def test_slope_by_hand() -> None:

@@ -54,6 +54,7 @@ def test_sums_over_sentences_by_hand() -> None:
         "nll_loss": 4.0,
         "ntokens": 5,
         "nsentences": 2,
+        "references": 2,
         "sample_size": 2,
         "cost": 1.5,
         "distinct": 1 / 2 + 1,

@@ -58,6 +58,18 @@ def data(trainings: Trainings) -> Path:
         ("--reward simlie", "--reward: got 'simlie'"),
         ("--risk-candidates 500", "--risk-candidates: got 500"),
         ("--simile-encoder mle", "mle: config.json is missing from the encoder folder"),
+        (
+            "--reward bleu --risk-monolingual others/train",
+            "--risk-monolingual: --reward bleu reads",
+        ),
+        (
+            "--reward noise --risk-monolingual others/dev",
+            "--risk-monolingual others/dev: no others/dev.xx-en.xx.idx; expected FOLDER/train, of",
+        ),
+        (
+            "--reward noise --risk-monolingual others/train --risk-monolingual-share 1",
+            "--risk-monolingual-share: got 1.0, expected a number above 0 and below 1",
+        ),
         ("--reset-optimizer", "--finetune-from-model can not be set together with either --reset"),
     ],
 )
@@ -95,10 +107,14 @@ def test_dictionaries_that_do_not_fit(refused: Callable[..., str], data: Path) -
     )
     inside, here = map(int, re.findall(r"\d+", found)[:2])
     assert (inside, here) == (before + 4, before + 5)  # with <s>, <pad>, </s>, <unk>
-    change_dictionaries(data, lambda lines: lines[:3])
+    change_dictionaries(data, lambda lines: lines[2::-1])
     assert re.match(
         r"damaged/valid.xx-en.xx.bin: holds token number \d+, but damaged/dict.xx.txt makes only 7",
         refused("", data.name),
+    )
+    flags = f"--reward noise --risk-monolingual {data.name}/train"
+    assert refused(flags).startswith(
+        "--risk-monolingual damaged/train: damaged/dict.xx.txt is not the dictionary of the model"
     )
     (data / "dict.xx.txt").unlink()
     assert refused("", data.name).startswith("damaged/dict.xx.txt: no such dictionary; expected a")

@@ -47,6 +47,11 @@ def errors(trainings: Trainings, name: str) -> list[str]:
                 ),
             ],
         ),
+        # an epoch has 7 updates: amid the first, and amid the second, which has other sources
+        (
+            "monolingual",
+            [Fault(function="fairseq.trainer:Trainer.train_step", call=call) for call in (5, 8)],
+        ),
     ],
 )
 def test_a_killed_run_ends_as_one_that_nobody_killed(
