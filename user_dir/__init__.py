@@ -4,5 +4,4 @@ from simile_plugin import fairseq_hooks
 
 fairseq_hooks.install()
 
-from simile_plugin.contrib.bgt import registration  # noqa: E402, F401
 from simile_plugin.fairseq_training import architectures, criterion  # noqa: E402, F401

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 BATCH, MEGABATCH, DIM = 128, 60, 300
+VOCABULARY, CHUNK = 30_000, 500_000  # pieces; pairs that are made at once
 
 
 def main() -> None:
@@ -49,35 +50,41 @@ def main() -> None:
         print(json.dumps({"threads": args.threads, **SIDES[args.side](args)}), flush=True)
 
 
-def make(folder: str, count: int, vocabulary: int = 30_000) -> None:
-    """Pairs with the lengths and piece frequencies of text, half of the pieces shared."""
-    from simile_plugin.encoder_training import BinarizeOptions, binarize_pairs
+def make(folder: str, count: int) -> None:
+    """A folder as `simile binarize-pairs` writes it: pieces by Zipf's law, half of them shared."""
+    from simile_plugin.encoder import Preprocessing, Segmenter
+    from simile_plugin.encoder_training import FolderWriter, Tokens, train_sentencepiece
 
     rng = np.random.default_rng(0)
-    chance = 1 / (np.arange(vocabulary) + 3.0)
-    words = np.array([word(number) for number in range(vocabulary)])
-    ends = rng.integers(5, 22, count).cumsum()
-    # All at once: a draw by itself would sum up the chances again.
-    left, other = rng.choice(vocabulary, (2, ends[-1]), p=chance / chance.sum())
-    right = np.where(rng.random(len(left)) < 0.5, left, other)
-    source = Path(folder).with_suffix(".tsv")
-    with open(source, "w", encoding="utf-8") as stream:
-        sides = (np.split(words[side], ends[:-1]) for side in (left, right))
-        for one, two in zip(*sides, strict=True):
-            stream.write(f"{' '.join(one)}\t{' '.join(two)}\n")
-    binarize_pairs(BinarizeOptions(pairs=[str(source)], output=folder, vocab_size=vocabulary))
-    source.unlink()
+    # Real pieces of made-up words: a folder is refused whose ids are not below its model's size.
+    letters = rng.choice([*"abcdefghijklmnopqrstuvwxyz"], (4 * VOCABULARY, 6))
+    words = ["".join(row) for row in letters]
+    segmenter = Segmenter(train_sentencepiece(words, Preprocessing(), VOCABULARY), Preprocessing())
+    Path(folder).mkdir(parents=True)
+    writer = FolderWriter(Path(folder), "<u2")
+    for start in range(0, count, CHUNK):
+        lengths = rng.integers(5, 22, min(CHUNK, count - start))
+        size = int(lengths.sum())
+        left, other = VOCABULARY ** rng.random((2, size), dtype=np.float32)
+        right = np.where(rng.random(size) < 0.5, left, other)
+        # The sides of a pair follow each other.
+        places = np.arange(size) + np.repeat(lengths.cumsum() - lengths, lengths)
+        ids = np.empty(2 * size, dtype=np.uint16)
+        for at, side in ((places, left), (places + np.repeat(lengths, lengths), right)):
+            ids[at] = np.minimum(side, VOCABULARY - 1)
+        hashes = rng.integers(0, 1 << 64, 2 * len(lengths), dtype=np.uint64)
+        writer.add(Tokens(ids, lengths.repeat(2), hashes))
+    writer.finish(segmenter, {"digest": "0" * 16, "synthetic": True})
 
 
-def word(number: int) -> str:
-    """A pronounceable word for each number."""
-    syllables = ""
-    number += 1
-    while number:
-        number, consonant = divmod(number, 14)
-        number, vowel = divmod(number, 5)
-        syllables += "bdfghklmnprstv"[consonant] + "aeiou"[vowel]
-    return syllables
+def resident(kind: str) -> int:
+    """Bytes of this process in memory (Linux): "VmRSS", of these "RssAnon" (own) and "RssFile"
+    (mapped), all of now; "VmHWM", the most so far.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{kind}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {kind}")
 
 
 def pairs_per_second(step: Callable[[], int], warm: float, seconds: float) -> float:
@@ -101,6 +108,7 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
     )
 
     keep_freed_memory()
+    before = resident("RssAnon")
     pairs, vocabulary = mapped(args.folder)
     config = TrainingConfig(
         steps=10_000_000, dim=DIM, batch_size=BATCH, megabatch=MEGABATCH, megabatch_anneal=1
@@ -131,7 +139,9 @@ def simile(args: argparse.Namespace) -> dict[str, Any]:
     begin = time.perf_counter()
     rate = pairs_per_second(megabatch, 0, args.seconds)
     share = mining[0] / (time.perf_counter() - begin)
-    return {"side": "simile", "pairs/s": rate, "mining": share, "vocabulary": vocabulary}
+    memory = (resident("RssAnon") - before) / 1e6  # all but the mapped pairs and the libraries
+    figures = {"pairs/s": rate, "mining": share, "own memory, MB": memory}
+    return {"side": "simile", "pairs": len(pairs), "vocabulary": vocabulary, **figures}
 
 
 def sentence_transformers(args: argparse.Namespace) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor, nn
 
-from recipes.benchmarks.encoder_memory import resident
+from recipes.benchmarks.encoder_training import resident
 from simile_plugin.encoder import load_own_encoder
 from simile_plugin.fairseq_training import (
     SimileRiskConfig,

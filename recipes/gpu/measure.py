@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from recipes.benchmarks import encoder_training, update
-from recipes.benchmarks.encoder_memory import resident
+from recipes.benchmarks.encoder_training import resident
 from recipes.gpu.cells import Cell, run_cells
 from recipes.gpu.commands import ROOT, output_of, write_bitext
 from simile_plugin.files import InputError

@@ -23,7 +23,7 @@ COMMANDS = (
     *("finetune", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
 )
 LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder", "contrib")
-MOVED = ("detect", "find", "mine-bitext", "neighbours")  # to contrib
+MOVED = ("find", "mine-bitext")  # to contrib
 
 # What setup.py's extras bring, by the names that are imported.
 EXTRAS = {

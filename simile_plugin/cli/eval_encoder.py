@@ -39,16 +39,12 @@ score are read too. Printed: Pearson for each set, the
 unweighted mean over the sets (the papers' convention), and Pearson over all pairs of the folder;
 Spearman likewise; and a table of the folders' means with 95% bootstrap intervals (pairs resampled
 within each set). The second sentence is the reference; sym. is the mean of both directions.
-Hard pairs, and pairs in bins: simile contrib hard-sts.
 
 --judgements FILE: a TSV of hypothesis, reference and human score, one judged segment a line, with
 a header (hypothesis, reference, human_z; or mt, post_edit, da_z_mean as in MLQE-PE; for others see
 --judgement-columns). Printed: Spearman, Pearson and Kendall's tau-b with the human scores, for each
 file and as the unweighted mean over the files, with 95% bootstrap intervals (segments resampled
 within each file); and the differences of the means, by the same resamples.
-
---speed FILE: sentences a second, segmentation included, of 128,000 sentences (the lines of FILE,
-repeated) in batches of 128.
 
 Training sentences that stand in an evaluation set make its number meaningless.
 """
@@ -60,7 +56,6 @@ examples:
   simile eval-encoder ENCODER --judgements my.tsv --judgement-columns 2 3 7
   simile eval-encoder small=ENCODER1 large=ENCODER2 --sts sts/2014
   simile eval-encoder ENCODER --learned REWARD --judgements my.tsv
-  simile eval-encoder ENCODER --speed sentences.txt
 """
 
 
@@ -92,7 +87,6 @@ class Options(BootstrapFlags, DeviceFlags, JsonFlags):
     learned: str | None = folder_option(
         "a learned reward (made by simile fit-reward) beside them on --judgements", None
     )
-    speed: str | None = file_option("measure the encoding speed on its lines", None)
     simile_alpha: float = option(
         "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)
     )
@@ -110,8 +104,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import measure_speed, read_judgements, read_sts
-    from simile_plugin.files import read_lines
+    from simile_plugin.evaluation import read_judgements, read_sts
     from simile_plugin.report import answer_quality, render_text
     from simile_plugin.reward import check_tokenizer
 
@@ -124,7 +117,6 @@ def run(args: argparse.Namespace) -> int:
     device = usable_device(options.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
     learned = _learned(options.learned, encoders) if options.learned else None
-    lines = read_lines(options.speed, "--speed") if options.speed else []
     sets = [part for parts in folders.values() for part in parts]
     sentences = [text for part in sets for text in (*part.left, *part.right)]
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
@@ -135,23 +127,13 @@ def run(args: argparse.Namespace) -> int:
     answer = answer_quality(encoders, folders, judged, *settings, *more)
     for warning in answer.warnings if options.json else ():  # the tables say so themselves
         print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
-    speeds = {}
-    if options.speed:
-        speeds = {name: measure_speed(one.embed_text, lines) for name, one in encoders.items()}
     if options.json:
-        print(json.dumps(answer.data | ({"speed": speeds} if speeds else {}), indent=2))
+        print(json.dumps(answer.data, indent=2))
         return 0
     for name, encoder in encoders.items():
         prefix = f"{name} " if len(encoders) > 1 else ""
         print(f"encoder {prefix}{encoder.fingerprint}")
-    if answer.parts:
-        print(render_text(answer), end="")
-    for name, speed in speeds.items():
-        print(
-            f"{name}: {speed['per_second']:,.0f} sentences a second ({speed['sentences']:,} in "
-            f"batches of {speed['batch']}, {speed['seconds']:.1f} s, "
-            f"CPU {speed['cpu_seconds']:.1f} s, on {speed['device']}, threads: {speed['threads']})"
-        )
+    print(render_text(answer), end="")
     return 0
 
 
@@ -199,15 +181,12 @@ def named_encoders(specs: list[str]) -> dict[str, str]:
 
 def _check(options: Options) -> None:
     """Raise InputError for flags that cannot be meant."""
-    if not options.sts and not options.judgements and not options.speed:
-        raise InputError(
-            "nothing to evaluate on; give --sts DIR..., --judgements FILE... or --speed FILE"
-        )
+    if not options.sts and not options.judgements:
+        raise InputError("nothing to evaluate on; give --sts DIR... or --judgements FILE...")
     if options.learned and not options.judgements:
         raise InputError("--learned: there is no --judgements FILE it could be judged by")
     if options.judgement_columns and not options.judgements:
         raise InputError("--judgement-columns: there is no --judgements FILE it could be for")
     refuse_twice(options.sts, "--sts")
     refuse_twice(options.judgements, "--judgements")
-    judged = [(path, "--judgements") for path in options.judgements]
-    check_standard_input([*judged, (options.speed, "--speed")])
+    check_standard_input([(path, "--judgements") for path in options.judgements])

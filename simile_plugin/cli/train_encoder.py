@@ -17,21 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._flags import add_flags, read_flags
 from simile_plugin.files import InputError, finite_number
 
-if TYPE_CHECKING:
-    from simile_plugin.encoder import Encoder
-    from simile_plugin.encoder_training import RunOptions, TrainingConfig
-
 HELP = "train the reward encoder from a TSV of paraphrase pairs"
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, config: type[TrainingConfig] | None = None
-) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; the papers' values stand in the help texts."""
     from simile_plugin.encoder_training import RunOptions, TrainingConfig
 
@@ -39,7 +32,7 @@ def add_arguments(
     parser.fromfile_prefix_chars = "@"
     parser.convert_arg_line_to_args = _words  # type: ignore
     add_flags(parser, RunOptions)
-    add_flags(parser, config or TrainingConfig)
+    add_flags(parser, TrainingConfig)
     # One place for both, so that the later one counts: either can overrule that of an @FILE.
     parser.add_argument(
         "--epochs",
@@ -81,32 +74,25 @@ def _steps(text: str) -> tuple[None, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as InputError or OSError."""
-    from simile_plugin.encoder_training import TrainingConfig, train_encoder
-
-    options, steps = options_of(args)
-    return report(args, train_encoder(options, read_flags(args, TrainingConfig, steps=steps)))
-
-
-def options_of(args: argparse.Namespace, **others: Any) -> tuple[RunOptions, int]:
-    """Return what to train from and where to, and the steps if they are given."""
-    from simile_plugin.encoder_training import RunOptions, keep_freed_memory
+    from simile_plugin.encoder import types_of
+    from simile_plugin.encoder_training import (
+        RunOptions,
+        TrainingConfig,
+        keep_freed_memory,
+        train_encoder,
+    )
 
     epochs, steps = args.length
-    options = read_flags(args, RunOptions, epochs=epochs, **others)
+    options = read_flags(args, RunOptions, epochs=epochs)
+    # of --epochs, the steps are known with the number of pairs
+    config = read_flags(args, TrainingConfig, steps=1 if steps is None else steps)
     if args.eval_every is not None and not options.eval_sts:
         raise InputError(
             f"--eval-every: got {args.eval_every}, but there is nothing to evaluate; add "
             "--eval-sts, or leave it out"
         )
     keep_freed_memory()
-    # of --epochs, the steps are known with the number of pairs
-    return options, 1 if steps is None else steps
-
-
-def report(args: argparse.Namespace, encoder: Encoder | None) -> int:
-    """Print what was trained; exit status 0."""
-    from simile_plugin.encoder import types_of
-
+    encoder = train_encoder(options, config)
     if encoder is None:  # not the first of several processes
         return 0
     if args.json:

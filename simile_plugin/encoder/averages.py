@@ -35,9 +35,6 @@ class Composer(nn.Module):
         """What `config.json` says of it beside the kind; make_composer takes it back."""
         return {}
 
-    def reset(self, generator: torch.Generator) -> None:
-        """Draw initial parameters."""
-
     def forward(self, weight: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
         """Return sentence vectors (U, D).
 

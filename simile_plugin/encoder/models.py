@@ -193,13 +193,9 @@ class Encoder(RewardEncoder):
         self.source = learn_source_side(self.segmenter, source, targets, sources)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all parameters by name, detached: the embeddings first."""
-        return self.named_tensors(self.weight.detach(), self.composer.state_dict())
-
-    @staticmethod
-    def named_tensors(embeddings: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return embeddings and the composer's parameters by the names that files have."""
-        return {EMBEDDINGS: embeddings, **{COMPOSER + name: parts[name] for name in parts}}
+        """Return all parameters by the names that files have, detached: the embeddings first."""
+        parts = {COMPOSER + name: part for name, part in self.composer.state_dict().items()}
+        return {EMBEDDINGS: self.weight.detach(), **parts}
 
     @property
     def dim(self) -> int:

@@ -30,24 +30,18 @@ from simile_plugin.files import imported_later
 if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
     from simile_plugin.encoder_training.distillation import distil_encoder
-    from simile_plugin.encoder_training.learner import Bags, Gradient, Learner
-    from simile_plugin.encoder_training.negatives import sharing_pairs
     from simile_plugin.encoder_training.run import keep_freed_memory, train_encoder
-    from simile_plugin.encoder_training.trainer import StepStats, Trainer, embeddings_collapsed
+    from simile_plugin.encoder_training.trainer import Trainer
 
 __all__ = [
     "DENSE_STEPS",
     "BadLines",
-    "Bags",
     "BinarizeOptions",
     "DistilConfig",
     "FilterOptions",
     "FolderWriter",
-    "Gradient",
-    "Learner",
     "Pairs",
     "RunOptions",
-    "StepStats",
     "TextPairs",
     "Tokens",
     "Trainer",
@@ -55,18 +49,14 @@ __all__ = [
     "TsvInput",
     "binarize_pairs",
     "distil_encoder",
-    "embeddings_collapsed",
     "filter_pairs",
     "keep_freed_memory",
     "open_binarized",
     "read_pairs",
     "segment_pairs",
-    "sharing_pairs",
     "train_encoder",
     "train_sentencepiece",
     "train_tokenizer",
 ]
 
-__getattr__ = imported_later(
-    __name__, ("adam", "distillation", "learner", "negatives", "trainer", "run"), __all__
-)
+__getattr__ = imported_later(__name__, ("adam", "distillation", "trainer", "run"), __all__)

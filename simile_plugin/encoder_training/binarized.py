@@ -62,9 +62,8 @@ class BinarizeOptions(TextOptions, ColumnFiles):
     output: str = data("folder to write", metavar="DIR", range=FILE)
     overwrite: bool = data("replace the pairs that are in --output", False)
     tokens: str = text(
-        "what sentences are split into: sp (sentencepiece pieces), word, trigram (of characters), "
-        "ngram (of 2 to 4 characters, which contrib train-encoder --kind charagram reads); with + "
-        "between them for a mixture (default %(default)s)",
+        "what sentences are split into: sp (sentencepiece pieces), word, trigram (of characters); "
+        "with + between them for a mixture (default %(default)s)",
         "sp",
     )
     sample_sentences: int = text(

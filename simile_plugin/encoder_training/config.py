@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from simile_plugin.encoder import find_kind
 from simile_plugin.files import SEED, InputError, Range, check_fields, option
@@ -15,7 +15,6 @@ COUNT, NOT_NEGATIVE, ABOVE_0 = Range.at_least(1), Range.at_least(0), Range.above
 encoder = partial(option, group="encoder")
 training = partial(option, group="training")
 control = partial(option, group="control")
-Config = TypeVar("Config", bound="TrainingConfig")
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,7 @@ class TrainingConfig:
     steps: int
     kind: str = encoder(
         "what a sentence is split into, whose mean embedding is its vector: sp (sentencepiece "
-        "pieces), word, trigram (of characters), or a mixture as sp+trigram (default %(default)s; "
-        "simile contrib train-encoder has the papers' other kinds)",
+        "pieces), word, trigram (of characters), or a mixture as sp+trigram (default %(default)s)",
         "sp",
     )
     mix: str = encoder(
@@ -103,24 +101,21 @@ class TrainingConfig:
         if self.steps < 0:
             raise InputError(f"--steps: got {self.steps}, expected 0 or more")
         try:
-            self.check_kind()
+            trained = find_kind(self.kind).make is None
         except InputError as error:
             raise InputError(f"--{error}") from error
+        if not trained:
+            raise InputError(
+                f"--kind: got {self.kind}, which is no average of embeddings; encoders of it are "
+                "read, but not trained any more"
+            )
         if self.mix != "add" and "+" not in self.kind:
             raise InputError(
                 f"--mix: got {self.mix}, but --kind {self.kind} is no mixture; expected kinds with "
                 "+ between them, or no --mix"
             )
 
-    def check_kind(self) -> None:
-        """Raise InputError for a kind that is not trained here."""
-        if find_kind(self.kind).make is not None:
-            raise InputError(
-                f"kind: got {self.kind}, which is no average of embeddings; simile contrib "
-                "train-encoder trains the papers' other kinds"
-            )
-
-    def for_pairs(self: Config, pairs: int, epochs: float | None, evaluated: bool) -> Config:
+    def for_pairs(self, pairs: int, epochs: float | None, evaluated: bool) -> TrainingConfig:
         """Return it with the steps, and those between evaluations, for so many pairs."""
         steps, every = self.steps, self.eval_every or 0
         if epochs is not None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder import Encoder, make_composer
+from simile_plugin.encoder import make_composer
 from simile_plugin.encoder_training.adam import RowAdam
 from simile_plugin.encoder_training.bags import Bags, DevicePairs, Rows, row_numbers
 from simile_plugin.encoder_training.config import TrainingConfig
@@ -24,30 +24,24 @@ from simile_plugin.encoder_training.initial import random_embeddings
 from simile_plugin.encoder_training.pairs import Pairs
 from simile_plugin.files import InputError
 
-COMPOSER = "composer."  # before the names of its parameters in a state
-
 
 @dataclass(frozen=True)
 class Gradient:
-    """Of the parameters, from some sentences."""
+    """Of the embeddings, from some sentences."""
 
-    rows: Rows  # (R,) distinct rows of the embeddings, rising
+    rows: Rows  # (R,) distinct rows, rising
     of_rows: Tensor  # (R, E)
-    of_composer: list[Tensor]  # of each of its parameters, in their order
 
     def summed(self, share: float) -> Gradient:
         """Return ``share`` times this one, summed over processes, the same on all to the bit."""
-        parts = [part * share for part in self.of_composer]
-        for part in parts:
-            torch.distributed.all_reduce(part)
-        return Gradient(*sum_of_rows(self.rows, self.of_rows * share), parts)
+        return Gradient(*sum_of_rows(self.rows, self.of_rows * share))
 
 
 Backward = Callable[[Tensor], Gradient]
 
 
 class Learner:
-    """Embeddings and composer of an encoder in training.
+    """Embeddings of an encoder in training.
 
     Args:
         sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
@@ -73,34 +67,13 @@ class Learner:
                 f"{config.dim}): pieces and --dim"
             )
         # A graphics card moves the whole table faster than it gathers rows.
-        self.optimizer = self.make_optimizer(table.to(device), device.type != "cpu")
+        dense = device.type != "cpu"
+        self.optimizer = RowAdam(table.to(device), config.lr_at, config.steps, dense)
         self.composer: Any = make_composer(config.kind, config.dim, config.composer, sizes)
-        self.composer.reset(torch.Generator().manual_seed(config.seed + 1))
-        self.composer.to(device)
-        self.parameters = list(self.composer.parameters())
-        self.optimizers = {
-            name: self.make_optimizer(part.data, dense=True)
-            for name, part in self.composer.named_parameters()
-        }
         self.dropout_generator = torch.Generator(device)
         self.there: DevicePairs | None = None
         if device.type != "cpu" and self.composer.is_mean:
             self.there = DevicePairs(pairs, vocab_size, device)
-
-    def make_optimizer(self, table: Tensor, dense: bool) -> Any:
-        """Return the optimizer of a table; dense: it touches all rows at every step."""
-        return RowAdam(table, self.config.lr_at, self.config.steps, dense)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return all parameters after the last step, as Encoder.tensors names them."""
-        parts = {name: part.weight for name, part in self.optimizers.items()}
-        return Encoder.named_tensors(self.optimizer.read(), parts)
-
-    @torch.no_grad()
-    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Take back what tensors() gave earlier; no step may follow."""
-        for name, part in self.tensors().items():
-            part.copy_(tensors[name])
 
     @torch.no_grad()
     def embed(self, sentences: NDArray[np.integer]) -> Tensor:
@@ -125,14 +98,14 @@ class Learner:
         else:
             means, of_table = bags.means(table), bags.gradient
         if self.composer.is_mean:
-            return means, lambda of_means: Gradient(bags.rows, of_table(of_means), [])
+            return means, lambda of_means: Gradient(bags.rows, of_table(of_means))
         leaf = means.detach().requires_grad_()
         with torch.enable_grad():
             vectors = self.composer.of_means(leaf, bags.lengths)
 
         def backward(of_vectors: Tensor) -> Gradient:
-            of_means, *others = torch.autograd.grad(vectors, [leaf, *self.parameters], of_vectors)
-            return Gradient(bags.rows, of_table(of_means), others)
+            (of_means,) = torch.autograd.grad(vectors, leaf, of_vectors)
+            return Gradient(bags.rows, of_table(of_means))
 
         return vectors.detach(), backward
 
@@ -145,21 +118,16 @@ class Learner:
         """Return the bags of all minibatches to come on a GPU, of the next one on the CPU."""
         return [self.bags(parts[0])] if self.there is None else self.there.minibatches(parts)
 
-    def dropout_mask(self, rows: int, columns: int, draw: list[int]) -> Tensor:
-        """Return what embeddings (rows, columns) are multiplied by."""
-        keep = 1 - self.config.dropout
-        # Seeded anew at every step and process, so that no state of it has to be kept.
-        seed = int(np.random.default_rng(draw).integers(1 << 62))
-        self.dropout_generator.manual_seed(seed)
-        mask = torch.empty(rows, columns, device=self.device)
-        return mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
-
     def means_with_dropout(
         self, bags: Bags, table: Tensor, draw: list[int]
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return means of embeddings with entries dropped; every occurrence has its own mask."""
-        mask = self.dropout_mask(len(bags.ids), table.shape[1], draw)
-        lengths = bags.lengths
+        keep, lengths = 1 - self.config.dropout, bags.lengths
+        # Seeded anew at every step and process, so that no state of it has to be kept.
+        seed = int(np.random.default_rng(draw).integers(1 << 62))
+        self.dropout_generator.manual_seed(seed)
+        mask = torch.empty(len(bags.ids), table.shape[1], device=self.device)
+        mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
         sums = torch.segment_reduce(table[bags.ids] * mask, "sum", lengths=lengths, axis=0)
         means = sums / lengths.clamp(min=1)[:, None]
 
@@ -174,30 +142,13 @@ class Learner:
 
     def no_gradient(self) -> Gradient:
         """Return the gradient of no sentence."""
-        nothing = np.zeros(0, dtype=np.int64), torch.zeros(0, self.config.dim, device=self.device)
-        return Gradient(*nothing, [torch.zeros_like(part) for part in self.parameters])
+        nothing = torch.zeros(0, self.config.dim, device=self.device)
+        return Gradient(np.zeros(0, dtype=np.int64), nothing)
 
     def step(self, gradient: Gradient) -> None:
-        """Make one step of the optimizer of all parameters."""
+        """Make one step of the optimizer."""
         self.optimizer.read(gradient.rows)  # of several processes there are rows of the others
         self.optimizer.step(gradient.rows, gradient.of_rows)
-        for optimizer, part in zip(self.optimizers.values(), gradient.of_composer, strict=True):
-            optimizer.dense_step(part)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return tensors from which load_state goes on bit for bit."""
-        # The key of states that were written before there was another optimizer.
-        tensors = {f"adam.{name}": value for name, value in self.optimizer.state().items()}
-        for part, optimizer in self.optimizers.items():
-            tensors |= {f"{COMPOSER}{part}/{name}": v for name, v in optimizer.state().items()}
-        return tensors
-
-    def load_state(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what state() gave."""
-        optimizers = {f"{COMPOSER}{part}/": one for part, one in self.optimizers.items()}
-        for prefix, optimizer in {"adam.": self.optimizer, **optimizers}.items():
-            own = [name for name in tensors if name.startswith(prefix)]
-            optimizer.load_state({name.removeprefix(prefix): tensors[name] for name in own})
 
 
 def rank_and_world() -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import Encoder, Tokenizer
+from simile_plugin.encoder import Encoder, Tokenizer, make_composer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.pairs import say
 from simile_plugin.encoder_training.run_folder import RunFolder
@@ -29,8 +29,7 @@ from simile_plugin.encoder_training.trainer import (
 from simile_plugin.evaluation import StsSet, evaluate_sts
 from simile_plugin.files import InputError, Progress
 
-BEST = "best."  # before the names of the chosen parameters in the state
-Tensors = dict[str, Tensor]  # parameters of an encoder by name
+BEST = "best.embeddings"  # the name of the chosen ones in the state
 
 
 class TrainingRun:
@@ -55,7 +54,7 @@ class TrainingRun:
         self.sts = sts
         self.best_score: float | None = None
         self.best_step = 0
-        self.best: Tensors | None = None
+        self.best: Tensor | None = None
         self.warned = False
         self.seconds_before = 0.0
         self.started = self.window_started = time.perf_counter()
@@ -63,11 +62,11 @@ class TrainingRun:
         self.before = 0  # so many of which were made before a run was stopped
         self._resume()
 
-    def train(self) -> tuple[Tensors, dict[str, Any]]:
+    def train(self) -> tuple[Tensor, dict[str, Any]]:
         """Train to the last step.
 
         Returns:
-            the chosen parameters, and facts about the training.
+            the chosen embeddings (V, D), and facts about the training.
 
         Raises:
             InputError: if the chosen encoder is collapsed.
@@ -132,30 +131,30 @@ class TrainingRun:
 
     def _evaluate(self, log: BinaryIO) -> None:
         """Log the STS scores; remember the weights if they are the best so far."""
-        tensors = self.trainer.tensors()  # by all processes: it brings all rows up to date
+        weight = self.trainer.weight  # by all processes: it brings all rows up to date
         if not self.sts or not self.folder.writes:
             return
-        encoder = finished_encoder(tensors, self.tokenizer, self.trainer.config)
+        encoder = finished_encoder(weight, self.tokenizer, self.trainer.config)
         scores = {path: evaluate_sts(encoder, path, sets) for path, sets in self.sts.items()}
         mean = sum(part.mean_pearson for part in scores.values()) / len(scores)
         if math.isfinite(mean) and (self.best_score is None or mean > self.best_score):
             self.best_score, self.best_step = mean, self.trainer.step
-            self.best = {name: part.clone() for name, part in tensors.items()}
+            self.best = weight.clone()
         pearson = {path: _rounded(part.mean_pearson) for path, part in scores.items()}
         line = json.dumps({"step": self.trainer.step, "sts_pearson": pearson})
         log.write(line.encode() + b"\n")
 
-    def _finish(self) -> tuple[Tensors, dict[str, Any]]:
+    def _finish(self) -> tuple[Tensor, dict[str, Any]]:
         facts: dict[str, Any] = {"chosen_step": self.trainer.step}
         if self.best is not None:
             facts = {"chosen_step": self.best_step, "chosen_sts_pearson": self.best_score}
-            self.trainer.learner.load_tensors(self.best)
+            with torch.no_grad():
+                self.trainer.weight.copy_(self.best)  # no step may follow
         elif self.sts and self.trainer.step and self.folder.writes:
             say(
                 "warning: --eval-sts: no mean Pearson was defined (a set has equal gold scores, or "
                 "the encoder equal cosines), so the last checkpoint is kept"
             )
-        chosen = self.trainer.tensors()
         positive, random = self.trainer.mean_cosines()
         facts |= {"pair_cosine": round(positive, 4), "random_cosine": round(random, 4)}
         facts["seconds"] = round(self._seconds(), 1)
@@ -172,7 +171,7 @@ class TrainingRun:
                 f"pairs have mean cosine {positive:.3f} and random sentences {random:.3f}: this "
                 "encoder hardly tells them apart; train on more pairs, or longer"
             )
-        return chosen, facts
+        return self.trainer.weight, facts
 
     def _seconds(self) -> float:
         """Return the time since the first start, without that between interruption and restart."""
@@ -180,8 +179,8 @@ class TrainingRun:
 
     def _save_state(self) -> None:
         tensors, values = self.trainer.state()
-        for name, part in (self.best or {}).items():
-            tensors[BEST + name] = part.cpu()
+        if self.best is not None:
+            tensors[BEST] = self.best.cpu()
         values |= {"best_score": self.best_score, "best_step": self.best_step}
         values |= {"warned": self.warned, "seconds": self._seconds()}
         values |= {"window": [row.tolist() for row in self.window]}
@@ -192,8 +191,7 @@ class TrainingRun:
         if saved is None:
             return
         tensors, values, version = saved
-        best = [name for name in tensors if name.startswith(BEST)]
-        self.best = {name.removeprefix(BEST): tensors.pop(name) for name in best} or None
+        self.best = tensors.pop(BEST, None)
         self.best_score, self.best_step = values["best_score"], values["best_step"]
         self.warned, self.seconds_before = values["warned"], values["seconds"]
         window, device = values.get("window", []), self.trainer.device  # not in older states
@@ -228,14 +226,14 @@ def _interrupt_waits() -> Iterator[Callable[[], None]]:
 
 
 def finished_encoder(
-    tensors: Tensors,
+    weight: Tensor,
     tokenizer: Tokenizer,
     config: TrainingConfig,
     facts: dict[str, Any] | None = None,
 ) -> Encoder:
-    """Return an encoder of a copy of parameters in training."""
-    copies = {name: part.detach().clone() for name, part in tensors.items()}
-    return Encoder.of_tensors(copies, tokenizer, config.kind, config.composer, facts)
+    """Return an encoder of a copy of embeddings in training."""
+    composer = make_composer(config.kind, config.dim, config.composer, tokenizer.sizes)
+    return Encoder(weight.detach().clone(), tokenizer, facts, composer.to(weight.device))
 
 
 def _rounded(value: float) -> float | None:

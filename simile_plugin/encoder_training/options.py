@@ -101,7 +101,6 @@ class RunOptions(TextOptions, PairFiles):
 
     Attributes:
         epochs: passes over the pairs; None for TrainingConfig.steps.
-        tokens: what sentences are split into; None: what the kind, or the folder, says.
     """
 
     output: str = data("encoder folder to write", metavar="DIR", range=FILE)
@@ -126,4 +125,3 @@ class RunOptions(TextOptions, PairFiles):
         range=FILE,
     )
     epochs: float | None = None
-    tokens: str | None = None

@@ -53,9 +53,7 @@ TRAINING_LOG = "training.jsonl"  # the log's name in the finished encoder folder
 PIECES = 8000  # of a sentencepiece model, unless --vocab-size says otherwise
 
 
-def train_encoder(
-    options: RunOptions, config: TrainingConfig, trainer_class: type[Trainer] = Trainer
-) -> Encoder | None:
+def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None:
     """Read pairs, train, write the encoder folder.
 
     Args:
@@ -74,7 +72,8 @@ def train_encoder(
             options = replace(options, drop_invisible=preprocessing.drop_invisible)
         refuse_twice(options.eval_sts, "--eval-sts")
         sts = {path: read_sts(path, "--eval-sts") for path in options.eval_sts}
-        read, tokens, tokenizer = _read(options, config)
+        tokens = find_kind(config.kind).tokens[0]
+        read, tokenizer = _read(options, tokens)
         config = config.for_pairs(len(read), options.epochs, bool(sts))
         _check_pairs(read, config)
         folder.open(_identity(options, config, tokens, read.digest), options.restart)
@@ -87,8 +86,8 @@ def train_encoder(
         initial = None
         if options.init_embeddings is not None:
             initial = initial_embeddings(options.init_embeddings, tokenizer, config)
-        trainer = trainer_class(config, pairs, tokenizer.sizes, device, initial)
-        tensors, result = TrainingRun(trainer, tokenizer, folder, sts).train()
+        trainer = Trainer(config, pairs, tokenizer.sizes, device, initial)
+        weight, result = TrainingRun(trainer, tokenizer, folder, sts).train()
         if rank > 0:
             return None
         facts = {
@@ -101,8 +100,7 @@ def train_encoder(
         }
         if options.init_embeddings is not None:
             facts["init_embeddings"] = options.init_embeddings
-        tensors = {name: part.cpu() for name, part in tensors.items()}
-        encoder = finished_encoder(tensors, tokenizer, config, facts | result)
+        encoder = finished_encoder(weight.cpu(), tokenizer, config, facts | result)
         unknown = ~tokenizer.known(np.arange(len(tokenizer)))
         encoder.weight.data[torch.from_numpy(unknown)] = 0  # never trained, and left out
         save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
@@ -148,20 +146,11 @@ def _check_output(options: RunOptions) -> None:
     refuse_unasked_overwrite(options.output, WEIGHTS, "an encoder", options.overwrite)
 
 
-def _read(
-    options: RunOptions, config: TrainingConfig
-) -> tuple[TextPairs | Pairs, str, Tokenizer | None]:
-    """Return text, or pairs of a folder; the name of their tokens; the folder's tokeniser."""
-    possible = find_kind(config.kind).tokens
-    tokens = options.tokens or possible[0]
-    if tokens not in possible:
-        raise InputError(
-            f"--tokens: got {tokens} with --kind {config.kind}, which reads {possible[0]}; leave "
-            "it out, or use another kind"
-        )
+def _read(options: RunOptions, tokens: str) -> tuple[TextPairs | Pairs, Tokenizer | None]:
+    """Return text, or pairs of a folder and its tokeniser."""
     if not are_binarized(options.pairs):
         options.check_tokens(tokens)
-        return _read_text(options), tokens, None
+        return _read_text(options), None
     for field in fields(TextOptions):
         if "help" in field.metadata and getattr(options, field.name):
             raise InputError(
@@ -169,14 +158,14 @@ def _read(
                 "leave the flag out, or binarize the pairs again"
             )
     pairs, tokenizer = open_binarized(options.pairs[0])
-    if tokenizer.name != tokens and (options.tokens or tokenizer.name not in possible):
+    if tokenizer.name != tokens:
         raise InputError(
             f"{options.pairs[0]}: holds {types_of(tokenizer.name)}, expected {types_of(tokens)}; "
             f"binarize the pairs again with --tokens {tokens}, or train an encoder of "
             f"{types_of(tokenizer.name)}"
         )
     say(f"{len(pairs)} binarized pairs, {len(tokenizer)} {types_of(tokenizer.name)}")
-    return pairs, tokenizer.name, tokenizer
+    return pairs, tokenizer
 
 
 def _read_text(options: RunOptions) -> TextPairs:

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from simile_plugin.files import InputError
 
 logger = logging.getLogger(__name__)
 
+ADAM = "adam."  # before the names of the optimizer's tensors in a state
 # Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
 COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
 COLLAPSED_COSINE = 0.9  # mean cosine of random pairs
@@ -111,7 +113,7 @@ class Recorded:
     Where one cannot be recorded, the objective is computed as it stands, and the log says so once.
 
     Args:
-        objective: as Trainer.objective; it may not ask the device for a value.
+        objective: as margin_step; it may not ask the device for a value.
     """
 
     def __init__(self, objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
@@ -165,8 +167,6 @@ class Trainer:
             another shape.
     """
 
-    learner_class = Learner
-
     def __init__(
         self,
         config: TrainingConfig,
@@ -185,7 +185,7 @@ class Trainer:
                 "equally; use a multiple of their number"
             )
         sizes = (vocab_size,) if isinstance(vocab_size, int) else vocab_size
-        self.learner = self.learner_class(config, pairs, sizes, self.device, initial)
+        self.learner = Learner(config, pairs, sizes, self.device, initial)
         self.step = 0
         self.epoch = 0
         self.position = 0  # pairs of the epoch's order that went into mega-batches
@@ -193,9 +193,11 @@ class Trainer:
         self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
         # Of minibatches to come: this process's sentences, and (b, 2) whether there are t' and s'.
         self.ahead: deque[tuple[Bags, Tensor]] = deque()
-        self._recorded: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = self.objective
+        self._objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = partial(
+            margin_step, margin=config.margin
+        )
         if self.device.type == "cuda":
-            self._recorded = Recorded(self.objective)
+            self._objective = Recorded(self._objective)
 
     def _shuffled(self, epoch: int) -> NDArray[np.integer]:
         order = np.arange(len(self.pairs), dtype=np.uint32)
@@ -206,10 +208,6 @@ class Trainer:
     def weight(self) -> Tensor:
         """Embeddings (V, D) after the last step."""
         return self.learner.optimizer.read()
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return all parameters after the last step, as Encoder.tensors names them."""
-        return self.learner.tensors()
 
     @property
     def megabatch(self) -> int:
@@ -281,12 +279,8 @@ class Trainer:
         """
         draw = [self.config.seed, self.step, self.rank]
         vectors, backward = self.learner.forward(bags, draw)
-        stats, of_vectors = self._recorded(vectors, exists)
+        stats, of_vectors = self._objective(vectors, exists)
         return backward(of_vectors), stats
-
-    def objective(self, vectors: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values of StepStats and the gradient of vectors, see margin_step."""
-        return margin_step(vectors, exists, self.config.margin)
 
     def _next_pairs(self) -> NDArray[np.integer]:
         """Return sentences (m, 2) of the next mega-batch: whole minibatches, all of tiny data."""
@@ -311,8 +305,11 @@ class Trainer:
         if len(own):
             # 64-bit hashes as int64: only their equality counts.
             keys = torch.from_numpy(self.pairs.hashes[rows].view(np.int64)).to(self.device)
-            negatives = self.negatives(rows, keys, torch.from_numpy(own).to(self.device))
             both_sides = rows.T.ravel()
+            left, right = self.learner.embed(both_sides).chunk(2)
+            pool = self.config.pool
+            some = None if len(own) == n else torch.from_numpy(own).to(self.device)
+            negatives = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool, some)
             for column, index in enumerate(negatives, 2):
                 place = index.cpu().numpy()
                 mined[own, column] = np.where(place >= 0, both_sides[place], -1)
@@ -321,20 +318,6 @@ class Trainer:
             torch.distributed.all_reduce(shared, torch.distributed.ReduceOp.MAX)
             mined = shared.cpu().numpy()
         return mined
-
-    def negatives(
-        self, rows: NDArray[np.integer], keys: Tensor, own: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return positions of t' and of s' in cat(s, t) of the pairs ``rows``, for ``own``.
-
-        Args:
-            rows: (m, 2) sentences of a mega-batch.
-            keys: (m, 2), equal for equal sentences.
-            own: (k,) pairs of this process.
-        """
-        left, right = self.learner.embed(rows.T.ravel()).chunk(2)
-        some = None if len(own) == len(rows) else own
-        return hardest_negatives(left, right, keys[:, 0], keys[:, 1], self.config.pool, some)
 
     @torch.no_grad()
     def mean_cosines(self, sample: int = 2000) -> tuple[float, float]:
@@ -346,7 +329,9 @@ class Trainer:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return tensors and values from which load_state goes on bit for bit (on the CPU)."""
-        tensors = {**self.learner.state(), "queue": torch.from_numpy(self.queue)}
+        adam = self.learner.optimizer.state()
+        tensors = {ADAM + name: value for name, value in adam.items()}
+        tensors["queue"] = torch.from_numpy(self.queue)
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
@@ -354,7 +339,8 @@ class Trainer:
         self, tensors: dict[str, Tensor], places: dict[str, Any], mine_again: bool = False
     ) -> None:
         """Go on from what state() gave; mine_again: its numbers of sentences are other ones."""
-        self.learner.load_state(tensors)
+        adam = {name.removeprefix(ADAM): value for name, value in tensors.items()}
+        self.learner.optimizer.load_state(adam)
         self.queue = tensors["queue"].numpy().copy()
         self.ahead.clear()
         self.step, self.epoch = places["step"], places["epoch"]

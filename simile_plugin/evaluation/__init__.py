@@ -18,7 +18,6 @@ from simile_plugin.evaluation.probe import (
     reward_scores,
 )
 from simile_plugin.evaluation.reward_fit import check_fit, fit_reward, format_fit, steps
-from simile_plugin.evaluation.speed import measure_speed
 from simile_plugin.evaluation.sts import (
     StsSet,
     correlate_sts,
@@ -53,7 +52,6 @@ __all__ = [
     "evaluate_sts_metrics",
     "fit_reward",
     "format_fit",
-    "measure_speed",
     "meteor_lists",
     "missing_meteor",
     "probe_reward",

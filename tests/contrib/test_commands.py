@@ -1,4 +1,4 @@
-"""The commands of simile contrib, and flags of simile eval-encoder."""
+"""simile contrib mine-bitext."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from simile_plugin.cli import main
-from tests.evaluation.test_sts import PAIRS, write_set
 
 LEFT = [
     "the grey heron waits",
@@ -36,59 +35,12 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Path:
-    rows = [f"{a}\t{b}\t1" for a, b in zip(LEFT, RIGHT, strict=True)]
-    rows += [f"{a} now\t{b} again\t0" for a, b in zip(LEFT, RIGHT[1:] + RIGHT[:1], strict=True)]
-    path = tmp_path / "labelled.tsv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-@pytest.fixture
 def bucc(tmp_path: Path) -> list[object]:
     for name, lines in (("source", LEFT), ("target", [*reversed(RIGHT)])):
         text = "".join(f"{name}-{i}\t{line}\n" for i, line in enumerate(lines))
         (tmp_path / name).write_text(text)
     (tmp_path / "gold").write_text("".join(f"source-{i}\ttarget-{7 - i}\n" for i in range(6)))
     return ["--source", tmp_path / "source", "--target", tmp_path / "target"]
-
-
-# --- detect ---
-
-
-def test_detection_with_a_test_file_and_by_folds(
-    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path
-) -> None:
-    flags = ("--train", labelled, "--seeds", 2, "--epochs", 2, "--resamples", 40)
-    test = labelled.with_name("test")
-    test.write_bytes(labelled.read_bytes())
-    out = run(capsys, "contrib", "detect", encoder_folder, *flags, "--test", test)
-    assert f"trained on {labelled}, tested on {test}" in out
-    assert "all paraphrases           50.0" in out
-    assert "mean of 2 seeds" in out
-    found = json.loads(
-        run(capsys, "contrib", "detect", encoder_folder, *flags, "--folds", 4, "--json")
-    )
-    assert found["protocol"].startswith("4-fold cross-validation")
-    assert len(found["perceptron"]) == 2
-    assert found["auc"] > 90  # the paraphrases share all but one word
-    assert found["majority"] == 50
-
-
-def test_detection_refuses_what_cannot_be_meant(
-    capsys: pytest.CaptureFixture[str], encoder_folder: Path, labelled: Path
-) -> None:
-    start = ("contrib", "detect", encoder_folder, "--train", labelled)
-    same = labelled.parent / "." / labelled.name
-    for flags, message in (
-        (("--folds", 1), "--folds: got 1, expected a whole number of at least 2"),
-        (("--test", same), "which is --train's file too; give other pairs"),
-        (("--train", "-", "--test", "-"), "only one of them can be - (standard input)"),
-    ):
-        assert message in fails(capsys, *start, *flags)
-
-
-# --- mine-bitext ---
 
 
 def test_mining(
@@ -142,28 +94,3 @@ def test_mining_refuses_what_cannot_be_meant(
         assert message in fails(capsys, *start, *flags)
     assert gold.read_text() == "source-0\ttarget-0\n"
     assert not (tmp_path / "o").exists()
-
-
-# --- eval-encoder ---
-
-
-def test_hard_pairs_and_speed(
-    capsys: pytest.CaptureFixture[str],
-    encoder_folder: Path,
-    tmp_path: Path,
-) -> None:
-    write_set(tmp_path, "own", PAIRS, "5\n0.5\n4\n1\n")
-    lines = tmp_path / "lines.txt"
-    lines.write_text("the red house\nsnow on the line\n")
-    flags = ("--sts", tmp_path, "--resamples", 40, "--speed", lines)
-    out = run(capsys, "eval-encoder", encoder_folder, *flags)
-    assert "sentences a second (" in out
-    found = json.loads(run(capsys, "eval-encoder", encoder_folder, *flags, "--json"))
-    hard = ("contrib", "hard-sts", encoder_folder, "--sts", tmp_path)
-    assert "all distinct pairs      4" in run(capsys, *hard)
-    of_hard = json.loads(run(capsys, *hard, "--json"))["hard"]
-    assert of_hard["pairs"] == {"all distinct pairs": 4}
-    sim = of_hard["pearson"]["all distinct pairs"]["SIM"]
-    assert sim == pytest.approx(found["sts"][0]["pearson"]["own"])
-    speed = found["speed"]["enc"]
-    assert (speed["sentences"], speed["batch"]) == (128_000, 128)

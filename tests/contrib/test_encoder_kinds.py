@@ -13,7 +13,6 @@ from simile_plugin.contrib.encoder_kinds import (
     LstmAverage,
     SequenceComposer,
     TransformerComposer,
-    alike,
 )
 from simile_plugin.encoder.averages import make_composer
 from simile_plugin.files import InputError
@@ -31,12 +30,13 @@ def sentences(dtype: torch.dtype = torch.float64) -> list[Tensor]:
 def composed(composer: SequenceComposer, given: list[Tensor]) -> Tensor:
     starts = torch.tensor([0, *map(len, given)]).cumsum(0)[:-1]
     table = torch.cat(given)
-    return composer.of_tokens(table, torch.arange(len(table)), starts)
+    with torch.no_grad():
+        return composer(table, torch.arange(len(table)), starts)
 
 
 def drawn(kind: str, **settings: object) -> SequenceComposer:
+    torch.manual_seed(1)
     composer = make_composer(kind, DIM, {"hidden": HIDDEN, **settings})
-    composer.reset(torch.Generator().manual_seed(1))
     assert isinstance(composer, SequenceComposer)
     return composer.double()
 
@@ -152,7 +152,7 @@ def attended(layer: nn.TransformerEncoderLayer, states: Tensor) -> Tensor:
 def test_transformer_is_a_slow_loop() -> None:
     composer, (table, rows, starts) = transformer(), rows_of_a_table()
     with torch.no_grad():
-        found = composer.of_tokens(table, rows, starts)
+        found = composer(table, rows, starts)
         for number, (start, length) in enumerate(zip(starts.tolist(), LENGTHS, strict=True)):
             if not length:
                 assert found[number].tolist() == [0.0] * 3
@@ -169,25 +169,23 @@ def test_transformer_is_a_slow_loop() -> None:
             torch.testing.assert_close(found[number], composer.mean(states.mean(0)))
 
 
-def test_parts_of_a_transformer_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     composer, arguments = transformer(), rows_of_a_table()
     with torch.no_grad():
-        whole = composer.of_tokens(*arguments)
-        monkeypatch.setattr(encoder_kinds, "TOKENS_AT_ONCE", 5)
-        lengths = torch.tensor(LENGTHS)
-        assert [part.tolist() for part in alike(lengths)] == [[3], [0], [4], [5], [2]]
-        torch.testing.assert_close(composer.of_tokens(*arguments), whole)
-        monkeypatch.setattr(encoder_kinds, "LONGEST", 2)
-        assert not torch.allclose(composer.of_tokens(*arguments)[3], whole[3])
+        whole = composer(*arguments)
+        monkeypatch.setattr(encoder_kinds, "SENTENCES_AT_ONCE", 2)
+        torch.testing.assert_close(composer(*arguments), whole)
+        monkeypatch.setattr(TransformerComposer, "longest", 2)
+        assert not torch.allclose(composer(*arguments)[3], whole[3])
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
         ("sp+lstm", {}, r"kind: got 'sp\+lstm', expected a mixture of different ones of sp, word"),
-        ("lstm", {"hidden": 0}, "hidden: got 0, expected a number above 0"),
-        ("gran", {"layers": 2}, "layers: no setting of a gran encoder"),
-        ("transformer", SETTINGS | {"heads": 3}, "heads: got 3, expected a divisor of 5"),
+        ("lstm", {"hidden": -1}, "composer: got .*hidden_size must be greater than zero"),
+        ("gran", {"layers": 2}, "composer: got .*unexpected keyword argument 'layers'"),
+        ("transformer", SETTINGS | {"heads": 3}, "composer: got .*divisible by num_heads"),
     ],
 )
 def test_wrong_settings(kind: str, settings: dict[str, object], message: str) -> None:

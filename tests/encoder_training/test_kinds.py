@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from simile_plugin.contrib.encoder_config import PaperConfig
-from simile_plugin.contrib.encoder_objectives import PaperTrainer
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import Tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
+from simile_plugin.encoder_training.loop import finished_encoder
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs, train_tokenizer
 from simile_plugin.encoder_training.trainer import Trainer
@@ -39,29 +38,19 @@ SENTENCES = ["The grey heron finds a boat.", "", "An otter!", "Ωδή ✗", "the
 class Trained:
     """A kind, its data and a trainer of it."""
 
-    def __init__(
-        self,
-        kind: str,
-        tokens: str,
-        settings: dict[str, Any],
-        tsv: Path,
-        trainer_class: type[Trainer] = Trainer,
-    ) -> None:
+    def __init__(self, kind: str, tokens: str, settings: dict[str, Any], tsv: Path) -> None:
         text = read_pairs([str(tsv)], PLAIN)
         self.tokenizer: Tokenizer = train_tokenizer(tokens, text.sentences, PLAIN, 90)
         self.pairs = segment_pairs(text, self.tokenizer)
-        config = PaperConfig if trainer_class is PaperTrainer else TrainingConfig
-        self.config = config(**{"steps": 60, "lr": 0.01, **SMALL, "kind": kind, **settings})
-        self.trainer_class = trainer_class
+        self.config = TrainingConfig(**{"steps": 60, "lr": 0.01, **SMALL, "kind": kind, **settings})
         self.text = text
         self.sentences = [line for block in text.blocks for line in block.sentences]
 
     def trainer(self) -> Any:
-        return self.trainer_class(self.config, self.pairs, self.tokenizer.sizes)
+        return Trainer(self.config, self.pairs, self.tokenizer.sizes)
 
     def encoder(self, trainer: Trainer) -> Encoder:
-        tensors = {name: part.clone() for name, part in trainer.tensors().items()}
-        return Encoder.of_tensors(tensors, self.tokenizer, self.config.kind, self.config.composer)
+        return finished_encoder(trainer.weight, self.tokenizer, self.config)
 
 
 def made_of(name: str, tsv: Path, **changes: Any) -> Trained:
@@ -81,7 +70,7 @@ def tsv(make_tsv: Callable[..., Path]) -> Path:
 
 @every_kind
 def test_mining_searches_the_vectors_of_the_encoder(name: str, tsv: Path) -> None:
-    made = made_of(name, tsv)  # with dropout and scrambling, which mining must not see
+    made = made_of(name, tsv)  # with dropout, which mining must not see
     trainer = made.trainer()
     trainer.train_step()
     rows = made.pairs.pair_rows(np.arange(12))

@@ -1,17 +1,14 @@
-"""STS folders as they come, and the encoding speed."""
+"""STS folders as they come."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from simile_plugin.contrib.hard_sts import hard_sets
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation.speed import measure_speed
-from simile_plugin.evaluation.sts import StsSet, evaluate_sts, read_sts, similarities
+from simile_plugin.evaluation.sts import evaluate_sts, read_sts, similarities
 from simile_plugin.significance import pearson, spearman
 
 
@@ -149,21 +146,6 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
         read_sts(tmp_path / "set.tsv")
 
 
-def test_speed_encodes_as_many_sentences_as_it_says(encoder: Encoder) -> None:
-    batches: list[int] = []
-
-    def embed(sentences: Sequence[str]) -> torch.Tensor:
-        batches.append(len(sentences))
-        return encoder.embed_text(sentences)
-
-    found = measure_speed(embed, ["the red house", "snow", "a map"], total=300)
-    assert batches == [128, 128, 128, 44]  # the first is not timed
-    assert (found["sentences"], found["batch"], found["device"]) == (300, 128, "cpu")
-    assert found["per_second"] == pytest.approx(300 / found["seconds"])
-    with pytest.raises(ValueError, match="--speed: the file has no sentences"):
-        measure_speed(embed, [])
-
-
 GLUE = "7\tmain\tcaptions\t2012\t{}\tnone\tother\ta red house\tthe red house\t4.5\n"
 GLUE_HEADER = (
     "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
@@ -191,7 +173,3 @@ def test_gold_scores_of_another_scale_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("a\tb\t5\na\tb\t52\n")
     with pytest.raises(ValueError, match="x.tsv:2: got gold score '52' .* a number from 0 to 5"):
         read_sts(tmp_path / "x.tsv")
-    (part,) = [StsSet("one", ["a b", "c"], ["a c", "d"], array(0.5, 1))]
-    for sets in ([part], [StsSet("two", part.left, part.right, array(0.5, 5)), part]):
-        with pytest.raises(ValueError, match="highest gold score of a set is 1, expected 0 to 5"):
-            hard_sets(sets)

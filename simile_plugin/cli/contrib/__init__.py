@@ -8,9 +8,9 @@ from importlib import import_module
 
 from simile_plugin.cli._flags import DeviceFlags, JsonFlags, folder_option
 
-HELP = "the papers' other systems: find, mine-bitext, detect, neighbours, hard-sts, encoders"
+HELP = "the papers' other systems: mine-bitext (translations in two texts), find (paraphrases)"
 
-COMMANDS = ("detect", "mine-bitext", "find", "neighbours", "hard-sts", "train-encoder")
+COMMANDS = ("mine-bitext", "find")
 
 DESCRIPTION = """\
 Systems of the papers beside the reward and the training. They are tested, but not promised: flags
