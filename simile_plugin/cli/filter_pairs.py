@@ -4,10 +4,9 @@ Reads TSV files and writes the lines that pass, unchanged (of a cluster of more 
 its pairs, a line each). A pair is counted under the first filter that removes
 it, in this order:
 
-  score           --min-score, --max-score: of --score-column (of --encoder: after language)
+  score           --min-score: of --score-column (of --encoder: after language)
   length          --min-tokens, --max-tokens
-  overlap         --min-overlap, --max-overlap: word trigrams in common / trigrams of the shorter
-                  side
+  overlap         --max-overlap: word trigrams in common / trigrams of the shorter side
   excluded        --exclude: a side stands in a file that the encoder will be evaluated on
   language        --language: a side is in another one
   duplicate       the same pair came before, in either order

@@ -17,12 +17,9 @@ from simile_plugin.encoder_training.options import RunOptions
 from simile_plugin.encoder_training.pairs import (
     BadLines,
     Pairs,
-    TextPairs,
     Tokens,
     read_pairs,
-    segment_pairs,
     train_sentencepiece,
-    train_tokenizer,
 )
 from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import imported_later
@@ -42,7 +39,6 @@ __all__ = [
     "FolderWriter",
     "Pairs",
     "RunOptions",
-    "TextPairs",
     "Tokens",
     "Trainer",
     "TrainingConfig",
@@ -53,10 +49,8 @@ __all__ = [
     "keep_freed_memory",
     "open_binarized",
     "read_pairs",
-    "segment_pairs",
     "train_encoder",
     "train_sentencepiece",
-    "train_tokenizer",
 ]
 
 __getattr__ = imported_later(__name__, ("adam", "distillation", "trainer", "run"), __all__)

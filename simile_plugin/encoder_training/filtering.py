@@ -48,25 +48,17 @@ class FilterOptions(ColumnFiles):
     output: str | None = data(
         "file to write, .gz by its name (default: standard output)", None, metavar="FILE"
     )
-    write_score: bool = data("write the score behind each pair, as a further column", False)
     score_column: int | None = filters("column of the paraphrase score, from 1", None, range=COUNT)
     encoder: str | None = filters(
         "the score is this encoder's cosine of the sides", None, metavar="DIR", range=FILE
     )
     min_score: float | None = filters("lowest score that is kept", None)
-    max_score: float | None = filters("highest score that is kept", None)
     min_tokens: int | None = filters(
         "fewest words of a side; punctuation counts, and each letter of a script without spaces",
         None,
         range=NOT_NEGATIVE,
     )
     max_tokens: int | None = filters("most words of a side", None, range=NOT_NEGATIVE)
-    min_overlap: float = filters(
-        "smallest trigram overlap: sides that share too little may be no paraphrases (default 0: "
-        "all pairs). Above 0.2 it needs --max-overlap too",
-        0.0,
-        range=SHARE,
-    )
     max_overlap: float = filters(
         "largest trigram overlap, 1: all pairs (default and papers: %(default)s). A side of one or "
         "two words is compared by words or bigrams",
@@ -92,22 +84,16 @@ class FilterOptions(ColumnFiles):
     def __post_init__(self) -> None:
         super().__post_init__()
         scored = self.score_column is not None or self.encoder is not None
-        bounded = self.min_score is not None or self.max_score is not None
         if self.score_column is not None and self.encoder is not None:
             raise InputError("--score-column and --encoder: give one of them, not both")
-        if (bounded or self.write_score) and not scored:
+        if scored != (self.min_score is not None):
             raise InputError(
-                "--min-score, --max-score, --write-score: need --score-column or --encoder"
+                "--min-score: is for a score, and a score for it; give it with --score-column or "
+                "--encoder, or none of them"
             )
-        if scored and not bounded and not self.write_score:
-            flag = "--encoder" if self.score_column is None else "--score-column"
-            raise InputError(f"{flag}: removes nothing without --min-score or --max-score")
-        for what in ("score", "tokens", "overlap"):
-            low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
-            if low is not None and high is not None and low > high:
-                raise InputError(
-                    f"--min-{what} {low} is above --max-{what} {high}: no pair could stay"
-                )
+        low, high = self.min_tokens, self.max_tokens
+        if low is not None and high is not None and low > high:
+            raise InputError(f"--min-tokens {low} is above --max-tokens {high}: no pair could stay")
 
     @property
     def active(self) -> list[str]:
@@ -116,9 +102,9 @@ class FilterOptions(ColumnFiles):
         Only the score of an encoder, which costs most, is looked at after the language.
         """
         on = {
-            SCORE: self.score_column is not None or self.encoder is not None,
+            SCORE: self.min_score is not None,
             LENGTH: self.min_tokens is not None or self.max_tokens is not None,
-            OVERLAP: self.min_overlap > 0 or self.max_overlap < 1,
+            OVERLAP: self.max_overlap < 1,
             EXCLUDED: bool(self.exclude),
             LANGUAGE: self.language is not None,
             DUPLICATE: not self.keep_duplicates,
@@ -250,10 +236,9 @@ class BlockFilter:
             kept = [pair for pair in kept if passes(pair)]
             removed[name] += before - len(kept)
         near = [tuple(map(letters_only, pair.prepared)) for pair in kept]
-        score = "\t{0.score:g}" if self.options.write_score else ""
         return FilteredBlock(
             name=block.name,
-            lines=[f"{pair.text}{score.format(pair)}\n".encode() for pair in kept],
+            lines=[f"{pair.text}\n".encode() for pair in kept],
             keys=np.array([pair_key(*pair.prepared) for pair in kept], dtype=np.uint64),
             near_keys=np.array([pair_key(*sides) for sides in near], dtype=np.uint64),
             read=len(candidates),
@@ -293,24 +278,22 @@ class BlockFilter:
         """Yield cheap ones first; a pair is counted under the first that removes it."""
         options = self.options
         if options.score_column is not None:
-            yield SCORE, self._score_in_range
+            yield SCORE, self._scores_enough
         if LENGTH in options.active:
             low = options.min_tokens or 0
             high = math.inf if options.max_tokens is None else options.max_tokens
             yield LENGTH, lambda pair: all(low <= len(words) <= high for words in pair.words)
         if OVERLAP in options.active:
-            least, most = options.min_overlap, options.max_overlap
-            yield OVERLAP, lambda pair: least <= trigram_overlap(*pair.words) <= most
+            yield OVERLAP, lambda pair: trigram_overlap(*pair.words) <= options.max_overlap
         if self.exclusions:
             yield EXCLUDED, self._is_not_excluded
         if options.language is not None:
             yield LANGUAGE, self._is_in_language
         if options.encoder is not None:
-            yield SCORE, self._score_in_range
+            yield SCORE, self._scores_enough
 
-    def _score_in_range(self, pair: _Candidate) -> bool:
-        low, high = self.options.min_score, self.options.max_score
-        return (low is None or pair.score >= low) and (high is None or pair.score <= high)
+    def _scores_enough(self, pair: _Candidate) -> bool:
+        return self.options.min_score is None or pair.score >= self.options.min_score
 
     def _is_not_excluded(self, pair: _Candidate) -> bool:
         keys = map(_exclusion_key, pair.raw, pair.prepared)

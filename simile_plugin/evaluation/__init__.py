@@ -20,7 +20,6 @@ from simile_plugin.evaluation.probe import (
 from simile_plugin.evaluation.reward_fit import check_fit, fit_reward, format_fit, steps
 from simile_plugin.evaluation.sts import (
     StsSet,
-    correlate_sts,
     evaluate_sts,
     read_sts,
     similarities,
@@ -28,7 +27,6 @@ from simile_plugin.evaluation.sts import (
 from simile_plugin.evaluation.sts_quality import (
     StsFolder,
     StsQuality,
-    correlate_metrics,
     evaluate_sts_metrics,
 )
 
@@ -45,8 +43,6 @@ __all__ = [
     "StsSet",
     "Texts",
     "check_fit",
-    "correlate_metrics",
-    "correlate_sts",
     "evaluate_judgements",
     "evaluate_sts",
     "evaluate_sts_metrics",

@@ -126,7 +126,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
         (["--output", "-"], "--output: got -, which only inputs can be; name another place"),
         (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
-        (["--min-overlap", "0.3"], "--min-overlap 0.3 is above --max-overlap 0.2"),
+        (["--min-score", "0.3"], "--min-score: is for a score, and a score for it"),
         (
             ["--score-column", "3", "--min-score", "inf"],
             "--min-score: got inf, expected a finite number",
