@@ -166,10 +166,10 @@ estimate_trainings() {
 }
 
 # The translation models of recipes/multi30k and recipes/lowresource: a Transformer of 2 + 2 layers.
-# They read SRC, TGT, JOBS, ENCODER, the settings of risk training, and the array flags.
+# They read SRC, TGT, JOBS, ENCODER, the settings of risk training, the array flags, and bin.
 
 small_training() { # RUN FLAGS...
-    logged "$WORK/logs/$1.log" fairseq-train "$WORK/bin" -s "$SRC" -t "$TGT" \
+    logged "$WORK/logs/$1.log" fairseq-train "${bin:-$WORK/bin}" -s "$SRC" -t "$TGT" \
         --user-dir "$ROOT/user_dir" --arch transformer --share-all-embeddings --dropout 0.3 \
         --encoder-layers 2 --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 \
         --encoder-attention-heads 4 --decoder-layers 2 --decoder-embed-dim 256 \

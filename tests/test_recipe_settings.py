@@ -230,6 +230,17 @@ def test_low_resource(tmp_path: Path) -> None:
     assert "|--source|my work/raw/train.en|--target|my work/raw/train.de|" in distilled
     assert trainings(recipe.run(*pair, REWARDS="chrf:0.5,source:0.5 more-mle")) == ["more-mle.1"]
     assert trainings(recipe.run(*pair, REWARDS="")) == []
+    without = {"REWARDS": "source@monolingual self-training"}
+    assert "MONOLINGUAL: none given and no MORE; expected" in recipe.refused(*pair, **without)
+    (tmp_path / "mono.en").write_text("a\nc\n\nd\nc\n")  # the first is in the bitext
+    notes = recipe.run(*pair, **without, MONOLINGUAL="mono.en", JOBS="1")
+    assert trainings(notes) == ["source@monolingual.1", "self-training.1"]
+    assert sorted((tmp_path / "my work/raw/others.en").read_text().split()) == ["c", "d"]
+    risk, likelihood = (line for line in notes if line.startswith("fairseq-train|"))
+    assert risk.startswith("fairseq-train|my work/bin|") and "|--reward|source|" in risk
+    share = "|--risk-monolingual|my work/others/train|--risk-monolingual-share|0.666667|"
+    assert share in risk and share not in likelihood
+    assert likelihood.startswith("fairseq-train|my work/self|") and "|--mle-weight|1|" in likelihood
     (tmp_path / "bitext/dev.en").unlink()
     assert "DATA: neither bitext/dev.en nor bitext/dev.en.gz is there" in recipe.refused(*pair)
 

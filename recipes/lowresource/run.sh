@@ -14,12 +14,17 @@
 #                 source first; default: train of all other SIMILE_DATA/mafand/SRC-*; none: MORE=
 #   JUDGEMENTS    judged translations; default: SIMILE_DATA/judgements/afrimte.SRC-TGT.tsv, if it is there
 #   OTHER         text of a third language with as many lines as test.TGT, for the probe; default: none
+#   MONOLINGUAL   files of sources without translations, plain or .gz; default: the sources of MORE
+#   OTHERS        3000  of them, drawn at random; none of them is in the bitext
 #   GIVEN         folder with bin/, bpe/ and mle/ of an earlier run, whose model is taken
 #   PIECES        4000  of the joint vocabulary of the translation model
 #   MLE_EPOCHS    30    epochs of MLE training; with more of them it goes on
 #   MLE_TOKENS    2048  target tokens an update
-#   REWARDS       "bleu chrf chrf:0.5,source:0.5 source more-mle"; source reads no reference; more-mle is
-#                 the control: as many updates of likelihood alone; none: only the reward is made
+#   REWARDS       "bleu chrf chrf:0.5,source:0.5 source source@monolingual self-training more-mle"; source
+#                 reads no reference, and with @monolingual learns from OTHERS beside the bitext. Controls:
+#                 as many updates of likelihood alone, on the bitext (more-mle), or on it and OTHERS with
+#                 the translation of an 8-best list that source likes best (self-training); both only
+#                 where there are sources. None: only the reward is made
 #   RISK_UPDATES  200   updates of each risk training
 #   RISK_BATCH    30    sentences an update
 #   RISK_LR       2e-4  learning rate of risk training (Adam, falling to 0 in a straight line)
@@ -42,14 +47,14 @@ PIECES=${PIECES:-4000}
 MLE_EPOCHS=${MLE_EPOCHS:-30}
 MLE_TOKENS=${MLE_TOKENS:-2048}
 MIX=chrf:0.5,source:0.5
-REWARDS=${REWARDS-bleu chrf $MIX source more-mle}
+OTHERS=${OTHERS:-3000}
 RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 RISK_ALPHA=1 COST_SCALE=${COST_SCALE:-10}
 SEEDS=${SEEDS:-1}
-whole_numbers PIECES MLE_EPOCHS MLE_TOKENS RISK_UPDATES RISK_BATCH
+whole_numbers PIECES MLE_EPOCHS MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
 files=()
 for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
@@ -62,11 +67,23 @@ if [ -z "${MORE+given}" ] && [ -n "${SIMILE_DATA:-}" ]; then
     done
 fi
 read -ra more_files <<<"${MORE:-}"
+if [ -z "${MONOLINGUAL:-}" ]; then
+    for ((i = 0; i < ${#more_files[@]}; i += 2)); do MONOLINGUAL+=" ${more_files[i]}"; done
+fi
+read -ra others <<<"${MONOLINGUAL:-}"
+REWARDS=${REWARDS-bleu chrf $MIX source${others[*]:+ source@monolingual self-training} more-mle}
+plain='' beside='' # systems of the bitext alone, and of OTHERS, too
+for reward in $REWARDS; do
+    case $reward in *@monolingual | self-training) beside+=" $reward" ;; *) plain+=" $reward" ;; esac
+done
+[ -z "$beside" ] || [ ${#others[@]} -gt 0 ] ||
+    die "MONOLINGUAL: none given and no MORE; expected files of sources, or REWARDS without them"
 
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-check_rewards "$REWARDS"
+words=${beside//@monolingual/}
+check_rewards "$plain ${words//self-training/source}"
 mkdir -p "$WORK"/{raw,out,logs}
 choose_jobs "$WORK"
 read -ra flags <<<"$FLAGS"
@@ -106,6 +123,41 @@ judge_encoder() { # JUDGEMENTS OTHER: what the reward is worth, in reward.txt
     } >"$WORK/reward.txt"
 }
 
+# draw_others NUMBER FILES...: OTHERS, segmented and binarised beside the bitext, in WORK/others.
+draw_others() {
+    local raw=$WORK/raw
+    zcat -f "${@:2}" | awk 'NR == FNR { seen[$0]; next } NF && !($0 in seen) { seen[$0]; print }' \
+        <(cat "$raw"/{train,valid,test}."$SRC") - | shuf -n "$1" --random-source=<(yes) >"$raw/others.$SRC"
+    [ -s "$raw/others.$SRC" ] || die "MONOLINGUAL: no sentence that is not in the bitext"
+    python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
+        <"$raw/others.$SRC" >"$WORK/bpe/others.$SRC"
+    rm -rf "${WORK:?}/others"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$SRC" -t "$TGT" --only-source \
+        --srcdict "$WORK/bin/dict.$SRC.txt" --trainpref "$WORK/bpe/others" --destdir "$WORK/others"
+}
+
+# choose_translations ENCODER-CONFIG MODEL: the bitext and OTHERS with the model's own translations,
+# binarised in WORK/self.
+choose_translations() {
+    local language bpe=$WORK/bpe
+    PYTHONWARNINGS=ignore fairseq-interactive "$WORK/bin" -s "$SRC" -t "$TGT" \
+        --user-dir "$ROOT/user_dir" --path "$2" --input "$bpe/others.$SRC" --buffer-size 1000 \
+        --batch-size 30 --beam 8 --nbest 8 --max-len-a 1.5 --max-len-b 10 \
+        --remove-bpe sentencepiece >"$WORK/others.nbest" 2>"$WORK/logs/others.log" ||
+        die "fairseq-interactive failed, see $WORK/logs/others.log"
+    simile mbr "$WORK/others.nbest" --utility source --encoder "$ENCODER" \
+        --src "$WORK/raw/others.$SRC" --output "$WORK/raw/others.$TGT"
+    python "$ROOT/recipes/bpe.py" encode --model "$bpe/nmt.model" \
+        <"$WORK/raw/others.$TGT" >"$bpe/others.$TGT"
+    for language in "$SRC" "$TGT"; do
+        cat "$bpe/train.$language" "$bpe/others.$language" >"$bpe/self.$language"
+    done
+    rm -rf "${WORK:?}/self"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$SRC" -t "$TGT" --joined-dictionary \
+        --srcdict "$WORK/bin/dict.$SRC.txt" --trainpref "$bpe/self" --validpref "$bpe/valid" \
+        --destdir "$WORK/self"
+}
+
 take_given() { # GIVEN
     rm -rf "${WORK:?}"/{bin,bpe,mle}
     cp -r "$1"/{bin,bpe,mle} "$WORK"
@@ -114,6 +166,21 @@ take_given() { # GIVEN
 train_mle() { # EPOCHS TOKENS FLAGS...
     begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:2}" # more epochs go on
     small_mle "$1" "$2" --num-workers 0 "${@:3}"
+}
+
+other_system() { # REWARD SEED: one that learns from OTHERS, too
+    local reward=${1%@monolingual} gamma=$MLE_WEIGHT more=("${flags[@]}") after="encoder mle others"
+    local bin=$WORK/bin system others bitext
+    system=$(file_name "$1").$2
+    if [ "$1" = self-training ]; then
+        reward=source gamma=1 bin=$WORK/self after+=" self" more+=(--risk-candidates 1)
+    else # in an epoch all of both, as in self-training
+        others=$(wc -l <"$WORK/raw/others.$SRC") bitext=$(wc -l <"$WORK/raw/train.$SRC")
+        more+=(--risk-monolingual "$WORK/others/train" --risk-monolingual-share
+            "$(awk "BEGIN { print $others / ($others + $bitext) }")")
+    fi
+    AFTER=$after once "$system" small_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
+        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "" "${more[@]}"
 }
 
 report() {
@@ -147,7 +214,19 @@ else
 fi
 AFTER=mle once mle-test small_translate mle checkpoint_best.pt
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")
-small_systems
+[ -z "$plain" ] || REWARDS=$plain small_systems
+if [ -n "$beside" ]; then
+    say "Training$beside beside $OTHERS of the sources in ${others[*]}"
+    AFTER=mle once others draw_others "$OTHERS" "${others[@]}"
+fi
+if [[ $beside = *self-training* ]]; then
+    AFTER="encoder mle others" once self choose_translations "$ENCODER/config.json" \
+        "$WORK/mle/checkpoint_best.pt"
+fi
+for seed in $SEEDS; do
+    for reward in $beside; do in_background other_system "$reward" "$seed"; done
+done
+wait_for_all
 say "Results on test"
 cat "$WORK/reward.txt"
 report
