@@ -109,7 +109,6 @@ def test_newer_state_of_a_training(first: Path, capsys: pytest.CaptureFixture[st
 def test_lists_of_the_criterion(tmp_path: Path) -> None:
     found = read_nbest_lists(str(FIRST / "lists.jsonl"), "--nbest-lists")
     assert [len(one.hyps) for one in found] == [3] * 6
-    assert all(set(one.costs) == {"cost_bleu", "cost_simile"} for one in found)
     text = (FIRST / "lists.jsonl").read_text("utf-8")
     old = tmp_path / "lists.jsonl"
     old.write_text(text.replace('"format_version": 1, ', ""), "utf-8")

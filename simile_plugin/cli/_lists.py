@@ -60,17 +60,8 @@ class ListFlags:
     )
 
 
-def read_candidates(
-    path: str,
-    flag: str,
-    src: str | None,
-    ref: str | None = None,
-    prefix: str = "--",
-    cut: int | None = None,
-) -> tuple[list[NbestList], int]:
-    """Read lists with their sources and references, each cut to `cut` candidates.
-
-    prefix: of the flags that give `src` and `ref`.
+def read_candidates(options: ListFlags, ref: str | None = None) -> tuple[list[NbestList], int]:
+    """Read LISTS with their sources and references, each cut to --candidates.
 
     Returns:
         The lists, and how many lines their text has: as `src`, or as the last id says.
@@ -81,18 +72,19 @@ def read_candidates(
     from simile_plugin.files import read_lines
     from simile_plugin.nbest import read_lists, with_references, with_sources
 
-    where, lists = f"{flag}: {path}", read_lists(path, flag)
+    where, lists = f"LISTS: {options.lists}", read_lists(options.lists, "LISTS")
     lines = lists[-1].sentence + 1
-    if src:
-        sources = read_lines(src, f"{prefix}src")
+    if options.src:
+        sources = read_lines(options.src, "--src")
         lists, lines = with_sources(lists, sources, where), len(sources)
     elif lines > 10 * len(lists) + 1000:
         raise InputError(
             f"{where}: got id {lines - 1} among {len(lists)} lists; expected lines of the "
-            f"source from 0: number the lists anew, or give {prefix}src FILE"
+            "source from 0: number the lists anew, or give --src FILE"
         )
     if ref:
-        lists = with_references(lists, read_lines(ref, f"{prefix}ref"), where)
+        lists = with_references(lists, read_lines(ref, "--ref"), where)
+    cut = options.candidates
     return [one.cut(cut) for one in lists] if cut else lists, lines
 
 
@@ -119,15 +111,13 @@ def warn_of_text(
             print(f"simile {command}: warning: {text}", file=sys.stderr)
 
 
-def warn_of_missing_sources(
-    command: str, flag: str, reward: Reward, lists: Sequence[NbestList]
-) -> None:
+def warn_of_missing_sources(command: str, reward: Reward, lists: Sequence[NbestList]) -> None:
     """Say so where a function of the user's own would get empty sources."""
     lacking = sum(one.src is None for one in lists)
     if reward.function is not None and lacking:
         print(
             f"simile {command}: warning: {reward.spec} gets an empty source for {lacking} of "
-            f"{len(lists)} lists, which have none; give {flag} FILE if it reads sources",
+            f"{len(lists)} lists, which have none; give --src FILE if it reads sources",
             file=sys.stderr,
         )
 

@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress, check_outputs, check_standard_input
-    from simile_plugin.nbest import Utility, choose, expected_utilities, read_lists, sources
+    from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     files = {"LISTS": options.lists, "--src": options.src, "--pseudo-refs": options.pseudo_refs}
     check_outputs(targets, files.values())
     check_standard_input((path, flag) for flag, path in files.items())
-    lists, number = read_candidates(options.lists, "LISTS", options.src, cut=options.candidates)
+    lists, number = read_candidates(options)
     if options.write_pairs:
         sources(lists, f"--write-pairs: {options.lists}")
     pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None
@@ -116,10 +116,10 @@ def run(args: argparse.Namespace) -> int:
     warn_of_text("mbr", [(options.lists, firsts)])
     if "bleu" in reward.weights:
         warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
-    warn_of_missing_sources("mbr", "--src", reward, lists)
+    warn_of_missing_sources("mbr", reward, lists)
     with Progress(len(lists), "list") as bar:
         utilities = expected_utilities(lists, utility, pseudo, options.weights, bar.update)
-    choices = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
+    choices = choose_all(lists, utilities)
     numbers = [
         {"utility": float(values[place]), "utility_of_first": float(values[one.first])}
         if place is not None

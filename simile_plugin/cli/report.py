@@ -6,8 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._flags import add_flags, read_flags
@@ -24,15 +23,11 @@ examples:
 
     simile report --nbest-lists mle.nbest --encoder encoder --only headroom --svg headroom.svg
 
-  Everything in a folder (layout below) as one HTML page for the browser:
-
-    simile report FOLDER --html report.html
-
   Four systems, the last with two seeds, tested against MLE and against BLEU:
 
     simile report --ref test.en --encoder encoder \\
         --sys MLE=mle.txt --sys BLEU=bleu.txt --sys HALF=half.txt \\
-        --sys SIMILE=seed1.txt,seed2.txt --out results.md
+        --sys SIMILE=seed1.txt,seed2.txt --out results.md --html report.html
 
   What fairseq-generate printed, as sentences in the order of the test set:
 
@@ -41,9 +36,6 @@ examples:
   Both validation costs of two trainings, from their logs:
 
     simile report --log BLEU=bleu.log --log SIMILE=simile1.log,simile2.log --svg curves.svg
-
-the layout of FOLDER, of which systems with ref.txt, or logs, are enough:
-{layout}
 
 how to read the table:
   Scores are percent. A score of several seeds is their mean, and each seed has its own line.
@@ -58,9 +50,9 @@ how to read the table:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `simile report`."""
-    from simile_plugin.report import LAYOUT, ReportOptions
+    from simile_plugin.report import ReportOptions
 
-    parser.epilog = EXAMPLES.format(layout=LAYOUT)
+    parser.epilog = EXAMPLES
     add_flags(parser, ReportOptions)
 
 
@@ -80,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = choose_questions(inputs)
     _check_targets(inputs, chosen)
     answers = ask(inputs, chosen)
-    drawn = _write_picture(options.svg, answers, chosen) if options.svg else None
+    drawn = _write_picture(options.svg, answers) if options.svg else None
     if options.out:
         _write_markdown(options.out, answers, drawn, options.svg)
     if options.html:
@@ -97,11 +89,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_targets(inputs: Inputs, chosen: Mapping[str, ModuleType]) -> None:
+def _check_targets(inputs: Inputs, chosen: Sequence[str]) -> None:
     """Find out before the work whether its result can be written."""
     options = inputs.options
-    if options.svg and not any(question.PICTURED for question in chosen.values()):
-        raise InputError("--svg draws curves; give --log NAME=FILE for them")
     for flag, path, endings in (
         ("--svg", options.svg, (".svg", ".png")),
         ("--out", options.out, (".md",)),
@@ -113,16 +103,14 @@ def _check_targets(inputs: Inputs, chosen: Mapping[str, ModuleType]) -> None:
             )
     outputs = {"--svg": options.svg, "--out": options.out, "--html": options.html}
     check_outputs(outputs, inputs.paths())
-    if options.tags and "lexical" not in chosen and (options.only or not options.html):
-        raise InputError("--tags: is for lexical, which is not asked for; --only lexical")
 
 
-def _write_picture(path: str, answers: list[Answer], chosen: Mapping[str, ModuleType]) -> str:
-    """Draw the first chart of the questions that have one; return the question's name."""
-    pictured = [answer for answer in answers if chosen[answer.name].PICTURED]
-    answer = next((answer for answer in pictured if answer.chart is not None), pictured[0])
+def _write_picture(path: str, answers: list[Answer]) -> str:
+    """Draw the curves, or the first chart there is; return the question's name."""
+    first = sorted(answers, key=lambda answer: answer.name != "curves")
+    answer = next((answer for answer in first if answer.chart is not None), first[0])
     if answer.chart is None:
-        raise InputError(f"--svg: {answer.name} draws validations; give --log NAME=FILE for them")
+        raise InputError(f"--svg: {answer.name} has no picture; give --log NAME=FILE for curves")
     with atomic_write(path, "wb") as stream:
         answer.chart.write(stream, path.rpartition(".")[2].lower())
     return answer.name

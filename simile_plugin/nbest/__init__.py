@@ -20,11 +20,10 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
         TIE,
         Utility,
         choose,
+        choose_all,
         expected_utilities,
     )
     from simile_plugin.nbest.readers import (
-        COSTS,
-        FORMATS,
         NbestList,
         read_lists,
         read_nbest_lists,
@@ -33,35 +32,20 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
         with_references,
         with_sources,
     )
-    from simile_plugin.nbest.rerank import (
-        choose_all,
-        cosine_feature,
-        mean_reward,
-        reward_feature,
-        score_feature,
-        tune_weights,
-        weighted,
-    )
+    from simile_plugin.nbest.rerank import list_rewards
 
 __all__ = [
-    "COSTS",
-    "FORMATS",
     "TIE",
     "NbestList",
     "Utility",
     "choose",
     "choose_all",
-    "cosine_feature",
     "expected_utilities",
-    "mean_reward",
+    "list_rewards",
     "read_lists",
     "read_nbest_lists",
     "references",
-    "reward_feature",
-    "score_feature",
     "sources",
-    "tune_weights",
-    "weighted",
     "with_references",
     "with_sources",
 ]

@@ -7,14 +7,13 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simile_plugin.files import InputError, finite_number, read_bytes, split_lines
 
 DUMP_VERSION = 1  # format of --risk-dump
 Read = Callable[[str, str], bytes]  # of a file, by path and flag
-COSTS = ("cost_bleu", "cost_simile")
 TEXTS = ("ref", "src", "source")
 # Editors and scripts strip the ends of lines: then an empty text has lost the TAB before it.
 TEXT_LINE = re.compile(r"([ST])-(\d{1,18})()(\t.*)?", re.DOTALL)
@@ -37,7 +36,6 @@ class NbestList:
         hyps: N candidates; there may be none.
         scores: N numbers of the model, higher is likelier; only their order means something here.
             Empty where the file has none.
-        costs: cost_bleu / cost_simile -> N numbers, where the criterion wrote them.
         lprobs: N log-probabilities in nats, the tokens' added up, where fairseq printed them.
         ranked: the model's choice is the first, whatever the scores: those of --risk-dump are not
             divided by lengths, as those of its search are.
@@ -47,7 +45,6 @@ class NbestList:
     ref: str | None
     hyps: tuple[str, ...]
     scores: tuple[float, ...] = ()
-    costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
     src: str | None = None
     lprobs: tuple[float, ...] = ()
     ranked: bool = False
@@ -61,10 +58,7 @@ class NbestList:
 
     def cut(self, n: int) -> NbestList:
         """Return the list of the first `n` candidates."""
-        costs = {name: values[:n] for name, values in self.costs.items()}
-        return replace(
-            self, hyps=self.hyps[:n], scores=self.scores[:n], costs=costs, lprobs=self.lprobs[:n]
-        )
+        return replace(self, hyps=self.hyps[:n], scores=self.scores[:n], lprobs=self.lprobs[:n])
 
 
 def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]:
@@ -268,10 +262,7 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
 def _from_json(content: Any, line: int | None, where: str) -> NbestList:
     """Read one JSON line; without an id it is the list of `line`."""
     if not isinstance(content, dict) or "hyps" not in content:
-        raise InputError(
-            f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores, cost_bleu, "
-            "cost_simile"
-        )
+        raise InputError(f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores")
     if (version := content.get("format_version", 1)) != DUMP_VERSION:
         raise InputError(
             f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
@@ -283,23 +274,23 @@ def _from_json(content: Any, line: int | None, where: str) -> NbestList:
         raise InputError(f"{where}: got id {sentence[:60]}; expected a line of the source, from 0")
     hyps = _texts(content["hyps"], f"{where}: hyps")
     given = {key: _texts([content[key]], f"{where}: {key}")[0] for key in TEXTS if key in content}
-    numbers = {key: content[key] for key in ("scores", *COSTS) if key in content}
-    for key, values in numbers.items():
+    scores: tuple[float, ...] = ()
+    if "scores" in content:
+        values = content["scores"]
         try:
-            numbers[key] = tuple(map(float, values if isinstance(values, list) else ()))
+            scores = tuple(map(float, values if isinstance(values, list) else ()))
         except (TypeError, ValueError, OverflowError):
-            numbers[key] = ()
-        if len(numbers[key]) != len(hyps) or not all(map(math.isfinite, numbers[key])):
+            scores = ()
+        if len(scores) != len(hyps) or not all(map(math.isfinite, scores)):
             raise InputError(
-                f"{where}: {key}: got {str(values)[:80]}; expected {len(hyps)} finite numbers, one "
-                "for each of hyps"
+                f"{where}: scores: got {str(values)[:80]}; expected {len(hyps)} finite numbers, "
+                "one for each of hyps"
             )
     return NbestList(
         int(sentence),
         given.get("ref"),
         hyps,
-        numbers.pop("scores", ()),
-        numbers,
+        scores,
         given.get("src", given.get("source")),  # --risk-dump's name for it
         ranked="format_version" in content,
     )

@@ -12,18 +12,16 @@ from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
 from simile_plugin.report.inputs import Inputs, ReportOptions
 from simile_plugin.report.inputs.choices import choose_pair
-from simile_plugin.report.inputs.folder import LAYOUT
+from simile_plugin.report.probe import analyse_probe, answer_probe
 from simile_plugin.report.quality import answer_quality, short_names
 from simile_plugin.report.questions import ask, ask_for_page, choose_questions
 from simile_plugin.report.questions.human import answer_ratings
-from simile_plugin.report.questions.probe import analyse_probe, answer_probe
 from simile_plugin.report.render.markdown import render_markdown
 from simile_plugin.report.render.page import render_page, report_page
 from simile_plugin.report.render.provenance import describe_report
 from simile_plugin.report.render.text import render_text
 
 __all__ = [
-    "LAYOUT",
     "Answer",
     "Cell",
     "DrawSettings",

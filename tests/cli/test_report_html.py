@@ -1,7 +1,6 @@
-"""`simile report FOLDER --html`, the real command line."""
+"""`simile report --html`, the real command line."""
 
 import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,74 +12,43 @@ from tests.report.test_report import write
 from tests.report.test_results import REFS, noisy
 
 FEW = ["--resamples", "50"]
+PAIR = ["--sys", "BLEU=BLEU.txt", "--sys", "SIMILE=SIMILE.txt"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder_folder: Path) -> Path:
-    """A folder in the layout of --help, made current's `exp`."""
+def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder_folder: Path) -> list[str]:
+    """Flags of four systems, one of two seeds, with logs, sources, lists and an encoder."""
     monkeypatch.chdir(tmp_path)
-    root = tmp_path / "exp"
-    (root / "systems").mkdir(parents=True)
-    (root / "logs").mkdir()
-    shutil.copytree(encoder_folder, root / "encoder")
-    write(root / "ref.txt", REFS)
-    write(root / "src.txt", [f"quelle {i}" for i in range(len(REFS))])
+    write(tmp_path / "ref.txt", REFS)
+    write(tmp_path / "src.txt", [f"quelle {i}" for i in range(len(REFS))])
     for name, share, seed in (("MLE", 0.4, 1), ("BLEU", 0.3, 2), ("HALF.2", 0.2, 3)):
-        write(root / "systems" / f"{name}.txt", noisy(share, seed))
-    write(root / "systems" / "HALF.10.txt", [HOSTILE, *noisy(0.2, 4)[1:]])
-    write(root / "systems" / "SIMILE.txt", [HOSTILE, *noisy(0.1, 5)[1:]])
-    write(root / "systems" / "MLE.txt.log", ["noise"])
+        write(tmp_path / f"{name}.txt", noisy(share, seed))
+    write(tmp_path / "HALF.10.txt", [HOSTILE, *noisy(0.2, 4)[1:]])
+    write(tmp_path / "SIMILE.txt", [HOSTILE, *noisy(0.1, 5)[1:]])
     costs = '"valid_cost_bleu": "0.5", "valid_cost_simile": "0.3"'
-    for name in ("BLEU", "SIMILE"):
-        lines = [f'{{{costs}, "valid_num_updates": "{u}"}}' for u in (0, 50)]
-        write(root / "logs" / f"{name}.log", lines)
-    write(root / "logs" / "MLE.log", ['{"valid_loss": "3", "valid_num_updates": "50"}'])
-    return root
-
-
-def test_a_folder_becomes_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["report", "exp", "--html", "a.html", "--title", HOSTILE, *FEW]
-    assert main(command) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("Results on 80 sentences of ref.txt")
-    assert captured.err.splitlines()[-1] == "wrote a.html"
-    document = check(Path("a.html").read_text(encoding="utf-8"))
-    text = "".join(document.texts)
-    assert HOSTILE in document.texts and "4 systems (5 outputs), 80 sentences" in text
-    assert "left out: log of MLE: no validation costs" in text
-    assert "simile report exp --html a.html" in text
-    assert {"results", "curves", "made"} <= set(document.ids())
-    assert text.index("HALF.2.txt") < text.index("HALF.10.txt")
-
-
-def test_odd_names_in_a_folder(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "systems" / "lr=3e-4,x.txt", noisy(0.1, 9))
-    write(folder / "systems" / "reference.txt", noisy(0.1, 8))
-    odd = folder.rename(folder.with_name("a,b=c"))
-    assert main(["report", str(odd), "--html", "a.html", *FEW]) == 0, capsys.readouterr().err
-    document = check(Path("a.html").read_text(encoding="utf-8"))
-    assert "lr=3e-4,x" in document.texts
-    # A system does not hide the file of the role that it is named like.
-    assert {"ref.txt", "systems/reference.txt"} <= set(document.texts)
-    write(folder.with_name("a,b=c") / "systems" / "x\n.txt", REFS)
-    assert main(["report", str(odd)]) == 2
-    assert "got control characters in a name" in capsys.readouterr().err
-
-
-def test_every_question_has_its_section(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a.log", [f'{{{costs}, "valid_num_updates": "{u}"}}' for u in (0, 50)])
     lists = []
     for i, ref in enumerate(REFS[:8]):
         lists += [f"S-{i}\tquelle", f"T-{i}\t{ref}"]
         lists += [f"D-{i}\t-0.{n}\t{ref} {HOSTILE * (n % 2)} {n}" for n in range(4)]
-    write(folder / "nbest.txt", lists)
-    (folder / "nbest").mkdir()
+    write(tmp_path / "lists.txt", lists)
+    (tmp_path / "sizes").mkdir()
     for n in (2, 8):
-        write(folder / "nbest" / f"SIMILE.n{n}.txt", noisy(0.1, n))
-    assert main(["report", "exp", "--html", "a.html", *FEW]) == 0
+        write(tmp_path / "sizes" / f"SIMILE.n{n}.txt", noisy(0.1, n))
+    systems = ["--sys", "MLE=MLE.txt", "--sys", "HALF=HALF.2.txt,HALF.10.txt", *PAIR]
+    texts = ["--ref", "ref.txt", "--src", "src.txt", "--encoder", str(encoder_folder)]
+    logs = ["--log", "BLEU=a.log", "--log", "SIMILE=a.log"]
+    return [*texts, *systems, *logs, "--nbest-lists", "lists.txt", "--nbest-folder", "sizes", *FEW]
+
+
+def test_every_question_has_its_section(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", *flags, "--html", "a.html", "--title", HOSTILE]) == 0
     captured = capsys.readouterr()
+    assert captured.out.startswith("Results on 80 sentences of ref.txt")
     assert "Examples" not in captured.out  # the page has more than the terminal
+    assert captured.err.splitlines()[-1] == "wrote a.html"
     document = check(Path("a.html").read_text(encoding="utf-8"))
     sections = [
         value for tag, name, value in document.attributes if (tag, name) == ("details", "id")
@@ -91,66 +59,30 @@ def test_every_question_has_its_section(folder: Path, capsys: pytest.CaptureFixt
     ]
     assert document.tags["article"] > 1 and document.tags["mark"] > 1
     assert not any("alert(1)" in script for script in document.scripts)
-    assert "<script>alert(1)</script>" in "".join(document.texts)
+    text = "".join(document.texts)
+    assert HOSTILE in document.texts and "4 systems (5 outputs), 80 sentences" in text
+    assert "simile report --ref ref.txt" in text
 
 
 def test_every_file_is_on_the_page_with_its_digest(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     only = ["--baseline", "BLEU, MLE", "--only", "results"]
-    assert main(["report", "exp", *only, "--html", "a.html", *FEW]) == 0
+    assert main(["report", *flags, *only, "--html", "a.html"]) == 0
     texts = "|".join(check(Path("a.html").read_text(encoding="utf-8")).texts)
-    for path in ("exp/src.txt", "exp/logs/SIMILE.log"):
+    for path in ("src.txt", "a.log"):
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
         assert path in texts and digest in texts
+    assert main(["report", *flags, *only, "--html", "a.pdf"]) == 2
+    assert "--html: got a.pdf; expected a name that ends" in capsys.readouterr().err
 
 
-def test_ratings_of_the_folder_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pair = ["--sys", "BLEU=exp/systems/BLEU.txt", "--sys", "SIMILE=exp/systems/SIMILE.txt"]
-    sheet = ["human-eval", "sheet", "--ref", "exp/ref.txt", *pair, "--sentences", "9"]
-    (folder / "human").mkdir()
-    assert main([*sheet, "--annotators", "1", "--out", "s", "--key", "exp/human/key.json"]) == 0
+def test_ratings_are_on_the_page(flags: list[str]) -> None:
+    sheet = ["human-eval", "sheet", "--ref", "ref.txt", *PAIR, "--sentences", "9"]
+    assert main([*sheet, "--annotators", "1", "--out", "s", "--key", "key.json"]) == 0
     filled = Path("s/sheet.1.tsv").read_text().replace("\t\t", "\t3\t")
-    (folder / "human" / "anna.tsv").write_text(filled)
-    assert main(["report", "exp", "--html", "a.html", *FEW]) == 0
+    Path("anna.tsv").write_text(filled)
+    human = ["--human", "key.json=anna.tsv", "--html", "a.html"]
+    assert main(["report", "--ref", "ref.txt", *PAIR, *human, *FEW]) == 0
     text = "".join(check(Path("a.html").read_text(encoding="utf-8")).texts)
     assert "People (1 annotator) see no clear difference between SIMILE and BLEU" in text
-    (folder / "human" / "key.json").unlink()
-    assert main(["report", "exp"]) == 2
-    assert "holds answers but no key.json" in capsys.readouterr().err
-
-
-def drop(name: str):
-    return lambda root: (root / name).unlink()
-
-
-@pytest.mark.parametrize(
-    ("change", "arguments", "message"),
-    [
-        (
-            drop("ref.txt"),
-            ["exp"],
-            "results: needs --ref and --sys, but exp does not give --ref; see simile report --help",
-        ),
-        (
-            lambda root: write(root / "systems" / "BLEU.txt~", REFS),
-            ["exp"],
-            "FOLDER: exp/systems/BLEU.txt and BLEU.txt~ are one seed of BLEU; keep one of them, or",
-        ),
-        (lambda root: None, ["exp/encoder"], "FOLDER: exp/encoder holds neither systems/"),
-        (lambda root: None, ["exp", "--html", "a.pdf"], "--html: got a.pdf; expected a name that"),
-    ],
-)
-def test_bad_folders_get_one_line_and_no_page(
-    change,
-    arguments: list[str],
-    message: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    change(folder)
-    pages = [] if "--html" in arguments else ["--html", "a.html"]
-    assert main(["report", *arguments, *pages]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"simile report: error: {message}") and error.count("\n") == 1
-    assert not Path("a.html").exists()

@@ -82,7 +82,7 @@ def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
         ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
         (
             ['{"id": 1}'],
-            r"lists:1: has no hyps; expected hyps, and perhaps id, ref, .*cost_simile$",
+            r"lists:1: has no hyps; expected hyps, and perhaps id, ref, src, scores$",
         ),
         ([dumped("one")], r"lists:1: got id one; expected a line of the source, from 0$"),
         ([dumped(1), dumped(1)], "lists:2: a second list of id 1; expected all candidates of"),

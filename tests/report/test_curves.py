@@ -6,10 +6,7 @@ import pytest
 
 from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs.logs import read_runs
-from simile_plugin.report.questions.curves import (
-    collect_curves,
-    sparkline,
-)
+from simile_plugin.report.questions.curves import collect_curves
 
 
 def write_log(path: Path, costs: dict[int, tuple[float | str, float | str]]) -> str:
@@ -64,8 +61,3 @@ def test_logs_of_another_criterion_are_refused(tmp_path: Path) -> None:
         r"nll_loss\); train with --criterion simile_risk",
     ):
         collect_curves(read_runs({"MLE": [str(log)]}))
-
-
-def test_sparkline_by_hand() -> None:
-    assert sparkline((0.8, 0.1, 0.5), 0.1, 0.8) == "█▁▅"  # 7, 0 and 4 of 7 steps
-    assert sparkline((0.5,), 0.5, 0.5) == "▁"

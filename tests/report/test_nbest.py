@@ -54,16 +54,9 @@ def test_points_are_sorted_and_scored_as_sacrebleu_does(result: Data) -> None:
     assert result["notes"] == ["bleu: no output for N = 16"]
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "message"),
-    [
-        ("simile.n4.1.txt", REFS[:-1], r"n4.1.txt has 79 sentences but --ref .*ref.txt has 80"),
-        ("simile.n2.01.txt", REFS, "simile.n2.01.txt and simile.n2.1.txt are one seed of sim"),
-    ],
-)
-def test_bad_outputs_are_refused(name: str, lines: list[str], message: str, folder: Path) -> None:
-    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
+def test_outputs_that_are_not_parallel_are_refused(folder: Path) -> None:
+    (folder / "simile.n4.1.txt").write_text("one\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"n4.1.txt has 1 sentences but --ref .*ref.txt has 80"):
         data_of(folder)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simile_plugin.evaluation import Change, Probed
-from simile_plugin.report.questions.probe import answer_probe
+from simile_plugin.report.probe import answer_probe
 
 
 @pytest.mark.parametrize(

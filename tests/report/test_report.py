@@ -157,26 +157,11 @@ def test_shared_scores_give_what_each_question_gives_alone(
         assert json.loads(capsys.readouterr().out)[name] == together[name]
 
 
-ALL = [
-    "results",
-    "length",
-    "where",
-    "curves",
-    "nbest",
-    "lexical",
-    "examples",
-    "gaming",
-    "probe",
-]
-
-
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in questions.NEEDS if name != "human"])
 def test_each_question_by_name(
     name: str, more: list[str], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    picture = (
-        ["--svg", f"{name}.svg"] if name not in ("results", "length", "examples", "gaming") else []
-    )
+    picture = ["--svg", f"{name}.svg"] if name not in ("length", "examples", "gaming") else []
     assert main([*more, "--only", name, "--out", f"{name}.md", *picture]) == 0
     printed = capsys.readouterr()
     markdown = (files / f"{name}.md").read_text(encoding="utf-8")
@@ -197,7 +182,6 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
     for flag, value, chosen in (
         ("--nbest-folder", "sizes", ["nbest"]),
         ("--nbest-lists", "lists.txt", ["headroom"]),
-        ("--reward", "bleu", ["probe"]),
     ):
         assert main(["report", "--ref", "ref.txt", flag, value, "--json"]) == 0
         assert list(json.loads(capsys.readouterr().out)) == chosen
@@ -207,7 +191,9 @@ def test_files_ask_for_their_questions(more: list[str], capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         ([], "nothing to report: give --ref and --sys for results, --log for curves"),
-        (["--ref", "ref.txt"], "results: needs --ref and --sys"),
+        (["--ref", "ref.txt"], "nothing to report: give --ref and --sys for results"),
+        (["--sys", "A=mle.txt"], "results: needs --ref and --sys; see simile report --help"),
+        ([*RESULTS[1:], "--only", "gaming", "--svg", "a.svg"], "--svg: gaming has no picture"),
         (["--only", "table", *CURVES], "--only: got table; expected results, length, human, wh"),
         ([*RESULTS[1:], "--simile-alpha", "-1"], "--simile-alpha: got -1, expected a number of"),
         ([*RESULTS[1:], "--simile-alpha", "0.5"], "--simile-alpha: is for the reward encoder"),
@@ -255,16 +241,6 @@ def test_no_output_goes_over_an_input(
     error = capsys.readouterr().err
     assert error.startswith(f"simile report: error: {flag}: {path} is an input of this command")
     assert {file: file.read_bytes() for file in files.iterdir()} == before
-
-
-def test_every_question_is_one_file_and_says_what_it_needs() -> None:
-    folder = Path(questions.__file__).parent
-    assert sorted(questions.NAMES) == sorted(path.stem for path in folder.glob("[a-z]*.py"))
-    for name in questions.NAMES:
-        question = questions.find_question(name)
-        assert question.NEEDS and callable(question.ask)
-        assert set(question.ASKED_BY) <= {flag for way in question.NEEDS for flag in way}
-        assert isinstance(question.PICTURED, bool)
 
 
 def test_templates_styles_and_scripts_are_in_the_package() -> None:

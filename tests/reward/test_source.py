@@ -103,7 +103,7 @@ def test_commands(
     lists.write_text("".join(json.dumps(record) + "\n" for record in records))
     for command in (
         ["mbr", str(lists), "--utility"],
-        ["rerank", str(lists), "--by", "reward", "--reward"],
+        ["rerank", str(lists), "--reward"],
     ):
         assert main([*command, "source", "--encoder", folder, "--src", s]) == 0
         assert capsys.readouterr().out.splitlines() == targets

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import Data
-from simile_plugin.report.inputs import folder, systems
+from simile_plugin.report.inputs import systems
 from simile_plugin.report.inputs.buckets import Buckets, sentence_buckets
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines, choose_pair
 from simile_plugin.report.inputs.judges import judge_systems
@@ -28,34 +27,25 @@ if TYPE_CHECKING:
 __all__ = ["Inputs", "ReportOptions"]
 
 MOST_OF_BUCKETS = 1000
-TAKEN = ("ref", "src", "groups", "encoder", "nbest_lists", "nbest_folder")
 ONE_FILE = ("ref", "src", "groups", "corpus", "nbest_lists")
 
 
 class Inputs:
-    """What the flags of `simile report` name; what they do not name comes from FOLDER.
+    """What the flags of `simile report` name.
 
-    Attributes:
-        command_line: the command that asked, for the reader.
-        left_out: what was found in FOLDER and is not used, with the reason.
+    command_line: the command that asked, for the reader.
 
     Raises:
         InputError: for flags that cannot be meant.
     """
 
     def __init__(self, options: ReportOptions, command_line: str = "") -> None:
-        self.command_line = command_line
+        self.options, self.command_line = options, command_line
         self.texts = Texts()
-        there = folder.FolderFiles()
-        if options.folder:
-            there = folder.find_files(options.folder, self.texts)
-        self.left_out = there.left_out
-        self.named_systems = systems.parse_named_files("--sys", options.sys) or there.systems
-        self.named_logs = systems.parse_named_files("--log", options.log) or there.logs
+        self.named_systems = systems.parse_named_files("--sys", options.sys)
+        self.named_logs = systems.parse_named_files("--log", options.log)
         people = [] if options.human is None else [options.human]
-        self.named_answers = systems.parse_named_files("--human", people) or there.human
-        taken = {name: getattr(options, name) or getattr(there, name) for name in TAKEN}
-        self.options = options = replace(options, **taken)
+        self.named_answers = systems.parse_named_files("--human", people)
         self.test = PairedTest(options.resamples, options.seed)
         # Of the intervals of single buckets, which are many.
         self.rough_test = PairedTest(min(options.resamples, MOST_OF_BUCKETS), options.seed)
@@ -68,9 +58,8 @@ class Inputs:
             raise InputError("-: standard input is named twice; name a file instead")
 
     def gives(self, name: str) -> bool:
-        """Return whether an option is given, or taken from FOLDER."""
-        named = {"sys": self.named_systems, "log": self.named_logs, "human": self.named_answers}
-        return bool(named.get(name) or getattr(self.options, name))
+        """Return whether an option is given."""
+        return bool(getattr(self.options, name))
 
     def paths(self) -> list[str]:
         """Return every file that a flag names."""

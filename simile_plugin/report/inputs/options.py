@@ -24,11 +24,6 @@ _several: dict[str, Any] = {"default": [], "metavar": "NAME=FILE[,FILE]"}
 class ReportOptions:
     """What `simile report` compares, how, and where the answers go."""
 
-    folder: str | None = option(
-        "take what is not given by flags from this folder (layout below)",
-        **{**_folder, "names": ("folder",), "nargs": "?", "metavar": "FOLDER"},
-    )
-
     ref: str | None = option("reference translations", group=RESULTS, **_file)
     sys: list[str] = option(
         "a system and its translations of the same test set, a file for each seed; repeat",
@@ -88,8 +83,8 @@ class ReportOptions:
         "validation set to show", group=CURVES, **{**_name, "default": "valid"}
     )
     svg: str | None = option(
-        "draw the curves into FILE (.svg or .png); without them, the first other question that "
-        "has a picture",
+        "draw the curves into FILE (.svg or .png); without them, the first picture of another "
+        "question",
         group=CURVES,
         **_file,
     )
@@ -113,15 +108,6 @@ class ReportOptions:
         **_folder,
     )
 
-    reward: list[str] = option(
-        "a reward to be asked how it can be gamed, as simile probe does: simile, bleu, chrf, "
-        "learned:DIR, a mix, module:function, meteor; repeat. Harm is done to the output of the "
-        "first --baseline, or to --ref",
-        [],
-        metavar="SPEC",
-        group="probe",
-    )
-
     compare: str | None = option(
         "lexical, examples: the two systems (default: the last --baseline and the last --sys)",
         group=DETAILS,
@@ -141,12 +127,6 @@ class ReportOptions:
     examples: int = option(
         "examples: sentences of a kind", 20, metavar="K", range=Range.at_least(1), group=DETAILS
     )
-    tags: str | None = option(
-        "lexical: coarse parts of speech in files beside the texts, with this ending added to "
-        "their names: a tag for each token of --tokenize (default: TextBlob's, for English)",
-        group=DETAILS,
-        **{**_name, "metavar": "SUFFIX"},
-    )
 
     human: str | None = option(
         "key and answers of simile human-eval, a file for each annotator",
@@ -163,9 +143,8 @@ class ReportOptions:
     )
     title: str | None = option("title of the page", None, group=OUTPUT)
     only: str | None = option(
-        "of results, length, human, where, lexical, examples, gaming, curves, nbest, headroom, "
-        "probe (default: those whose files are given; where, lexical, examples and "
-        "gaming only by name)",
+        "of results, length, human, where, lexical, examples, gaming, curves, nbest, headroom "
+        "(default: those whose files are given; where, lexical, examples and gaming only by name)",
         group=OUTPUT,
         **{**_name, "metavar": "NAME[,NAME]"},
     )

@@ -1,12 +1,11 @@
-"""Parts of speech of tokens: from files beside the texts, or by TextBlob's tagger of English."""
+"""Parts of speech of tokens by TextBlob's tagger of English."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from simile_plugin.files import InputError, read_lines
-from simile_plugin.report.inputs.texts import Read, Sentences
+from simile_plugin.report.inputs.texts import Sentences
 
 # Least share of known words: English texts have 0.75 and more, French has 0.2, German 0.1.
 ENGLISH = 0.5
@@ -29,9 +28,8 @@ def english_tags(texts: Sequence[Sentences]) -> tuple[list[list[list[str]]] | No
     known = sum(word in parser.lexicon or word.lower() in parser.lexicon for word in words)
     if known < ENGLISH * len(words):
         return None, (
-            "no parts of speech: the tagger that comes unasked is for English, and knows "
-            f"{known / len(words):.0%} of the references' words; give --tags SUFFIX, files beside "
-            "the texts with a coarse tag for each token (--tokenize), separated by spaces"
+            "no parts of speech: the tagger is for English, and knows "
+            f"{known / len(words):.0%} of the references' words"
         )
     tags = [
         [
@@ -55,25 +53,3 @@ def universal(word: str, penn: str) -> str:
         return "SYM" if SYMBOLS.intersection(word) else "PUNCT"
     tag = penn.partition("-")[0].rstrip("$")
     return next((UNIVERSAL[tag[:n]] for n in (3, 2) if tag[:n] in UNIVERSAL), "X")
-
-
-def read_tags(path: str, tokens: Sentences, read: Read = read_lines) -> list[list[str]]:
-    """Read a tag for each token: tags of a line separated by spaces.
-
-    Raises:
-        InputError: naming file and line where tags and tokens differ in number.
-    """
-    lines = read(path, "--tags")
-    if len(lines) != len(tokens):
-        raise InputError(
-            f"--tags: {path} has {len(lines)} lines but its text has {len(tokens)}; "
-            "expected a line of tags for each sentence"
-        )
-    tags = [line.split() for line in lines]
-    for number, (own, words) in enumerate(zip(tags, tokens, strict=True), start=1):
-        if len(own) != len(words):
-            raise InputError(
-                f"--tags: {path}:{number}: has {len(own)} tags for {len(words)} tokens; expected "
-                "one for each token of sacreBLEU's tokeniser (--tokenize)"
-            )
-    return tags

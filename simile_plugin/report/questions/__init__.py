@@ -1,34 +1,33 @@
-"""A question a module, each with one Answer.
-
-A module has NEEDS (the options it needs: one of the alternatives, each of them whole), ASKED_BY
-(options that ask it by themselves; the others are asked by --only), PICTURED (whether --svg draws
-its chart), ask(inputs) -> Answer, and perhaps on_page(inputs): whether the page answers it unasked.
-"""
+"""A question a module: `ask(inputs)` gives its Answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
-from types import ModuleType
 
 from simile_plugin.files import InputError, flag_name
 from simile_plugin.report.answer import UNSPACED, Answer
 from simile_plugin.report.inputs import Inputs
 
-# In the order in which they are shown.
-NAMES = (
-    *("results", "length", "human", "where", "lexical", "examples", "gaming"),
-    *("curves", "nbest", "headroom", "probe"),
-)
+# The options that each needs, in the order in which they are shown. The last of them asks it.
+NEEDS = {
+    "results": ("ref", "sys"),
+    "length": ("ref", "sys"),
+    "human": ("human",),
+    "where": ("ref", "sys"),
+    "lexical": ("ref", "sys"),
+    "examples": ("ref", "sys"),
+    "gaming": ("ref", "sys"),
+    "curves": ("log",),
+    "nbest": ("ref", "nbest_folder"),
+    "headroom": ("nbest_lists",),
+}
+# Asked by --only, and answered on the page: the first three of two systems or more.
+ON_PAGE = ("where", "lexical", "examples", "gaming")
 
 
-def find_question(name: str) -> ModuleType:
-    """Import the module of a question."""
-    return import_module(f"{__name__}.{name}")
-
-
-def choose_questions(inputs: Inputs) -> dict[str, ModuleType]:
+def choose_questions(inputs: Inputs) -> list[str]:
     """Choose the questions to answer: those of --only, or those whose files are given.
 
     Raises:
@@ -36,33 +35,24 @@ def choose_questions(inputs: Inputs) -> dict[str, ModuleType]:
     """
     only = inputs.options.only
     wanted = {name.strip() for name in only.split(",")} if only else set()
-    for name in wanted.difference(NAMES):
-        raise InputError(f"--only: got {name}; expected {', '.join(NAMES)}")
+    for name in wanted.difference(NEEDS):
+        raise InputError(f"--only: got {name}; expected {', '.join(NEEDS)}")
     if not only:
-        wanted = {n for n in NAMES if any(map(inputs.gives, find_question(n).ASKED_BY))}
-        # References that another question takes do not ask for the results table.
-        if wanted & {"nbest", "headroom", "probe"} and not inputs.named_systems:
-            wanted -= {"results", "length"}
+        wanted = {n for n in NEEDS if n not in ON_PAGE and inputs.gives(NEEDS[n][-1])}
     if not wanted:
         raise InputError("nothing to report: give --ref and --sys for results, --log for curves")
-    chosen = {name: find_question(name) for name in NAMES if name in wanted}
-    for name, question in chosen.items():
-        if not _given(inputs, question):
-            ways = (" and ".join(map(flag_name, way)) for way in question.NEEDS)
-            where = ""
-            if folder := inputs.options.folder:
-                lacking: list[list[str]] = [
-                    [f for f in way if not inputs.gives(f)] for way in question.NEEDS
-                ]
-                fewest = " and ".join(map(flag_name, sorted(lacking, key=len)[0]))
-                where = f", but {folder} does not give {fewest}"
-            raise InputError(f"{name}: needs {' or '.join(ways)}{where}; see simile report --help")
+    chosen = [name for name in NEEDS if name in wanted]
+    for name in chosen:
+        if not all(map(inputs.gives, NEEDS[name])):
+            flags = " and ".join(map(flag_name, NEEDS[name]))
+            raise InputError(f"{name}: needs {flags}; see simile report --help")
     return chosen
 
 
 def ask(inputs: Inputs, names: Iterable[str]) -> list[Answer]:
     """Answer questions."""
-    return [_with_warning(find_question(name).ask(inputs), inputs) for name in names]
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return [_with_warning(module.ask(inputs), inputs) for module in modules]
 
 
 def _with_warning(answer: Answer, inputs: Inputs) -> Answer:
@@ -81,13 +71,8 @@ def ask_for_page(inputs: Inputs, answers: list[Answer]) -> list[Answer]:
     With --only it answers what is asked, nothing else.
     """
     by_name = {answer.name: answer for answer in answers}
-    for name in NAMES if not inputs.options.only else ():
-        question = find_question(name)
-        unasked = name not in by_name and hasattr(question, "on_page")
-        if unasked and _given(inputs, question) and question.on_page(inputs):
-            (by_name[name],) = ask(inputs, [name])
-    return [by_name[name] for name in NAMES if name in by_name]
-
-
-def _given(inputs: Inputs, question: ModuleType) -> bool:
-    return any(all(map(inputs.gives, way)) for way in question.NEEDS)
+    if inputs.options.ref and not inputs.options.only:
+        systems = len(inputs.named_systems)
+        unasked = [n for n in ON_PAGE if systems > (n != "gaming")]
+        by_name |= {answer.name: answer for answer in ask(inputs, unasked)}
+    return [by_name[name] for name in NEEDS if name in by_name]

@@ -15,13 +15,7 @@ from simile_plugin.significance import Chart, Line, Panel, line_chart
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("log",),)
-ASKED_BY = ("log",)
-PICTURED = True
-
 TITLES = {"cost_bleu": "Expected BLEU cost", "cost_simile": "Expected SIMILE cost"}
-BLOCKS = "▁▂▃▄▅▆▇█"
-WIDTH = 40  # blocks of a line at most
 
 
 def ask(inputs: Inputs) -> Answer:
@@ -138,26 +132,12 @@ def curves_chart(data: Data, order: Sequence[str] = ()) -> Chart:
 
 
 def curve_table(cost: str, curves: Data) -> Table:
-    """Tabulate each system's first, lowest (with its update) and last value, and the shape."""
-    values = [value for curve in curves.values() for value in curve["mean"]]
-    shapes = [sparkline(curve["mean"], min(values), max(values)) for curve in curves.values()]
-    longest = max(map(len, shapes))
+    """Tabulate each system's first, lowest (with its update) and last value."""
     rows = []
-    for (name, curve), shape in zip(curves.items(), shapes, strict=True):
+    for name, curve in curves.items():
         mean = curve["mean"]
         best = min(range(len(mean)), key=mean.__getitem__)
         numbers = [f"{mean[0]:.4f}", f"{mean[best]:.4f}", f"{curve['updates'][best]:,}"]
-        shown = [*numbers, f"{mean[-1]:.4f}", f"{shape:<{longest}}"]
-        rows.append([name, str(len(curve["seeds"])), *shown])
+        rows.append([name, len(curve["seeds"]), *numbers, f"{mean[-1]:.4f}"])
     header = [f"{TITLES[cost]}, validation", "Seeds", "First", "Lowest", "At update", "Last"]
-    return make_table([*header, f"{'Shape':<{longest}}"], rows)
-
-
-def sparkline(values: Sequence[float], low: float, high: float) -> str:
-    """Draw one block a value, from `low` (lowest block) to `high`; of a long run 40 values."""
-    if len(values) > WIDTH:
-        last = len(values) - 1
-        values = [values[round(i * last / (WIDTH - 1))] for i in range(WIDTH)]
-    steps = len(BLOCKS) - 1
-    span = (high - low) or 1.0
-    return "".join(BLOCKS[round((value - low) / span * steps)] for value in values)
+    return make_table(header, rows)

@@ -18,17 +18,8 @@ from simile_plugin.significance import Floats
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ()
-PICTURED = False
-
 OF_A_BUCKET = 5  # sentences of each bucket that the page shows at least
 QUOTES = str.maketrans(dict.fromkeys("“”„«»‘’‚‹›`´", '"') | {"'": '"'})
-
-
-def on_page(inputs: Inputs) -> bool:
-    """Answer on the page unasked where there are two systems."""
-    return len(inputs.named_systems) > 1
 
 
 def ask(inputs: Inputs) -> Answer:

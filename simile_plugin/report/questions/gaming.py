@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from simile_plugin.report.inputs.scores import ScoreSettings
     from simile_plugin.reward import ListScores
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ()
-PICTURED = False
-
 BLEU_BAND = 1.0  # points below the baseline
 LENGTH_BAND = 0.03  # of the length ratio, beyond the baseline's and 1, as the training's watch
 REPETITION_BAND = 0.25  # of the baseline's share of repeated bigrams
@@ -67,11 +63,6 @@ FAULTS = {
     "no higher than half of the baseline's outputs reach against the next sentence's reference",
 }
 Signs = dict[str, Any]
-
-
-def on_page(inputs: Inputs) -> bool:
-    """Answer on the page unasked."""
-    return True
 
 
 def ask(inputs: Inputs) -> Answer:

@@ -45,10 +45,6 @@ if TYPE_CHECKING:
     from simile_plugin.report.inputs.scores import ScoreSettings
     from simile_plugin.reward import LearnedReward
 
-NEEDS = (("nbest_lists",),)
-ASKED_BY = ("nbest_lists",)
-PICTURED = True
-
 Places = NDArray[np.int64]
 
 NAMES = {**HEADINGS, "learned": "LEARNED"}

@@ -23,10 +23,6 @@ from simile_plugin.significance import Bar, interval_chart
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("human",),)
-ASKED_BY = ("human",)
-PICTURED = False
-
 
 def ask(inputs: Inputs) -> Answer:
     """Unblind the answers."""

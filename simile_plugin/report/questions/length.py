@@ -12,10 +12,6 @@ from simile_plugin.report.questions.results import pairs_of, titles
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ("ref", "sys")
-PICTURED = False
-
 
 def ask(inputs: Inputs) -> Answer:
     """Take the scores of the results apart."""

@@ -19,27 +19,18 @@ from simile_plugin.files import InputError
 from simile_plugin.report.answer import Answer, Data, Figure, Part, Table, make_table
 from simile_plugin.report.bucketed import bucket_chart, bucket_table, spread
 from simile_plugin.report.inputs.buckets import FREQUENCIES, cutoff_names
-from simile_plugin.report.inputs.tags import english_tags, read_tags
+from simile_plugin.report.inputs.tags import english_tags
 from simile_plugin.report.inputs.texts import Sentences, tokenised
 from simile_plugin.significance import Floats, resample_counts
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ()
-PICTURED = True
-
 TITLES = {"frequency": "Frequency", "pos": "Part of speech"}
 FEW = 20  # words of the references, below which parts of speech stand together
 MOST_NGRAMS = 25
 # Of K buckets their names, and counts by sentence (N, 1 + 2 S, K), see `_f1`.
 Counts = tuple[Sequence[str], NDArray[np.int64]]
-
-
-def on_page(inputs: Inputs) -> bool:
-    """Answer on the page unasked where there are two systems."""
-    return len(inputs.named_systems) > 1
 
 
 def ask(inputs: Inputs) -> Answer:
@@ -49,16 +40,7 @@ def ask(inputs: Inputs) -> Answer:
     texts = [tokenised(options.tokenize, text) for text in (tuple(inputs.refs), *outputs)]
     if not any(texts[0]):
         raise InputError(f"--ref: {options.ref} has no words; expected a translation a line")
-    tags: list[list[list[str]]] | None
-    if options.tags:
-        read, suffix = inputs.texts.lines, options.tags
-        paths = [options.ref or "", *(path for system in systems for path in system.files)]
-        tags = [
-            read_tags(path + suffix, text, read) for path, text in zip(paths, texts, strict=True)
-        ]
-        note = f"parts of speech: files *{suffix}"
-    else:
-        tags, note = english_tags(texts)
+    tags, note = english_tags(texts)
     seeds = {system.name: len(system.outputs) for system in systems}
     first, second = (systems[place] for place in inputs.pair)
     numbers = test.resamples, test.seed

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import HEADINGS, Answer, Cell, Data, Figure, make_table
-from simile_plugin.report.inputs.folder import files_by_seed
 from simile_plugin.report.inputs.systems import read_systems
 from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("nbest_folder", "ref"),)
-ASKED_BY = ("nbest_folder",)
-PICTURED = True
-
-SIZE = re.compile(r"(?P<name>.+)\.n(?P<n>[1-9]\d*)")
-BASELINE = "mle"
+FILE = re.compile(r"(?P<system>(?P<name>.+)\.n(?P<n>[1-9]\d*)|mle)(\.(?P<seed>\d+))?\.txt(\.gz)?")
 FLAG = "--nbest-folder"
 LAYOUT = "NAME.nN.txt or NAME.nN.SEED.txt, say simile.n8.1.txt"
 
@@ -37,11 +32,15 @@ def ask(inputs: Inputs) -> Answer:
     folder, refs = inputs.options.nbest_folder or "", inputs.refs
     if not os.path.isdir(folder):
         raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
-    found = files_by_seed(folder)
-    sizes = {key: match for key in found if (match := SIZE.fullmatch(key))}
+    found = [match for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
+    found.sort(key=lambda match: (match["system"], int(match["seed"] or 0)))
+    sizes = {match["system"]: match for match in found if match["n"]}
     if not sizes:
         raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
-    named = {key: paths for key, paths in found.items() if key in sizes or key == BASELINE}
+    named: dict[str, tuple[str, ...]] = {}
+    for match in found:
+        path = str(Path(folder, match[0]))
+        named[match["system"]] = (*named.get(match["system"], ()), path)
     systems = read_systems(FLAG, named, refs, f"--ref {inputs.options.ref}", inputs.texts.lines)
     with Progress(len(refs), "sent") as bar:
         scored = score_all(systems, refs, inputs.settings, bar.update)

@@ -30,10 +30,6 @@ from simile_plugin.significance import Bar, interval_chart
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ("ref", "sys")
-PICTURED = False
-
 MARKS = ("‡", "†")  # better than the first baseline, than the second
 UNKNOWN_LIMIT = 0.05
 MOST_BARS = 30  # more rows than these are a table, not a picture

@@ -14,17 +14,8 @@ from simile_plugin.significance import TIE, SentenceStatistics, bootstrap
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-NEEDS = (("ref", "sys"),)
-ASKED_BY = ()
-PICTURED = True
-
 FEW = 5  # sentences of a bucket, below which it is not tested
 MOST_BARS = 12  # buckets in a picture
-
-
-def on_page(inputs: Inputs) -> bool:
-    """Answer on the page unasked where there are two systems."""
-    return len(inputs.named_systems) > 1
 
 
 def ask(inputs: Inputs) -> Answer:

@@ -1,23 +1,7 @@
 "use strict";
-const root = document.documentElement;
-root.classList.add("scripted");
+document.documentElement.classList.add("scripted");
 const PAGE = 20;
 const all = (where, what) => Array.from(where.querySelectorAll(what));
-
-const theme = document.getElementById("theme");
-const themes = ["auto", "light", "dark"];
-function paint(name) {
-  if (name === "auto") root.removeAttribute("data-theme"); else root.dataset.theme = name;
-  theme.textContent = "Colours: " + name;
-  theme.value = name;
-}
-let wanted = "auto";
-try { wanted = localStorage.getItem("simile-report-theme") || "auto"; } catch (error) { }
-paint(themes.includes(wanted) ? wanted : "auto");
-theme.addEventListener("click", () => {
-  paint(themes[(themes.indexOf(theme.value) + 1) % themes.length]);
-  try { localStorage.setItem("simile-report-theme", theme.value); } catch (error) { }
-});
 
 const sections = all(document, "details.section");
 const fold = document.getElementById("fold");

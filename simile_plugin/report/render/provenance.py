@@ -44,7 +44,6 @@ def describe_report(inputs: Inputs, answers: Sequence[Answer]) -> Answer:
         "",
         parts,
         {},
-        notes=[f"left out: {text}" for text in inputs.left_out],
         signatures=signatures,
     )
 

@@ -15,15 +15,9 @@ from simile_plugin.significance import Bar, Chart, interval_chart
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import Change, Meteor, Probed, Scores, Texts
-    from simile_plugin.report.inputs import Inputs
-
-NEEDS = (("ref",), ("ref", "reward"))
-ASKED_BY = ("reward",)
-PICTURED = True
 
 METEOR = "meteor"
 ROUNDING = 1e-6  # rewards are made in float32: a rise below this is none
-SEARCH_WORDS = 50  # of the fixed text; a page is not worth the minute that simile probe takes
 
 
 def analyse_probe(
@@ -82,30 +76,6 @@ def _rewards(
 
 
 # --- the answer ---
-
-
-def ask(inputs: Inputs) -> Answer:
-    """Probe --reward on --ref, the first baseline's output, --src and --nbest-lists."""
-    from simile_plugin.evaluation import Texts
-    from simile_plugin.nbest import references
-
-    options, encoder, tokenize = inputs.options, inputs.settings.encoder, inputs.settings.tokenize
-    hyps: Sequence[str] = ()
-    if inputs.named_systems:
-        named = {system.name: system for system in inputs.systems}
-        hyps = named[inputs.baselines[0]].outputs[0]
-    lists = []
-    if path := options.nbest_lists:
-        of = references(inputs.nbest_lists, f"--nbest-lists: {path}")
-        lists = [
-            (one.hyps, ref, one.src or "") for one, ref in zip(inputs.nbest_lists, of, strict=True)
-        ]
-    texts = Texts(inputs.refs, hyps, inputs.sources or (), lists=lists)
-    seed, resamples = options.seed, options.resamples
-    probed = analyse_probe(options.reward, texts, encoder, SEARCH_WORDS, resamples, seed, tokenize)
-    made_from = f"the first output of {inputs.baselines[0]}" if hyps else "the references"
-    base = f"harm is done to {made_from}"
-    return answer_probe(probed, base, encoder, seed, resamples, tokenize)
 
 
 def answer_probe(
