@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("fixed")
 # leaves it out; `recipes/test.sh all` and CI run it. What else belongs here: --durations=30.
 SLOW = (
     "tests/cli/test_doctor.py::test_everything_works_here",
-    "tests/cli/test_report_html.py::test_a_folder_becomes_a_page",
+    "tests/cli/test_report_html.py::test_every_question_has_its_section",
     "tests/cli/test_train_encoder.py::test_killed_again_and_again",
     "tests/cli/test_train_encoder.py::test_two_processes_through_the_command",
     "tests/contrib/",
