@@ -43,9 +43,8 @@ N, not N x N.
 EPILOG = """\
 defined cases:
   equal strings have equal utilities; with uniform weights each copy counts as a pseudo-reference
-  a tie (utilities within 1e-6): the highest model score, then the first in the list (of
-  --risk-dump: the first); so one candidate is chosen as it is, and of two under SIM the model's
-  choice stands
+  a tie (utilities within 1e-6): the highest model score, then the first in the list; so one
+  candidate is chosen as it is, and of two under SIM the model's choice stands
   no candidate: an empty line; no pseudo-reference: all tie, and standard error counts these lists
 
 examples:

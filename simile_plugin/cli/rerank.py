@@ -37,8 +37,8 @@ EPILOG = """\
 examples:
   simile rerank nbest.txt --reward simile --encoder ENCODER --output oracle.en
   simile rerank nbest.txt --reward source --encoder BILINGUAL --src test.de --output out.en
-a tie: the highest model score, then the first in the list (of --risk-dump: the first);
-module:function as --reward is your own code, and is run
+a tie: the highest model score, then the first in the list; module:function as --reward
+is your own code, and is run
 """
 
 

@@ -119,15 +119,14 @@ def expected_utilities(
 def choose(one: NbestList, utilities: Floats) -> int | None:
     """Return the place of the highest expected utility, or None in an empty list.
 
-    Of a tie the model's own order decides: the highest score, then the first; in a ranked list the
-    first. What is NaN or infinite is never chosen where there is a number.
+    Of a tie the model's own order decides: the highest score, then the first. What is NaN or
+    infinite is never chosen where there is a number.
     """
     if not one.hyps:
         return None
     values = np.where(np.isfinite(utilities), utilities, -np.inf)
     tied = np.flatnonzero(values >= values.max() - TIE)
-    scores = () if one.ranked else one.scores
-    return int(max(tied, key=lambda i: (scores[i] if scores else 0.0, -i)))
+    return int(max(tied, key=lambda i: (one.scores[i] if one.scores else 0.0, -i)))
 
 
 def choose_all(lists: Sequence[NbestList], values: Sequence[Floats]) -> list[int | None]:

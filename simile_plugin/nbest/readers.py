@@ -12,7 +12,6 @@ from typing import Any
 
 from simile_plugin.files import InputError, finite_number, read_bytes, split_lines
 
-DUMP_VERSION = 1  # format of --risk-dump
 Read = Callable[[str, str], bytes]  # of a file, by path and flag
 TEXTS = ("ref", "src", "source")
 # Editors and scripts strip the ends of lines: then an empty text has lost the TAB before it.
@@ -37,8 +36,6 @@ class NbestList:
         scores: N numbers of the model, higher is likelier; only their order means something here.
             Empty where the file has none.
         lprobs: N log-probabilities in nats, the tokens' added up, where fairseq printed them.
-        ranked: the model's choice is the first, whatever the scores: those of --risk-dump are not
-            divided by lengths, as those of its search are.
     """
 
     sentence: int
@@ -47,13 +44,10 @@ class NbestList:
     scores: tuple[float, ...] = ()
     src: str | None = None
     lprobs: tuple[float, ...] = ()
-    ranked: bool = False
 
     @property
     def first(self) -> int:
         """Return the place of the model's choice: the highest score, without scores the first."""
-        if self.ranked:
-            return 0
         return max(range(len(self.scores)), key=self.scores.__getitem__, default=0)
 
     def cut(self, n: int) -> NbestList:
@@ -65,9 +59,8 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
     """Read the lists in a file, in the order of their sentences; see FORMATS.
 
     Of fairseq's output S-, T-, D- and P- lines are read (D- scores are base 2 and divided by a
-    power of the length); JSON lines may have ref and src, as --risk-dump writes them; the ids of
-    all formats are lines of the source from 0. Candidates of one id are one list, but a JSON line
-    is a whole list, and only of --risk-dump does a later one replace it.
+    power of the length); JSON lines may have ref and src; the ids of all formats are lines of the
+    source from 0. Candidates of one id are one list, but a JSON line is a whole list.
 
     Raises:
         InputError: naming file and line of what cannot be read, or for a file without lists.
@@ -76,7 +69,7 @@ def read_lists(path: str, flag: str, read: Read = read_bytes) -> list[NbestList]
     lines = split_lines(data, path, flag)
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
-        return _dumped(lines, path, flag)
+        return _from_json_lines(lines, path, flag)
     if match := NUMBERED_LINE.match(first):
         return _listed(lines, match[2].strip(" "), path, flag)
     return _generated(lines, data.endswith(b"\n"), path, flag)
@@ -235,7 +228,7 @@ def _score(text: str, where: str) -> float:
     return value
 
 
-def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
+def _from_json_lines(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
     """Read JSON lines."""
     lists: dict[int, NbestList] = {}
     numbered = False  # whether a line had an id: then all have one
@@ -248,8 +241,7 @@ def _dumped(lines: Sequence[str], path: str, flag: str) -> list[NbestList]:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON: {getattr(error, 'msg', error)}") from error
         one = _from_json(content, None if numbered else len(lists), where)
-        # A training that was killed and started again dumped sentences twice: the last counts.
-        if one.sentence in lists and not one.ranked:
+        if one.sentence in lists:
             raise InputError(
                 f"{where}: a second list of id {one.sentence}; expected all candidates of a source "
                 "in one line, and an id in every line or in none"
@@ -263,11 +255,6 @@ def _from_json(content: Any, line: int | None, where: str) -> NbestList:
     """Read one JSON line; without an id it is the list of `line`."""
     if not isinstance(content, dict) or "hyps" not in content:
         raise InputError(f"{where}: has no hyps; expected hyps, and perhaps id, ref, src, scores")
-    if (version := content.get("format_version", 1)) != DUMP_VERSION:
-        raise InputError(
-            f"{where}: format_version {version} is newer than {DUMP_VERSION}, the newest this "
-            "version reads; update simile-plugin"
-        )
     # 3.0, as pandas writes a column with gaps, and "3" are whole numbers, too
     sentence = str(content.get("id", line)).removesuffix(".0")
     if not re.fullmatch(r"\d{1,18}", sentence):
@@ -291,8 +278,7 @@ def _from_json(content: Any, line: int | None, where: str) -> NbestList:
         given.get("ref"),
         hyps,
         scores,
-        given.get("src", given.get("source")),  # --risk-dump's name for it
-        ranked="format_version" in content,
+        given.get("src", given.get("source")),
     )
 
 

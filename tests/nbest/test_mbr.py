@@ -122,10 +122,6 @@ def test_ties_nan_and_nothing_to_choose() -> None:
     assert choose(found, np.array([0.6, np.inf, 0.5])) == 0  # a reward of it is left out, too
     assert choose(found, np.array([np.nan, np.inf, -np.inf])) == 1
     assert choose(NbestList(0, None, ("a", "b")), np.array([0.5, 0.5])) == 0
-    # of --risk-dump the first is the model's choice, whatever the sums of its candidates
-    ranked = NbestList(0, None, ("a", "b", "c"), (-3.0, -2.0, -1.0), ranked=True)
-    assert choose(ranked, np.array([0.5, 0.5, 0.5])) == ranked.first == 0
-    assert choose(ranked, np.array([0.1, 0.5, 0.5])) == 1
     assert choose(NbestList(0, None, ()), np.array([])) is None
 
 

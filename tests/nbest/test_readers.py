@@ -1,4 +1,4 @@
-"""n-best lists from fairseq-generate and from the criterion's dump."""
+"""n-best lists of fairseq-generate and of other systems."""
 
 import gzip
 import json
@@ -35,9 +35,9 @@ def read(
     return [(one.sentence, one.ref, one.hyps, one.scores) for one in found]
 
 
-def dumped(sentence: object, **changes: object) -> str:
+def in_json(sentence: object, **changes: object) -> str:
     record = {"id": sentence, "ref": "one", "hyps": ["one", "won"], "scores": [-1.0, -2.0]}
-    return json.dumps({**record, "cost_bleu": [0.0, 1.0], "cost_simile": [0.0, 0.5], **changes})
+    return json.dumps({**record, **changes})
 
 
 def test_generated_lists_come_in_the_order_of_the_test_set(tmp_path: Path) -> None:
@@ -54,21 +54,6 @@ def test_lines_whose_last_tab_was_stripped_are_read_alike(tmp_path: Path) -> Non
     assert lists[2:] == [(2, "three", ("", "three"), (-0.1, -0.5)), (3, "", ("x",), (-0.1,))]
 
 
-def test_the_last_line_of_a_sentence_counts_in_a_dump(tmp_path: Path) -> None:
-    first, other = dumped(3, format_version=1), dumped(2, format_version=1)
-    again = dumped(3, format_version=1, hyps=["won", "one"])
-    assert read(tmp_path, first, other, again, dumped(2, format_version=1)) == [
-        (2, "one", ("one", "won"), (-1.0, -2.0)),
-        (3, "one", ("won", "one"), (-1.0, -2.0)),
-    ]
-
-
-def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
-    path, scores = tmp_path / "lists", [-2.0, -1.0]  # sums: the longer one comes first all the same
-    path.write_text(dumped(0, scores=scores, format_version=1) + "\n" + dumped(1, scores=scores))
-    assert [one.first for one in read_lists(str(path), "LISTS")] == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -79,15 +64,14 @@ def test_the_choice_of_the_search_is_first_in_a_dump(tmp_path: Path) -> None:
             r"has candidates of sentence 1 but no reference \(fairseq: no T-1\); give --ref",
         ),
         ([*GENERATED, "D-0\tnan\tone"], "lists:14: got score 'nan', not a number"),
-        ([dumped(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
+        ([in_json(1), '{"id": 2, "hyps": ["a\x0cb"]}'], r"lists:2: not JSON: Invalid control"),
         (
             ['{"id": 1}'],
             r"lists:1: has no hyps; expected hyps, and perhaps id, ref, src, scores$",
         ),
-        ([dumped("one")], r"lists:1: got id one; expected a line of the source, from 0$"),
-        ([dumped(1), dumped(1)], "lists:2: a second list of id 1; expected all candidates of"),
-        ([dumped(1, format_version=2)], "lists:1: format_version 2 is newer than 1, .*update"),
-        ([dumped(1, scores=[-1.0])], r"lists:1: scores: got \[-1.0\]; expected 2 finite numbers"),
+        ([in_json("one")], r"lists:1: got id one; expected a line of the source, from 0$"),
+        ([in_json(1), in_json(1)], "lists:2: a second list of id 1; expected all candidates of"),
+        ([in_json(1, scores=[-1.0])], r"lists:1: scores: got \[-1.0\]; expected 2 finite numbers"),
     ],
 )
 def test_bad_files_are_refused(lines: list[str], message: str, tmp_path: Path) -> None:
