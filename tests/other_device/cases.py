@@ -113,11 +113,11 @@ def test_waits_of_an_update(flags: str, encoder_folder: Path) -> None:
             loss.backward()
             criterion.reduce_metrics([log])
             criterion.after_update([log])
-    # However long the hypotheses are: the sources, the lists, the log, and
+    # However long the hypotheses are: the first decoder input, the sources, the lists, the log, and
     # of it what the length control sees.
     ours = [place for place in found.places.elements() if "/simile_plugin/" in place]
     assert sorted(place.split("/")[-1].split(":")[0] for place in ours) == [
-        *("risk_set.py", "translator.py", "update_log.py", "update_log.py"),
+        *("candidates.py", "risk_set.py", "translator.py", "update_log.py", "update_log.py"),
     ], found.places
     # fairseq's encoder asks in each layer whether there is padding: here one layer, in the search
     # and for each of the portions.
