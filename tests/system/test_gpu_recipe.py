@@ -41,7 +41,7 @@ def test_every_part_in_miniature(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     found = json.loads((work / "results.json").read_text())
     assert found["data"]["bitext"]["train"] == 330
-    assert found["tests"]["tests"]["on the device"] == {"passed": 1, "failures": []}
+    assert found["tests"]["tests"]["on the device"] == {"passed": 2, "failures": []}
     assert found["hugging_face"]["t5"]["ours"]["seconds"] > 0
     for cell in found["update"].values():
         assert cell["sides"]["ours"]["total"] > 0 and cell["sides"]["floor"]["peak_gb"] > 0
