@@ -19,8 +19,7 @@ def beam_search(
     cfg: SimileRiskConfig,
     dictionary: Any,
     recorder: Recorder | None = None,
-    start: int | None = None,
-    end: int | None = None,
+    ends: tuple[int, int] | None = None,
 ) -> Hypotheses:
     """Return the n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
 
@@ -30,7 +29,7 @@ def beam_search(
         cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
         dictionary: target dictionary.
         recorder: for steps of few shapes, where the decoder is known so well.
-        start, end: first decoder input, and what ends a hypothesis. Default: eos.
+        ends: first decoder input, and what ends a hypothesis. Default: both are eos.
 
     Raises:
         InputError: if the longest allowed hypothesis is empty.
@@ -46,8 +45,7 @@ def beam_search(
             "expected at least 1; raise them"
         )
     eos = dictionary.eos()
-    ends = (eos if token is None else token for token in (start, end))
-    rules = Rules.of(cfg, dictionary.pad(), *ends)
+    rules = Rules.of(cfg, dictionary.pad(), *(ends or (eos, eos)))
     with torch.no_grad():
         if recorder is not None:
             static = static_steps(recorder, model, net_input, rules.size, max_len + 1)

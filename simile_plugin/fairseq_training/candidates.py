@@ -67,26 +67,26 @@ class CandidateGenerator:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
         pad = self.dictionary.pad()
-        start, end = start_and_end(sample, pad, self.dictionary.eos())
+        ends = start_and_end(sample, pad, self.dictionary.eos())
         device = sample["target"].device
         if self.recorder is None and device.type != "cpu":
             self.recorder = recorder_for(device)
         with torch.no_grad(), evaluation_mode(plain):
-            hypotheses = self._within_memory(plain, sample, start, end)
+            hypotheses = self._within_memory(plain, sample, ends)
         target = sample["target"]
-        risk_set = build_risk_set(target, hypotheses, self.cfg, pad, end)
-        risk_set.tags = frozenset((start, end))
+        risk_set = build_risk_set(target, hypotheses, self.cfg, pad, ends[1])
+        risk_set.tags = frozenset(ends)
         # A search on a device does not know how long its longest hypothesis is.
         longest = max(int(risk_set.lengths(pad).max(initial=1)), target.size(1))
         return risk_set.part(slice(None), longest)
 
     def _within_memory(
-        self, model: Any, sample: dict[str, Any], start: int, end: int
+        self, model: Any, sample: dict[str, Any], ends: tuple[int, int]
     ) -> Hypotheses:
         """Return the lists of a batch; of its halves one after the other where memory runs out."""
         size = len(sample["target"])
         try:
-            return beam_search(model, sample, self.cfg, self.dictionary, self.recorder, start, end)
+            return beam_search(model, sample, self.cfg, self.dictionary, self.recorder, ends)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
@@ -96,9 +96,7 @@ class CandidateGenerator:
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))
         pad = self.dictionary.pad()
-        found = [
-            self._within_memory(model, part_of(sample, half, pad), start, end) for half in halves
-        ]
+        found = [self._within_memory(model, part_of(sample, half, pad), ends) for half in halves]
         return joined(found, pad)
 
 
