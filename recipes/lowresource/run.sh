@@ -18,7 +18,8 @@
 #   OTHERS        3000  of them, drawn at random; none of them is in the bitext
 #   GIVEN         folder with bin/, bpe/ and mle/ of an earlier run, whose model is taken
 #   PIECES        4000  of the joint vocabulary of the translation model
-#   MLE_EPOCHS    30    epochs of MLE training; with more of them it goes on
+#   MLE_UPDATES   3000  updates of MLE training, at a rate that falls to 0: a model that was not trained
+#                       to its end gains from anything
 #   MLE_TOKENS    2048  target tokens an update
 #   REWARDS       "bleu chrf chrf:0.5,source:0.5 source source@monolingual self-training more-mle"; source
 #                 reads no reference, and with @monolingual learns from OTHERS beside the bitext. Controls:
@@ -44,7 +45,7 @@ WORK=${WORK:-$ROOT/work/lowresource.$SRC-$TGT}
 TEACHER=${TEACHER:-default}
 JUDGEMENTS=${JUDGEMENTS:-${SIMILE_DATA:-}/judgements/afrimte.$SRC-$TGT.tsv}
 PIECES=${PIECES:-4000}
-MLE_EPOCHS=${MLE_EPOCHS:-30}
+MLE_UPDATES=${MLE_UPDATES:-3000}
 MLE_TOKENS=${MLE_TOKENS:-2048}
 MIX=chrf:0.5,source:0.5
 OTHERS=${OTHERS:-3000}
@@ -54,7 +55,7 @@ RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 RISK_ALPHA=1 COST_SCALE=${COST_SCALE:-10}
 SEEDS=${SEEDS:-1}
-whole_numbers PIECES MLE_EPOCHS MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
+whole_numbers PIECES MLE_UPDATES MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
 files=()
 for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
@@ -163,9 +164,10 @@ take_given() { # GIVEN
     cp -r "$1"/{bin,bpe,mle} "$WORK"
 }
 
-train_mle() { # EPOCHS TOKENS FLAGS...
-    begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:2}" # more epochs go on
-    small_mle "$1" "$2" --num-workers 0 "${@:3}"
+train_mle() { # UPDATES TOKENS FLAGS...
+    begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "$@"
+    small_mle 0 "$2" --max-update "$1" --lr-scheduler polynomial_decay --total-num-update "$1" \
+        --num-workers 0 "${@:3}"
 }
 
 other_system() { # REWARD SEED: one that learns from OTHERS, too
@@ -209,8 +211,8 @@ if [ -n "${GIVEN:-}" ]; then
 else
     say "Segmenting and binarising the bitext"
     AFTER=data once bin segment_bitext "$SRC" "$TGT" "$PIECES" "$WORK/raw"
-    say "Training the MLE model ($MLE_EPOCHS epochs)"
-    AFTER=bin once mle train_mle "$MLE_EPOCHS" "$MLE_TOKENS" "${flags[@]}"
+    say "Training the MLE model ($MLE_UPDATES updates)"
+    AFTER=bin once mle train_mle "$MLE_UPDATES" "$MLE_TOKENS" "${flags[@]}"
 fi
 AFTER=mle once mle-test small_translate mle checkpoint_best.pt
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")

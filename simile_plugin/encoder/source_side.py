@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from string import punctuation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,9 @@ USUAL = 0.05  # share of the bitext's targets that are less usual than what is c
 # text of another kind than the bitext has more names.
 FREE = 0.5
 MOST_COPIES = 0.9  # however much the two languages share
+# A name of two words is its own translation, and a word tells little of its language: sources of so
+# many bigrams may be copied in part only, and candidates begin with so many characters of usual odds.
+FEW_BIGRAMS, FEW_CHARACTERS = 2, 10
 
 
 class SourceSide(nn.Module):
@@ -98,19 +102,22 @@ class SourceSide(nn.Module):
         Args:
             hyps, srcs: candidates and the source of each.
         """
-        odds = _odds(self.log_probs.numpy(), self.pieces, [*map(own_words, hyps, srcs)])
+        texts = [*map(own_words, hyps, srcs)]
+        odds = _odds(self.log_probs.numpy(), self.pieces, texts, self.usual_odds)
         return torch.from_numpy(np.clip(odds / (FREE * self.usual_odds), 0, 1)).float()
 
     def not_copied(self, hyp: str, src: str) -> float:
         """Return 1 for a candidate with few word bigrams of its source, falling to 0 for a copy."""
         free = self.usual_copies + FREE * (1 - self.usual_copies)
-        return min(1.0, (1 - copied_share(hyp, src)) / (1 - free))
+        honest = min(1.0, (1 - copied_share(hyp, src)) / (1 - free))
+        certain = min(1.0, (len(split_words(src)) - 1) / FEW_BIGRAMS)
+        return 1 - certain * (1 - honest)
 
 
 def own_words(hyp: str, src: str) -> str:
     """Return the words of a candidate that its source has not."""
-    of = {*split_words(src.lower())}
-    return " ".join(word for word in split_words(hyp) if word.lower() not in of)
+    of = {word.strip(punctuation) for word in split_words(src.lower())}
+    return " ".join(w for w in split_words(hyp) if w.lower().strip(punctuation) not in of)
 
 
 def copied_share(hyp: str, src: str) -> float:
@@ -177,12 +184,19 @@ def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
     return np.array([sum(log.get(c, unseen) for c in piece or "\0") for piece in pieces])
 
 
-def _odds(table: Floats, pieces: Segmenter, texts: Sequence[str]) -> Floats:
-    """Return the log-odds a character of the target's language of each text: (U,)."""
+def _odds(
+    table: Floats, pieces: Segmenter, texts: Sequence[str], usual: float | None = None
+) -> Floats:
+    """Return the log-odds a character of the target's language of each text: (U,).
+
+    Args:
+        usual: odds of FEW_CHARACTERS that are added to each text; None: none are.
+    """
     ids, offsets = pieces.encode_flat(texts)
     characters = np.array([len(piece or "?") for piece in pieces.texts], dtype=float)
     before = np.pad(np.vstack([table[:, ids], characters[ids]]).cumsum(1), ((0, 0), (1, 0)))
     sums = before[:, np.append(offsets[1:], len(ids))] - before[:, offsets]
     other = np.maximum(sums[SOURCE], sums[ANY])
-    odds = (sums[TARGET] - other) / np.maximum(sums[-1], 1)
+    few = 0 if usual is None else FEW_CHARACTERS
+    odds = (sums[TARGET] - other + few * (usual or 0)) / np.maximum(sums[-1] + few, 1)
     return np.where(sums[-1] > 0, odds, np.inf)  # no word is no sign of another language

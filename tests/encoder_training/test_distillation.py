@@ -8,7 +8,7 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder import Encoder, load_own_encoder, save_encoder
-from simile_plugin.encoder.source_side import copied_share
+from simile_plugin.encoder.source_side import copied_share, own_words
 from simile_plugin.encoder_training.distillation import contrastive_loss
 
 
@@ -37,7 +37,7 @@ def test_translations_are_found(
 
 
 def test_what_is_usual_of_the_languages(
-    distilled: Encoder, bitext: tuple[list[str], list[str]]
+    distilled: Encoder, bitext: tuple[list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side, (sources, targets) = distilled.source, bitext
     assert side is not None
@@ -51,6 +51,12 @@ def test_what_is_usual_of_the_languages(
     # up to half of the bigrams of the source cost nothing
     assert side.not_copied("a b c d d", "a b c d") == pytest.approx((1 - 3 / 4) / (1 - 1 / 2))
     assert side.not_copied("a b e f g", "a b c d") == 1
+    # a name of two words is its own translation
+    assert [side.not_copied(text, text) for text in ("a", "a b", "a b c")] == [1, 0.5, 0]
+    assert own_words("Kano, 3", "kano. 3") == ""
+    monkeypatch.setattr(side, "usual_odds", 50.0)  # ten characters of which any text begins with
+    assert side.of_language([sources[0][0]], [""]) > 0.5
+    assert side.of_language([" ".join(sources)], [""]) == 0
 
 
 def test_folder_of_two_languages(
