@@ -242,6 +242,10 @@ def test_low_resource(tmp_path: Path) -> None:
     assert share in risk and share not in likelihood
     assert likelihood.startswith("fairseq-train|my work/self|") and "|--mle-weight|1|" in likelihood
     (tmp_path / "bitext/dev.en").unlink()
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"bitext/{split}.fr").write_text("a\n")
+    refused = recipe.refused("fr", "de", "bitext")
+    assert "TEACHER: default reads English; expected an encoder of 'fr'" in refused
     assert "DATA: neither bitext/dev.en nor bitext/dev.en.gz is there" in recipe.refused(*pair)
 
 

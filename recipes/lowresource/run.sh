@@ -9,7 +9,8 @@
 #
 # Settings (environment variables, with their defaults):
 #   WORK          work/lowresource.SRC-TGT in the repository: everything that is made
-#   TEACHER       default   a reward encoder of SRC; the English one that comes with the package
+#   TEACHER       default   a reward encoder of SRC; the one that comes with the package reads English. For
+#                 others: simile distil-encoder default --source EN --target SRC --output TEACHER
 #   MORE          bitext of SRC and other languages, which helps to train the table: pairs of files, the
 #                 source first; default: train of all other SIMILE_DATA/mafand/SRC-*; none: MORE=
 #   JUDGEMENTS    judged translations; default: SIMILE_DATA/judgements/afrimte.SRC-TGT.tsv, if it is there
@@ -79,6 +80,9 @@ for reward in $REWARDS; do
 done
 [ -z "$beside" ] || [ ${#others[@]} -gt 0 ] ||
     die "MONOLINGUAL: none given and no MORE; expected files of sources, or REWARDS without them"
+
+[[ $SRC = en* || $TEACHER != default ]] ||
+    die "TEACHER: default reads English; expected an encoder of '$SRC' (see --help)"
 
 setup_venv
 # shellcheck source=recipes/training.sh
