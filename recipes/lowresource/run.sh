@@ -31,7 +31,8 @@
 #   RISK_BATCH    30    sentences an update
 #   RISK_LR       2e-4  learning rate of risk training (Adam, falling to 0 in a straight line)
 #   MLE_WEIGHT    0.3   gamma
-#   COST_SCALE    10    factor on the cost
+#   RISK_ALPHA    0.3   sharpness of Q
+#   COST_SCALE    30    factor on the cost
 #   SEEDS         "1"   seeds of each risk training
 #   JOBS          trainings at once; CPU: the number of cores, GPU: 1
 #   FLAGS         more flags of every fairseq-train (default on a GPU: --fp16)
@@ -54,7 +55,8 @@ RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
 MLE_WEIGHT=${MLE_WEIGHT:-0.3}
-RISK_ALPHA=1 COST_SCALE=${COST_SCALE:-10}
+RISK_ALPHA=${RISK_ALPHA:-0.3}
+COST_SCALE=${COST_SCALE:-30}
 SEEDS=${SEEDS:-1}
 whole_numbers PIECES MLE_UPDATES MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
 files=()
