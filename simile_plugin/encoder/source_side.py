@@ -35,8 +35,8 @@ USUAL = 0.05  # share of the bitext's targets that are less usual than what is c
 # text of another kind than the bitext has more names.
 FREE = 0.5
 MOST_COPIES = 0.9  # however much the two languages share
-# A name of two words is its own translation, and a word tells little of its language: sources of so
-# many bigrams may be copied in part only, and candidates begin with so many characters of usual odds.
+# A name of two words is its own translation, and a word tells little of its language: only a source
+# of so many bigrams is surely a copy, and candidates begin with so many characters of usual odds.
 FEW_BIGRAMS, FEW_CHARACTERS = 2, 10
 
 
