@@ -134,6 +134,7 @@ def without_removed_flags(state: dict[str, Any], path: str) -> dict[str, Any]:
     if getattr(criterion, "_name", None) != watch.CRITERION:
         return state
     with open_dict(criterion):
+        criterion.pop("finetune_from_model", None)  # the trainer's, which a KL term once read
         for name, usual in REMOVED.items():
             if criterion.pop(name, usual) != usual:
                 logger.warning(f"{path} was trained with {flag_name(name)}, which is gone: ignored")

@@ -30,9 +30,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_normalise: ChoiceEnum(["none", "list", "batch"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_normalise"].default, metadata=SHARED["risk_normalise"].metadata
     )
-    risk_objective: ChoiceEnum(["mrt", "grpo", "rloo"]) = field(  # type: ignore[valid-type]
-        default=SHARED["risk_objective"].default, metadata=SHARED["risk_objective"].metadata
-    )
     risk_score: ChoiceEnum(["sum", "mean"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_score"].default, metadata=SHARED["risk_score"].metadata
     )
@@ -77,7 +74,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     )
     # The trainer's, no flags of their own.
     seed: int = "${common.seed}"  # type: ignore[assignment]
-    finetune_from_model: Optional[str] = "${checkpoint.finetune_from_model}"  # noqa: UP045
 
 
 def read_config(given: Any) -> SimileRiskConfig:
@@ -100,7 +96,7 @@ def _warn_of_compat(cfg: SimileRiskConfig) -> None:
     """Say what the objective of the released code takes no notice of, or never computed."""
     default = SimileRiskConfig()
     ignored = ("risk_score", "risk_alpha", "risk_cost_scale", "risk_length_control")
-    for name in (*ignored, "risk_objective"):
+    for name in ignored:
         if (value := getattr(cfg, name)) != getattr(default, name):
             logger.warning(f"{flag_name(name)} {value}: ignored beside --risk-compat {BEYOND_BLEU}")
     if cfg.reward not in ("simile", "sim", "bleu"):

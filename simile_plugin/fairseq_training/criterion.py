@@ -8,7 +8,6 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
-from simile_plugin.fairseq_hooks import read_checkpoint
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
     SimileRiskConfig,
@@ -20,7 +19,6 @@ from simile_plugin.fairseq_training.decoders import check_model
 from simile_plugin.fairseq_training.metrics import note_memory, reduce_metrics
 from simile_plugin.fairseq_training.monolingual import mix_in
 from simile_plugin.fairseq_training.translator import Batch, FairseqTranslator
-from simile_plugin.files import InputError
 
 
 @register_criterion("simile_risk", dataclass=SimileRiskConfig)
@@ -51,9 +49,7 @@ class SimileRiskCriterion(FairseqCriterion):
                 cost_scale=100.0,
                 normalize=True,
                 beyond_bleu=True,
-                kind="mrt",
             )
-        self.start: dict[str, Tensor] | None = None  # what the training began from
         self.translator = FairseqTranslator(cfg, task)
         self.reward = risk.ListReward(cfg, cfg.seed)
         if cfg.risk_monolingual:
@@ -77,8 +73,6 @@ class SimileRiskCriterion(FairseqCriterion):
             loss, sample_size (number of sentences), logging_output (sums over sentences).
         """
         check_model(model, self.eval_bleu)
-        if self.start is None and self.objective_of_lists.needs_start:
-            self.start = read_start(self.cfg.finetune_from_model, risk.unwrap(model))
         self.clock = risk.Stopwatch()
         update = risk.risk_update(
             self.translator,
@@ -90,7 +84,6 @@ class SimileRiskCriterion(FairseqCriterion):
             portions=self.portions,
             clock=self.clock,
             training=self.training,
-            start=self.start,
         )
         return update.loss, len(sample["target"]), update.sums
 
@@ -113,22 +106,3 @@ class SimileRiskCriterion(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Return True: every rank logs the same keys with the same shapes."""
         return True
-
-
-def read_start(path: str | None, model: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters of ``--finetune-from-model`` by name, as the model has them.
-
-    Raises:
-        InputError: where none is given, or it is another model's.
-    """
-    if not path:
-        raise InputError(
-            "--risk-kl-weight: needs the model that the training begins from; expected "
-            "--finetune-from-model, or --risk-kl-weight 0"
-        )
-    found = read_checkpoint(path)["model"]
-    model.upgrade_state_dict(found)  # type: ignore[operator]
-    parameters = dict(model.named_parameters())
-    if missing := sorted(parameters.keys() - found.keys()):
-        raise InputError(f"--finetune-from-model {path}: has no {missing[0]} in it")
-    return {name: found[name].to(own.detach(), copy=True) for name, own in parameters.items()}

@@ -91,9 +91,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective.of(args)
-        self.start: dict[str, Tensor] | None = None  # what the training began from
-        if self.objective.needs_start:
-            self.start = {n: p.detach().clone() for n, p in model.named_parameters()}
         self.clock = risk.Stopwatch()
         self.logged, self.update, self.evaluated = Sums(), Sums(), Sums()
 
@@ -115,7 +112,6 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             portions=self.portions,
             clock=self.clock,
             training=model.training,
-            start=self.start,
         )
         return update.loss, update.sums | {"similarity": float("sim" in update.sums)}
 

@@ -22,7 +22,7 @@ from simile_plugin.risk.settings import RiskSettings
 logger = logging.getLogger(__name__)
 
 # Settings that change nothing in what is optimised.
-NOT_OPTIMISED = {"_name", "risk_max_tokens", "seed", "finetune_from_model"}
+NOT_OPTIMISED = {"_name", "risk_max_tokens", "seed"}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from simile_plugin.risk import policy_gradient
 from simile_plugin.risk.control_rewards import MODEL, rank_reward
 from simile_plugin.risk.distribution import (
     beyond_bleu_distribution,
@@ -15,7 +14,7 @@ from simile_plugin.risk.distribution import (
     expected_cost,
 )
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
-from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members, finite_rows
+from simile_plugin.risk.nonfinite import cost_without_members, finite_rows
 from simile_plugin.risk.settings import RiskSettings
 from simile_plugin.risk.update_log import Scored
 
@@ -32,9 +31,6 @@ class Objective:
         normalize: log p(u|x) is divided by the tokens of u.
         beyond_bleu: Q of the code released with the paper.
         reward_is_rank: the reward is the rank by the model's own score (``--reward model``).
-        kind: "mrt"; or, in the place of L_Risk, "rloo" or "grpo", see `policy_gradient`, whose
-            lists are samples. Their Q, in what is logged, is 1 / N.
-        kl_weight: beta of GRPO.
     """
 
     mle_weight: float
@@ -44,8 +40,6 @@ class Objective:
     normalize: bool = False
     beyond_bleu: bool = False
     reward_is_rank: bool = False
-    kind: str = policy_gradient.MRT
-    kl_weight: float = 0.0
 
     @classmethod
     def of(cls, settings: RiskSettings) -> Objective:
@@ -57,14 +51,7 @@ class Objective:
             settings.risk_alpha,
             normalize=settings.risk_score == "mean",
             reward_is_rank=settings.reward == MODEL,
-            kind=settings.risk_objective,
-            kl_weight=settings.risk_kl_weight,
         )
-
-    @property
-    def needs_start(self) -> bool:
-        """Return whether a KL term asks for what the training began from."""
-        return self.kind == policy_gradient.GRPO and self.kl_weight > 0
 
     def token_divisors(self, lengths: Tensor) -> Tensor:
         """Return what each reference's smoothed loss is divided by to be L_TokLS: its tokens, (B,).
@@ -82,8 +69,6 @@ class Objective:
         Args:
             token_lprobs, token_mask: (B, 1 + N, T); ``members``: (B, 1 + N) bool.
         """
-        if self.kind != policy_gradient.MRT:
-            return members / members.sum(-1, keepdim=True).clamp(min=1)
         scores = candidate_scores(token_lprobs, token_mask, self.normalize)
         if self.beyond_bleu:
             return beyond_bleu_distribution(scores, members)
@@ -100,7 +85,6 @@ class Objective:
         length_cost: Tensor,
         divisors: Tensor,
         vocabulary: int,
-        start_lprobs: Tensor | None = None,
     ) -> tuple[Tensor, Scored]:
         """L of some sentences, summed, and all that went into it.
 
@@ -112,7 +96,6 @@ class Objective:
             reward, length_cost: (B, 1 + N).
             divisors: (B,) what the reference's smoothed loss is divided by: its tokens.
             vocabulary: V.
-            start_lprobs: (B, 1 + N, T) of the model that the training began from, for a KL term.
         """
         if self.reward_is_rank:
             scores = candidate_scores(token_lprobs, token_mask, self.normalize)
@@ -122,23 +105,8 @@ class Objective:
         expected = expected_cost(q, 1.0 - rows.reward) + cost_without_members(rows.members)
         reference = rows.token_lprobs[:, 0], rows.mean_lprobs
         token_loss, nll = label_smoothed_nll(*reference, self.label_smoothing, vocabulary)
-        length_cost = length_cost.to(q)
-        risk = expected + expected_cost(q, length_cost)
-        surrogate = risk
-        if self.kind != policy_gradient.MRT:
-            surrogate = self._of_samples(rows, token_mask, rows.reward - length_cost, start_lprobs)
+        risk = expected + expected_cost(q, length_cost.to(q))
         gamma = self.mle_weight
-        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * surrogate
+        loss = gamma * token_loss / divisors + (1 - gamma) * self.cost_scale * risk
         found = vars(rows) | {"distribution": q, "risk": expected, "nll": nll, "loss": loss}
         return loss.sum(), Scored(**{name: value.detach() for name, value in found.items()})
-
-    def _of_samples(
-        self, rows: FiniteRows, token_mask: Tensor, reward: Tensor, start_lprobs: Tensor | None
-    ) -> Tensor:
-        """Return the policy gradient's loss of each sentence: (B,)."""
-        members, scored = rows.members, (rows.token_lprobs, token_mask)
-        if self.kind == policy_gradient.RLOO:
-            advantages = policy_gradient.leave_one_out(reward, members)
-            return policy_gradient.reinforce(*scored, advantages, members)
-        advantages = policy_gradient.group_relative(reward, members)
-        return policy_gradient.grpo(*scored, advantages, members, start_lprobs, self.kl_weight)

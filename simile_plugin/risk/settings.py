@@ -69,23 +69,6 @@ class RiskSettings:
         default=8,
         metadata={"range": Range.at_least(1), "help": "N, candidates a sentence (paper: 8)"},
     )
-    risk_objective: str = field(
-        default="mrt",
-        metadata={
-            "choices": ["mrt", "grpo", "rloo"],
-            "help": "mrt: the expected cost over the list (paper); in its place, over candidates "
-            "that are samples, rloo: REINFORCE with leave-one-out, or grpo: group-relative "
-            "advantages, a mean over the list's tokens, and a KL term",
-        },
-    )
-    risk_kl_weight: float = field(
-        default=0.04,
-        metadata={
-            "range": AT_LEAST_0,
-            "help": "of grpo: weight of KL(model, start) a token, which costs a third scoring "
-            "(Shao et al. 2024: 0.04; TRL's default: 0)",
-        },
-    )
     risk_search: str = field(
         default="beam",
         metadata={
@@ -198,6 +181,8 @@ REMOVED: dict[str, Any] = {
     "risk_sampling_topk": -1,
     "risk_sampling_topp": -1.0,
     "risk_dump": None,
+    "risk_objective": "mrt",
+    "risk_kl_weight": 0.04,
 }
 
 
@@ -213,18 +198,4 @@ def check_settings(settings: Any) -> None:
         raise InputError(
             f"--risk-candidates: got 1 with --mle-weight {settings.mle_weight}; expected at least "
             "2, for one candidate alone has Q = 1 and no gradient, or --mle-weight 1"
-        )
-    if settings.risk_objective != "mrt":
-        _check_samples(settings)
-
-
-def _check_samples(settings: Any) -> None:
-    """A policy gradient is an expectation over samples, each as often as it was drawn."""
-    flags = "--risk-search sampling --risk-keep-duplicates"
-    if settings.risk_search != "sampling" or not settings.risk_keep_duplicates:
-        raise InputError(f"--risk-objective {settings.risk_objective}: expected {flags} beside it")
-    if settings.risk_include_reference or settings.risk_candidates < 2:
-        raise InputError(
-            f"--risk-objective {settings.risk_objective}: expected --risk-candidates of at least 2 "
-            "and no --risk-include-reference: the reference is no sample of the model"
         )

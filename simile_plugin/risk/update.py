@@ -10,7 +10,6 @@ is computed of a batch, in which order, and what the host does while the device 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -22,9 +21,7 @@ from simile_plugin.risk.gradient_portions import Portion, Portions
 from simile_plugin.risk.length_control import LengthControl
 from simile_plugin.risk.list_reward import Judged, ListReward
 from simile_plugin.risk.objective import Objective
-from simile_plugin.risk.policy_gradient import weights_of_start
 from simile_plugin.risk.risk_set import RiskSet
-from simile_plugin.risk.temporary_changes import unwrap
 from simile_plugin.risk.update_log import Scored, Stopwatch, sums_over_sentences
 
 Batch = TypeVar("Batch")
@@ -105,7 +102,6 @@ def risk_update(
     portions: Portions,
     clock: Stopwatch,
     training: bool,
-    start: Mapping[str, Tensor] | None = None,
 ) -> Update:
     """Compute the loss of a batch, with its gradient, and what is logged of it.
 
@@ -113,7 +109,6 @@ def risk_update(
         model: in its distributed wrapper if there is one, which sees one call.
         portions: cuts the batch where memory is bounded.
         training: whether length costs something; validation's loss is that of the reward alone.
-        start: the parameters that the training began from, for a KL term.
     """
     # 1. Candidates, without gradient.
     with clock.phase("generation"):
@@ -141,10 +136,6 @@ def risk_update(
         # 3. Second scoring: each source is encoded once, a prefix that rows share decoded once.
         rows, part = portion.rows, risk_set.part(portion.rows)
         some = translator.some(batch, rows)
-        start_lprobs = None
-        if start is not None:
-            with weights_of_start(plain := unwrap(model), start):
-                start_lprobs, _ = translator.score(plain, some, part, portion.max_tokens)
         token_lprobs, mean_lprobs = translator.score(model, some, part, portion.max_tokens)
         # A GPU is at work on these scores by now: the host is free to judge.
         judged = judge()
@@ -157,7 +148,6 @@ def risk_update(
             length_cost=length_price * judged.lengths[rows],
             divisors=divisors[rows],
             vocabulary=translator.vocabulary,
-            start_lprobs=start_lprobs,
         )
 
     # 4. Loss and gradient, in portions that fit into memory.

@@ -22,7 +22,6 @@ from simile_plugin.reward import FEATURES, LearnedReward, make_lexicon, save_lea
 from simile_plugin.reward.lists import score_lists
 from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.length_control import SHARE, LengthControl
-from simile_plugin.risk.policy_gradient import group_relative
 from tests.conftest import SENTENCES
 from tests.fairseq_models import judge, make_model, make_sample, make_task, rows_of, with_tag
 
@@ -61,45 +60,6 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
         expected += 0.4 * nll / length + 0.6 * 10 * b_risk
     assert size == 3
     assert loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_grpo_keeps_to_the_checkpoint_that_the_training_began_from(
-    make_criterion, task, tmp_path, monkeypatch
-):
-    sample = make_sample(task)
-    begun, model = (make_model("transformer_tiny", task) for _ in range(2))
-    with torch.no_grad():
-        for parameter in begun.parameters():
-            parameter += 0.05 * torch.randn_like(parameter)
-    torch.save({"model": begun.state_dict()}, tmp_path / "mle.pt")
-    criterion = make_criterion(
-        mle_weight=0.0,
-        risk_cost_scale=1.0,
-        risk_objective="grpo",
-        risk_kl_weight=0.5,
-        risk_search="sampling",
-        risk_keep_duplicates=True,
-        finetune_from_model=str(tmp_path / "mle.pt"),
-    )
-    risk_set = criterion.translator.generator(model, sample)
-    monkeypatch.setattr(criterion.translator, "generator", lambda *_: risk_set)
-    loss, _, _ = criterion(model.eval(), sample)
-    ours, theirs = (score_rows(m.eval(), sample, risk_set, PAD)[0] for m in (model, begun))
-    counted = risk_set.tokens.ne(PAD)
-    counted[:, 0] = False
-    difference = torch.where(counted, theirs - ours, 0.0)
-    kl = (difference.exp() - difference - 1).sum((-1, -2))
-    # Of the advantages only the tokens' share is in the value: the ratio of probabilities is 1.
-    advantages = group_relative(judge(criterion, sample, risk_set).reward, risk_set.mask)
-    gained = (advantages * counted.sum(-1)).sum(-1)
-    wanted = ((0.5 * kl - gained) / counted.sum((-1, -2))).sum()
-    assert loss.item() == pytest.approx(wanted.item(), rel=1e-4)
-    assert kl.min() > 0.01
-    loss.backward()  # the model's own weights are back
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
-    criterion.cfg.finetune_from_model, criterion.start = None, None
-    with pytest.raises(InputError, match="--risk-kl-weight: .* --finetune-from-model, or"):
-        criterion(model, sample)
 
 
 def test_rewards_are_those_of_the_flags(make_criterion, task, encoder):
