@@ -178,11 +178,11 @@ small_training() { # RUN FLAGS...
         --log-format simple --save-dir "$WORK/$1" "${@:2}"
 }
 
-small_mle() { # EPOCHS TOKENS FLAGS...
+small_mle() { # RUN EPOCHS TOKENS FLAGS...
     threads_for 1
-    small_training mle --seed 1 --criterion label_smoothed_cross_entropy --max-tokens "$2" \
-        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --max-epoch "$1" \
-        --log-interval 50 "${@:3}"
+    small_training "$1" --seed 1 --criterion label_smoothed_cross_entropy --max-tokens "$3" \
+        --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 600 --max-epoch "$2" \
+        --log-interval 50 "${@:4}"
 }
 
 # small_risk SYSTEM REWARD SEED UPDATES BATCH LR GAMMA ALPHA SCALE ENCODER-CONFIG LEARNED-JSON FLAGS...

@@ -225,7 +225,7 @@ def test_low_resource(tmp_path: Path) -> None:
         (tmp_path / "bitext" / f"{split}.en").write_text("a\n")
         (tmp_path / "bitext" / f"{split}.de.gz").write_bytes(gzip.compress(b"b\n"))
     notes = recipe.run(*pair, REWARDS="chrf:0.5,source:0.5")
-    assert trainings(notes) == ["mle", "chrf+0.5+source+0.5.1"]
+    assert trainings(notes) == ["mle.begun", "mle", "chrf+0.5+source+0.5.1"]
     (distilled,) = (line for line in notes if line.startswith("simile|distil-encoder|"))
     assert "|--source|my work/raw/train.en|--target|my work/raw/train.de|" in distilled
     assert trainings(recipe.run(*pair, REWARDS="chrf:0.5,source:0.5 more-mle")) == ["more-mle.1"]

@@ -19,8 +19,9 @@
 #   OTHERS        3000  of them, drawn at random; none of them is in the bitext
 #   GIVEN         folder with bin/, bpe/ and mle/ of an earlier run, whose model is taken
 #   PIECES        4000  of the joint vocabulary of the translation model
-#   MLE_UPDATES   3000  updates of MLE training, at a rate that falls to 0: a model that was not trained
-#                       to its end gains from anything
+#   MLE_EPOCHS    30    epochs of MLE training; with more of them it goes on
+#   MLE_LAST      200   updates after them, at a rate that falls from 2e-4 to 0: a model that was not
+#                       trained to its end gains from anything
 #   MLE_TOKENS    2048  target tokens an update
 #   REWARDS       "bleu chrf chrf:0.5,source:0.5 source source@monolingual self-training more-mle"; source
 #                 reads no reference, and with @monolingual learns from OTHERS beside the bitext. Controls:
@@ -47,7 +48,8 @@ WORK=${WORK:-$ROOT/work/lowresource.$SRC-$TGT}
 TEACHER=${TEACHER:-default}
 JUDGEMENTS=${JUDGEMENTS:-${SIMILE_DATA:-}/judgements/afrimte.$SRC-$TGT.tsv}
 PIECES=${PIECES:-4000}
-MLE_UPDATES=${MLE_UPDATES:-3000}
+MLE_EPOCHS=${MLE_EPOCHS:-30}
+MLE_LAST=${MLE_LAST:-200}
 MLE_TOKENS=${MLE_TOKENS:-2048}
 MIX=chrf:0.5,source:0.5
 OTHERS=${OTHERS:-3000}
@@ -58,7 +60,7 @@ MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 RISK_ALPHA=${RISK_ALPHA:-0.3}
 COST_SCALE=${COST_SCALE:-30}
 SEEDS=${SEEDS:-1}
-whole_numbers PIECES MLE_UPDATES MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
+whole_numbers PIECES MLE_EPOCHS MLE_LAST MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
 files=()
 for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
@@ -170,10 +172,13 @@ take_given() { # GIVEN
     cp -r "$1"/{bin,bpe,mle} "$WORK"
 }
 
-train_mle() { # UPDATES TOKENS FLAGS...
-    begin "$WORK/mle" "$WORK"/bin/dict.* "$WORK"/bin/train.* "$@"
-    small_mle 0 "$2" --max-update "$1" --lr-scheduler polynomial_decay --total-num-update "$1" \
-        --num-workers 0 "${@:3}"
+train_mle() { # EPOCHS LAST TOKENS FLAGS...
+    begin "$WORK/mle.begun" "$WORK"/bin/dict.* "$WORK"/bin/train.* "${@:3}" # more epochs go on
+    small_mle mle.begun "$1" "$3" --num-workers 0 "${@:4}"
+    begin "$WORK/mle" "$2" "$WORK/mle.begun/checkpoint_best.pt"
+    small_training mle --finetune-from-model "$WORK/mle.begun/checkpoint_best.pt" --seed 1 \
+        --criterion label_smoothed_cross_entropy --max-tokens "$3" --lr 2e-4 --lr-scheduler \
+        polynomial_decay --total-num-update "$2" --max-update "$2" --num-workers 0 "${@:4}"
 }
 
 other_system() { # REWARD SEED: one that learns from OTHERS, too
@@ -217,8 +222,8 @@ if [ -n "${GIVEN:-}" ]; then
 else
     say "Segmenting and binarising the bitext"
     AFTER=data once bin segment_bitext "$SRC" "$TGT" "$PIECES" "$WORK/raw"
-    say "Training the MLE model ($MLE_UPDATES updates)"
-    AFTER=bin once mle train_mle "$MLE_UPDATES" "$MLE_TOKENS" "${flags[@]}"
+    say "Training the MLE model ($MLE_EPOCHS epochs, and $MLE_LAST updates)"
+    AFTER=bin once mle train_mle "$MLE_EPOCHS" "$MLE_LAST" "$MLE_TOKENS" "${flags[@]}"
 fi
 AFTER=mle once mle-test small_translate mle checkpoint_best.pt
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")

@@ -131,7 +131,7 @@ reward_encoder() {
 
 train_mle() { # SRC TGT EPOCHS FLAGS...
     begin "$WORK/mle" "$@" "$WORK"/bin/dict.* "$WORK"/bin/train.*
-    small_mle "$3" 2048 "${@:4}"
+    small_mle mle "$3" 2048 "${@:4}"
 }
 
 list_candidates() { # what risk training starts from: the lists of which the report shows the costs
