@@ -103,7 +103,7 @@ class SourceSide(nn.Module):
             hyps, srcs: candidates and the source of each.
         """
         texts = [*map(own_words, hyps, srcs)]
-        odds = _odds(self.log_probs.numpy(), self.pieces, texts, self.usual_odds)
+        odds = _odds(self.log_probs.numpy(), self.pieces, texts, FEW_CHARACTERS, self.usual_odds)
         return torch.from_numpy(np.clip(odds / (FREE * self.usual_odds), 0, 1)).float()
 
     def not_copied(self, hyp: str, src: str) -> float:
@@ -185,18 +185,17 @@ def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
 
 
 def _odds(
-    table: Floats, pieces: Segmenter, texts: Sequence[str], usual: float | None = None
+    table: Floats, pieces: Segmenter, texts: Sequence[str], few: int = 0, usual: float = 0.0
 ) -> Floats:
     """Return the log-odds a character of the target's language of each text: (U,).
 
     Args:
-        usual: odds of FEW_CHARACTERS that are added to each text; None: none are.
+        few, usual: so many characters of these odds are added to each text.
     """
     ids, offsets = pieces.encode_flat(texts)
     characters = np.array([len(piece or "?") for piece in pieces.texts], dtype=float)
     before = np.pad(np.vstack([table[:, ids], characters[ids]]).cumsum(1), ((0, 0), (1, 0)))
     sums = before[:, np.append(offsets[1:], len(ids))] - before[:, offsets]
     other = np.maximum(sums[SOURCE], sums[ANY])
-    few = 0 if usual is None else FEW_CHARACTERS
-    odds = (sums[TARGET] - other + few * (usual or 0)) / np.maximum(sums[-1] + few, 1)
+    odds = (sums[TARGET] - other + few * usual) / np.maximum(sums[-1] + few, 1)
     return np.where(sums[-1] > 0, odds, np.inf)  # no word is no sign of another language
