@@ -15,7 +15,7 @@ def main(specs: list[str]) -> None:
     for spec in specs:
         reward = spec.removeprefix("shuffled:")
         if spec not in ("noise", "model"):  # controls of a training, no rewards
-            Reward(reward, "REWARDS", of_lists=True)
+            Reward(reward, "REWARDS")
 
 
 if __name__ == "__main__":

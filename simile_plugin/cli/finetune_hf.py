@@ -61,7 +61,7 @@ class HuggingFaceOptions(Options):
     )
     monolingual: str | None = option(
         "more sources, without references: only their risk is trained on, by a --reward that reads "
-        "none (consensus:0.5,source:0.5, your own function)",
+        "none (source, your own function)",
         None,
         range=FILE,
     )

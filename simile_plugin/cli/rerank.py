@@ -28,9 +28,8 @@ HELP = "the best of each list by a reward: with references the oracle, or by sou
 DESCRIPTION = f"""\
 Choose the candidate of each list with the highest --reward: against references it is the oracle,
 what the best choice would be worth; --reward source needs none, but an encoder of both languages
-(simile distil-encoder makes one), and --reward consensus neither (chrF against the other
-candidates). Where references are known, the figures of the model's choice and of the new one go to
-standard error.
+(simile distil-encoder makes one). Where references are known, the figures of the model's choice and
+of the new one go to standard error.
 
 {LISTS}"""
 
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     files = {"LISTS": options.lists, "--src": options.src, "--ref": options.ref}
     check_standard_input((path, flag) for flag, path in files.items())
     check_outputs({"--output": options.output}, files.values())
-    where, reward = f"LISTS: {options.lists}", Reward(options.reward, of_lists=True)
+    where, reward = f"LISTS: {options.lists}", Reward(options.reward)
     lists, number = read_candidates(options, options.ref)
     utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
     warn_of_missing_sources("rerank", reward, lists)

@@ -47,7 +47,6 @@ class ListScores:
         chrfpp: (B, N) chrF++ in [0, 1].
         learned: (B, N) the learned reward in [0, 1], or None if not asked for.
         source: (B, N) nearness to the source in [0, 1], or None if not asked for.
-        consensus: (B, N) agreement within the list in [0, 1], which `Reward` fills in.
     """
 
     bleu_stats: Tensor
@@ -62,7 +61,6 @@ class ListScores:
     chrfpp: Tensor | None = None
     learned: Tensor | None = None
     source: Tensor | None = None
-    consensus: Tensor | None = None
 
     @property
     def unknown_share(self) -> float:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
-from simile_plugin.reward.consensus import consensus_scores
 from simile_plugin.reward.learned import LearnedReward, load_learned
 from simile_plugin.reward.lists import ListScores, add_similarity, check_lists, score_lists
 from simile_plugin.reward.source import source_scores
@@ -21,10 +20,7 @@ from simile_plugin.reward.source import source_scores
 logger = logging.getLogger(__name__)
 
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
-CONSENSUS = "consensus"
-COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++", "source", CONSENSUS)
-OF_AN_ENCODER = {"simile", "sim", "learned", "source"}
-WITHOUT_REFERENCE = {"source", CONSENSUS}
+COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++", "source")
 LEARNED = "learned:"  # and the folder of simile fit-reward
 NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, f"{LEARNED}DIR"))
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
@@ -123,7 +119,6 @@ class Reward:
             ``srcs`` (B strings each) and returns B x N numbers; a candidate that gets no finite
             one is left out.
         flag: where it comes from, for messages.
-        of_lists: whether what is scored are candidates of one sentence, as `consensus` needs them.
 
     Raises:
         InputError: for a bad spec, or a folder of a learned reward that cannot be read.
@@ -132,17 +127,12 @@ class Reward:
         learned: the learned reward, if it has a part in it; for `score_lists`.
     """
 
-    def __init__(self, spec: str, flag: str = "--reward", of_lists: bool = False) -> None:
+    def __init__(self, spec: str, flag: str = "--reward") -> None:
         self.spec, self.flag = spec, flag
         parsed = parse_reward(spec, flag)
         self.function = parsed if callable(parsed) else None
         self.weights: dict[str, float] = {} if callable(parsed) else parsed
         self.learned: LearnedReward | None = None
-        if CONSENSUS in self.weights and not of_lists:
-            raise InputError(
-                f"{flag} {spec}: {CONSENSUS} compares the candidates of a list, which there are in "
-                "training and in simile rerank; expected another reward here"
-            )
         self.identity = spec  # says what is trained on, wherever a folder lies
         self.warned = self.works = False  # whether a function has ever returned a finite number
         for name in filter(_is_learned, [*self.weights]):
@@ -155,7 +145,7 @@ class Reward:
     @property
     def needs_encoder(self) -> bool:
         """Return whether SIM, SIMILE, the source or a learned reward has a part in it."""
-        return bool(self.weights.keys() & OF_AN_ENCODER)
+        return bool(self.weights.keys() & {"sim", "simile", "learned", "source"})
 
     @property
     def needs_sources(self) -> bool:
@@ -165,8 +155,8 @@ class Reward:
 
     @property
     def needs_references(self) -> bool:
-        """Return whether any part of it, or a user's function, reads a reference."""
-        return self.function is not None or not self.weights.keys() <= WITHOUT_REFERENCE
+        """Return whether anything else has: a reward of sources alone never reads a reference."""
+        return self.weights.keys() != {"source"}
 
     @property
     def chrf_words(self) -> int | None:
@@ -185,19 +175,18 @@ class Reward:
             "chrf++": scores.chrfpp,
             "learned": scores.learned,
             "source": scores.source,
-            CONSENSUS: scores.consensus,
         }
         of_encoder = scores.source if scores.sim is None else scores.sim
         device = scores.bleu.device if of_encoder is None else of_encoder.device
         found = {}
         for name in self.weights:
             component = components[name]
-            if component is None and scores.sim is None and name in OF_AN_ENCODER:
+            if component is None and scores.sim is None and "chrf" not in name:
                 raise InputError(
                     f"{self.flag} {self.spec}: needs --simile-encoder DIR, a reward encoder "
                     "(make one by simile train-encoder)"
                 )
-            assert component is not None, "score_lists: no chrf_words, learned, lists of reward"
+            assert component is not None, "score_lists: no chrf_words, learned of reward"
             found[name] = component.to(device)
         return found
 
@@ -230,24 +219,16 @@ class Reward:
         of = self._sources(srcs)
         if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
             wanted = self.chrf_words, self.learned, of
-            scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
-        else:
-            shape = mask.shape  # BLEU would take most of the time
-            scores = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
-            if of is not None:
-                scores.source = source_scores(hyps, of, encoder, alpha)
-            if self.needs_references:
-                add_similarity(scores, hyps, refs, encoder, alpha)
-            if self.learned is not None and scores.sim is not None:
-                scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim, of)
-        self._add_consensus(scores, hyps, mask)
+            return self.from_scores(score_lists(hyps, refs, encoder, alpha, tokenize, *wanted))
+        shape = mask.shape  # BLEU would take most of the time
+        scores = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
+        if of is not None:
+            scores.source = source_scores(hyps, of, encoder, alpha)
+        if self.needs_references:
+            add_similarity(scores, hyps, refs, encoder, alpha)
+        if self.learned is not None and scores.sim is not None:
+            scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim, of)
         return self.from_scores(scores)
-
-    def _add_consensus(
-        self, scores: ListScores, hyps: Sequence[Sequence[str]], members: Tensor
-    ) -> None:
-        if CONSENSUS in self.weights:
-            scores.consensus = consensus_scores(hyps, members)
 
     def _sources(self, srcs: Sequence[str]) -> Sequence[str] | None:
         """Return the sources where they have a part in it; InputError where there are none."""
@@ -282,11 +263,7 @@ class Reward:
         refs = [row[0] for row in hyps]
         of = self._sources(sources()) if self.needs_sources else None
         wanted = self.chrf_words, self.learned, of
-        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted)
-        candidates = members.clone()
-        candidates[:, 0] = False  # the reference
-        self._add_consensus(scores, hyps, candidates)
-        scores = scores.to(device)
+        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
         if self.function is None:
             return self.from_scores(scores), scores
         first = 0 if members[:, 0].any() else 1

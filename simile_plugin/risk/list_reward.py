@@ -58,7 +58,7 @@ class ListReward:
 
     def __init__(self, settings: RiskSettings, seed: int) -> None:
         self.control, spec = read_control(settings.reward)
-        self.reward, self.seed = Reward(spec, of_lists=True), seed
+        self.reward, self.seed = Reward(spec), seed
         self.normalise = settings.risk_normalise
         self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
         self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
@@ -74,8 +74,7 @@ class ListReward:
         if self.reward.needs_references and function is None and not control:
             raise InputError(
                 f"{where}: --reward {self.reward.spec} reads a reference, which some sentences do "
-                "not have; expected source, consensus, a mix of these, your own module:function, "
-                "or a control (model, noise)"
+                "not have; expected source, your own module:function, or a control (model, noise)"
             )
 
     def __call__(
