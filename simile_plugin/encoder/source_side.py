@@ -6,6 +6,7 @@ teacher, whose vectors live in the same space. All else is learnt from the disti
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,11 +22,13 @@ from torch.nn.functional import normalize
 from simile_plugin.encoder.piece_model import SPACE_MARK
 from simile_plugin.encoder.segmenter import Segmenter, Tokenizer
 from simile_plugin.encoder.tokens import MixedTokenizer
-from simile_plugin.encoder.unspaced import split_words
+from simile_plugin.encoder.unspaced import split_parts, split_words
 from simile_plugin.files import InputError
 
 if TYPE_CHECKING:
     from simile_plugin.encoder.models import Encoder
+
+logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.floating]
 TARGET, SOURCE, ANY = range(3)  # classes of the naive Bayes, rows of its table
@@ -90,7 +93,8 @@ class SourceSide(nn.Module):
 
     def centred(self, vectors: Tensor) -> Tensor:
         """Return unit source vectors (U, D) less their mean: a text that is near to all gains 0."""
-        return normalize(vectors, eps=1e-9) - self.mean
+        known = vectors.norm(dim=-1, keepdim=True) > 0  # of nothing that g knows: near to nothing
+        return torch.where(known, normalize(vectors, eps=1e-9) - self.mean, 0.0)
 
     def of_language(self, hyps: Sequence[str], srcs: Sequence[str]) -> Tensor:
         """Tell the target's language from any other: (U,) in [0, 1], 1 for usual sentences.
@@ -115,9 +119,14 @@ class SourceSide(nn.Module):
 
 
 def own_words(hyp: str, src: str) -> str:
-    """Return the words of a candidate that its source has not."""
-    of = {word.strip(punctuation) for word in split_words(src.lower())}
-    return " ".join(w for w in split_words(hyp) if w.lower().strip(punctuation) not in of)
+    """Return the words of a candidate that its source has not.
+
+    Where a longer source has them all, in whatever order, they are no names: all are returned.
+    """
+    of = [word.strip(punctuation) for word in split_words(src.lower())]
+    parts, space = split_parts(hyp)
+    own = space.join(w for w in parts if w.lower().strip(punctuation) not in {*of})
+    return hyp if not own.strip() and len(of) > FEW_BIGRAMS + 1 else own
 
 
 def copied_share(hyp: str, src: str) -> float:
@@ -126,9 +135,8 @@ def copied_share(hyp: str, src: str) -> float:
     One word may be a name, and is no copy.
     """
     words, of = split_words(hyp.lower()), split_words(src.lower())
-    own = Counter(pairwise(words))
-    shared = own & Counter(pairwise(of))
-    return shared.total() / max(1, own.total())
+    own, known = [*pairwise(words)], {*pairwise(of)}
+    return sum(bigram in known for bigram in own) / max(1, len(own))
 
 
 def pieces_of(tokenizer: Tokenizer) -> Segmenter:
@@ -161,7 +169,13 @@ def learn_source_side(
     texts = [pieces.preprocessing.apply(text) for text in (*targets, *sources)]
     table = np.stack([*rows, _any_language(pieces.texts, texts)])
     odds = _odds(table, pieces, [*map(own_words, targets, sources)])
-    usual_odds = max(1e-3, float(np.quantile(odds, USUAL)))
+    usual_odds = float(np.quantile(odds, USUAL))
+    if usual_odds <= 0:
+        logger.warning(
+            f"{np.mean(odds <= 0):.0%} of the targets look no more like their language than like "
+            "any other: as candidates these are worth 0; are both sides what they should be?"
+        )
+    usual_odds = max(1e-3, usual_odds)
     shares = [copied_share(*pair) for pair in zip(targets, sources, strict=True)]
     copies = min(MOST_COPIES, float(np.quantile(shares, 1 - USUAL)))
     embedded = source.embed_counted(sources)

@@ -157,6 +157,11 @@ def metric_scores(
     surface = surface_scores(*pairs, meteor, tokenize=tokenize)
     for spec in rewards:
         reward = Reward(spec)
+        if reward.needs_sources and not judgements.srcs:
+            raise InputError(
+                f"{judgements.path}: no column of sources in its header, which --reward {spec} "
+                "reads; expected source (or src)"
+            )
         asked: Mapping[str, RewardEncoder | None] = encoders
         if not reward.needs_encoder:
             asked = {"": None}

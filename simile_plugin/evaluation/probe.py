@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 
 import numpy as np
 import torch
@@ -206,8 +207,10 @@ def probe_reward(
         changes["one-text"] = summarise(after - before, False, spread, resamples, seed)
         rows = [*range(0, len(base), -(-len(base) // SEARCH_REFS))]
         hyps, refs, of = ([lines[row] for row in rows] for lines in (base, texts.refs, srcs))
-        climbed = climb(scores, hyps, refs, of, search_words)
-        changes["four-words"] = summarise(climbed - before[rows], False, spread, resamples, seed)
+        gains = climb(scores, hyps, refs, of, search_words) - before[rows]
+        gains = gains[np.isfinite(gains)]
+        if len(gains):
+            changes["four-words"] = summarise(gains, False, spread, resamples, seed)
     return Probed(changes, spread, length, length_lists, fixed, means)
 
 
@@ -348,7 +351,8 @@ def climb(
     """Climb by words that are not in the reference: (n,) rewards with ADDED of them at the end.
 
     Each step adds the one that the reward likes best, of the commonest that are not in the
-    sentence's own reference; what a reward gains by it, a training would find.
+    sentence's own reference; what a reward gains by it, a training would find. NaN where the
+    reference has all of them.
     """
     split = [split_parts(ref) for ref in refs]
     counts = Counter(word.lower() for words, _ in split for word in words)
@@ -357,17 +361,20 @@ def climb(
         [word for word in common if word not in {own.lower() for own in words}]
         for words, _ in split
     ]
-    most = min(ADDED_FROM, search_words, *map(len, foreign))
-    texts, best = list(hyps), np.empty(0)
-    for _ in range(ADDED if most else 0):
-        tried = [
-            [f"{text}{space}{word}" for word in words[:most]]
-            for text, words, (_, space) in zip(texts, foreign, split, strict=True)
+    rows = [row for row, words in enumerate(foreign) if words]
+    refs, srcs = ([lines[row] for row in rows] for lines in (refs, srcs))
+    texts, found = [hyps[row] for row in rows], np.empty((len(rows), 1))
+    most = min(ADDED_FROM, search_words)
+    for _ in range(ADDED if rows else 0):
+        tried = [  # one that has fewer tries its own again
+            [f"{text}{split[row][1]}{word}" for word in islice(cycle(foreign[row][:most]), most)]
+            for text, row in zip(texts, rows, strict=True)
         ]
         found = _scores(scores, tried, refs, srcs)
         texts = [one[place] for one, place in zip(tried, found.argmax(1), strict=True)]
-        best = found.max(1)
-    return best if most else _scores(scores, [[text] for text in texts], refs, srcs)[:, 0]
+    best = np.full(len(hyps), np.nan)
+    best[rows] = found.max(1)
+    return best
 
 
 def _neighbours(words: list[str], candidates: Sequence[str], step: int) -> list[list[str]]:

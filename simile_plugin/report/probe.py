@@ -42,7 +42,7 @@ def analyse_probe(
     specs = specs or [*(["simile"] if encoder else []), "chrf", "bleu"]
     probed = {}
     with Meteor() if METEOR in specs else nullcontext() as meteor:
-        rewards = _rewards(specs, encoder, meteor, tokenize)
+        rewards = _rewards(specs, encoder, meteor, tokenize, bool(texts.srcs))
         with Progress(len(rewards) * probe_steps(search_words), " steps", "probing") as bar:
             for name, scores in rewards.items():
                 settings = (search_words, resamples, seed, bar.update)
@@ -51,7 +51,11 @@ def analyse_probe(
 
 
 def _rewards(
-    specs: Sequence[str], encoder: RewardEncoder | None, meteor: Meteor | None, tokenize: str
+    specs: Sequence[str],
+    encoder: RewardEncoder | None,
+    meteor: Meteor | None,
+    tokenize: str,
+    with_sources: bool,
 ) -> dict[str, Scores]:
     from simile_plugin.evaluation import meteor_lists, reward_scores
     from simile_plugin.reward import Reward
@@ -67,6 +71,8 @@ def _rewards(
                 f"--reward {spec}: needs --encoder DIR, a reward encoder "
                 "(make one by simile train-encoder)"
             )
+        if reward and reward.needs_sources and not with_sources:
+            raise InputError(f"--reward {spec}: reads sources; give them (--src FILE)")
         if reward:
             by_name[name] = reward_scores(reward, encoder, tokenize)
         else:

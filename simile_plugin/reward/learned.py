@@ -112,7 +112,8 @@ class LearnedReward:
         """
         if self.needs_sources and srcs is None:
             raise InputError(
-                f"learned reward {self.fingerprint}: reads sources, too; give them (--src FILE)"
+                f"learned reward {self.fingerprint}: reads sources, too; give them "
+                "(--src FILE, or a column of judgements named source)"
             )
         of = srcs if self.needs_sources else None
         features, empty = self.use(encoder).count(hyps, refs, sim, of)

@@ -216,7 +216,7 @@ class Reward:
         check_lists(hyps, refs)
         if self.function is not None:
             return self.from_function([[*row] for row in hyps], [*refs], [*srcs], mask)
-        of = self._sources(srcs)
+        of = self._sources(srcs, refs)
         if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
             wanted = self.chrf_words, self.learned, of
             return self.from_scores(score_lists(hyps, refs, encoder, alpha, tokenize, *wanted))
@@ -230,11 +230,14 @@ class Reward:
             scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim, of)
         return self.from_scores(scores)
 
-    def _sources(self, srcs: Sequence[str]) -> Sequence[str] | None:
-        """Return the sources where they have a part in it; InputError where there are none."""
+    def _sources(self, srcs: Sequence[str], refs: Sequence[str]) -> Sequence[str] | None:
+        """Return the sources where they have a part in it; InputError where there are none.
+
+        An empty one is worth nothing, and is no error: a batch may well have such lines alone.
+        """
         if not self.needs_sources:
             return None
-        if srcs and not any(map(str.strip, srcs)):
+        if not srcs and refs:
             raise InputError(f"{self.flag} {self.spec}: got no sources; give them (--src FILE)")
         return srcs
 
@@ -261,7 +264,7 @@ class Reward:
             (B, 1 + N) reward, and every score.
         """
         refs = [row[0] for row in hyps]
-        of = self._sources(sources()) if self.needs_sources else None
+        of = self._sources(sources(), refs) if self.needs_sources else None
         wanted = self.chrf_words, self.learned, of
         scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
         if self.function is None:

@@ -9,6 +9,7 @@ import torch
 from simile_plugin.cli import main
 from simile_plugin.encoder import Encoder, load_own_encoder, save_encoder
 from simile_plugin.encoder.source_side import copied_share, own_words
+from simile_plugin.encoder_training import DistilConfig, distil_encoder
 from simile_plugin.encoder_training.distillation import contrastive_loss
 
 
@@ -36,6 +37,24 @@ def test_translations_are_found(
     assert sum(right) >= 54
 
 
+def test_a_language_without_spaces(
+    encoder: Encoder, bitext: tuple[list[str], list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = bitext[0]
+    words = sorted({word for line in sources for word in line.split()})
+    signs = {word: chr(0x4E00 + 2 * n) + chr(0x4E01 + 2 * n) for n, word in enumerate(words)}
+    targets = ["".join(signs[word] for word in line.split()) for line in sources]
+    assert own_words(targets[0] + "Kano", "in Kano") == targets[0]
+    config = DistilConfig(vocab_size=70, epochs=2, batch_size=64)
+    side = distil_encoder(encoder, sources, targets, config).source
+    assert side is not None and not caplog.messages
+    assert side.of_language(targets, sources).mean() > 0.95
+    assert side.of_language(sources, targets).max() < 0.05
+    # sides that are alike: no language to tell
+    distil_encoder(encoder, sources, [*reversed(sources)], config)
+    assert "of the targets look no more like their language" in caplog.text
+
+
 def test_what_is_usual_of_the_languages(
     distilled: Encoder, bitext: tuple[list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +73,12 @@ def test_what_is_usual_of_the_languages(
     # a name of two words is its own translation
     assert [side.not_copied(text, text) for text in ("a", "a b", "a b c")] == [1, 0.5, 0]
     assert own_words("Kano, 3", "kano. 3") == ""
+    # the words of a longer source, in another order or said twice, are no names
+    assert own_words("d c b a", "a b c d") == "d c b a"
+    assert copied_share("a b c d a b c d", "a b c d") == 6 / 7
+    # what the teacher does not know is near to nothing
+    unknown = side.encoder.embed_text([""])
+    assert float(side.centred(unknown).abs().max()) == 0 < float(side.mean.abs().max())
     monkeypatch.setattr(side, "usual_odds", 50.0)  # ten characters of which any text begins with
     assert side.of_language([sources[0][0]], [""]) > 0.5
     assert side.of_language([" ".join(sources)], [""]) == 0

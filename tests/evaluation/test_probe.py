@@ -114,7 +114,11 @@ def test_a_climb_adds_the_words_that_pay_and_none_of_the_references_own():
     found = probe_reward(planted, Texts(REFS), 100, 40)
     assert found.changes["four-words"].mean == pytest.approx((12 + 12 + 8) / 3)
     assert found.changes["four-words"].not_lower == 100
-    assert climb(planted, ["a b"], ["a b"], [""], 9).tolist() == [0.0]  # no word is left
+    # a reference that has every word leaves the others what they can do
+    every = [*REFS, " ".join(REFS)]
+    climbed = climb(planted, every, every, [""] * 4, 100)
+    assert climbed[:3].tolist() == [12.0, 14.0, 11.0] and np.isnan(climbed[3])
+    assert "four-words" not in probe_reward(planted, Texts(["a b"]), 9, 40).changes
 
 
 def test_rewards_are_those_of_the_lists(encoder):

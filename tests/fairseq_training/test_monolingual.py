@@ -41,7 +41,7 @@ def test_risk_of_all_likelihood_of_those_with_a_reference(make_criterion, task, 
     # Nothing but the sentences' own parts: as three batches, of which one has no reference at all.
     parts = [update(criterion, rows_of(mixed, [row])) for row in range(3)]
     assert loss == pytest.approx(sum(part[0] for part in parts), rel=1e-5)
-    torch.testing.assert_close(gradient, sum(part[3] for part in parts), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(gradient, sum(part[3] for part in parts), rtol=1e-4, atol=1e-5)
     assert size == 3
     one, all_of = numbers(log), [numbers(part[2]) for part in parts]
     assert one["references"] == 2 and all_of[1]["references"] == all_of[1]["cost_bleu"] == 0

@@ -82,7 +82,9 @@ def test_what_it_needs(distilled: Encoder, encoder_folder: Path, bitext: Bitext)
     with pytest.raises(InputError, match=r"has no source side; expected one of two languages"):
         load_reward_encoder(str(encoder_folder), reward)
     with pytest.raises(InputError, match=r"--reward source: got no sources; give them \(--src"):
-        reward.values([["a"]], ["a"], [""], mask, distilled, 0.25, "13a")
+        reward.values([["a"]], ["a"], [], mask, distilled, 0.25, "13a")
+    # a batch may have empty lines alone
+    assert reward.values([["a"]], ["a"], [""], mask, distilled, 0.0, "13a").tolist() == [[0.0]]
     with pytest.raises(InputError, match=r"has candidates of sentence 0 but no source"):
         expected_utilities([NbestList(0, None, ("a", "b"))], Utility(reward, distilled))
 
@@ -155,5 +157,5 @@ def test_a_learned_reward_of_sources(
     assert main([*score, "--src", s]) == 0
     assert "LEARNED        100.00" in capsys.readouterr().out  # the reference itself
     assert main(score) == 2
-    assert "reads sources, too; give them (--src FILE)" in capsys.readouterr().err
+    assert "reads sources, too; give them (--src FILE, or a column of judgements named" in capsys.readouterr().err
     assert Reward(f"learned:{out}").needs_sources

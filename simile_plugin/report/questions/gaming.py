@@ -6,6 +6,7 @@ untranslated, while the reward rises: the paper's Turkish system did.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -161,7 +162,7 @@ def faults(
     if sources is not None:
         found["copied"] = [i for i in lines if is_copied(hyps[i], sources[i], ref_tokens[i])]
     found["wrong language"] = in_wrong_language(hyps, ref_tokens, sources)
-    found["loops"] = [i for i in lines if _loops(hyps[i]) and not _loops(ref_tokens[i])]
+    found["loops"] = [i for i in lines if _loops(output[i]) and not _loops(refs[i])]
     found["hallucinated"] = [i for i in lines if len(hyps[i]) >= LEAST_WORDS and chrf[i] <= limit]
     return found
 
@@ -222,7 +223,11 @@ def _script(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
 
 
-def _loops(tokens: Sequence[str]) -> bool:
+def _loops(text: str) -> bool:
+    from simile_plugin.encoder import split_words
+
+    # Whatever the tokeniser: by characters "10000" would be a loop.
+    tokens = re.findall(r"\w+|[^\w\s]", " ".join(split_words(text)))
     return any(
         all(tokens[start + i] == tokens[start + i + size] for i in range(size * (LOOPS - 1)))
         and any(map(str.isalnum, "".join(tokens[start : start + size])))
