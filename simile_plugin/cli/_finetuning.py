@@ -112,6 +112,14 @@ def fill_in(args: argparse.Namespace, pretrained: bool = False) -> None:
             setattr(args, name, value)
 
 
+def nothing_left(output: str, story: RunStory) -> str:
+    """Return why a command that was repeated trained nothing, and what to do for more."""
+    return (
+        f"nothing was trained: {output} has its {story.updates:,} updates; for more give "
+        "--max-updates, for another training another --output"
+    )
+
+
 def make_story(
     options: Options, risk: RiskSettings, sentences: int, validation_set: int
 ) -> RunStory:

@@ -14,6 +14,7 @@ from simile_plugin.cli._finetuning import (
     add_options,
     fill_in,
     make_story,
+    nothing_left,
 )
 from simile_plugin.cli._flags import read_flags
 from simile_plugin.files import FILE, InputError, flag_name, option
@@ -91,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     flags = [options.data, f"--user-dir={user_dir()}", *model]
     flags += fairseq_flags(options, risk, story.updates, bool(story.validation_set))
     finetune(output, options.model, flags, story)
+    if not story.trained:
+        print(nothing_left(options.output, story))
     if story.validations:
         best = story.best()
         print(f"\non the validation set:\n{story.table('before', best)}\n")
@@ -141,13 +144,14 @@ def next_steps(options: FairseqOptions, model: Path, log: Path, best: int) -> st
             f"no validation was better: {model} is the model of {options.model}",
             'docs/training.md, "Why does BLEU fall?", says what to try',
         ]
+    split = "test" if [*Path(options.data).glob("test.*.idx")] else "valid"
     dictionary = next(Path(options.data).glob("dict.*.txt"), None)
     joined = dictionary is not None and "\u2581" in dictionary.read_text("utf-8", "replace")[:20000]
     words = [
         *("fairseq-generate", options.data, "--path", str(model)),
-        *("--gen-subset", "test", "--beam", "5", "--required-batch-size-multiple", "1"),
+        *("--gen-subset", split, "--beam", "5", "--required-batch-size-multiple", "1"),
         *("--remove-bpe", "sentencepiece" if joined else "subword_nmt"),
     ]
-    lines += ["next:", f'  {shlex.join(words)} --user-dir "$(simile user-dir)" >test.log']
+    lines += ["next:", f'  {shlex.join(words)} --user-dir "$(simile user-dir)" >{split}.log']
     curve = shlex.quote(f"{options.preset}={log}")
     return "\n".join([*lines, f"  simile report --log {curve} --html report.html"])

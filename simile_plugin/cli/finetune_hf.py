@@ -14,6 +14,7 @@ from simile_plugin.cli._finetuning import (
     add_options,
     fill_in,
     make_story,
+    nothing_left,
     training,
 )
 from simile_plugin.cli._flags import read_flags
@@ -31,7 +32,8 @@ sentence-transformers model in a local folder, or `default`, a small English one
 the package.
 
 Validation (--valid) runs before the first update and every --valid-interval updates, a line each
-(all that is logged: RUN/trainer_state.json). The run is repeatable by --seed, and one that was
+(all that is logged: RUN/trainer_state.json); RUN then holds the model of the best BLEU, without
+--valid the last one. The run is repeatable by --seed, and one that was
 killed goes on when the command is repeated. Several GPUs:
 torchrun --no-python --nproc-per-node 2 simile finetune-hf ...
 
@@ -113,6 +115,9 @@ def run(args: argparse.Namespace) -> int:
         eval_steps=options.valid_interval,
         save_steps=options.valid_interval,
         save_total_limit=3,  # the last one before the two that end a gamed run, too
+        load_best_model_at_end=bool(options.valid),
+        metric_for_best_model="bleu",
+        greater_is_better=True,
         logging_steps=options.log_interval,
         seed=options.seed,
         bf16=options.bf16,
@@ -131,9 +136,18 @@ def run(args: argparse.Namespace) -> int:
 
     folder = finetune(job, settings, begin)
     for story in told[: settings.process_index == 0]:
+        if not story.trained:
+            print(nothing_left(options.output, story))
         if story.validations:
-            last = max(story.validations)
-            print(f"\non the validation set:\n{story.table('before', last)}\n")
+            best = story.best()
+            kept = story.best(since=1)
+            print(f"\non the validation set:\n{story.table('before', kept)}\n")
+            print(f"{folder}: best BLEU on validation, update {kept}")
+            if best == 0:
+                print(
+                    f"no validation was better than {options.model} itself: keep that one; "
+                    'docs/training.md, "Why does BLEU fall?", says what to try'
+                )
         print("next: AutoModelForSeq2SeqLM.from_pretrained loads this folder as any other:")
         print(folder)
     return 0

@@ -38,13 +38,14 @@ def count_sentences(data: str, split: str) -> int:
     return 0
 
 
-def check_begun(run: Path, checkpoint: str) -> None:
-    """Note which model a run begins from; refuse to go on from another.
+def check_begun(run: Path, checkpoint: str, reward: str) -> None:
+    """Note which model a run begins from, and its reward; refuse to go on with another.
 
-    fairseq would go on with what is there, and not look at the other model.
+    fairseq would go on with what is there, and not look at the other model; one table would have
+    the costs of both rewards.
 
     Raises:
-        InputError: for another model, or one that is not there.
+        InputError: for another model, or one that is not there, or another reward.
     """
     try:
         with open(checkpoint, "rb") as stream:
@@ -52,12 +53,19 @@ def check_begun(run: Path, checkpoint: str) -> None:
     except OSError as error:
         raise InputError(f"MLE.pt: {checkpoint}: {error.strerror}") from error
     begun = run / BEGUN
-    if (run / LAST).exists() and begun.exists() and begun.read_text().split()[0] != found:
-        raise InputError(
-            f"--output: the training in {run} began from another model than {checkpoint}; name "
-            "another folder, or remove it"
-        )
-    begun.write_text(f"{found}\n")
+    if (run / LAST).exists() and begun.exists():
+        before, *had = begun.read_text().split(maxsplit=1)
+        if before != found:
+            raise InputError(
+                f"--output: the training in {run} began from another model than {checkpoint}; name "
+                "another folder, or remove it"
+            )
+        if had and had[0].strip() != reward:  # of earlier versions it is not known
+            raise InputError(
+                f"--reward: the training in {run} has {had[0].strip()}, got {reward}; name another "
+                "--output, or give the same"
+            )
+    begun.write_text(f"{found} {reward}\n")
 
 
 def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) -> None:
@@ -76,10 +84,12 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     command += [f"--save-dir={run}", f"--finetune-from-model={checkpoint}"]
     run.mkdir(parents=True, exist_ok=True)
     with locked_folder(run) as lock, contextlib.ExitStack() as stack:
-        check_begun(run, checkpoint)
+        reward = [flag for flag in flags if flag.startswith("--reward=")]
+        check_begun(run, checkpoint, reward[-1].partition("=")[2] if reward else "simile")
         log, goes_on = run / LOG, (run / LAST).exists()
         if goes_on and log.exists():
             tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)
+            story.earlier = story.done
         stream = stack.enter_context(log.open("a" if goes_on else "w", encoding="utf-8"))
         # Threads that spin while they wait for each other crawl where anything else runs.
         environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONWARNINGS": "ignore"}

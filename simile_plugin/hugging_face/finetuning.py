@@ -199,8 +199,7 @@ def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
         raise InputError(
             f"{begun} --lora {rank}, got --lora {job.lora}; give the same, or name another folder"
         )
-    saved = json.loads((checkpoint / TRAINER_STATE_NAME).read_bytes()).get("stateful_callbacks", {})
-    before = saved.get(RiskState.__name__, {}).get("attributes", {}).get("objective", {})
+    before = _objective_of(checkpoint)
     differ = {flag for flag, value in now.items() if before.get(flag, value) != value}
     if "MODEL" in differ:
         raise InputError(
@@ -209,6 +208,14 @@ def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
     data = {"--train", "--monolingual", "--prefix", "--source-lang", "--target-lang"}
     for flag in sorted(differ & data):
         raise InputError(f"{begun} another {flag}; give the same, or name another folder")
+
+
+def _objective_of(checkpoint: str | Path) -> dict[str, str]:
+    """Return what the run of a checkpoint optimises, by flag."""
+    state = json.loads((Path(checkpoint) / TRAINER_STATE_NAME).read_bytes())
+    saved = state.get("stateful_callbacks", {}).get(RiskState.__name__, {})
+    found: dict[str, str] = saved.get("attributes", {}).get("objective", {})
+    return found
 
 
 def finetune(
@@ -272,6 +279,13 @@ def _finetune(
     )
     if more is not None:
         trainer.reward.refuse_missing_references("--monolingual")
+    reward = trainer.risk_state.objective["--reward"]
+    had = reward if last is None else _objective_of(last).get("--reward", reward)
+    if had != reward:  # one table would have the costs of both
+        raise InputError(
+            f"--reward: the run in {folder} has {had}, got {reward}; give the same, or name "
+            "another folder"
+        )
     trainer.risk_state.objective |= begun
     if story is not None:
         trainer.remove_callback(PrinterCallback)

@@ -93,6 +93,7 @@ class Telling(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         for logged in state.log_history:
             self._tell(logged["step"], logged)
+        self.story.earlier = state.global_step
         self.story.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -47,6 +47,7 @@ class RunStory:
     now: Callable[[], float] = time.monotonic
     validations: dict[int, dict[str, float]] = field(default_factory=dict)
     done: int = 0  # updates
+    earlier: int = 0  # of them by a run that was stopped, or ended
     _since: float | None = None
     _measured: int = 0
     _training: float = 0.0
@@ -106,9 +107,18 @@ class RunStory:
             seconds += checks * sum(self._validating) / len(self._validating)
         return in_words(seconds)
 
-    def best(self, metric: str = "bleu") -> int:
-        """Return the update whose validation has the most of a metric, the first of equals."""
-        return max(self.validations, key=lambda update: self.validations[update].get(metric, 0))
+    @property
+    def trained(self) -> bool:
+        """Return whether an update was made by this run."""
+        return self.done > self.earlier
+
+    def best(self, metric: str = "bleu", since: int = 0) -> int:
+        """Return the update whose validation has the most of a metric, the first of equals.
+
+        since: look at the validations from this update on, if there are any.
+        """
+        updates = [update for update in self.validations if update >= since]
+        return max(updates or self.validations, key=lambda n: self.validations[n].get(metric, 0))
 
     def table(self, before: str, chosen: int) -> str:
         """Return the validation before the first update, the chosen one, and what changed."""

@@ -50,6 +50,22 @@ def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert len([*(tmp_path / "tuned").glob("checkpoint-*")]) == 3
 
 
+def test_the_best_model_is_kept(command, tmp_path, capsys):
+    command = [*command, "--reward", "noise", "--risk-cost-scale", "1000", "--learning-rate", "0.1"]
+    assert main([*command, "--schedule", "constant", "--max-updates", "3"]) == 0
+    told, state = capsys.readouterr().out, tmp_path / "tuned/trainer_state.json"
+    history = json.loads(state.read_text())["log_history"]
+    bleu = {log["step"]: log["eval_bleu"] for log in history if "eval_bleu" in log}
+    best = max((1, 2, 3), key=bleu.__getitem__)
+    assert f"tuned: best BLEU on validation, update {best}\n" in told
+    assert ("keep that one" in told) == (bleu[0] >= bleu[best])
+    one, other = (
+        load_file(tmp_path / "tuned" / folder / "model.safetensors")
+        for folder in ("", f"checkpoint-{best}")
+    )
+    assert all(one[name].equal(other[name]) for name in one)
+
+
 def test_sources_without_references(command, tmp_path, capsys):
     (tmp_path / "others").write_text("sie wartet am fluss\nder alte zug\n")
     command = [*command, "--monolingual", str(tmp_path / "others"), "--batch-size", "2"]
@@ -102,6 +118,8 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert f"{begun} --lora 0, got --lora 2; give the same" in refused(
         [*command, "--lora", "2"], capsys
     )
+    line = f"--reward: the run in {output} has half, got bleu; give the same, or name another"
+    assert line in refused([*command, "--reward", "bleu"], capsys)
     assert main([*command, "--learning-rate", "0.5", "--seed", "2"]) == 0
     assert "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name anot" in caplog.text
     assert "--seed: this run had 1, it goes on with 2" in caplog.text

@@ -157,5 +157,8 @@ def test_a_learned_reward_of_sources(
     assert main([*score, "--src", s]) == 0
     assert "LEARNED        100.00" in capsys.readouterr().out  # the reference itself
     assert main(score) == 2
-    assert "reads sources, too; give them (--src FILE, or a column of judgements named" in capsys.readouterr().err
+    assert (
+        "reads sources, too; give them (--src FILE, or a column of judgements named"
+        in capsys.readouterr().err
+    )
     assert Reward(f"learned:{out}").needs_sources

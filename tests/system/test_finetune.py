@@ -36,6 +36,12 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
     assert again.returncode == 0, again.stderr + again.stdout
     rows = [line.split() for line in again.stdout.splitlines()]
     assert [row[0] for row in rows if len(row) == 7 and row[0].isdigit()] == ["0", "2", "4"]
+    assert "nothing was trained" not in again.stdout
+    repeated = run([*command, "4"], trainings)
+    assert "nothing was trained: tuned has its 4 updates; for more give" in repeated.stdout
+    refused = run([*command, "6", "--reward", "bleu"], trainings)
+    assert refused.returncode == 2
+    assert "--reward: the training in tuned has half, got bleu; name another" in refused.stderr
     other = trainings.folder / "other.pt"
     other.write_bytes((trainings.folder / "tuned" / "checkpoint_best.pt").read_bytes())
     command[5] = "other.pt"
