@@ -43,6 +43,8 @@
 show_help "${@:---help}"
 [ $# -ge 2 ] && [ $# -le 3 ] || die "expected SRC TGT [DATA], got $# arguments (see --help)"
 SRC=$1 TGT=$2
+[ -n "${3:-${SIMILE_DATA:-}}" ] ||
+    die "DATA: not given, and SIMILE_DATA not set; expected a folder with {train,dev,test}.{$SRC,$TGT}"
 DATA=${3:-${SIMILE_DATA:-}/mafand/$SRC-$TGT}
 WORK=${WORK:-$ROOT/work/lowresource.$SRC-$TGT}
 TEACHER=${TEACHER:-default}
@@ -64,6 +66,7 @@ whole_numbers PIECES MLE_EPOCHS MLE_LAST MLE_TOKENS RISK_UPDATES RISK_BATCH OTHE
 files=()
 for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
+    paste_sides DATA "${files[@]: -2}" >/dev/null
 done
 
 if [ -z "${MORE+given}" ] && [ -n "${SIMILE_DATA:-}" ]; then
@@ -216,7 +219,8 @@ say "The encoder of both languages (about a minute)"
 AFTER=data once encoder make_encoder "$TEACHER" "${more_files[@]}"
 say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
 AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
-[ -n "$REWARDS" ] || { wait_for_all && exit; }
+own="For your own model: simile finetune or finetune-hf with --reward $MIX --encoder $ENCODER"
+[ -n "$REWARDS" ] || { wait_for_all && cat "$WORK/reward.txt" && say "$own" && exit; }
 if [ -n "${GIVEN:-}" ]; then
     once mle take_given "$GIVEN"
 else
@@ -243,4 +247,4 @@ wait_for_all
 say "Results on test"
 cat "$WORK/reward.txt"
 report
-say "For your own model: simile finetune or finetune-hf with --reward $MIX --simile-encoder $ENCODER"
+say "$own"

@@ -49,7 +49,7 @@ less used:
 
 simile finetune runs fairseq-train, which can also be run as ever:
   fairseq-train DATA-BIN --user-dir "$(simile user-dir)" --criterion simile_risk ...
-  (what each flag means: fairseq-train --user-dir user_dir --criterion simile_risk --help)
+  (what each flag means: add --help to that)
 
 shell recipes that do all of it: recipes/quickstart/run.sh (on generated data, minutes),
 recipes/multi30k/ (on real data)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from simile_plugin.cli._flags import add_flags
-from simile_plugin.files import FILE, SEED, Range, option
+from simile_plugin.files import FILE, SEED, InputError, Range, option
 
 if TYPE_CHECKING:
     from simile_plugin.risk import RiskSettings, RunStory
@@ -110,6 +110,24 @@ def fill_in(args: argparse.Namespace, pretrained: bool = False) -> None:
     for name, value in values.items():
         if getattr(args, name) is OF_PRESET:
             setattr(args, name, value)
+
+
+def check_reward(risk: RiskSettings) -> None:
+    """Refuse a reward that cannot be had, before anything is read or told.
+
+    Raises:
+        InputError: naming --reward or --encoder.
+    """
+    from simile_plugin.reward import Reward
+    from simile_plugin.risk import check_settings, read_control
+
+    check_settings(risk)
+    _, spec = read_control(risk.reward)
+    if Reward(spec).needs_encoder and not risk.simile_encoder:
+        raise InputError(
+            f"--encoder: not given, but --reward {risk.reward} needs a reward encoder; give "
+            "default for English targets, or the folder of one by simile train-encoder"
+        )
 
 
 def nothing_left(output: str, story: RunStory) -> str:

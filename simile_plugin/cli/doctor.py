@@ -111,7 +111,12 @@ def check_cuda() -> Check:
         return Check("cuda", "ok", "no GPU; everything runs on the CPU")
     if not torch.cuda.is_available():
         found = f"torch is a CUDA {torch.version.cuda} build, but finds no GPU it can use"
-        return Check("cuda", "warn", found, "nvidia-smi (is its driver recent enough?)")
+        return Check(
+            "cuda",
+            "warn",
+            found,
+            "without a GPU, none; else nvidia-smi (is the driver recent enough?)",
+        )
     devices, busy = [], False
     for index in range(torch.cuda.device_count()):
         # Fails here, and not in training, when torch has no code for this GPU.

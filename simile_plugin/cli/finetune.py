@@ -12,6 +12,7 @@ from simile_plugin.cli._finetuning import (
     PRESETS_HELP,
     Options,
     add_options,
+    check_reward,
     fill_in,
     make_story,
     nothing_left,
@@ -76,11 +77,11 @@ def run(args: argparse.Namespace) -> int:
     """Fine-tune, tell it, and end with a table; InputError for input that cannot work."""
     from simile_plugin.cli.user_dir import user_dir
     from simile_plugin.fairseq_hooks import BEST, LOG, count_sentences, finetune, read_model_flags
-    from simile_plugin.risk import RiskSettings, check_settings
+    from simile_plugin.risk import RiskSettings
 
     fill_in(args)
     options, risk = read_flags(args, FairseqOptions), read_flags(args, RiskSettings)
-    check_settings(risk)
+    check_reward(risk)
     for name, path in (("DATA-BIN", options.data), ("--output", options.output)):
         if ":" in path:  # fairseq would see several folders
             raise InputError(f"{name}: got {path}, expected a path without ':'")

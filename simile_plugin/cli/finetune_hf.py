@@ -12,6 +12,7 @@ from simile_plugin.cli._finetuning import (
     PRESETS_HELP,
     Options,
     add_options,
+    check_reward,
     fill_in,
     make_story,
     nothing_left,
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
     fill_in(args, pretrained=True)
     options, risk = read_flags(args, HuggingFaceOptions), read_flags(args, RiskSettings)
+    check_reward(risk)
     files = [(path, "--train") for path in options.train]
     files += [(path, "--valid") for path in options.valid or ()]
     if options.monolingual:

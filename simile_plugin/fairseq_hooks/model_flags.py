@@ -38,7 +38,10 @@ def read_model_flags(path: str, user_dir: str) -> list[str]:
     if isinstance(arguments, dict):
         arguments = argparse.Namespace(arch=arguments.get("_name"), **arguments)
     if getattr(arguments, "arch", None) not in ARCH_MODEL_REGISTRY:
-        raise InputError(f"{path}: holds no model of a registered architecture")
+        raise InputError(
+            f"{path}: holds no model of a registered architecture; expected a checkpoint of "
+            "fairseq-train (a Hugging Face model is trained by simile finetune-hf)"
+        )
     return model_flags(arguments)
 
 

@@ -51,6 +51,9 @@ def allow_fairseq_checkpoints() -> None:
     to_undo(torch.serialization.clear_safe_globals)
 
 
+WANTED = "expected a checkpoint of fairseq-train, such as checkpoint_best.pt"
+
+
 def read_checkpoint(path: str) -> dict[str, Any]:
     """Return a checkpoint as fairseq wrote it: nothing in it is run, and nothing upgraded.
 
@@ -63,7 +66,11 @@ def read_checkpoint(path: str) -> dict[str, Any]:
         mapped = zipfile.is_zipfile(path)  # torch < 1.6 wrote no zip files
         state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror}; {WANTED}") from error
     except Exception as error:
-        raise InputError(f"{path}: not a fairseq checkpoint ({type(error).__name__})") from error
+        hub = "; a Hugging Face model is trained by simile finetune-hf"
+        raise InputError(
+            f"{path}: not a fairseq checkpoint ({type(error).__name__}); {WANTED}"
+            f"{hub if path.endswith(('.safetensors', '.bin')) else ''}"
+        ) from error
     return state if isinstance(state, dict) else {}

@@ -4,6 +4,7 @@ Around that page: Q, expected cost and log-probabilities as pure tensors, prefix
 portions, the reward of lists, what is logged, and the watch that ends a run.
 """
 
+from simile_plugin.risk.control_rewards import read_control
 from simile_plugin.risk.gradient_portions import Portions
 from simile_plugin.risk.length_control import LENGTH_SUMS, LengthControl
 from simile_plugin.risk.list_reward import ListReward
@@ -48,6 +49,7 @@ __all__ = [
     "evaluation_mode",
     "layout",
     "on_host",
+    "read_control",
     "replaced",
     "risk_update",
     "score_nodes",
