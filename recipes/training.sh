@@ -328,11 +328,6 @@ caption_pairs() {
         }'
 }
 
-# default_encoder: the folder of the English encoder that comes with the package.
-default_encoder() {
-    python -c 'import simile_plugin.encoder.format as of; print(of.OURS)'
-}
-
 # multi30k_encoder WORK: the reward encoder that recipes/multi30k/run.sh has made there.
 multi30k_encoder() {
     local of_paraphrases=$1/reward/encoder.1 of_captions=$1/encoder

@@ -7,8 +7,8 @@
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder with multi30k/task1 and multi30k/task2; without it they are downloaded
 #   WORK          work/multi30k in the repository: everything that is made
-#   ENCODER       a reward encoder's folder, or `default`; else recipes/encoder/run.sh makes one of the
-#                 paraphrases under SIMILE_DATA; where there are none, one of the captions is made
+#   ENCODER       a reward encoder's folder, `default` or `minilm`; else recipes/encoder/run.sh makes one
+#                 of the paraphrases under SIMILE_DATA; where there are none, one of the captions is made
 #   SRC           de        source language
 #   TGT           en        target language; both are of cs, de, en, fr. Another than en needs ENCODER, an
 #                           encoder of that language: recipes/encoder/bitext.sh makes one of any
@@ -107,9 +107,7 @@ make_encoder() {
 
 # Sets ENCODER and LEARNED, and makes what is not there.
 reward_encoder() {
-    if [ "${ENCODER:-}" = default ]; then
-        ENCODER=$(default_encoder)
-    fi
+    [ -z "${ENCODER:-}" ] || ENCODER=$(encoder_folder "$ENCODER")
     if [ -n "${ENCODER:-}" ]; then
         [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
         say "Reward encoder: $ENCODER"
