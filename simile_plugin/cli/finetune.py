@@ -85,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
     for name, path in (("DATA-BIN", options.data), ("--output", options.output)):
         if ":" in path:  # fairseq would see several folders
             raise InputError(f"{name}: got {path}, expected a path without ':'")
+    if Path(options.output).is_file():
+        raise InputError(f"--output: {options.output} is a file, expected a folder; name one")
     model = read_model_flags(options.model, str(user_dir()))
     sizes = (count_sentences(options.data, split) for split in ("train", "valid"))
     story, output = make_story(options, risk, *sizes), Path(options.output)

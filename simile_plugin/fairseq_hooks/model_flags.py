@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import warnings
 from typing import Any
 
 from simile_plugin.fairseq_hooks.torch_load import read_checkpoint
@@ -29,8 +30,10 @@ def read_model_flags(path: str, user_dir: str) -> list[str]:
         InputError: if the file is no fairseq checkpoint of a registered architecture.
     """
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # of what it lacks for speech
-    from fairseq.models import ARCH_MODEL_REGISTRY
-    from fairseq.utils import import_user_module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what fairseq uses and torch is going to drop
+        from fairseq.models import ARCH_MODEL_REGISTRY
+        from fairseq.utils import import_user_module
 
     import_user_module(argparse.Namespace(user_dir=user_dir))
     state = read_checkpoint(path)

@@ -31,7 +31,7 @@ class ReportOptions:
         **_several,
     )
     encoder: str | None = option(
-        "reward encoder folder, for SIM and SIMILE (without it: BLEU and chrF)",
+        "reward encoder, a folder or default, for SIM and SIMILE (without it: BLEU and chrF)",
         group=RESULTS,
         **_folder,
     )
