@@ -62,6 +62,10 @@ def test_faults_by_their_rules() -> None:
         "hallucinated": [0],  # as far from its reference as a stranger's
     }
     assert in_wrong_language([["это", "было"]], words[1], None) == [0]  # by its script alone
+    # whatever the tokeniser: of characters "10000" repeats one, and so does "www"
+    texts = ["\u4ed6\u670910000\u5143 www", "\u54c8\u54c8\u54c8\u54c8"], ["\u4ed6", "\u4ed6"]
+    characters = [[[*text] for text in side] for side in texts]
+    assert faults(texts[0], characters[0], texts[1], characters[1], None, 0.0)["loops"] == [1]
     assert "copied" not in faults(output, words[0], refs, words[1], None, limit=12.0)
 
 

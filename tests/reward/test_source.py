@@ -121,10 +121,17 @@ def test_commands(
     command = ["eval-encoder", folder, "--judgements", str(judged), *rewards, "--json"]
     assert main([*command, "--resamples", "40"]) == 0
     mean = json.loads(capsys.readouterr().out)["judgements"]["mean"]["spearman"]
+    without = [line.split("\t", 1)[1] for line in lines]
+    (tmp_path / "without.tsv").write_text("\n".join(without) + "\n")
+    command[3] = str(tmp_path / "without.tsv")
+    assert main(command) == 2
+    assert "no column of sources in its header, which --reward source" in capsys.readouterr().err
     assert mean["source"]["value"] > 50 and mean["chrf:0.5,bleu:0.5"]["value"] > 50
     command = ["probe", "--ref", t, "--src", s, "--other-language", s, "--encoder", folder]
     assert main([*command, "--reward", "source", "--search-words", "10", "--json"]) == 0
     (probed,) = json.loads(capsys.readouterr().out)["rewards"].values()
+    assert main(["probe", "--ref", t, "--encoder", folder, "--reward", "source"]) == 2
+    assert "--reward source: reads sources; give them (--src FILE)" in capsys.readouterr().err
     for kind in ("source", "other-language", "one-text"):
         assert probed["changes"][kind]["not_lower"] <= 5, kind
 
@@ -162,3 +169,14 @@ def test_a_learned_reward_of_sources(
         in capsys.readouterr().err
     )
     assert Reward(f"learned:{out}").needs_sources
+    lists, hyps = tmp_path / "lists.jsonl", [targets[1], targets[0]]
+    record = {"id": 0, "hyps": hyps, "src": sources[0], "ref": targets[0]}
+    lists.write_text(json.dumps(record) + "\n" + json.dumps(record | {"id": 1}) + "\n")
+    report = ["report", "--nbest-lists", str(lists), "--encoder", folder, "--learned", out]
+    assert main([*report, "--only", "headroom", "--resamples", "40", "--json"]) == 0
+    choices = json.loads(capsys.readouterr().out)["headroom"]["choices"]
+    assert choices["best_learned"]["learned"]["value"] == pytest.approx(100)
+    del record["src"]
+    lists.write_text(json.dumps(record) + "\n")
+    assert main([*report, "--only", "headroom"]) == 2
+    assert "no source" in capsys.readouterr().err
