@@ -219,7 +219,7 @@ say "The encoder of both languages (about a minute)"
 AFTER=data once encoder make_encoder "$TEACHER" "${more_files[@]}"
 say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
 AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
-own="For your own model: simile finetune or finetune-hf with --reward $MIX --encoder $ENCODER"
+own="Your own model, --encoder $ENCODER: simile mbr --utility $MIX, or simile finetune --reward $MIX"
 [ -n "$REWARDS" ] || { wait_for_all && cat "$WORK/reward.txt" && say "$own" && exit; }
 if [ -n "${GIVEN:-}" ]; then
     once mle take_given "$GIVEN"
