@@ -235,9 +235,15 @@ small_systems() {
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
 # threads_for JOBS: the cores shared out among trainings side by side.
+asked_threads=${OMP_NUM_THREADS:-}
 threads_for() {
     local threads=$(($(cores) / $1))
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+}
+
+# alone COMMAND...: run it with all cores, as nothing is beside it.
+alone() {
+    OMP_NUM_THREADS=${asked_threads:-$(cores)} "$@"
 }
 
 background=() read_files=()

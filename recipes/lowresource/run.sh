@@ -227,7 +227,7 @@ else
     say "Segmenting and binarising the bitext"
     AFTER=data once bin segment_bitext "$SRC" "$TGT" "$PIECES" "$WORK/raw"
     say "Training the MLE model ($MLE_EPOCHS epochs, and $MLE_LAST updates)"
-    AFTER=bin once mle train_mle "$MLE_EPOCHS" "$MLE_LAST" "$MLE_TOKENS" "${flags[@]}"
+    AFTER=bin alone once mle train_mle "$MLE_EPOCHS" "$MLE_LAST" "$MLE_TOKENS" "${flags[@]}"
 fi
 AFTER=mle once mle-test small_translate mle checkpoint_best.pt
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")
