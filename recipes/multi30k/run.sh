@@ -107,8 +107,8 @@ make_encoder() {
 
 # Sets ENCODER and LEARNED, and makes what is not there.
 reward_encoder() {
-    [ -z "${ENCODER:-}" ] || ENCODER=$(encoder_folder "$ENCODER")
     if [ -n "${ENCODER:-}" ]; then
+        ENCODER=$(encoder_folder "$ENCODER")
         [ -d "$ENCODER" ] || die "ENCODER: no such folder: $ENCODER"
         say "Reward encoder: $ENCODER"
     elif [ -d "${SIMILE_DATA:-}/paraphrases" ]; then

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from simile_plugin.cli._flags import add_flags
-from simile_plugin.files import FILE, SEED, InputError, Range, option
+from simile_plugin.files import FILE, SEED, Range, option
 
 if TYPE_CHECKING:
     from simile_plugin.risk import RiskSettings, RunStory
@@ -123,11 +123,9 @@ def check_reward(risk: RiskSettings) -> None:
 
     check_settings(risk)
     _, spec = read_control(risk.reward)
-    if Reward(spec).needs_encoder and not risk.simile_encoder:
-        raise InputError(
-            f"--encoder: not given, but --reward {risk.reward} needs a reward encoder; give "
-            "default for English targets, or the folder of one by simile train-encoder"
-        )
+    reward = Reward(spec)
+    if not risk.simile_encoder:
+        reward.refuse_missing_encoder("--encoder")
 
 
 def nothing_left(output: str, story: RunStory) -> str:

@@ -124,8 +124,8 @@ def own_words(hyp: str, src: str) -> str:
     Where a longer source has them all, in whatever order, they are no names: all are returned.
     """
     of = [word.strip(punctuation) for word in split_words(src.lower())]
-    parts, space = split_parts(hyp)
-    own = space.join(w for w in parts if w.lower().strip(punctuation) not in {*of})
+    known, (parts, space) = {*of}, split_parts(hyp)
+    own = space.join(w for w in parts if w.lower().strip(punctuation) not in known)
     return hyp if not own.strip() and len(of) > FEW_BIGRAMS + 1 else own
 
 

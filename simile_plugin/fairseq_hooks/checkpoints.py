@@ -29,6 +29,7 @@ import torch
 import simile_plugin
 from simile_plugin.fairseq_hooks import watch
 from simile_plugin.fairseq_hooks.patching import train_modules
+from simile_plugin.fairseq_hooks.torch_load import WANTED
 from simile_plugin.files import InputError, atomic_write, flag_name
 from simile_plugin.risk import REMOVED
 
@@ -39,7 +40,6 @@ RECORD = "simile_risk"
 DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip archive")
 REFUSED = "Weights only load failed"
 NOT_LOADED = "Cannot load model parameters from checkpoint"
-WANTED = "expected a file that fairseq-train has saved"
 # What a cost is; and what a loss is beside it.
 COST_FLAGS = {"--reward", "--risk-normalise", "--simile-encoder", "--simile-alpha"}
 LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-scale"}

@@ -15,7 +15,7 @@ from typing import Any
 
 from simile_plugin.fairseq_hooks.preflight import HEADER
 from simile_plugin.files import InputError, locked_folder
-from simile_plugin.risk import RunStory
+from simile_plugin.risk import RiskSettings, RunStory
 
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
 BEGUN = "mle.sha256"
@@ -54,16 +54,16 @@ def check_begun(run: Path, checkpoint: str, reward: str) -> None:
         raise InputError(f"MLE.pt: {checkpoint}: {error.strerror}") from error
     begun = run / BEGUN
     if (run / LAST).exists() and begun.exists():
-        before, *had = begun.read_text().split(maxsplit=1)
+        before, _, had = begun.read_text().strip().partition(" ")
         if before != found:
             raise InputError(
                 f"--output: the training in {run} began from another model than {checkpoint}; name "
                 "another folder, or remove it"
             )
-        if had and had[0].strip() != reward:  # of earlier versions it is not known
+        if had and had != reward:  # of earlier versions it is not known
             raise InputError(
-                f"--reward: the training in {run} has {had[0].strip()}, got {reward}; name another "
-                "--output, or give the same"
+                f"--reward: the training in {run} has {had}, got {reward}; name another --output, "
+                "or give the same"
             )
     begun.write_text(f"{found} {reward}\n")
 
@@ -85,7 +85,9 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     run.mkdir(parents=True, exist_ok=True)
     with locked_folder(run) as lock, contextlib.ExitStack() as stack:
         reward = [flag for flag in flags if flag.startswith("--reward=")]
-        check_begun(run, checkpoint, reward[-1].partition("=")[2] if reward else "simile")
+        check_begun(
+            run, checkpoint, reward[-1].partition("=")[2] if reward else RiskSettings().reward
+        )
         log, goes_on = run / LOG, (run / LAST).exists()
         if goes_on and log.exists():
             tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)

@@ -51,7 +51,7 @@ def allow_fairseq_checkpoints() -> None:
     to_undo(torch.serialization.clear_safe_globals)
 
 
-WANTED = "expected a checkpoint of fairseq-train, such as checkpoint_best.pt"
+WANTED = "expected a file that fairseq-train has saved"
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:

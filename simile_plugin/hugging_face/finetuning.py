@@ -103,12 +103,12 @@ def load(job: Job) -> tuple[Any, Any]:
 def _config(model: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     folder = Path(model)
-    if folder.is_absolute() or model.startswith(".") or len(folder.parts) != 2:
-        if not folder.is_dir():  # nothing that the hub could have
-            raise InputError(
-                f"MODEL: {model} is no model (no such folder); expected a folder that "
-                "save_pretrained wrote, or a name on the hub such as Helsinki-NLP/opus-mt-de-en"
-            )
+    of_hub = not folder.is_absolute() and not model.startswith(".") and len(folder.parts) <= 2
+    if not of_hub and not folder.is_dir():
+        raise InputError(
+            f"MODEL: {model} is no model (no such folder); expected a folder that save_pretrained "
+            "wrote, or a name on the hub such as Helsinki-NLP/opus-mt-de-en"
+        )
     reason = "it has no config.json"
     try:
         found = PreTrainedConfig.get_config_dict(model)[0]

