@@ -61,7 +61,7 @@ class Embedded:
 
     vectors: Tensor  # (U, D) float32
     lengths: Tensor  # (U,) int64, in the length penalty; unknown tokens are counted
-    tokens: Tensor  # (U,) int64 on the CPU
+    tokens: Tensor  # (U,) int64 on the CPU, of a mixture those of its first part
     unknown: Tensor  # (U,) int64 on the CPU, those of the tokens that are not known
 
 
@@ -227,9 +227,7 @@ class Encoder(RewardEncoder):
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
         ids, offsets = self.segmenter.encode_flat(sentences)
-        tokens = np.diff(offsets, append=len(ids))
-        before = np.concatenate([[0], np.cumsum(~self.segmenter.known(ids))])
-        unknown = before[offsets + tokens] - before[offsets]
+        tokens, unknown = self.segmenter.counts(ids, offsets)
         vectors = self._embed_flat(ids, offsets)
         lengths = to_device(self.segmenter.lengths(ids, offsets), vectors.device)
         return Embedded(vectors, lengths, torch.from_numpy(tokens), torch.from_numpy(unknown))

@@ -177,6 +177,12 @@ class Tokenizer:
         """Return lengths (U,) in the length penalty of sentences as encode_flat gives them."""
         return np.diff(offsets, append=len(ids))
 
+    def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+        """Return (U,) numbers of tokens and of unknown ones: can it read the sentences?"""
+        tokens = np.diff(offsets, append=len(ids))
+        before = np.concatenate([[0], np.cumsum(~self.known(ids))])
+        return tokens, before[offsets + tokens] - before[offsets]
+
 
 class Segmenter(Tokenizer):
     """Plain sentences -> sentencepiece ids, after preprocessing.

@@ -218,9 +218,15 @@ class MixedTokenizer(Tokenizer):
         return result
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        return self.parts[0].lengths(*self._of_first(ids, offsets))
+
+    def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+        # of the first part: a word that is not in the vocabulary can have known pieces
+        return self.parts[0].counts(*self._of_first(ids, offsets))
+
+    def _of_first(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
         before = np.concatenate([[0], np.cumsum(ids < self.bounds[1])])
-        own = ids[ids < self.bounds[1]]
-        return self.parts[0].lengths(own, before[offsets])
+        return ids[ids < self.bounds[1]], before[offsets]
 
 
 def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:

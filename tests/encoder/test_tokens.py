@@ -113,6 +113,10 @@ def test_a_mixture_is_its_parts_side_by_side() -> None:
     assert mixed.known(np.arange(len(mixed))).tolist() == known
     assert mixed.lengths(ids, offsets).tolist() == [len(row) for row in sp.encode(sentences)]
     assert mixed.unit == "pieces"
+    tokens, unknown = mixed.counts(ids, offsets)
+    assert tokens.tolist() == mixed.lengths(ids, offsets).tolist()
+    assert unknown.tolist() == [row.count(sp.unk_id) for row in sp.encode(sentences)]
+    assert sum(row.count(trigram.unk_id) for row in trigram.encode(sentences)) > sum(unknown)
 
 
 @pytest.mark.parametrize(
