@@ -228,6 +228,10 @@ def test_low_resource(tmp_path: Path) -> None:
     assert trainings(notes) == ["mle.begun", "mle", "chrf+0.5+source+0.5.1"]
     (distilled,) = (line for line in notes if line.startswith("simile|distil-encoder|"))
     assert "|--source|my work/raw/train.en|--target|my work/raw/train.de|" in distilled
+    (chosen,) = (line for line in notes if line.startswith("simile|mbr|"))
+    assert chosen.startswith("simile|mbr|my work/out/mbr.log|--utility|chrf:0.5,source:0.5|")
+    (report,) = (line for line in notes if line.startswith("simile|report|"))
+    assert "|--sys|MLE=my work/out/mle.txt|--sys|MBR=my work/out/mbr.txt|--sys|CHRF" in report
     assert trainings(recipe.run(*pair, REWARDS="chrf:0.5,source:0.5 more-mle")) == ["more-mle.1"]
     assert trainings(recipe.run(*pair, REWARDS="")) == []
     without = {"REWARDS": "source@monolingual self-training"}

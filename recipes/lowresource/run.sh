@@ -28,6 +28,8 @@
 #                 as many updates of likelihood alone, on the bitext (more-mle), or on it and OTHERS with
 #                 the translation of an 8-best list that source likes best (self-training); both only
 #                 where there are sources. None: only the reward is made
+#   LISTS         8     candidates of each sentence of test, of which simile mbr chooses one by
+#                       chrf:0.5,source:0.5: the system MBR, which needs no training
 #   RISK_UPDATES  200   updates of each risk training
 #   RISK_BATCH    30    sentences an update
 #   RISK_LR       2e-4  learning rate of risk training (Adam, falling to 0 in a straight line)
@@ -55,6 +57,7 @@ MLE_LAST=${MLE_LAST:-200}
 MLE_TOKENS=${MLE_TOKENS:-2048}
 MIX=chrf:0.5,source:0.5
 OTHERS=${OTHERS:-3000}
+LISTS=${LISTS:-8}
 RISK_UPDATES=${RISK_UPDATES:-200}
 RISK_BATCH=${RISK_BATCH:-30}
 RISK_LR=${RISK_LR:-2e-4}
@@ -62,7 +65,7 @@ MLE_WEIGHT=${MLE_WEIGHT:-0.3}
 RISK_ALPHA=${RISK_ALPHA:-0.3}
 COST_SCALE=${COST_SCALE:-30}
 SEEDS=${SEEDS:-1}
-whole_numbers PIECES MLE_EPOCHS MLE_LAST MLE_TOKENS RISK_UPDATES RISK_BATCH OTHERS
+whole_numbers PIECES MLE_EPOCHS MLE_LAST MLE_TOKENS LISTS RISK_UPDATES RISK_BATCH OTHERS
 files=()
 for split in train dev test; do
     for language in "$SRC" "$TGT"; do files+=("$(side DATA "$DATA/$split" "$language")"); done
@@ -199,15 +202,23 @@ other_system() { # REWARD SEED: one that learns from OTHERS, too
         "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "" "${more[@]}"
 }
 
+choose_of_lists() { # CANDIDATES ENCODER-CONFIG MODEL
+    local lists=$WORK/out/mbr.log
+    generate "test=$lists" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$3" --beam "$1" --nbest "$1" \
+        --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 30
+    simile mbr "$lists" --utility "$MIX" --encoder "$ENCODER" --src "$WORK/raw/test.$SRC" \
+        --output "$WORK/out/mbr.txt"
+}
+
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") reward name
+    local systems=(--sys "MLE=$WORK/out/mle.txt" --sys "MBR=$WORK/out/mbr.txt") reward name
     for reward in $REWARDS; do
         name=$(file_name "$reward")
         systems+=(--sys "${name^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
     done
     simile report --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" --encoder "$ENCODER" \
         "${systems[@]}" --out "$WORK/results.md"
-    for name in "$WORK"/out/mle.txt "$WORK"/out/*.[0-9]*.txt; do
+    for name in "$WORK"/out/{mle,mbr}.txt "$WORK"/out/*.[0-9]*.txt; do
         [[ $name = *.valid.txt ]] || simile score -r "$WORK/raw/test.$TGT" -i "$name" \
             --src "$WORK/raw/test.$SRC" --encoder "$ENCODER"
     done | tee "$WORK/scores.txt"
@@ -230,6 +241,8 @@ else
     AFTER=bin alone once mle train_mle "$MLE_EPOCHS" "$MLE_LAST" "$MLE_TOKENS" "${flags[@]}"
 fi
 AFTER=mle once mle-test small_translate mle checkpoint_best.pt
+say "Choosing of $LISTS candidates of the MLE model by $MIX"
+AFTER="encoder mle" once mbr choose_of_lists "$LISTS" "$ENCODER/config.json" "$WORK/mle/checkpoint_best.pt"
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")
 [ -z "$plain" ] || REWARDS=$plain small_systems
 if [ -n "$beside" ]; then

@@ -1,15 +1,18 @@
-"""`simile distil-encoder`: an encoder of two languages from one of the first, and bitext."""
+"""`simile distil-encoder`: an encoder of two languages by bitext, or a fast one by text alone."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from itertools import chain
 
 from simile_plugin.cli._flags import add_flags, file_option, folder_option, read_flags
 from simile_plugin.files import FILE, option
 
 SIDES = ("source", "target")
-HELP = "an encoder of a second language, from one of the first and a few thousand translations"
+HELP = (
+    "an encoder of a second language by a few thousand translations, or a fast copy of a slow one"
+)
 
 DESCRIPTION = """\
 Train an encoder of the language of --target so that a sentence is near TEACHER's vector of its
@@ -29,6 +32,7 @@ example:
   simile contrib mine-bitext en-hau --source dev.en --target dev.hau --aligned
   simile score -r ref.hau -i hyp.hau --src src.en --encoder en-hau
   fairseq-train ... --reward chrf:0.5,source:0.5 --simile-encoder en-hau
+  simile distil-encoder minilm --source text.en.gz --kind sp --vocab-size 16000 --output fast
 """
 
 
@@ -37,7 +41,7 @@ class Options:
     """Flags of `simile distil-encoder`; DistilConfig has those of the training."""
 
     teacher: str = option(
-        "encoder of the language of --source (made by simile train-encoder)",
+        "encoder of the language of --source (made by simile train-encoder; without --target any)",
         metavar="TEACHER",
         names=["teacher"],
         range=FILE,
@@ -45,6 +49,7 @@ class Options:
     source: list[str] = file_option("sentences that TEACHER can read, one a line", nargs="+")
     target: list[str] = file_option(
         "their translations, file by file and line by line; several languages share a table",
+        [],
         nargs="+",
     )
     more_source: list[str] = file_option(
@@ -70,13 +75,13 @@ def run(args: argparse.Namespace) -> int:
     """Train and save; InputError for input that no encoder can be made of."""
     import json
 
-    from simile_plugin.encoder import WEIGHTS, load_own_encoder, save_encoder, usable_device
+    from simile_plugin.encoder import WEIGHTS, load_encoder, save_encoder, usable_device
     from simile_plugin.encoder_training import DistilConfig, distil_encoder
     from simile_plugin.files import (
         InputError,
-        Progress,
         check_outputs,
         check_standard_input,
+        read_lines,
         read_parallel,
         refuse_unasked_overwrite,
     )
@@ -85,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = [options.teacher]
     for prefix in ("", "more-"):
         left, right = (vars(options)[f"{prefix}{side}".replace("-", "_")] for side in SIDES)
-        if len(left) != len(right):
+        if len(left) != len(right) and (right or prefix or options.more_source):
             raise InputError(
                 f"--{prefix}target: got {len(right)} files for {len(left)} of --{prefix}source; "
                 "expected one for each"
@@ -103,19 +108,25 @@ def run(args: argparse.Namespace) -> int:
                 lines += side
         return found
 
-    sources, targets = read(options.source, options.target)
+    if options.target:
+        sources, targets = read(options.source, options.target)
+    else:
+        texts = [read_lines(path, "--source") for path in options.source]
+        sources, targets = [*chain.from_iterable(texts)], None
     more = read(options.more_source, options.more_target, prefix="--more-")
-    teacher = load_own_encoder(options.teacher, usable_device(options.device))
-    with Progress(config.epochs, " epochs", "distilling") as bar:
-        encoder = distil_encoder(teacher, sources, targets, config, bar.update, more)
+    teacher = load_encoder(options.teacher, usable_device(options.device))
+    encoder = distil_encoder(teacher, sources, targets, config, more)
     save_encoder(options.output, encoder)
     if options.json:
         print(json.dumps(encoder.config))
         return 0
-    facts, side = encoder.training_facts, encoder.config["source"]
+    facts, side = encoder.training_facts, encoder.config.get("source")
+    usual = side and (
+        f"pairs; usual length {side['length_ratio']:.2f} of the source's, usual copies up to "
+        f"{side['usual_copies']:.0%} of the word bigrams"
+    )
     print(
         f"{options.output}: encoder {encoder.fingerprint}, {len(encoder.segmenter)} tokens x "
-        f"{encoder.dim}, of {facts['pairs']:,} pairs; usual length {side['length_ratio']:.2f} of "
-        f"the source's, usual copies up to {side['usual_copies']:.0%} of the word bigrams"
+        f"{encoder.dim}, of {facts['pairs']:,} {usual or 'sentences'}"
     )
     return 0

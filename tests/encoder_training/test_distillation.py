@@ -1,16 +1,18 @@
 """An encoder of two languages: its loss by hand, a made-up language, its folder."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from simile_plugin.cli import main
-from simile_plugin.encoder import Encoder, load_own_encoder, save_encoder
+from simile_plugin.encoder import Encoder, RewardEncoder, load_own_encoder, save_encoder
 from simile_plugin.encoder.source_side import copied_share, own_words
 from simile_plugin.encoder_training import DistilConfig, distil_encoder
 from simile_plugin.encoder_training.distillation import contrastive_loss
+from simile_plugin.files import InputError
 
 
 def test_contrastive_loss() -> None:
@@ -35,6 +37,39 @@ def test_translations_are_found(
     found = [bag.split() for bag in (sources[int(i)] for i in cosines.argmax(1))]
     right = [set(words) == set(line.split()) for words, line in zip(found, sources, strict=True)]
     assert sum(right) >= 54
+
+
+def test_without_targets_it_is_the_teacher_as_an_average(
+    encoder: Encoder,
+    bitext: tuple[list[str], list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Slow(RewardEncoder):  # sees the order of words, as no average does
+        kind = "slow"
+        fingerprint = "0" * 12
+
+        def embed_text(self, sentences: Sequence[str]) -> torch.Tensor:
+            return encoder.embed_text(sentences) + 0.1 * encoder.embed_text(
+                [s[:9] for s in sentences]
+            )
+
+    config = DistilConfig(kind="sp", vocab_size=80, batch_size=64)
+    texts = bitext[0]
+    student = distil_encoder(Slow(), [*texts, *texts, " "], None, config)
+    assert student.source is None and student.training_facts["pairs"] == len(set(texts))
+    some = sorted(set(texts))[:60]
+    found = student.embed_text(some) @ torch.nn.functional.normalize(Slow().embed_text(some)).T
+    assert (found.argmax(1) == torch.arange(60)).float().mean() > 0.9
+    with pytest.raises(InputError, match=r"--source: 1 different sentences, expected 50 or more"):
+        distil_encoder(Slow(), ["a b"] * 99, None, config)
+    save_encoder(tmp_path / "teacher", encoder)
+    (tmp_path / "s").write_text("\n".join(texts) + "\n")
+    command = ["distil-encoder", str(tmp_path / "teacher"), "--source", str(tmp_path / "s")]
+    command += ["--output", str(tmp_path / "fast"), "--vocab-size", "80", "--epochs", "2"]
+    assert main(command) == 0
+    assert f"of {len(set(texts))} sentences" in capsys.readouterr().out
+    assert load_own_encoder(tmp_path / "fast").source is None
 
 
 def test_a_language_without_spaces(
