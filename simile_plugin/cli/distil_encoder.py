@@ -88,9 +88,10 @@ def run(args: argparse.Namespace) -> int:
 
     options, config = read_flags(args, Options), read_flags(args, DistilConfig)
     inputs = [options.teacher]
+    alone = not (options.target or options.more_source)  # text of one language
     for prefix in ("", "more-"):
         left, right = (vars(options)[f"{prefix}{side}".replace("-", "_")] for side in SIDES)
-        if len(left) != len(right) and (right or prefix or options.more_source):
+        if len(left) != len(right) and (prefix or not alone):
             raise InputError(
                 f"--{prefix}target: got {len(right)} files for {len(left)} of --{prefix}source; "
                 "expected one for each"
@@ -108,11 +109,11 @@ def run(args: argparse.Namespace) -> int:
                 lines += side
         return found
 
-    if options.target:
-        sources, targets = read(options.source, options.target)
-    else:
+    if alone:
         texts = [read_lines(path, "--source") for path in options.source]
         sources, targets = [*chain.from_iterable(texts)], None
+    else:
+        sources, targets = read(options.source, options.target)
     more = read(options.more_source, options.more_target, prefix="--more-")
     teacher = load_encoder(options.teacher, usable_device(options.device))
     encoder = distil_encoder(teacher, sources, targets, config, more)

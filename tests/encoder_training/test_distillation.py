@@ -61,6 +61,8 @@ def test_without_targets_it_is_the_teacher_as_an_average(
     some = sorted(set(texts))[:60]
     found = student.embed_text(some) @ torch.nn.functional.normalize(Slow().embed_text(some)).T
     assert (found.argmax(1) == torch.arange(60)).float().mean() > 0.9
+    with pytest.raises(InputError, match=r"TEACHER: got a slow model, which an encoder of two"):
+        distil_encoder(Slow(), texts, bitext[1], config)
     with pytest.raises(InputError, match=r"--source: 1 different sentences, expected 50 or more"):
         distil_encoder(Slow(), ["a b"] * 99, None, config)
     save_encoder(tmp_path / "teacher", encoder)
