@@ -100,11 +100,11 @@ def pairs_per_second(step: Callable[[], int], warm: float, seconds: float) -> fl
 
 def simile(args: argparse.Namespace) -> dict[str, Any]:
     """Ours at the full M: mining, loss and Adam of whole mega-batches."""
+    from simile_plugin.encoder import keep_freed_memory
     from simile_plugin.encoder_training import (
         DENSE_STEPS,
         Trainer,
         TrainingConfig,
-        keep_freed_memory,
     )
 
     keep_freed_memory()

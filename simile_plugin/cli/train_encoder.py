@@ -74,11 +74,10 @@ def _steps(text: str) -> tuple[None, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Train; exit status 0. Errors are raised as InputError or OSError."""
-    from simile_plugin.encoder import types_of
+    from simile_plugin.encoder import keep_freed_memory, types_of
     from simile_plugin.encoder_training import (
         RunOptions,
         TrainingConfig,
-        keep_freed_memory,
         train_encoder,
     )
 

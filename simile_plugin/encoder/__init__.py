@@ -31,7 +31,7 @@ from simile_plugin.files import imported_later
 
 if TYPE_CHECKING:
     from simile_plugin.encoder.averages import Average, Composer, make_composer
-    from simile_plugin.encoder.devices import to_device
+    from simile_plugin.encoder.devices import keep_freed_memory, to_device
     from simile_plugin.encoder.export import export_encoder
     from simile_plugin.encoder.format import WEIGHTS, load_encoder, load_own_encoder, save_encoder
     from simile_plugin.encoder.models import Encoder, RewardEncoder, cosine, usable_device
@@ -58,6 +58,7 @@ __all__ = [
     "find_kind",
     "flat_rows",
     "hide_broken_torchaudio",
+    "keep_freed_memory",
     "load_encoder",
     "load_own_encoder",
     "load_tokenizer",

@@ -27,7 +27,7 @@ from simile_plugin.files import imported_later
 if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
     from simile_plugin.encoder_training.distillation import distil_encoder
-    from simile_plugin.encoder_training.run import keep_freed_memory, train_encoder
+    from simile_plugin.encoder_training.run import train_encoder
     from simile_plugin.encoder_training.trainer import Trainer
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "binarize_pairs",
     "distil_encoder",
     "filter_pairs",
-    "keep_freed_memory",
     "open_binarized",
     "read_pairs",
     "train_encoder",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
@@ -106,18 +105,6 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
         save_encoder(options.output, encoder, {TRAINING_LOG: folder.log_path.read_bytes()})
         folder.remove()
         return encoder
-
-
-def keep_freed_memory() -> None:
-    """Have glibc reuse freed blocks of up to 32 MB instead of giving them back to the kernel.
-
-    A step allocates some of 3 MB; fetching zeroed pages for them anew takes a sixth of its time.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not in musl, macOS
-    if mallopt is not None:
-        trim_threshold, mmap_threshold = -1, -3
-        mallopt(mmap_threshold, 32 << 20)
-        mallopt(trim_threshold, 1 << 30)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor, nn
 
 from simile_plugin import risk
+from simile_plugin.encoder import keep_freed_memory
 from simile_plugin.fairseq_training.config import (
     BEYOND_BLEU,
     SimileRiskConfig,
@@ -40,6 +41,7 @@ class SimileRiskCriterion(FairseqCriterion):
         super().__init__(task)
         self.cfg = cfg = read_config(cfg)
         check_task(task)
+        keep_freed_memory()
         self.eval_bleu = bool(getattr(settings_of(task), "eval_bleu", False))
         compat = cfg.risk_compat == BEYOND_BLEU
         self.objective_of_lists = risk.Objective.of(cfg)

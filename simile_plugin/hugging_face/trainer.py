@@ -14,6 +14,7 @@ from torch.backends import cuda
 from transformers import Seq2SeqTrainer
 
 from simile_plugin import risk
+from simile_plugin.encoder import keep_freed_memory
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
@@ -75,6 +76,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         warn_of_half_weights(model)
         keep_unsaved_embeddings(base)
         check_parallel(args)
+        keep_freed_memory()
         if kwargs.get("data_collator") is None:
             kwargs["data_collator"] = Collator(tokenizer)
         special = special_tokens(base, tokenizer)
