@@ -102,13 +102,16 @@ translate() {
 
 # translate_tuned OUT DATA-AND-MODEL-ARGUMENTS...: valid and test at the --lenpen that is best on
 # valid, to OUT.valid.txt and OUT.txt, and no longer than candidates of training may be: one
-# translation that loops would outweigh the repetition of all others.
+# translation that loops would outweigh the repetition of all others. Where tuned_on names the
+# valid.log of another model, test alone, at the --lenpen of that one.
 translate_tuned() {
-    local out=$1
-    generate "valid=$out.valid.log"$'\n'"test=$out.test.log" "${@:2}" --beam 5 --nbest 5 \
+    local out=$1 splits="test=$1.test.log" valid=(--valid "${tuned_on:-$1.valid.log}")
+    [ -n "${tuned_on:-}" ] ||
+        splits="valid=$out.valid.log"$'\n'$splits valid+=(--valid-out "$out.valid.txt")
+    generate "$splits" "${@:2}" --beam 5 --nbest 5 \
         --max-len-a 1.5 --max-len-b 10 --remove-bpe sentencepiece --batch-size 50
-    python "$ROOT/recipes/lenpen.py" --valid "$out.valid.log" --test "$out.test.log" \
-        --out "$out.txt" --valid-out "$out.valid.txt" | sed "s/^/   ${out##*/}: /"
+    python "$ROOT/recipes/lenpen.py" "${valid[@]}" --test "$out.test.log" --out "$out.txt" |
+        sed "s/^/   ${out##*/}: /"
 }
 
 # flags_of FILE: what a file of flags holds, one word a line.

@@ -245,6 +245,12 @@ def test_low_resource(tmp_path: Path) -> None:
     share = "|--risk-monolingual|my work/others/train|--risk-monolingual-share|0.666667|"
     assert share in risk and share not in likelihood
     assert likelihood.startswith("fairseq-train|my work/self|") and "|--mle-weight|1|" in likelihood
+    notes = recipe.run(*pair, REWARDS="chrf@dev more-mle@dev", JOBS="1")
+    assert trainings(notes) == ["chrf@dev.1", "more-mle@dev.1"]
+    reward, likelihood = (line for line in notes if line.startswith("fairseq-train|my work/dev|"))
+    assert "|--reward|chrf|" in reward and "|--mle-weight|1|" in likelihood
+    for line in notes:  # dev chooses no --lenpen for what was trained on it
+        assert "recipes/lenpen.py|" not in line or "|--valid|my work/out/mle.valid.log|" in line
     (tmp_path / "bitext/dev.en").unlink()
     for split in ("train", "dev", "test"):
         (tmp_path / f"bitext/{split}.fr").write_text("a\n")

@@ -23,11 +23,12 @@
 #   MLE_LAST      200   updates after them, at a rate that falls from 2e-4 to 0: a model that was not
 #                       trained to its end gains from anything
 #   MLE_TOKENS    2048  target tokens an update
-#   REWARDS       "bleu chrf chrf:0.5,source:0.5 source source@monolingual self-training more-mle"; source
-#                 reads no reference, and with @monolingual learns from OTHERS beside the bitext. Controls:
-#                 as many updates of likelihood alone, on the bitext (more-mle), or on it and OTHERS with
-#                 the translation of an 8-best list that source likes best (self-training); both only
-#                 where there are sources. None: only the reward is made
+#   REWARDS       "chrf:0.5,source:0.5@dev more-mle@dev chrf:0.5,source:0.5 more-mle": learns from dev, which
+#                 the MLE model has not read (and which then chooses nothing), or from the bitext. more-mle is
+#                 the control, as many updates of likelihood alone. Others: bleu, chrf, source, which reads
+#                 no reference; source@monolingual learns from OTHERS beside the bitext, and its control,
+#                 self-training, by likelihood from both, OTHERS with the translation of an 8-best list
+#                 that source likes best. None: only the reward is made
 #   LISTS         8     candidates of each sentence of test, of which simile mbr chooses one by
 #                       chrf:0.5,source:0.5: the system MBR, which needs no training
 #   RISK_UPDATES  200   updates of each risk training
@@ -83,10 +84,14 @@ if [ -z "${MONOLINGUAL:-}" ]; then
     for ((i = 0; i < ${#more_files[@]}; i += 2)); do MONOLINGUAL+=" ${more_files[i]}"; done
 fi
 read -ra others <<<"${MONOLINGUAL:-}"
-REWARDS=${REWARDS-bleu chrf $MIX source${others[*]:+ source@monolingual self-training} more-mle}
-plain='' beside='' # systems of the bitext alone, and of OTHERS, too
+REWARDS=${REWARDS-$MIX@dev more-mle@dev $MIX more-mle}
+plain='' dev='' beside='' # systems of the bitext, of dev, and of OTHERS beside the bitext
 for reward in $REWARDS; do
-    case $reward in *@monolingual | self-training) beside+=" $reward" ;; *) plain+=" $reward" ;; esac
+    case $reward in
+    *@monolingual | self-training) beside+=" $reward" ;;
+    *@dev) dev+=" $reward" ;;
+    *) plain+=" $reward" ;;
+    esac
 done
 [ -z "$beside" ] || [ ${#others[@]} -gt 0 ] ||
     die "MONOLINGUAL: none given and no MORE; expected files of sources, or REWARDS without them"
@@ -97,7 +102,7 @@ done
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-words=${beside//@monolingual/}
+words=${beside//@monolingual/}${dev//@dev/}
 check_rewards "$plain ${words//self-training/source}"
 mkdir -p "$WORK"/{raw,out,logs}
 choose_jobs "$WORK"
@@ -187,19 +192,34 @@ train_mle() { # EPOCHS LAST TOKENS FLAGS...
         polynomial_decay --total-num-update "$2" --max-update "$2" --num-workers 0 "${@:4}"
 }
 
-other_system() { # REWARD SEED: one that learns from OTHERS, too
-    local reward=${1%@monolingual} gamma=$MLE_WEIGHT more=("${flags[@]}") after="encoder mle others"
-    local bin=$WORK/bin system others bitext
-    system=$(file_name "$1").$2
-    if [ "$1" = self-training ]; then
-        reward=source gamma=1 bin=$WORK/self after+=" self" more+=(--risk-candidates 1)
-    else # in an epoch all of both, as in self-training
+binarise_dev() {
+    rm -rf "${WORK:?}/dev"
+    logged "$WORK/logs/preprocess.log" fairseq-preprocess -s "$SRC" -t "$TGT" --joined-dictionary \
+        --srcdict "$WORK/bin/dict.$SRC.txt" --trainpref "$WORK/bpe/valid" --destdir "$WORK/dev"
+}
+
+other_system() { # REWARD SEED: one that learns from dev, or from OTHERS, too
+    local reward fitted='' gamma=$MLE_WEIGHT more=("${flags[@]}") after="encoder mle"
+    local bin=$WORK/bin tuned_on='' system others bitext
+    system=$(file_name "$1").$2 reward=${1%@*}
+    case $1 in
+    *@dev)
+        bin=$WORK/dev tuned_on=$WORK/out/mle.valid.log after+=" mle-test dev"
+        [ "$1" != more-mle@dev ] || gamma=1 more+=(--risk-candidates 1)
+        read_reward "$reward"
+        ;;
+    self-training)
+        reward=source gamma=1 bin=$WORK/self after+=" others self" more+=(--risk-candidates 1)
+        ;;
+    *) # in an epoch all of both, as in self-training
+        after+=" others"
         others=$(wc -l <"$WORK/raw/others.$SRC") bitext=$(wc -l <"$WORK/raw/train.$SRC")
         more+=(--risk-monolingual "$WORK/others/train" --risk-monolingual-share
             "$(awk "BEGIN { print $others / ($others + $bitext) }")")
-    fi
+        ;;
+    esac
     AFTER=$after once "$system" small_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
-        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "" "${more[@]}"
+        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
 }
 
 choose_of_lists() { # CANDIDATES ENCODER-CONFIG MODEL
@@ -246,15 +266,17 @@ AFTER="encoder mle" once mbr choose_of_lists "$LISTS" "$ENCODER/config.json" "$W
 flags=(--num-workers 0 --disable-validation --save-interval-updates 50 "${flags[@]}")
 [ -z "$plain" ] || REWARDS=$plain small_systems
 if [ -n "$beside" ]; then
-    say "Training$beside beside $OTHERS of the sources in ${others[*]}"
+    say "Drawing $OTHERS of the sources in ${others[*]}"
     AFTER=mle once others draw_others "$OTHERS" "${others[@]}"
 fi
 if [[ $beside = *self-training* ]]; then
     AFTER="encoder mle others" once self choose_translations "$ENCODER/config.json" \
         "$WORK/mle/checkpoint_best.pt"
 fi
+[ -z "$dev" ] || AFTER=mle once dev binarise_dev
+[ -z "$dev$beside" ] || say "Training$dev$beside ($JOBS at once; logs in $WORK/logs)"
 for seed in $SEEDS; do
-    for reward in $beside; do in_background other_system "$reward" "$seed"; done
+    for reward in $dev $beside; do in_background other_system "$reward" "$seed"; done
 done
 wait_for_all
 say "Results on test"
