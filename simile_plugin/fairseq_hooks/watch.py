@@ -149,10 +149,15 @@ def judge_validation(
     tracking_best: bool,
 ) -> dict[str, Any]:
     """Wrap fairseq-train's ``get_valid_stats``: judge the first validation set."""
+    from fairseq.logging import metrics
+
     found: dict[str, Any] = original(cfg, trainer, stats, tracking_best)
     band = getattr(trainer.get_criterion(), "length_band", None)
     if band is not None and tracking_best:
-        watch_of(trainer).see_metrics(found, band, trainer.get_num_updates())
+        trained = None
+        if cfg.criterion.mle_weight < 1 and metrics.get_meters("train"):  # of the epoch so far
+            trained = metrics.get_smoothed_values("train").get("cost")
+        watch_of(trainer).see_metrics(found, band, trainer.get_num_updates(), trained=trained)
     return found
 
 

@@ -32,6 +32,7 @@ class RiskState(TrainerCallback, ExportableState):
         self.strength, self.band = settings.risk_length_control, settings.risk_length_band
         self.length_control, self.watch = LengthControl(self.strength), RunWatch()
         self.watched, self.training = "", False
+        self.learns_from_risk = settings.mle_weight < 1
 
     def state(self) -> dict[str, Any]:
         """Return what transformers writes into trainer_state.json."""
@@ -79,7 +80,9 @@ class RiskState(TrainerCallback, ExportableState):
         if prefix.startswith("eval"):  # eval_SET of several validation sets
             self.watched = self.watched or prefix
         if prefix == self.watched:
-            self.watch.see_metrics(metrics, self.band, state.global_step, f"{prefix}_")
+            costs = [line["cost"] for line in state.log_history if "cost" in line]
+            trained = sum(costs) / len(costs) if costs and self.learns_from_risk else None
+            self.watch.see_metrics(metrics, self.band, state.global_step, f"{prefix}_", trained)
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
 

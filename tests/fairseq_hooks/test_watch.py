@@ -85,15 +85,34 @@ def test_a_run_begins_without_the_patience_of_an_earlier_one() -> None:
 
 
 def test_the_first_validation_set_is_judged() -> None:
-    trainer = new_trainer()
+    trainer, cfg = new_trainer(), SimpleNamespace(criterion=SimpleNamespace(mle_weight=0.3))
     stats = {"cost": 0.5, "length_ratio": 1.1, "bleu": 30.0, "repetition": 0.02}
     for found, tracking_best, first in (
         (stats, False, None),  # another set
         (stats | {"cost": math.nan}, True, None),
         (stats, True, [0.5, 1.1, 30.0, 0.02]),
     ):
-        assert watching.judge_validation(lambda *_, s=found: s, None, trainer, {}, tracking_best)
+        assert watching.judge_validation(lambda *_, s=found: s, cfg, trainer, {}, tracking_best)
         assert watching.watch_of(trainer).first == first
+
+
+def test_costs_of_validation_are_compared_with_those_of_training(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stats = {"cost": 0.5, "length_ratio": 1.1, "bleu": 30.0, "repetition": 0.02}
+    trainer = new_trainer()
+    trainer.get_num_updates = lambda: 50
+    try:
+        with metrics.aggregate("train"):
+            metrics.log_scalar("cost", 0.3, 60)
+            metrics.log_scalar("cost", 0.6, 30)  # 0.4 a sentence
+        for weight in (1.0, 0.3):  # likelihood alone learns from no candidate
+            cfg = SimpleNamespace(criterion=SimpleNamespace(mle_weight=weight))
+            watching.judge_validation(lambda *_: stats, cfg, trainer, {}, True)
+    finally:
+        metrics.reset_meters("train")
+    (said,) = caplog.messages
+    assert said.startswith("candidates for training sentences cost 0.40, those of validation 0.50")
 
 
 def test_length_control_does_not_see_what_is_skipped() -> None:

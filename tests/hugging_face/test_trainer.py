@@ -247,6 +247,18 @@ def test_metrics_are_logged_also_before_the_first_update(make_trainer):
     assert len(updates) == 2 and all(log["skipped"] == 0 for log in updates)
 
 
+def test_sentences_known_by_heart_are_warned_of(make_trainer, caplog):
+    for weight in (1.0, 0.3):
+        trainer = make_trainer(mle_weight=weight)
+        trainer.state.global_step, trainer.risk_state.training = 60, True
+        trainer.state.log_history = [{"eval_cost": 0.9}, {"cost": 0.3}, {"cost": 0.5}]
+        found = {"cost": 0.6, "length_ratio": 1.0, "bleu": 20.0, "repetition": 0.0}
+        seen = {f"eval_{name}": value for name, value in found.items()}
+        trainer.callback_handler.on_evaluate(trainer.args, trainer.state, trainer.control, seen)
+    (said,) = (line for line in caplog.messages if "cost" in line)
+    assert said.startswith("candidates for training sentences cost 0.40, those of validation 0.60")
+
+
 def test_a_resumed_run_ends_with_the_same_bits(make_trainer, tmp_path):
     flags = {
         **{"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps"},

@@ -1,5 +1,7 @@
 """The rules by which a run is stopped."""
 
+import math
+
 import pytest
 
 from simile_plugin.files import InputError
@@ -92,6 +94,18 @@ def test_the_first_validation_of_an_older_checkpoint_has_no_repetition() -> None
     watch.restore({"first": [0.5, 1.0, 30.0], "outside": 0})
     watch.see(0.4, 1.0, 29.0, 0.5, band=1.5)
     assert watch.outside == 0
+
+
+def test_sentences_known_by_heart_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    watch = RunWatch()
+    found = {"cost": 0.5, "length_ratio": 1.0, "bleu": 20.0, "repetition": 0.02}
+    for updates, trained in ((0, None), (49, 0.3), (50, 0.43), (50, math.nan)):  # 0.425 is the edge
+        watch.see_metrics(found, 1.5, updates, trained=trained)
+    assert not caplog.messages
+    for updates in (100, 200):
+        watch.see_metrics(found, 1.5, updates, trained=0.42)
+    (said,) = caplog.messages
+    assert said.startswith("candidates for training sentences cost 0.42, those of validation 0.50:")
 
 
 def test_skips_in_a_row() -> None:
