@@ -251,6 +251,7 @@ AFTER=data once encoder make_encoder "$TEACHER" "${more_files[@]}"
 say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
 AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
 own="Your own model, --encoder $ENCODER: simile mbr --utility $MIX, or simile finetune --reward $MIX"
+own+=" on pairs that it has not read"
 [ -n "$REWARDS" ] || { wait_for_all && cat "$WORK/reward.txt" && say "$own" && exit; }
 if [ -n "${GIVEN:-}" ]; then
     once mle take_given "$GIVEN"
