@@ -207,12 +207,12 @@ small_translate() { # SYSTEM CHECKPOINT
     translate_tuned "$WORK/out/$1" "$WORK/bin" -s "$SRC" -t "$TGT" --path "$WORK/$1/$2"
 }
 
-small_system() { # REWARD SEED [CANDIDATES]
+small_system() { # REWARD[@TEXT] SEED [CANDIDATES]; the caller's bin and tuned_on may be of TEXT
     # shellcheck disable=SC2154 # the recipe's array
     local reward fitted gamma=$MLE_WEIGHT more=("${flags[@]}") system
-    read_reward "$1"
+    read_reward "${1%@*}"
     system=$(file_name "$1")${3:+.n$3}.$2
-    [ "$1" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
+    [ "${1%@*}" != more-mle ] || gamma=1 more+=(--risk-candidates 1)
     [ -z "${3:-}" ] || more+=(--risk-candidates "$3")
     AFTER=mle once "$system" small_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
         "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"

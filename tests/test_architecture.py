@@ -60,7 +60,7 @@ RINGS = (
     {"fairseq_hooks", "fairseq_training", "hugging_face"},
     {"nbest", "report", "contrib", "cli"},
 )
-LONGEST_FACE = 31
+LONGEST_FACE = 30
 
 
 def module_of(path: Path) -> str:

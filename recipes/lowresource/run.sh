@@ -198,28 +198,24 @@ binarise_dev() {
         --srcdict "$WORK/bin/dict.$SRC.txt" --trainpref "$WORK/bpe/valid" --destdir "$WORK/dev"
 }
 
-other_system() { # REWARD SEED: one that learns from dev, or from OTHERS, too
-    local reward fitted='' gamma=$MLE_WEIGHT more=("${flags[@]}") after="encoder mle"
-    local bin=$WORK/bin tuned_on='' system others bitext
-    system=$(file_name "$1").$2 reward=${1%@*}
-    case $1 in
-    *@dev)
-        bin=$WORK/dev tuned_on=$WORK/out/mle.valid.log after+=" mle-test dev"
-        [ "$1" != more-mle@dev ] || gamma=1 more+=(--risk-candidates 1)
-        read_reward "$reward"
-        ;;
-    self-training)
-        reward=source gamma=1 bin=$WORK/self after+=" others self" more+=(--risk-candidates 1)
-        ;;
-    *) # in an epoch all of both, as in self-training
-        after+=" others"
+dev_system() { # REWARD@dev SEED
+    local bin=$WORK/dev tuned_on=$WORK/out/mle.valid.log
+    small_system "$@"
+}
+
+other_system() { # REWARD SEED: one that learns from OTHERS, too
+    local reward=${1%@monolingual} gamma=$MLE_WEIGHT more=("${flags[@]}") after="encoder mle others"
+    local bin=$WORK/bin system others bitext
+    system=$(file_name "$1").$2
+    if [ "$1" = self-training ]; then
+        reward=source gamma=1 bin=$WORK/self after+=" self" more+=(--risk-candidates 1)
+    else # in an epoch all of both, as in self-training
         others=$(wc -l <"$WORK/raw/others.$SRC") bitext=$(wc -l <"$WORK/raw/train.$SRC")
         more+=(--risk-monolingual "$WORK/others/train" --risk-monolingual-share
             "$(awk "BEGIN { print $others / ($others + $bitext) }")")
-        ;;
-    esac
+    fi
     AFTER=$after once "$system" small_risk "$system" "$reward" "$2" "$RISK_UPDATES" "$RISK_BATCH" \
-        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "$fitted" "${more[@]}"
+        "$RISK_LR" "$gamma" "$RISK_ALPHA" "$COST_SCALE" "$ENCODER/config.json" "" "${more[@]}"
 }
 
 choose_of_lists() { # CANDIDATES ENCODER-CONFIG MODEL
@@ -277,7 +273,8 @@ fi
 [ -z "$dev" ] || AFTER=mle once dev binarise_dev
 [ -z "$dev$beside" ] || say "Training$dev$beside ($JOBS at once; logs in $WORK/logs)"
 for seed in $SEEDS; do
-    for reward in $dev $beside; do in_background other_system "$reward" "$seed"; done
+    for reward in $dev; do in_background dev_system "$reward" "$seed"; done
+    for reward in $beside; do in_background other_system "$reward" "$seed"; done
 done
 wait_for_all
 say "Results on test"

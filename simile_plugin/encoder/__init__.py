@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from simile_plugin.encoder.kinds import find_kind
 from simile_plugin.encoder.piece_model import SPACE_MARK
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter, find_invisible
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder.tokens import (
     Tokenizer,
     count_vocabulary,
@@ -54,7 +54,6 @@ __all__ = [
     "count_vocabulary",
     "export_encoder",
     "file_names",
-    "find_invisible",
     "find_kind",
     "flat_rows",
     "hide_broken_torchaudio",

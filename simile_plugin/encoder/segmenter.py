@@ -46,7 +46,6 @@ INVISIBLE = str.maketrans(
     dict.fromkeys("\u061c\u200b\u200e\u200f\ufeff", " ")
     | dict.fromkeys("\u00ad\u2060\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 )
-find_invisible = re.compile(f"[{''.join(map(chr, INVISIBLE))}]").search
 
 
 @cache
@@ -72,6 +71,8 @@ class Preprocessing:
     nfkc: bool = True
     split_punctuation: bool = True
     drop_invisible: bool = True  # False for what was made before there was a choice
+
+    find_invisible = staticmethod(re.compile(f"[{''.join(map(chr, INVISIBLE))}]").search)
 
     @classmethod
     def of_facts(cls, facts: object) -> Self | None:
@@ -102,7 +103,7 @@ class Preprocessing:
         if self.split_punctuation and sentence.isascii():
             # The same as below, and several times as fast.
             return " ".join(_ASCII_TOKENS(sentence.lower() if self.lowercase else sentence))
-        if seen := find_invisible(sentence):
+        if seen := self.find_invisible(sentence):
             if self.drop_invisible:
                 sentence = sentence.translate(INVISIBLE)
             elif self.nfkc:  # otherwise sentencepiece may have rules of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from unicodedata import is_normalized
 
-from simile_plugin.encoder import SPACE_MARK, find_invisible, split_parts, split_words
+from simile_plugin.encoder import SPACE_MARK, Preprocessing, split_parts, split_words
 from simile_plugin.files import find_escape, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.lists import ListScores
@@ -114,7 +114,7 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     escapes = list(filter(None, map(find_escape, lines)))
     if 100 * len(escapes) > len(lines):
         return ESCAPED.format(name, escapes[0])
-    unseen = list(filter(None, map(find_invisible, lines)))
+    unseen = list(filter(None, map(Preprocessing.find_invisible, lines)))
     if 100 * len(unseen) > len(lines):
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
     if refs and not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
