@@ -15,7 +15,7 @@ COMMON = ROOT / "recipes" / "common.sh"
 
 def bash(script: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run a script that has sourced common.sh, with WORK=folder/work."""
-    environment = {**os.environ, "WORK": str(folder / "work"), **variables}
+    environment = os.environ | {"SIMILE_TORCH": "", "WORK": str(folder / "work")} | variables
     return subprocess.run(
         ["bash", "-c", f". '{COMMON}'\n{script}", "recipe"],
         capture_output=True,

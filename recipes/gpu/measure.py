@@ -47,7 +47,6 @@ UPDATES = (
     ("base", "bf16", 256, 32),
     ("iwslt", "bf16", 256, 8),
     ("big", "bf16", 256, 8),
-    ("base", "fp16", 256, 8),
 )
 TESTS = {
     "on the device": ("tests/other_device/cases.py",),
@@ -148,8 +147,9 @@ class Parts:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(None if math.isinf(end) else max(1.0, end - time.monotonic()))
             process.kill()
-            lines = ["", *log.read_text("utf-8").splitlines()]
-            counts = re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])
+            lines = log.read_text("utf-8").splitlines()
+            last = next((line for line in reversed(lines) if " passed" in line), "")
+            counts = re.findall(r"(\d+) (passed|failed|skipped|error)", last)
             found[name] = {what: int(count) for count, what in counts}
             found[name]["failures"] = [line for line in lines if line.startswith("FAILED")]
         return found
@@ -241,6 +241,7 @@ class Parts:
         return {"training": self._train_encoder, "sentences": self._embed}
 
     def _train_encoder(self) -> dict[str, Any]:
+        free_memory()
         folder = self.work / "made-up-pairs"
         if not (folder / "manifest.json").exists():
             encoder_training.make(str(folder), self.scale.pairs)

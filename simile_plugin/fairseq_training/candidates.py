@@ -90,9 +90,9 @@ class CandidateGenerator:
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
-            if self.recorder is not None:
-                self.recorder.clear()
         # Here, not above: while an exception is handled, its frames hold on to their tensors.
+        if self.recorder is not None:
+            self.recorder.clear()
         logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
         halves = (slice(0, size // 2), slice(size // 2, size))
         pad = self.dictionary.pad()

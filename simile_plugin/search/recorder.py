@@ -156,7 +156,7 @@ class GraphRecorder(Recorder):
         recorded()
         return recorded
 
-    def _recorded(self, step: Callable[[], object]) -> Callable[[], object]:
+    def _recorded(self, step: Callable[[], object], again: bool = True) -> Callable[[], object]:
         try:
             if self.pool is None:
                 self.pool = torch.cuda.graph_pool_handle()
@@ -166,11 +166,16 @@ class GraphRecorder(Recorder):
             _end_capture_of_random_numbers()
             self.pool = None if self.first is _not_yet else self.pool
             if torch.OutOfMemoryError in map(type, (error, error.__context__)):
-                raise torch.OutOfMemoryError(str(error)) from error
-            self.failed = True
-            first = str(error).splitlines()[0]
-            logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
-            return _not_yet
+                if not again:
+                    raise torch.OutOfMemoryError(str(error)) from error
+            else:
+                self.failed = True
+                first = str(error).splitlines()[0]
+                logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
+                return _not_yet
+        # While a stream is captured, torch does not give back what it keeps of freed memory.
+        torch.cuda.empty_cache()
+        return self._recorded(step, again=False)
 
     def _capture(self, step: Callable[[], object]) -> Callable[[], object]:
         if self.stream is None:

@@ -132,7 +132,8 @@ def test_a_row_that_does_not_fit_is_an_error(update, monkeypatch):
         update()
 
 
-def test_wrappers_have_the_gradient_of_their_model(update):
+def test_wrappers_have_the_gradient_of_their_model(update, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # or it would go to a GPU
     check_same(update(wrap=torch.nn.DataParallel), update())
 
 

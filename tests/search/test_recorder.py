@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from simile_plugin.search import Recorder, recorder_for
+from simile_plugin.search.recorder import GraphRecorder
 
 CPU = torch.device("cpu")
 
@@ -47,3 +48,29 @@ def test_the_step_that_was_not_used_for_longest_is_forgotten():
     for key in ("a", "b", "a", "c", "b"):  # c drops b, the second b drops a
         recorder.run(key, lambda key=key: taken.append(key))
     assert list(recorder.recorded) == ["c", "b"] and taken == ["a", "b", "a", "c", "b"]
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_capture_without_memory_is_tried_again_with_what_torch_keeps(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, recorder = list[str](), GraphRecorder()
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("empty"))
+    monkeypatch.setattr("simile_plugin.search.recorder._end_capture_of_random_numbers", int)
+
+    def capture(step: object) -> object:
+        calls.append("capture")
+        if calls.count("capture") <= failures:
+            raise torch.OutOfMemoryError("no memory")
+        return step
+
+    monkeypatch.setattr(recorder, "_capture", capture)
+    step = calls.clear
+    if failures == 1:  # then the pool's first graph, and the step
+        assert recorder._recorded(step) is step
+        assert calls == ["capture", "empty", "capture", "capture"] and not recorder.failed
+    else:
+        with pytest.raises(torch.OutOfMemoryError):
+            recorder._recorded(step)
+        assert calls == ["capture", "empty", "capture"]
