@@ -2,9 +2,10 @@
 
 A sentence's loss does not depend on its batch, so the gradient of a batch is the sum of those of
 its portions. Each portion's gradient is computed as soon as its loss is, which bounds memory at no
-cost in time, and a portion that runs out of memory, forward or backward, is halved and computed
-again. What the trainer gets is a loss whose backward pass hands out the gradients that are there:
-distributed wrappers see one forward and one backward pass, whatever a rank had to do for them.
+cost in time, and a portion that runs out of memory, forward or backward, is computed again in
+smaller ones. What the trainer gets is a loss whose backward pass hands out the gradients that are
+there: distributed wrappers see one forward and one backward pass, whatever a rank had to do for
+them.
 
 In float16 a gradient needs the loss scale that the trainer gives in its backward pass: there the
 batch is one graph, whose decoder is computed again in parts.
@@ -46,16 +47,16 @@ class PortionLoss(Protocol[Found]):
     def __call__(self, model: nn.Module, portion: Portion) -> tuple[Tensor, Found]: ...
 
 
-def plan_portions(tokens: Sequence[int], max_tokens: int) -> list[Portion]:
-    """Cut a batch into runs of sentences.
+def plan_portions(tokens: Sequence[int], max_tokens: int, start: int = 0) -> list[Portion]:
+    """Cut a batch, from its sentence ``start`` on, into runs of sentences.
 
     Args:
         tokens: of each sentence, padding between its rows included.
         max_tokens: bound on the sum over a portion (0: one portion); a longer sentence is a
             portion of its own, and is decoded in parts.
     """
-    portions, start, held = [], 0, 0
-    for row, count in enumerate(tokens):
+    portions, held = [], 0
+    for row, count in enumerate(tokens[start:], start):
         if max_tokens and row > start and held + count > max_tokens:
             portions.append(Portion(slice(start, row), max_tokens))
             start, held = row, 0
@@ -104,27 +105,19 @@ class Portions:
             loss = inside(model, net_input, lambda: _Now.apply(work, *work.parameters))
         return loss, work.found
 
-    def shrunk(self, portion: Portion, tokens: Sequence[int]) -> list[Portion]:
-        """Cut a portion that ran out of memory; return nothing if it is one row."""
+    def shrink(self, portion: Portion, tokens: Sequence[int]) -> bool:
+        """Bound portions to half of one that ran out of memory; whether that can be done."""
         rows = portion.rows
         held = sum(tokens[rows])
-        if rows.stop - rows.start > 1:
-            middle = (rows.start + rows.stop) // 2
-            halves = (slice(rows.start, middle), slice(middle, rows.stop))
-            smaller = [Portion(half, portion.max_tokens) for half in halves]
-            self.max_tokens = min(self.max_tokens or held, max(held // 2, 1))
-        else:
-            bound = min(portion.max_tokens or held, held) // 2
-            smaller = [Portion(rows, bound)] if bound else []
-            if bound:
-                self.max_tokens = min(self.max_tokens or bound, bound)
-        if smaller:
+        bound = min(portion.max_tokens or held, held) // 2
+        if bound:
+            self.max_tokens = bound
             logger.warning(
                 f"out of memory while scoring {rows.stop - rows.start} sentences; going on in "
-                f"smaller portions, of at most {self.max_tokens} tokens from the next batch on "
-                f"(--risk-max-tokens {self.max_tokens} does so from the start)"
+                f"smaller portions, of at most {bound} tokens "
+                f"(--risk-max-tokens {bound} does so from the start)"
             )
-        return smaller
+        return bound > 0
 
 
 class _Work:
@@ -160,9 +153,9 @@ class _Work:
     def gradients(self) -> tuple[Tensor, Gradients]:
         """Return the loss and, in a training, its gradient by each parameter.
 
-        Each portion is computed by itself, in halves where memory runs out.
+        Each portion is computed by itself. Where memory runs out, it and all after it give way to
+        smaller ones; what is done before it stays done.
         """
-        # Out of memory, a portion gives way to its halves: what is done before it stays done.
         open_ = plan_portions(self.tokens, self.owner.max_tokens)
         total: Tensor | None = None
         gradients: Gradients | None = None
@@ -173,8 +166,7 @@ class _Work:
                 loss, new = self._computed(portion)
             except torch.OutOfMemoryError:
                 del self.found[done:]
-                smaller = self.owner.shrunk(portion, self.tokens)
-                if not smaller:
+                if not self.owner.shrink(portion, self.tokens):
                     raise
             else:
                 total = loss if total is None else total + loss
@@ -183,7 +175,7 @@ class _Work:
             # Here, not above: while an exception is handled, its frames hold on to their tensors.
             if self.device == "cuda":
                 torch.cuda.empty_cache()
-            open_[:0] = smaller
+            open_ = plan_portions(self.tokens, self.owner.max_tokens, portion.rows.start)
         assert total is not None and gradients is not None
         return total, gradients
 
