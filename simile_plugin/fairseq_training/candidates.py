@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import torch
@@ -12,9 +11,7 @@ from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.files import InputError
 from simile_plugin.risk import RiskSet, evaluation_mode, layout, unwrap
-from simile_plugin.search import Hypotheses, Recorder, recorder_for
-
-logger = logging.getLogger(__name__)
+from simile_plugin.search import Hypotheses, Recorder, recorder_for, within_memory
 
 
 def part_of(
@@ -71,33 +68,19 @@ class CandidateGenerator:
         device = sample["target"].device
         if self.recorder is None and device.type != "cpu":
             self.recorder = recorder_for(device)
+
+        def search(rows: slice) -> Hypotheses:
+            part = part_of(sample, rows, pad)
+            return beam_search(plain, part, self.cfg, self.dictionary, self.recorder, ends)
+
         with torch.no_grad(), evaluation_mode(plain):
-            hypotheses = self._within_memory(plain, sample, ends)
+            hypotheses = within_memory(search, slice(0, len(sample["target"])), self.recorder, pad)
         target = sample["target"]
         risk_set = build_risk_set(target, hypotheses, self.cfg, pad, ends[1])
         risk_set.tags = frozenset(ends)
         # A search on a device does not know how long its longest hypothesis is.
         longest = max(int(risk_set.lengths(pad).max(initial=1)), target.size(1))
         return risk_set.part(slice(None), longest)
-
-    def _within_memory(
-        self, model: Any, sample: dict[str, Any], ends: tuple[int, int]
-    ) -> Hypotheses:
-        """Return the lists of a batch; of its halves one after the other where memory runs out."""
-        size = len(sample["target"])
-        try:
-            return beam_search(model, sample, self.cfg, self.dictionary, self.recorder, ends)
-        except torch.OutOfMemoryError:
-            if size == 1:
-                raise
-        # Here, not above: while an exception is handled, its frames hold on to their tensors.
-        if self.recorder is not None:
-            self.recorder.clear()
-        logger.warning(f"out of memory; making the lists of {size} sentences in two halves")
-        halves = (slice(0, size // 2), slice(size // 2, size))
-        pad = self.dictionary.pad()
-        found = [self._within_memory(model, part_of(sample, half, pad), ends) for half in halves]
-        return joined(found, pad)
 
 
 def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]:
@@ -120,16 +103,6 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     lengths = target.ne(pad).sum(1, keepdim=True)
     last = target.gather(1, (lengths - 1).clamp(min=0))
     return start, start if bool(((last == start) | (lengths == 0)).all()) else eos
-
-
-def joined(parts: list[Hypotheses], pad: int) -> Hypotheses:
-    """Return the lists of several batches as those of one."""
-    longest = max(part.tokens.size(-1) for part in parts)
-    tokens = [
-        nn.functional.pad(part.tokens, (0, longest - part.tokens.size(-1)), value=pad)
-        for part in parts
-    ]
-    return Hypotheses(torch.cat(tokens), torch.cat([part.scores for part in parts]))
 
 
 def build_risk_set(

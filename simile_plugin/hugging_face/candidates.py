@@ -13,7 +13,7 @@ from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
 from simile_plugin.hugging_face.steps import Decoder, node_search
 from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout
-from simile_plugin.search import Rules
+from simile_plugin.search import Hypotheses, Rules, within_memory
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +93,14 @@ def risk_set_of(
             "expected at least 1; raise them"
         )
     rules = rules_of(model.generation_config, settings, special)
-    with torch.no_grad(), evaluation_mode(model):
-        sources = {"input_ids": inputs["input_ids"], "attention_mask": mask}
+
+    def search(rows: slice) -> Hypotheses:
+        sources = {"input_ids": inputs["input_ids"][rows], "attention_mask": mask[rows]}
         features = model.get_encoder()(**sources, return_dict=True).last_hidden_state
-        hyps = node_search(decoder, features, mask, rules, allowed - 1).tokens
+        return node_search(decoder, features, mask[rows], rules, allowed - 1)
+
+    with torch.no_grad(), evaluation_mode(model):
+        hyps = within_memory(search, slice(0, len(mask)), decoder.recorder, PADDING).tokens
     found = hyps[..., 0].ne(PADDING)
     target = references(inputs["labels"], special)
     include, keep = settings.risk_include_reference, settings.risk_keep_duplicates

@@ -7,6 +7,7 @@ from simile_plugin.search.beam import Hypotheses, Rules, Steps, numbers, search
 from simile_plugin.search.continuations import kernels_for
 from simile_plugin.search.recorder import Recorder, recorder_for
 from simile_plugin.search.static_beam import ROOM, StaticSteps, bucket, static_search, taken
+from simile_plugin.search.within_memory import within_memory
 
 __all__ = [
     "ROOM",
@@ -22,4 +23,5 @@ __all__ = [
     "search",
     "static_search",
     "taken",
+    "within_memory",
 ]

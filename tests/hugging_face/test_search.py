@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from simile_plugin.hugging_face import known_decoder, risk_set_of, special_tokens
+from simile_plugin.hugging_face import candidates, known_decoder, risk_set_of, special_tokens
 from simile_plugin.hugging_face.candidates import padded_after, warn_of_unheeded
 from simile_plugin.hugging_face.models import PADDING
 from simile_plugin.risk import RiskSettings
@@ -120,3 +120,17 @@ def test_draws_are_those_of_the_distribution(kind, tmp_path):
     drawn, best = small.lists(**flags), small.lists(risk_candidates=1)
     for rows, greedy in zip(drawn, best, strict=True):
         assert all(row == rows[0] for row in rows) and len(rows[0]) == len(greedy[0])
+
+
+def test_out_of_memory_makes_the_lists_in_halves(tmp_path, monkeypatch):
+    small, sizes = Small("marian", tmp_path / "model", ends=2.0), []
+    expected, whole = small.lists(), candidates.node_search
+
+    def small_device(decoder, features, *arguments):
+        sizes.append(len(features))
+        if sizes[-1] > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(decoder, features, *arguments)
+
+    monkeypatch.setattr(candidates, "node_search", small_device)
+    assert small.lists() == expected and sizes[0] > 2 >= max(sizes[-2:])
