@@ -5,9 +5,9 @@ A decoder is `Steps`, or, for a GPU, `StaticSteps` in the buffers of a `Recorder
 
 from simile_plugin.search.beam import Hypotheses, Rules, Steps, numbers, search
 from simile_plugin.search.continuations import kernels_for
+from simile_plugin.search.halves import within_memory
 from simile_plugin.search.recorder import Recorder, recorder_for
 from simile_plugin.search.static_beam import ROOM, StaticSteps, bucket, static_search, taken
-from simile_plugin.search.within_memory import within_memory
 
 __all__ = [
     "ROOM",
