@@ -11,6 +11,7 @@ import pytest
 from recipes.benchmarks.update import covered
 from recipes.gpu import measure
 from recipes.gpu.cells import run_cells
+from simile_plugin.files import InputError
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,3 +71,11 @@ def test_parts_that_are_unknown_are_refused(tmp_path: Path) -> None:
         "data install tests update hugging_face encoder memory (see --help)\n"
     )
     assert "--rehearse   everything in miniature" in run(tmp_path, "--help").stdout
+
+
+def test_results_that_were_cut_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text('{"update": {"ba')
+    with pytest.raises(InputError, match=r"results\.json: got no JSON \(.*\); remove it"):
+        run_cells(path, "update", {}, 0.0)
+    assert path.read_text() == '{"update": {"ba'

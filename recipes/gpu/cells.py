@@ -16,7 +16,12 @@ Cell = Callable[[], dict[str, Any]]
 
 def load(path: Path) -> dict[str, Any]:
     """The results so far, by part and cell."""
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    try:
+        return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    except ValueError as error:
+        raise InputError(
+            f"{path}: got no JSON ({error}); remove it, and all is measured anew"
+        ) from error
 
 
 def run_cells(path: Path, part: str, cells: dict[str, Cell], deadline: float) -> str:

@@ -148,8 +148,9 @@ class Parts:
                 process.wait(None if math.isinf(end) else max(1.0, end - time.monotonic()))
             process.kill()
             lines = log.read_text("utf-8").splitlines()
-            last = next((line for line in reversed(lines) if " passed" in line), "")
-            counts = re.findall(r"(\d+) (passed|failed|skipped|error)", last)
+            counts = list[tuple[str, str]]()
+            for line in lines:  # the last such line counts; a notice may stand below it
+                counts = re.findall(r"(\d+) (passed|failed|skipped|error)", line) or counts
             found[name] = {what: int(count) for count, what in counts}
             found[name]["failures"] = [line for line in lines if line.startswith("FAILED")]
         return found

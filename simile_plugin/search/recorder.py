@@ -165,14 +165,13 @@ class GraphRecorder(Recorder):
         except RuntimeError as error:
             _end_capture_of_random_numbers()
             self.pool = None if self.first is _not_yet else self.pool
-            if torch.OutOfMemoryError in map(type, (error, error.__context__)):
-                if not again:
-                    raise torch.OutOfMemoryError(str(error)) from error
-            else:
+            if torch.OutOfMemoryError not in map(type, (error, error.__context__)):
                 self.failed = True
                 first = str(error).splitlines()[0]
                 logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
                 return _not_yet
+            if not again:
+                raise torch.OutOfMemoryError(str(error)) from error
         # While a stream is captured, torch does not give back what it keeps of freed memory.
         torch.cuda.empty_cache()
         return self._recorded(step, again=False)
