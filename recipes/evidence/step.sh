@@ -75,6 +75,8 @@ esac
 family=.${CORPUS%%-*}
 [ -e "$CONFIG/mle$family.flags" ] || family='' # all of this size have the same
 MLE_FLAGS=$CONFIG/mle$family.flags RISK_FLAGS=$CONFIG/risk$family.flags
+[ -z "$CORPUS" ] || [[ $step = @(encoder|learned|judge|table) ]] || [ -e "$MLE_FLAGS" ] ||
+    die "SIZE: $SIZE has no settings for $CORPUS"
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -112,13 +114,14 @@ only_unseen() {
 
 get_data() {
     local split text lines language last=\$ raw=$WORK/raw
+    rm -rf "$raw"
     mkdir -p "$raw" "$WORK/bpe"
     while IFS=$'\t' read -r split text lines; do
         [ "$LINES" = 0 ] || last=$LINES
         [ "$split" = train ] || [ "$LINES" = 0 ] || last=24
         for language in "$SRC" en; do
             gzip -dc "$SIMILE_DATA/$text.$language.gz" | sed -n "${lines// /p;}p" | sed -n "1,${last}p" \
-                >"$raw/$split.$language" ||
+                >>"$raw/$split.$language" || # a split may have several texts
                 die "SIMILE_DATA: cannot read $SIMILE_DATA/$text.$language.gz"
         done
     done < <(rows)
@@ -129,7 +132,7 @@ get_data() {
         python "$ROOT/recipes/bpe.py" train --model "$WORK/bpe/nmt.model" --vocab-size "$PIECES" \
             "$raw/train.$SRC" "$raw/train.en"
     fi
-    for split in $(rows | cut -f1); do
+    for split in $(rows | cut -f1 | uniq); do
         for language in "$SRC" en; do
             python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
                 <"$raw/$split.$language" >"$WORK/bpe/$split.$language"
