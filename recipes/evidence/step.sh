@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One step of the evidence: what six rewards do on three corpora, by judges that nobody trained on.
+# One step of the evidence: what rewards and controls do, by judges that nobody trained on.
 # The Snakefile runs all of them, in order, and again what a change makes old. Alone, a step runs
 # whatever was done before; a training that was stopped goes on.
 #
@@ -29,7 +29,8 @@
 #   WORK          work/evidence in the repository: everything that is made
 #   GIVEN         an MLE model: a folder with mle/checkpoint_best.pt, bpe/nmt.model and
 #                 bin/dict.en.txt in it, as recipes/multi30k/run.sh makes; default: `mle` trains one
-#   ENCODER       reward encoder; default: the one that `encoder` has made (recipes/encoder/run.sh)
+#   ENCODER       reward encoder: a folder, `default` (the package's) or `minilm`; default: the one that
+#                 `encoder` has made (recipes/encoder/run.sh)
 #   LEARNED       learned reward, fitted with ENCODER; default: that of `learned` (recipes/reward/run.sh)
 #   JUDGE         encoder whose SIM judges; default: that of `judge`, of Multi30k's English captions,
 #                 which the default reward encoder has not seen
@@ -44,7 +45,7 @@ show_help "${@:---help}"
 step=$1 CORPUS=${2:-}
 SIZE=${SIZE:-cpu}
 for name in WORK SIMILE_DATA GIVEN ENCODER LEARNED JUDGE; do # as the Snakefile has them
-    [[ -z ${!name:-} || ${!name} = /* ]] || printf -v "$name" %s "$PWD/${!name}"
+    [[ -z ${!name:-} || ${!name} = /* || $name=${!name} = ENCODER=@(default|minilm) ]] || printf -v "$name" %s "$PWD/${!name}"
 done
 TOP=${WORK:-$ROOT/work/evidence}
 CONFIG=$HERE/config/$SIZE
@@ -81,7 +82,8 @@ MLE_FLAGS=$CONFIG/mle$family.flags RISK_FLAGS=$CONFIG/risk$family.flags
 setup_venv
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
-ENCODER=${ENCODER:-$TOP/paraphrases/encoder.1} LEARNED=${LEARNED:-$TOP/learned/reward}
+ENCODER=$(encoder_folder "${ENCODER:-$TOP/paraphrases/encoder.1}")
+LEARNED=${LEARNED:-$TOP/learned/reward}
 OWN_JUDGE=$TOP/judge.$SIZE
 JUDGE=${JUDGE:-$OWN_JUDGE}
 GIVEN=${GIVEN:-}
