@@ -202,12 +202,13 @@ def test_configurations_are_whole(name: str) -> None:
         ({}, "mle: got CORPUS 'fr', expected one of: multi30k-de multi30k-fr tatoeba-de bitext-de"),
         ({"SIZE": "huge"}, "SIZE: got 'huge', expected one of: cpu gpu tiny"),
         ({"SIMILE_DATA": "/no"}, "SIMILE_DATA: got '/no', expected the folder of the corpora"),
+        ({"CORPUS": "bitext-de"}, "SIZE: cpu has no settings for bitext-de"),
     ],
 )
 def test_wrong_steps_are_one_line(variables: dict[str, str], message: str, tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "SIMILE_DATA": "/", "WORK": str(tmp_path / "w")}
-    command = ["bash", str(RECIPE / "step.sh"), "mle", "fr"]
     environment |= variables
+    command = ["bash", str(RECIPE / "step.sh"), "mle", variables.get("CORPUS", "fr")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(f"step.sh: error: {message}")

@@ -44,8 +44,10 @@ HERE=$ROOT/recipes/evidence
 show_help "${@:---help}"
 step=$1 CORPUS=${2:-}
 SIZE=${SIZE:-cpu}
-for name in WORK SIMILE_DATA GIVEN ENCODER LEARNED JUDGE; do # as the Snakefile has them
-    [[ -z ${!name:-} || ${!name} = /* || $name=${!name} = ENCODER=@(default|minilm) ]] || printf -v "$name" %s "$PWD/${!name}"
+paths=(WORK SIMILE_DATA GIVEN LEARNED JUDGE)
+[[ ${ENCODER:-} = @(default|minilm) ]] || paths+=(ENCODER)
+for name in "${paths[@]}"; do # as the Snakefile has them
+    [[ -z ${!name:-} || ${!name} = /* ]] || printf -v "$name" %s "$PWD/${!name}"
 done
 TOP=${WORK:-$ROOT/work/evidence}
 CONFIG=$HERE/config/$SIZE
@@ -76,8 +78,7 @@ esac
 family=.${CORPUS%%-*}
 [ -e "$CONFIG/mle$family.flags" ] || family='' # all of this size have the same
 MLE_FLAGS=$CONFIG/mle$family.flags RISK_FLAGS=$CONFIG/risk$family.flags
-[ -z "$CORPUS" ] || [[ $step = @(encoder|learned|judge|table) ]] || [ -e "$MLE_FLAGS" ] ||
-    die "SIZE: $SIZE has no settings for $CORPUS"
+[ "$WORK" = "$TOP" ] || [ -e "$MLE_FLAGS" ] || die "SIZE: $SIZE has no settings for $CORPUS"
 
 setup_venv
 # shellcheck source=recipes/training.sh
