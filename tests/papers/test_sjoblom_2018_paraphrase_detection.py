@@ -93,13 +93,12 @@ def paraphrases() -> list[tuple[str, str]]:
     stems = [
         "".join(rng.choice("bdgklmnprst") + rng.choice("aeiou") for _ in "123") for _ in "x" * 40
     ]
-    pairs = []
-    for _ in range(900):
-        drawn = rng.sample(stems, 6)
-        pairs.append(
-            tuple(" ".join(stem + rng.choice(("ssa", "sta")) for stem in drawn) for _ in "12")
-        )
-    return pairs
+
+    def sentence(drawn: list[str]) -> str:
+        return " ".join(stem + rng.choice(("ssa", "sta")) for stem in drawn)
+
+    meanings = [rng.sample(stems, 6) for _ in range(900)]
+    return [(sentence(drawn), sentence(drawn)) for drawn in meanings]
 
 
 def test_a_batch_is_its_sentences_one_by_one(paraphrases: list[tuple[str, str]]) -> None:

@@ -35,8 +35,9 @@ class SentenceEncoder(torch.nn.Module):
         self.gru = torch.nn.GRU(DIM, DIM, batch_first=True) if gated else None
         self.gate = torch.nn.Linear(2 * DIM, DIM) if gated else None
         if self.gru:
-            for weight in (self.gru.weight_ih_l0, self.gru.weight_hh_l0):
-                torch.nn.init.xavier_uniform_(weight)
+            for weight in self.gru.parameters():
+                if weight.dim() == 2:
+                    torch.nn.init.xavier_uniform_(weight)
 
     def forward(self, sentences: Sequence[str]) -> Tensor:
         """Return the vectors (n, DIM) of n sentences."""
