@@ -15,7 +15,7 @@
 #   VALID, TEST   50, 100  pairs to validate on; to ask for paraphrases of
 #   TEMPLATES     4     wanted of each sentence (the thesis: 20)
 #   VOCABULARY    500   pieces
-#   UPDATES       600  of each model
+#   UPDATES       1500  of each model
 #   MAX_TOKENS    1500  of an update
 #   BEAM          3
 #   MIN_SIM       0.7   in the filter (the thesis)
@@ -26,7 +26,7 @@
 
 WORK=${WORK:-$ROOT/work/scpn} SEED=${SEED:-1} SIZE=${SIZE:-10000} WORDS=${WORDS:-3}
 VALID=${VALID:-50} TEST=${TEST:-100} TEMPLATES=${TEMPLATES:-4}
-VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-600} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
+VOCABULARY=${VOCABULARY:-500} UPDATES=${UPDATES:-1500} MAX_TOKENS=${MAX_TOKENS:-1500} BEAM=${BEAM:-3}
 MIN_SIM=${MIN_SIM:-0.7} SIM_STEPS=${SIM_STEPS:-300}
 
 no_arguments "$@"
