@@ -240,7 +240,7 @@ def _column_doubts(rows: Sequence[list[str]], columns: Columns, first_line: int)
         cells = [row[column] for row in rows if column < len(row)]
         if example := no_sentence(cells):
             yield (
-                f"warning: column {column + 1} has numbers, names, codes or labels "
+                f"warning: column {column + 1} has numbers or names, codes or labels "
                 f"({example[:40]!r}), but is taken for sentences; name the columns of sentences "
                 "by --columns (of filter-pairs or binarize-pairs)"
             )

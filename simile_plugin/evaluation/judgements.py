@@ -121,8 +121,9 @@ def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgemen
         )
     text_columns = [*where[:2], *header.find(SOURCE_NAMES)[:1]]
     texts = [[row.cells[column] for row in rows] for column in text_columns]
-    hyps, refs, *srcs = _without_mqm_marks(texts, f"--judgements: {path}")
-    return Judgements(str(path), hyps, refs, np.array(human), *srcs, score_column=where[2] + 1)
+    hyps, refs, *more = _without_mqm_marks(texts, f"--judgements: {path}")
+    srcs = more[0] if more else []
+    return Judgements(str(path), hyps, refs, np.array(human), srcs, where[2] + 1)
 
 
 def _without_mqm_marks(texts: list[list[str]], where: str) -> list[list[str]]:
