@@ -66,7 +66,7 @@ def test_without_targets_it_is_the_teacher_as_an_average(
     assert student.source is None and student.training_facts["pairs"] == len(set(texts))
     some = sorted(set(texts))[:60]
     found = student.embed_text(some) @ torch.nn.functional.normalize(Slow().embed_text(some)).T
-    assert (found.argmax(1) == torch.arange(60)).float().mean() > 0.9
+    assert (found.argmax(1) == torch.arange(60)).float().mean() > 0.85
     with pytest.raises(InputError, match=r"TEACHER: got a slow model, which an encoder of two"):
         distil_encoder(Slow(), texts, bitext[1], config)
     with pytest.raises(InputError, match=r"--source: 1 different sentences, expected 50 or more"):
@@ -198,9 +198,7 @@ def test_sides_that_do_not_belong_together(
 ) -> None:
     sources, targets = bitext
     config = DistilConfig(vocab_size=80, epochs=10, batch_size=64)
-    with pytest.raises(
-        InputError, match=r"--source, --target: of \d+ .* the sides do not"
-    ):
+    with pytest.raises(InputError, match=r"--source, --target: of \d+ .* the sides do not"):
         distil_encoder(encoder, sources, [*targets[1:], targets[0]], config)
     capsys.readouterr()
     found = np.tile([True, True, True, False], 50)

@@ -200,7 +200,7 @@ def test_a_tab_within_a_sentence_and_pieces_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [f"it rains {n} times\tthere is rain {n} times" for n in range(8)]
-    (tmp_path / "tabs").write_text("\n".join([*rows[:4], "a\tb c d\te f", *rows[4:]]))
+    (tmp_path / "tabs").write_text("\n".join([*rows[:4], "a\tb c d\te f", *rows[4:], ""]))
     (tmp_path / "pieces").write_text("\u2581it \u2581rain s\tthere is rain\n")
     (tmp_path / "clusters").write_text("a b\tc d\te f\ng h\ti j\nk l\tm n\to p\n")
     for name in ("tabs", "pieces", "clusters"):
