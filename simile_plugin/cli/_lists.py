@@ -13,6 +13,7 @@ from simile_plugin.cli._flags import file_option
 from simile_plugin.files import FILE, InputError, Range, atomic_write, option
 
 if TYPE_CHECKING:
+    from simile_plugin.evaluation import Judgements
     from simile_plugin.nbest import NbestList
     from simile_plugin.reward import Reward
 
@@ -109,6 +110,14 @@ def warn_of_text(
     for name, lines in texts:
         if text := tokenised_warning(name, lines, refs):
             print(f"simile {command}: warning: {text}", file=sys.stderr)
+
+
+def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
+    """Say so where hypotheses, references or sources of judgements are not plain text."""
+    for file in files:
+        texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
+        for name, lines in texts.items():
+            warn_of_text(command, [(f"--judgements {file.path}: the column of {name}", lines)])
 
 
 def warn_of_missing_sources(command: str, reward: Reward, lists: Sequence[NbestList]) -> None:

@@ -18,6 +18,7 @@ from simile_plugin.cli._flags import (
     folder_option,
     read_flags,
 )
+from simile_plugin.cli._lists import warn_of_judged_text, warn_of_text
 from simile_plugin.files import InputError, Range, check_standard_input, option, refuse_twice
 
 if TYPE_CHECKING:
@@ -114,6 +115,10 @@ def run(args: argparse.Namespace) -> int:
     named = named_encoders(options.encoder)
     folders = {folder: read_sts(folder) for folder in options.sts}
     judged = [read_judgements(path, options.judgement_columns) for path in options.judgements]
+    warn_of_judged_text("eval-encoder", judged)
+    for folder, parts in folders.items():
+        texts = [(f"--sts {folder}: {one.name}", [*one.left, *one.right]) for one in parts]
+        warn_of_text("eval-encoder", texts)
     device = usable_device(options.device)
     encoders = {name: load_encoder(path, device) for name, path in named.items()}
     learned = _learned(options.learned, encoders) if options.learned else None

@@ -12,7 +12,11 @@ from simile_plugin.cli._flags import (
     folder_option,
     read_flags,
 )
-from simile_plugin.cli._lists import warn_of_whole_sentences
+from simile_plugin.cli._lists import (
+    warn_of_judged_text,
+    warn_of_text,
+    warn_of_whole_sentences,
+)
 from simile_plugin.files import option
 
 HELP = "fits a reward to human judgements, safe against what people were not asked about"
@@ -109,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     files = [read_judgements(path, options.judgement_columns) for path in options.judgements]
     texts = [(path, read_lines(path, "--text")) for path in options.text]
     check_fit(files, texts)
+    warn_of_judged_text("fit-reward", files)
+    warn_of_text("fit-reward", ((f"--text {path}", lines) for path, lines in texts))
     refs = [ref for judged in files for ref in judged.refs]
     warn_of_whole_sentences("fit-reward", "the references", refs, options.tokenize)
     encoder = load_encoder(options.encoder, usable_device(options.device))

@@ -13,7 +13,7 @@ from simile_plugin.cli._flags import (
     file_option,
     read_flags,
 )
-from simile_plugin.cli._lists import warn_of_whole_sentences
+from simile_plugin.cli._lists import warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import Range, option
 
 if TYPE_CHECKING:
@@ -143,8 +143,12 @@ def _read_texts(options: Options) -> Texts:
     files = [(getattr(options, name), flag_name(name)) for name in names]
     check_standard_input([*files, (options.nbest, "--nbest")])
     lines = dict(zip(names, read_parallel(files), strict=True))
+    for (path, flag), text in zip(files, lines.values(), strict=True):
+        warn_of_text("probe", [(f"{flag} {path}", text)])
     lists = read_nbest_lists(options.nbest, "--nbest", ref_flag="") if options.nbest else []
     refs = references(lists, "--nbest")
+    candidates = [hyp for one in lists for hyp in one.hyps]
+    warn_of_text("probe", [(f"--nbest {options.nbest}", candidates)] if candidates else [])
     return Texts(
         lines["ref"],
         lines.get("hyp", ()),

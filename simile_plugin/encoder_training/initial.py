@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from simile_plugin.encoder import Tokenizer, load_own_encoder
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.pairs import say
 from simile_plugin.encoder_training.tsv import TsvInput
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, finite_number
 
 FLAG = "--init-embeddings"
 
@@ -44,7 +45,8 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
     for text, vector in _folder(path) if Path(path).is_dir() else _lines(path, config.dim, row):
         if len(vector) != config.dim:
             raise InputError(
-                f"{FLAG}: {path}: has vectors of {len(vector)} numbers, expected --dim {config.dim}"
+                f"{FLAG}: {path}: has vectors of {len(vector)} numbers, expected "
+                f"--dim {config.dim}; give --dim {len(vector)}"
             )
         if text is not None and text in row:
             table[row.pop(text)] = torch.from_numpy(vector)  # the first of equals counts
@@ -85,11 +87,24 @@ def _lines(
             except ValueError:
                 vector = np.full(1, np.nan, dtype=np.float32)
             # Numbers that are too many stand in the text, where an n-gram has 3 spaces at most.
+            if len(vector) != dim or text.count(" ") > 4:
+                if numbers := _numbers_behind(line):
+                    raise InputError(
+                        f"{FLAG}: {path}:{number}: got {numbers} numbers behind the token, "
+                        f"expected --dim {dim}; give --dim {numbers}, or vectors of {dim} numbers"
+                    )
             if len(vector) != dim or not np.isfinite(vector).all() or text.count(" ") > 4:
                 raise InputError(
-                    f"{FLAG}: {path}:{number}: got {len(line.split()) - 1} numbers behind the "
-                    f"token, or what is none; expected --dim {dim} finite ones"
+                    f"{FLAG}: {path}:{number}: got {line[:40]!r}, expected a token and {dim} "
+                    f"finite numbers (--dim {dim}) with spaces between them"
                 )
             yield text, vector
     if left_out:
         say(f"{path}: left out {len(left_out)} lines ({', '.join(sorted(set(left_out)))})")
+
+
+def _numbers_behind(line: str) -> int:
+    """Count the finite numbers at the end of a line, the first cell excepted."""
+    cells = line.split()[1:]
+    numbers = takewhile(lambda cell: finite_number(cell) is not None, reversed(cells))
+    return sum(1 for _ in numbers)

@@ -39,7 +39,7 @@ from simile_plugin.encoder_training.pairs import (
 )
 from simile_plugin.encoder_training.run_folder import RunFolder
 from simile_plugin.encoder_training.trainer import Trainer
-from simile_plugin.evaluation import read_sts
+from simile_plugin.evaluation import check_sts, read_sts
 from simile_plugin.files import (
     InputError,
     flag_name,
@@ -71,6 +71,8 @@ def train_encoder(options: RunOptions, config: TrainingConfig) -> Encoder | None
             options = replace(options, drop_invisible=preprocessing.drop_invisible)
         refuse_twice(options.eval_sts, "--eval-sts")
         sts = {path: read_sts(path, "--eval-sts") for path in options.eval_sts}
+        for path, sets in sts.items():
+            check_sts(sets, f"--eval-sts: {path}")
         tokens = find_kind(config.kind).tokens[0]
         read, tokenizer = _read(options, tokens)
         config = config.for_pairs(len(read), options.epochs, bool(sts))

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import IO
 
+from simile_plugin.encoder import SPACE_MARK
 from simile_plugin.files import InputError, Progress, check_standard_input, find_escape, is_quoted
 
 CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
@@ -30,6 +32,12 @@ PACKED = {  # how compressed files begin: no text does
     b"PK\3\4": "zip",
 }
 ID = re.compile(r"(?a:[-\w.:/#]*\d[-\w.:/#]*)$")  # q17, newstest2015.3: no sentence
+NAME = re.compile(r"(?a:[^\s]*(?:://|[/@_\\]|\w\.\w)[^\s]*)$")  # of a page, a file, a person
+CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,8})*$")  # of a language: en, deu_Latn, pt-BR
+# A label comes back: so many times on average, of so many lines at least, of so many words at most.
+COMES_BACK, ENOUGH_LINES, LABEL_WORDS = 4, 4, 3
+USUAL_WIDTH = 0.75  # of the lines have so many columns, where they all should
+PIECES = (SPACE_MARK, "@@ ")  # of sentencepiece and subword-nmt
 LOOKED_AT = 1000  # lines of a file, for warnings
 
 
@@ -195,16 +203,12 @@ class TsvInput:
             told.append(
                 f"warning: has HTML escapes ({escapes[0]!r}), taken as they are; unescape it"
             )
-        rows = [line.split("\t") for line in lines]
-        widest = max(map(len, rows), default=0)
-        for column in range(columns.first, widest) if columns.chosen is None else columns.chosen:
-            cells = [row[column] for row in rows if column < len(row)]
-            bare = [cell for cell in cells if not any(map(str.isalpha, cell)) or ID.match(cell)]
-            if 2 * len(bare) > len(cells):
+        for mark in PIECES:
+            if 100 * sum(mark in line for line in lines) > len(lines):
                 told.append(
-                    f"warning: column {column + 1} has numbers or names ({bare[0][:40]!r}), but is "
-                    "taken for sentences; name their columns by --columns"
+                    f"warning: has subword pieces ({mark.strip()!r}), taken as they are; join them"
                 )
+        told += _column_doubts([line.split("\t") for line in lines], columns, block.first_line)
         told = [f"{block.name}: {text}" for text in told]
         for text in told:
             if text not in self._told:  # a file may be read twice
@@ -226,6 +230,50 @@ class TsvInput:
             pending = data[cut:][: LONGEST_LINE + 1]
         if pending:
             yield Block(name, line, pending, self.header)
+
+
+def _column_doubts(rows: Sequence[list[str]], columns: Columns, first_line: int) -> Iterator[str]:
+    """Say which columns hold no sentences, and where sentences seem to have a TAB in them."""
+    widths = Counter(map(len, rows))
+    widest = max(widths, default=0)
+    for column in range(columns.first, widest) if columns.chosen is None else columns.chosen:
+        cells = [row[column] for row in rows if column < len(row)]
+        if example := no_sentence(cells):
+            yield (
+                f"warning: column {column + 1} has numbers or names, codes or labels "
+                f"({example[:40]!r}), but is taken for sentences; name the columns of sentences "
+                "by --columns (of filter-pairs or binarize-pairs)"
+            )
+    if columns.is_cluster or not rows:
+        return
+    width, count = widths.most_common(1)[0]
+    if widest > width and count >= USUAL_WIDTH * len(rows):
+        wider = [number for number, row in enumerate(rows, first_line) if len(row) > width]
+        yield (
+            f"warning: {len(wider)} of the first {len(rows)} lines have more columns than the "
+            f"{width} of the others (line {wider[0]} first): with a TAB within a sentence, a part "
+            "is taken for all of it; replace such TABs by spaces"
+        )
+
+
+def no_sentence(cells: Sequence[str]) -> str:
+    """Return an example where most of the cells of a column are no sentences, else "".
+
+    They have no letters, are identifiers, addresses or codes of languages, or are labels: a few
+    words that come back in many lines.
+    """
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    bare = [
+        cell
+        for cell in filled
+        if not any(map(str.isalpha, cell)) or any(p.match(cell) for p in (ID, NAME, CODE))
+    ]
+    if 2 * len(bare) > len(filled):
+        return bare[0]
+    if len(filled) < ENOUGH_LINES or COMES_BACK * len(set(filled)) > len(filled):
+        return ""
+    short = all(len(cell.split()) <= LABEL_WORDS for cell in filled)
+    return filled[0] if short else ""
 
 
 def _check_inputs(paths: Sequence[str]) -> int | None:

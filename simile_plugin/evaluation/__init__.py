@@ -27,6 +27,7 @@ from simile_plugin.evaluation.sts import (
 from simile_plugin.evaluation.sts_quality import (
     StsFolder,
     StsQuality,
+    check_sts,
     evaluate_sts_metrics,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "StsSet",
     "Texts",
     "check_fit",
+    "check_sts",
     "evaluate_judgements",
     "evaluate_sts",
     "evaluate_sts_metrics",

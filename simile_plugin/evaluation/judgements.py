@@ -6,6 +6,8 @@ sentence BLEU, chrF and METEOR on the same segments.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +17,7 @@ from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.probe import reward_scores
 from simile_plugin.evaluation.sentence_metrics import (
+    check_direction,
     differences,
     encoder_scores,
     surface_scores,
@@ -39,7 +42,9 @@ NAMES = {
     "reference": ("reference", "ref", "post_edit"),
     "human score": ("human_z", "da_z_mean", "z_mean", "human", "z", "score"),
 }
+NAME_THE_COLUMNS = "name the columns with --judgement-columns"
 SOURCE_NAMES = ("source", "src", "original")
+MQM_MARK = re.compile(r"</?v>")  # around the words of an error, in the files of MQM
 MOST = 1e100  # of a human score: squares of larger ones are infinite
 FEWEST = 4  # segments: the standard error of Fisher's z, 1 / sqrt(n - 3), is infinite for three
 
@@ -48,7 +53,9 @@ FEWEST = 4  # segments: the standard error of Fisher's z, 1 / sqrt(n - 3), is in
 class Judgements:
     """Segments of one file with a human score each: higher is better, on any scale.
 
-    srcs: the sources, where the header names a column of them.
+    Attributes:
+        srcs: the sources, where the header names a column of them.
+        score_column: of the file, from 1; 0 where there is none.
     """
 
     path: str
@@ -56,6 +63,7 @@ class Judgements:
     refs: list[str]
     human: Floats
     srcs: Sequence[str] = ()
+    score_column: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,9 @@ class Quality:
 
 def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgements:
     """Read a TSV (or .tsv.gz) of hypothesis, reference and human score.
+
+    MQM's marks of errors (<v>, </v>) are no text of the translation: they are left out, and
+    standard error says so.
 
     Args:
         columns: hypothesis, reference and score, each the name of a column in the header or its
@@ -108,10 +119,23 @@ def read_judgements(path: str, columns: Sequence[str] | None = None) -> Judgemen
             f"--judgements: {path}: the human score of every segment is {human[0]:g}, expected "
             "scores that differ; is it the right column?"
         )
-    hyps, refs = ([row.cells[column] for row in rows] for column in where[:2])
-    of_source = header.find(SOURCE_NAMES)
-    srcs = [row.cells[of_source[0]] for row in rows] if of_source else []
-    return Judgements(str(path), hyps, refs, np.array(human), srcs)
+    text_columns = [*where[:2], *header.find(SOURCE_NAMES)[:1]]
+    texts = [[row.cells[column] for row in rows] for column in text_columns]
+    hyps, refs, *more = _without_mqm_marks(texts, f"--judgements: {path}")
+    srcs = more[0] if more else []
+    return Judgements(str(path), hyps, refs, np.array(human), srcs, where[2] + 1)
+
+
+def _without_mqm_marks(texts: list[list[str]], where: str) -> list[list[str]]:
+    marked = sum(any(map(MQM_MARK.search, row)) for row in zip(*texts, strict=True))
+    if not marked:
+        return texts
+    print(
+        f"{where}: warning: {marked} segments have MQM's marks of errors (<v>, </v>), and are read "
+        "without them",
+        file=sys.stderr,
+    )
+    return [[MQM_MARK.sub("", text) for text in column] for column in texts]
 
 
 def _is_header(row: Row, column: int) -> bool:
@@ -134,7 +158,7 @@ def _find_columns(header: Row, columns: Sequence[str] | None) -> list[int]:
         if not found:
             raise InputError(
                 f"{header.where}: no column {' or '.join(map(repr, wanted))} for the {role} in the "
-                f"header {header.cells!r}; name the columns with --judgement-columns"
+                f"header {header.cells!r}; {header.other_separator or NAME_THE_COLUMNS}"
             )
         where.append(found[0])
     return where
@@ -151,10 +175,18 @@ def metric_scores(
 ) -> dict[str, Floats]:
     """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given.
 
-    rewards: what --reward takes, each by its own name; of each encoder where it needs one.
+    Args:
+        rewards: what --reward takes, each by its own name; of each encoder where it needs one.
+
+    Raises:
+        InputError: for a reward of sources where there are none, and for human scores of which
+            low ones are good (:func:`check_direction`).
     """
     pairs = judgements.hyps, judgements.refs
+    own = encoder_scores(encoders, *pairs, alpha, learned, judgements.srcs or None)
     surface = surface_scores(*pairs, meteor, tokenize=tokenize)
+    where = f"--judgements: {judgements.path}"
+    check_direction(own | surface, judgements.human, where, judgements.score_column)
     for spec in rewards:
         reward = Reward(spec)
         if reward.needs_sources and not judgements.srcs:
@@ -171,7 +203,6 @@ def metric_scores(
             found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
             of = f" of {name}" if len(asked) > 1 else ""
             surface[spec + of] = without_rounding(found[:, 0])
-    own = encoder_scores(encoders, *pairs, alpha, learned, judgements.srcs or None)
     return own | surface
 
 
@@ -190,6 +221,9 @@ def evaluate_judgements(
 
     Intervals are 95% percentile intervals over bootstrap resamples of the segments within each
     file, the same draws for every metric; file k is drawn with seed + k.
+
+    Raises:
+        InputError: for no file, and as :func:`metric_scores`.
     """
     settings = alpha, meteor, learned, tokenize, rewards
     scores = [metric_scores(encoders, part, *settings) for part in files]
@@ -203,6 +237,8 @@ def correlate(
     seed: int = SEED,
 ) -> Quality:
     """:func:`evaluate_judgements` of scores that are there already: one dict a file."""
+    if not files:
+        raise InputError("got no file of judgements, expected one or more")
     found = [
         bootstrap_correlations(values, part.human, resamples, seed + number)
         for number, (values, part) in enumerate(zip(scores, files, strict=True))

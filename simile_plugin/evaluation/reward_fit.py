@@ -159,15 +159,16 @@ def fit_reward(
     table = WordTable(encoder, lexicon)
     material = Material([lines for _, lines in texts], lexicon)
     with_sources = encoder.source is not None and all(judged.srcs for judged in files)
+    peers = []
+    for judged in files:  # first: they tell human scores of which low ones are good
+        peers.append(_peers(judged, encoder, meteor, tokenize))
+        progress(1)
     parts = []
     for judged in files:
         parts.append(make_part(judged, table, material, seed, with_sources))
         progress(1)
     held_out, harm = leave_out(parts, seed)
-    scores = []
-    for part, values in zip(parts, held_out, strict=True):
-        scores.append({LEARNED: values} | _peers(part.judged, encoder, meteor, tokenize))
-        progress(1)
+    scores = [{LEARNED: own} | other for own, other in zip(held_out, peers, strict=True)]
     quality = correlate(scores, files, resamples, seed)
     weights = fit_weights(parts)
     spread = _spread(parts)
@@ -189,6 +190,9 @@ def steps(files: Sequence[Judgements]) -> int:
 
 def check_fit(files: Sequence[Judgements], texts: Sequence[tuple[str, Sequence[str]]]) -> None:
     """Raise InputError for judgements or texts that a fit cannot be made of."""
+    for named, given in (("--judgements", files), ("--text", texts)):
+        if not given:
+            raise InputError(f"{named}: got no file, expected one or more")
     for judged in files:
         pairs = zip(judged.hyps, judged.refs, strict=True)
         count = sum(bool(hyp.strip() and ref.strip()) for hyp, ref in pairs)

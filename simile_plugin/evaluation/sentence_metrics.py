@@ -12,6 +12,7 @@ import numpy as np
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
+from simile_plugin.files import InputError
 from simile_plugin.reward import (
     SIMILE_ALPHA,
     LearnedReward,
@@ -19,15 +20,51 @@ from simile_plugin.reward import (
     corpus_chrf,
     score_outputs,
 )
-from simile_plugin.significance import Floats
+from simile_plugin.significance import Floats, spearman
 
 SYMMETRIC = " sym."
+# Of scores that follow nothing, Spearman's correlation has a standard deviation of 1 / sqrt(n - 1).
+SURE = 2.33  # deviations below 0: one in a hundred by chance
+LEAST = 0.1  # correlation; below it, metrics that see little of the meaning may well be wrong
 DIGITS = 6  # of what is made of cosines: by the seventh, float32 tells equal pairs apart
 
 
 def without_rounding(values: Floats) -> Floats:
     """Rounded to DIGITS digits, so that pairs which are alike to an encoder tie, as their ranks."""
     return np.round(values, DIGITS)
+
+
+def check_direction(
+    scores: Mapping[str, Floats], people: Floats, where: str, column: int = 0, highest: int = 0
+) -> None:
+    """Raise InputError where people's scores fall as every metric rises: low ones are good there.
+
+    MQM's penalties, HTER and ranks are such scores. All metrics must have a Spearman correlation
+    below 0, and the lowest of them by more than chance.
+
+    Args:
+        scores: metric -> (n,), higher is better.
+        people: (n,) human scores.
+        where: flag and file, for the message.
+        column: of the human scores in that file, from 1; 0 where it is not known.
+        highest: score of their scale; 0 where any number is one.
+    """
+    found = {name: spearman(values, people) for name, values in scores.items()}
+    found = {name: value for name, value in found.items() if value == value}
+    if not found or max(found.values()) >= 0:
+        return
+    lowest = min(found.values())
+    if lowest > -LEAST or -lowest * (len(people) - 1) ** 0.5 < SURE:
+        return
+    listed = ", ".join(f"{name} {100 * value:.1f}" for name, value in found.items())
+    cell = f"${column or 'N'}"
+    raise InputError(
+        f"{where}: every metric correlates below 0 with the human scores (Spearman: {listed}), as "
+        "where low scores are good (penalties of MQM, HTER, ranks, distances); expected high ones "
+        "to be good. Turn them round: zcat -f FILE | awk -F'\\t' -v OFS='\\t' "
+        f"'{cell} + 0 == {cell} {{ {cell} = {highest} - {cell} }} 1'"
+        f"{'' if column else ', N the column of the scores'}"
+    )
 
 
 def encoder_scores(

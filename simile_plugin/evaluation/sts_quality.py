@@ -10,11 +10,13 @@ import numpy as np
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import (
+    check_direction,
     differences,
     encoder_scores,
     surface_scores,
 )
-from simile_plugin.evaluation.sts import StsScores, StsSet, correlate_sts
+from simile_plugin.evaluation.sts import HIGHEST, StsScores, StsSet, correlate_sts
+from simile_plugin.files import InputError
 from simile_plugin.reward import SIMILE_ALPHA
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
@@ -63,7 +65,13 @@ def evaluate_sts_metrics(
 
     Intervals are 95% percentile intervals over bootstrap resamples of the pairs within each set,
     the same draws for every metric; set k of all is drawn with seed + k.
+
+    Raises:
+        InputError: for no folder, and for gold scores of which low ones are good
+            (:func:`check_direction`).
     """
+    if not folders or not all(folders.values()):
+        raise InputError("got no STS set, expected one or more of each folder")
     found, resampled, number = [], [], 0
     for folder, sets in folders.items():
         by_metric, scores = correlate_metrics(encoders, folder, sets, alpha, meteor, tokenize)
@@ -99,7 +107,16 @@ def correlate_metrics(
         | surface_scores(part.left, part.right, meteor, both=True, tokenize=tokenize)
         for part in sets
     ]
+    for part, values in zip(sets, scores, strict=True):
+        check_direction(values, part.gold, f"--sts: {folder}: {part.name}", highest=HIGHEST)
     found = {
         name: correlate_sts(folder, sets, [values[name] for values in scores]) for name in scores[0]
     }
     return found, scores
+
+
+def check_sts(sets: Sequence[StsSet], where: str) -> None:
+    """Raise InputError for gold scores of which low ones are good, told by BLEU and chrF alone."""
+    for part in sets:
+        scores = surface_scores(part.left, part.right)
+        check_direction(scores, part.gold, f"{where}: {part.name}", highest=HIGHEST)

@@ -25,15 +25,29 @@ class Row:
         """Raise InputError unless there are from `least` to `most` columns; what: they are."""
         if not least <= len(self.cells) <= most:
             wanted = f"{least}" if most == least else f"at least {least}"
+            also = f"; {self.other_separator}" if self.other_separator else ""
             raise InputError(
                 f"{self.where}: got {len(self.cells)} tab-separated columns, "
-                f"expected {what or wanted}"
+                f"expected {what or wanted}{also}"
             )
 
     def find(self, names: Sequence[str]) -> list[int]:
         """Return the columns (from 0) of a header with these names, whatever their case."""
         header = [cell.strip().lower() for cell in self.cells]
         return [header.index(name) for name in map(str.lower, names) if name in header]
+
+    @property
+    def other_separator(self) -> str:
+        """What to say of a line without a TAB that has other marks between cells, or ""."""
+        for mark, name in ((",", "commas"), (";", "semicolons")):
+            if len(self.cells) == 1 and self.cells[0].count(mark) > 1:
+                return (
+                    f"it has {name} where TABs are expected; write it with TABs (python -c "
+                    '\'import csv, sys; csv.writer(sys.stdout, delimiter="\\t", '
+                    "quoting=csv.QUOTE_MINIMAL).writerows(csv.reader(sys.stdin, "
+                    f'delimiter="{mark}"))\')'
+                )
+        return ""
 
     def number(
         self, column: int, what: str = "", low: float = -math.inf, high: float = math.inf

@@ -55,8 +55,10 @@ def test_an_encoder_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"map 1 2\n", "v:1: got 2 numbers behind the token, or what is none; expected --dim 3"),
-        (b"map 1 nan 3\n", "v:1: .*expected --dim 3 finite ones"),
+        (b"map 1 2\n", "v:1: got 2 numbers behind the token, expected --dim 3; give --dim 2"),
+        (b"map 1 nan 3\n", "v:1: got 'map 1 nan 3', expected a token and 3 finite numbers"),
+        (b"map 1 2 3 4 5 6 7 8 9\n", "v:1: got 9 numbers behind the token, expected --dim 3; give"),
+        (b"map,1,2,3\n", "v:1: got 'map,1,2,3', expected a token and 3 finite numbers"),
         (b"bell 1 2 3\n", "v: knows none of the 3 words of this encoder"),
         (b"\xff\n", "v:1: not UTF-8; expected vectors as UTF-8 text"),
     ],

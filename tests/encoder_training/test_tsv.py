@@ -172,6 +172,41 @@ def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture
     assert told[0] == "quoted.tsv: its cells are in quotes, and are read without"
     assert [line.split(" (")[0] for line in told[1:]] == [
         "ids.tsv: warning: has HTML escapes",
-        "ids.tsv: warning: column 1 has numbers or names",
-        "names.tsv: warning: column 1 has numbers or names",
+        "ids.tsv: warning: column 1 has numbers or names, codes or labels",
+        "ids.tsv: warning: column 2 has numbers or names, codes or labels",
+        "names.tsv: warning: column 1 has numbers or names, codes or labels",
     ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "example"),
+    [
+        (["eng", "deu", "pt-BR"], "eng"),
+        (["https://example.org/a", "www.example.org", "It rains."], "https://example.org/a"),
+        (["corpus/talks.en", "news.en", "a@b"], "corpus/talks.en"),
+        (["Brazilian Portuguese"] * 4 + ["German"] * 4, "Brazilian Portuguese"),
+        (["It rains."] * 3, ""),  # too few to be labels
+        (["Where?", "Who is there?", "Yes.", "No."], ""),
+        (["A long sentence that has five references."] * 8, ""),
+        (["\u4eca\u5929\u4e0b\u96e8", "\u4ed6\u56de\u5bb6", "\u5979\u8d70\u4e86"], ""),
+        ([], ""),
+    ],
+)
+def test_columns_without_sentences(cells: list[str], example: str) -> None:
+    assert tsv.no_sentence(cells) == example
+
+
+def test_a_tab_within_a_sentence_and_pieces_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"it rains {n} times\tthere is rain {n} times" for n in range(8)]
+    (tmp_path / "tabs").write_text("\n".join([*rows[:4], "a\tb c d\te f", *rows[4:], ""]))
+    (tmp_path / "pieces").write_text("\u2581it \u2581rain s\tthere is rain\n")
+    (tmp_path / "clusters").write_text("a b\tc d\te f\ng h\ti j\nk l\tm n\to p\n")
+    for name in ("tabs", "pieces", "clusters"):
+        list(TsvInput([str(tmp_path / name)], columns=Columns()).blocks())
+    told = capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines()
+    assert len(told) == 2
+    assert "tabs: warning: 1 of the first 9 lines have more columns than the 2" in told[0]
+    assert "(line 5 first)" in told[0]
+    assert "pieces: warning: has subword pieces ('\u2581')" in told[1]

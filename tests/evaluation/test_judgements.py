@@ -18,6 +18,8 @@ from simile_plugin.evaluation.judgements import (
     metric_scores,
     read_judgements,
 )
+from simile_plugin.evaluation.sentence_metrics import check_direction
+from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import sentence_bleu
 from simile_plugin.significance import pearson
 from tests.bleu import bleu_statistics
@@ -127,3 +129,36 @@ def test_bad_files(tmp_path: Path, content: str, columns: list[str] | None, mess
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_judgements(str(path), columns)
+
+
+def test_scores_of_which_low_ones_are_good_are_refused(encoder: Encoder) -> None:
+    words = "the grey heron waits beside the water and sees two boys".split()
+    hyps = [" ".join(words[:n]) for n in range(1, 11)] * 2
+    refs = [" ".join(words)] * 20
+    good = np.array([float(len(hyp)) for hyp in hyps])
+    evaluate_judgements({"e": encoder}, [Judgements("good", hyps, refs, good)], resamples=40)
+    bad = Judgements("mqm.tsv", hyps, refs, -good, score_column=3)
+    with pytest.raises(InputError, match=r"--judgements: mqm.tsv: every metric correlates") as told:
+        evaluate_judgements({"e": encoder}, [bad], resamples=40)
+    assert "'$3 + 0 == $3 { $3 = 0 - $3 } 1'" in str(told.value)
+    with pytest.raises(InputError, match="got no file of judgements"):
+        evaluate_judgements({"e": encoder}, [])
+
+
+def test_direction_by_hand() -> None:
+    people = np.arange(10.0)
+    check_direction({"a": -people, "b": people}, people, "x")  # one rises
+    check_direction({"a": -people[:4]}, people[:4], "x")  # chance: -1 * sqrt(3) > -2.33
+    check_direction({"a": np.ones(10)}, people, "x")  # no correlation is defined
+    with pytest.raises(InputError, match=r"x: .*\(Spearman: a -100.0\).*\$N = 5 - \$N"):
+        check_direction({"a": -people, "c": np.ones(10)}, people, "x", highest=5)
+
+
+def test_marks_of_mqm_and_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, marked = write(tmp_path / "plain"), tmp_path / "marked"
+    marked.write_text(plain.read_text().replace("grey heron waits", "<v>grey heron</v> waits"))
+    assert read_judgements(str(marked)).hyps == read_judgements(str(plain)).hyps
+    assert "1 segments have MQM's marks of errors (<v>, </v>)" in capsys.readouterr().err
+    (tmp_path / "c").write_text("hypothesis,reference,score\na,b,1\n")
+    with pytest.raises(InputError, match="c:1: .*it has commas where TABs are expected"):
+        read_judgements(str(tmp_path / "c"))
