@@ -60,7 +60,7 @@ RINGS = (
     {"fairseq_hooks", "fairseq_training", "hugging_face"},
     {"nbest", "report", "contrib", "cli"},
 )
-LONGEST_FACE = 30
+LONGEST_FACE = 32
 
 
 def module_of(path: Path) -> str:

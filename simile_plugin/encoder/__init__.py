@@ -14,7 +14,7 @@ True
 
 from typing import TYPE_CHECKING
 
-from simile_plugin.encoder.kinds import find_kind
+from simile_plugin.encoder.kinds import Kind, find_kind, register_kind
 from simile_plugin.encoder.piece_model import SPACE_MARK
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder.tokens import (
@@ -44,6 +44,7 @@ __all__ = [
     "Average",
     "Composer",
     "Encoder",
+    "Kind",
     "Preprocessing",
     "RewardEncoder",
     "Segmenter",
@@ -62,6 +63,7 @@ __all__ = [
     "load_own_encoder",
     "load_tokenizer",
     "make_composer",
+    "register_kind",
     "save_encoder",
     "split_parts",
     "split_words",

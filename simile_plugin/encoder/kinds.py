@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +29,56 @@ class Kind:
 
 
 KINDS = {name: Kind((name,)) for name in ("sp", "word", "trigram")}
+PACKAGE_KINDS = tuple(KINDS)
 # Its KINDS, attributes of each, are added when a kind is named that is none of the above, so that
 # folders of the papers' other kinds are read wherever a folder is. By name: the core does not
 # import it.
 OTHER_KINDS = "simile_plugin.contrib.encoder_kinds"
+# Where kinds outside the package are found: the module that the user names, which calls
+# register_kind, and installed entry points, the name of each a kind and its object a Kind.
+KINDS_MODULE = "SIMILE_KINDS"
+ENTRY_POINTS = "simile.encoder_kinds"
+
+
+def register_kind(name: str, kind: Kind) -> None:
+    """Add a kind of encoder, or replace the one registered under that name before.
+
+    Raises:
+        ValueError: for the name of a kind of the package, or a name with the sign of mixtures.
+    """
+    if name in PACKAGE_KINDS or not name or MIX in name:
+        raise ValueError(
+            f"register_kind: got {name!r}, expected a name without {MIX!r} that is none of "
+            f"{', '.join(PACKAGE_KINDS)}"
+        )
+    KINDS[name] = kind
+
+
+def import_named_kinds() -> None:
+    """Import the module that SIMILE_KINDS names, which registers its kinds.
+
+    Raises:
+        InputError: for a module that is not on the path of Python.
+    """
+    module = os.environ.get(KINDS_MODULE, "")
+    if not module:
+        return
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        # A module that this one imports in vain is its bug, and keeps its traceback.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise InputError(
+            f"{KINDS_MODULE}: got {module!r}, expected a module on PYTHONPATH that calls "
+            "register_kind, as those under recipes/papers do"
+        ) from None
+
+
+def register_installed(name: str) -> None:
+    """Register the kind of that name from the entry points of installed packages, if any."""
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS, name=name):
+        register_kind(name, entry.load())
 
 
 def find_kind(name: str) -> Kind:
@@ -41,11 +89,18 @@ def find_kind(name: str) -> Kind:
     """
     parts = name.split(MIX)
     if not set(parts) <= set(KINDS):
+        import_named_kinds()
+        for part in set(parts) - set(KINDS):
+            register_installed(part)
+    if not set(parts) <= set(KINDS):
         others = importlib.import_module(OTHER_KINDS).KINDS
         KINDS.update({kind: Kind(*attributes) for kind, attributes in others.items()})
     for part in parts:
         if part not in KINDS:
-            raise InputError(f"kind: got {part!r}, expected one of {', '.join(KINDS)}")
+            raise InputError(
+                f"kind: got {part!r}, expected one of {', '.join(KINDS)}; a kind of "
+                f"recipes/papers needs {KINDS_MODULE}=MODULE, the module that registers it"
+            )
         if len(parts) > 1 and (not KINDS[part].mixes or parts.count(part) > 1):
             raise InputError(
                 f"kind: got {name!r}, expected a mixture of different ones of "
