@@ -45,7 +45,7 @@ def source_warning(source: Tensor | None) -> str:
     if source is None or not source.numel() or float(source.mean()) >= LEAST_SOURCE:
         return ""
     return (
-        f"--reward source: the first lists are worth {float(source.mean()):.4f} on average, so that "
-        "there is next to nothing to learn from; is --encoder of this source and this target "
+        f"--reward source: the first lists are worth {float(source.mean()):.4f} on average, so "
+        "that there is next to nothing to learn from; is --encoder of this source and this target "
         "language (simile distil-encoder), in this direction?"
     )

@@ -1,4 +1,4 @@
-"""Text in another language than the encoder's, tokenised targets, a reward of sources of nothing."""
+"""Text in another language than the encoder's, tokenised targets, a reward that is nothing."""
 
 import io
 import math
