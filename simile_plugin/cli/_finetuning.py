@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simile_plugin.risk import RiskSettings, RunStory
 
 RISK = "risk training (as --criterion simile_risk)"
-COUNT, NOT_NEGATIVE = Range.at_least(1), Range.at_least(0)
+COUNT, NOT_NEGATIVE, ABOVE_0 = Range.at_least(1), Range.at_least(0), Range.above(0)
 training = functools.partial(option, group="training")
 PAPER_EPOCHS = 10
 LORA_RATE = 100  # rate of adapters by that of a pretrained model's own weights
@@ -77,7 +77,7 @@ class Options:
     max_updates: int = training("updates", 600, range=COUNT)
     batch_size: int = training("sentences of a batch on each device", 30, range=COUNT)
     update_freq: int = training("batches an update", 1, range=COUNT)
-    learning_rate: float = training("of Adam", 2e-4, range=NOT_NEGATIVE)
+    learning_rate: float = training("of Adam", 2e-4, range=ABOVE_0)
     schedule: str = training(
         "of the rate: linear falls to 0", "linear", choices=["linear", "constant"]
     )
