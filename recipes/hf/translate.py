@@ -11,10 +11,17 @@ import sys
 
 import torch
 
-from simile_plugin.files import as_script, atomic_write, read_lines
+from simile_plugin.files import as_script, atomic_write, read_lines, refuse_overwriting_input
 
 # Before transformers: hides a broken torchaudio.
-from simile_plugin.hugging_face import special_tokens, table_size
+from simile_plugin.hugging_face import (
+    prefix_warning,
+    saved_prefix,
+    silent_ids,
+    special_tokens,
+    table_size,
+    tag_warning,
+)
 
 
 @as_script
@@ -27,9 +34,14 @@ def main() -> None:
     for side in ("source", "target"):
         text = "where the tokenizer of MODEL was not saved with its languages"
         parser.add_argument(f"--{side}-lang", metavar="CODE", help=text)
+    parser.add_argument(
+        "--prefix",
+        help="put before every source (default: that of finetune-hf, where it made MODEL)",
+    )
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=50)
     args = parser.parse_args()
+    refuse_overwriting_input(args.output, [args.input, args.model], "output")
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     languages = {"src_lang": args.source_lang, "tgt_lang": args.target_lang}
@@ -38,10 +50,15 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model).to(device).eval()
     first = special_tokens(model, tokenizer).first
-    sources = read_lines(args.input, "input")
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    prefix = saved_prefix(args.model) if args.prefix is None else args.prefix
+    sources = [prefix + line if line.strip() else "" for line in read_lines(args.input, "input")]
+    for doubt in filter(None, (prefix_warning(tokenizer, prefix), tag_warning(tokenizer, sources))):
+        print(f"translate.py: warning: {doubt}", file=sys.stderr)
+    some = [i for i, source in enumerate(sources) if source]  # of an empty line an empty one
+    order = sorted(some, key=lambda i: len(sources[i]))
     found, cut = [""] * len(sources), 0
     readable, writable = table_size(model, "encoder"), table_size(model, "decoder")
+    silent = silent_ids(tokenizer)
     limit = {} if readable == math.inf else {"truncation": True, "max_length": int(readable)}
     for start in range(0, len(order), args.batch_size):
         rows = order[start : start + args.batch_size]
@@ -52,7 +69,8 @@ def main() -> None:
         ids = model.generate(**batch, **first, num_beams=args.beam, max_new_tokens=length)
         # Some configs ask to take the space from "gare ?", which training does not do either.
         flags = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-        texts = tokenizer.batch_decode(ids, **flags)
+        kept = [[token for token in row if token not in silent] for row in ids.tolist()]
+        texts = tokenizer.batch_decode(kept, **flags)
         for i, text in zip(rows, texts, strict=True):
             found[i] = " ".join(text.split())
     if cut:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from simile_plugin.risk import RiskSettings, RunStory
 
 RISK = "risk training (as --criterion simile_risk)"
-COUNT, NOT_NEGATIVE = Range.at_least(1), Range.at_least(0)
+COUNT, NOT_NEGATIVE, ABOVE_0 = Range.at_least(1), Range.at_least(0), Range.above(0)
 training = functools.partial(option, group="training")
 PAPER_EPOCHS = 10
+LORA_RATE = 100  # rate of adapters by that of a pretrained model's own weights
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Options:
     max_updates: int = training("updates", 600, range=COUNT)
     batch_size: int = training("sentences of a batch on each device", 30, range=COUNT)
     update_freq: int = training("batches an update", 1, range=COUNT)
-    learning_rate: float = training("of Adam", 2e-4, range=NOT_NEGATIVE)
+    learning_rate: float = training("of Adam", 2e-4, range=ABOVE_0)
     schedule: str = training(
         "of the rate: linear falls to 0", "linear", choices=["linear", "constant"]
     )
@@ -99,7 +100,7 @@ def add_options(parser: argparse.ArgumentParser, options: type[Options]) -> None
     parser.set_defaults(**dict.fromkeys(asdict(PRESETS["short"]), OF_PRESET))
 
 
-def fill_in(args: argparse.Namespace, pretrained: bool = False) -> None:
+def fill_in(args: argparse.Namespace, pretrained: bool = False, adapters: bool = False) -> None:
     """Give the flags that were not given their preset's values.
 
     max_updates stays None where it depends on the data, see `make_story`.
@@ -107,6 +108,8 @@ def fill_in(args: argparse.Namespace, pretrained: bool = False) -> None:
     values = asdict(PRESETS[args.preset])
     if pretrained:
         values["learning_rate"] /= 10
+    if adapters:
+        values["learning_rate"] *= LORA_RATE
     for name, value in values.items():
         if getattr(args, name) is OF_PRESET:
             setattr(args, name, value)

@@ -76,7 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fine-tune, tell it, and end with a table; InputError for input that cannot work."""
     from simile_plugin.cli.user_dir import user_dir
-    from simile_plugin.fairseq_hooks import BEST, LOG, count_sentences, finetune, read_model_flags
+    from simile_plugin.fairseq_hooks import (
+        BEST,
+        LAST,
+        LOG,
+        count_sentences,
+        finetune,
+        read_model_flags,
+    )
     from simile_plugin.risk import RiskSettings
 
     fill_in(args)
@@ -101,6 +108,8 @@ def run(args: argparse.Namespace) -> int:
         best = story.best()
         print(f"\non the validation set:\n{story.table('before', best)}\n")
         print(next_steps(options, output / BEST, output / LOG, best))
+    elif story.trained:
+        print(f"\nno validation set: {output / LAST} is the model after update {story.done:,}")
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from simile_plugin.cli._finetuning import (
     COUNT,
+    LORA_RATE,
     NOT_NEGATIVE,
     PRESETS_HELP,
     Options,
@@ -19,7 +20,7 @@ from simile_plugin.cli._finetuning import (
     training,
 )
 from simile_plugin.cli._flags import read_flags
-from simile_plugin.files import FILE, option
+from simile_plugin.files import FILE, Range, option
 
 HELP = "fine-tunes a Hugging Face encoder-decoder (Marian, NLLB, mBART, T5) by the reward"
 
@@ -33,9 +34,10 @@ sentence-transformers model in a local folder, or `default`, a small English one
 the package.
 
 Validation (--valid) runs before the first update and every --valid-interval updates, a line each
-(all that is logged: RUN/trainer_state.json); RUN then holds the model of the best BLEU, without
---valid the last one. The run is repeatable by --seed, and one that was
-killed goes on when the command is repeated. Several GPUs:
+(all that is logged: RUN/trainer_state.json). RUN then holds the model of the best BLEU, which is
+MODEL itself as long as nothing is better; without --valid it holds the last one. With --lora the
+adapters are merged into it, and by themselves they are in RUN/adapter. The run is repeatable by
+--seed, and one that was killed goes on when the command is repeated. Several GPUs:
 torchrun --no-python --nproc-per-node 2 simile finetune-hf ...
 
 Models of several languages need --source-lang and --target-lang, in the codes of their tokenizer;
@@ -43,7 +45,8 @@ T5 needs --prefix. Needs the extra hf: pip install 'simile-plugin[hf]'.
 """
 
 EPILOG = f"""\
-{PRESETS_HELP}The rate of a pretrained model is a tenth of the preset's: 2e-5.
+{PRESETS_HELP}The rate of a pretrained model is a tenth of the preset's: 2e-5. That of --lora is
+{LORA_RATE:g} times as much again, as adapters start from nothing.
 
 examples:
   simile finetune-hf Helsinki-NLP/opus-mt-de-en --train train.de train.en --valid dev.de dev.en \\
@@ -51,6 +54,9 @@ examples:
   simile finetune-hf facebook/nllb-200-distilled-600M --source-lang deu_Latn \\
       --target-lang eng_Latn --lora 16 --train train.de train.en --encoder ENCODER --output tuned
 """
+
+
+SHARE = Range(lambda x: 0 < x < 1, "a number above 0 and below 1")
 
 
 @dataclass
@@ -67,6 +73,9 @@ class HuggingFaceOptions(Options):
         "none (source, your own function)",
         None,
         range=FILE,
+    )
+    monolingual_share: float = option(
+        "of these sources among all sentences", 0.5, range=SHARE, metavar="SHARE"
     )
     source_lang: str | None = option("language of the sources", None, metavar="CODE")
     target_lang: str | None = option("language of the targets", None, metavar="CODE")
@@ -91,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.hugging_face import Job, SimileRiskArguments, finetune
     from simile_plugin.risk import RiskSettings, RunStory
 
-    fill_in(args, pretrained=True)
+    fill_in(args, pretrained=True, adapters=bool(args.lora))
     options, risk = read_flags(args, HuggingFaceOptions), read_flags(args, RiskSettings)
     check_reward(risk)
     files = [(path, "--train") for path in options.train]
@@ -130,8 +139,10 @@ def run(args: argparse.Namespace) -> int:
     )
     told: list[RunStory] = []
 
-    def begin(sentences: int, validation_set: int) -> RunStory:
-        told.append(make_story(options, risk, sentences, validation_set))
+    def begin(sentences: int, validation_set: int, had: dict[str, str]) -> RunStory:
+        kept = float(had.get("--learning-rate", options.learning_rate))  # of a run that goes on
+        planned = dataclasses.replace(options, learning_rate=kept)
+        told.append(make_story(planned, risk, sentences, validation_set))
         if settings.process_index == 0:
             print(f"model       {options.model}\n{told[0].plan()}\n", flush=True)
         return told[0]
@@ -144,12 +155,13 @@ def run(args: argparse.Namespace) -> int:
             best = story.best()
             kept = story.best(since=1)
             print(f"\non the validation set:\n{story.table('before', kept)}\n")
-            print(f"{folder}: best BLEU on validation, update {kept}")
             if best == 0:
                 print(
-                    f"no validation was better than {options.model} itself: keep that one; "
-                    'docs/training.md, "Why does BLEU fall?", says what to try'
+                    f"no validation was better than {options.model} itself: {folder} holds that "
+                    'model as it was; docs/training.md, "Why does BLEU fall?", says what to try'
                 )
+            else:
+                print(f"{folder}: best BLEU on validation, update {kept}")
         print("next: AutoModelForSeq2SeqLM.from_pretrained loads this folder as any other:")
         print(folder)
     return 0

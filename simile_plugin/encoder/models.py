@@ -97,6 +97,10 @@ class RewardEncoder(torch.nn.Module):
         """Sentence vectors, lengths and unknown tokens, without gradient."""
         raise NotImplementedError
 
+    def surprise(self, sentences: Sequence[str]) -> float | None:
+        """Return how far sentences are from the language it knows; see `Segmenter.surprise`."""
+        return None
+
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
         """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
         return self.embed_counted(sentences).vectors
@@ -223,6 +227,9 @@ class Encoder(RewardEncoder):
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
         return self._embed_flat(*self.segmenter.encode_flat(sentences))
+
+    def surprise(self, sentences: Sequence[str]) -> float | None:
+        return self.segmenter.surprise(sentences)
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:

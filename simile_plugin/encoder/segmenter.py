@@ -15,7 +15,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
+from simile_plugin.encoder.piece_model import NORMAL, SPACE_MARK, UNIGRAM, read_piece_model
 from simile_plugin.encoder.word_cache import Ints, Words, as_rows, flat_rows
 from simile_plugin.files import InputError
 
@@ -178,6 +178,10 @@ class Tokenizer:
         """Return lengths (U,) in the length penalty of sentences as encode_flat gives them."""
         return np.diff(offsets, append=len(ids))
 
+    def surprise(self, sentences: Sequence[str]) -> float | None:
+        """Return how far sentences are from the text that it was trained on; None: not known."""
+        return None
+
     def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
         """Return (U,) numbers of tokens and of unknown ones: can it read the sentences?"""
         tokens = np.diff(offsets, append=len(ids))
@@ -241,6 +245,24 @@ class Segmenter(Tokenizer):
             ids, lengths = self._words.flat(sentences)
         self._remove_lone_marks(ids, lengths)
         return ids, np.cumsum(lengths) - lengths
+
+    def surprise(self, sentences: Sequence[str]) -> float | None:
+        """Return the nats a character of sentences over those of its own unigram model's text.
+
+        Pieces that are not known count as the least likely of all. About 1.0 to 1.7 for its
+        language, above 2.3 for others; None where scores are no log-probabilities (BPE).
+        """
+        normal = np.array([kind == NORMAL for kind in self.model.types])
+        if self.model.model_type != UNIGRAM or not normal.any():
+            return None
+        scores = np.array(self.model.scores)
+        sizes = np.array([len(piece) for piece in self.model.pieces])
+        share = np.where(normal, np.exp(scores), 0.0)
+        usual = -(share * scores).sum() / (share * sizes).sum()
+        ids, _ = self.encode_flat(sentences)
+        characters = sum(len(text) + 1 for text in self.preprocessing.apply_all(sentences))
+        nats = -np.where(normal, scores, scores[normal].min())[ids].sum()
+        return float(nats / characters / usual) if characters and usual > 0 else None
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))

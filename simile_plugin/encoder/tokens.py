@@ -220,6 +220,10 @@ class MixedTokenizer(Tokenizer):
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
         return self.parts[0].lengths(*self._of_first(ids, offsets))
 
+    def surprise(self, sentences: Sequence[str]) -> float | None:
+        found = [part.surprise(sentences) for part in self.parts]
+        return next((value for value in found if value is not None), None)
+
     def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
         # of the first part: a word that is not in the vocabulary can have known pieces
         return self.parts[0].counts(*self._of_first(ids, offsets))

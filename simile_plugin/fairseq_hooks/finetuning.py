@@ -18,7 +18,8 @@ from simile_plugin.files import InputError, locked_folder
 from simile_plugin.risk import RiskSettings, RunStory
 
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
-BEGUN = "mle.sha256"
+BEGUN = "mle.sha256"  # of MLE.pt, and the reward; in the next line of the data
+DATA_FILES = ("dict.", "train", "valid")
 
 
 def count_sentences(data: str, split: str) -> int:
@@ -38,34 +39,75 @@ def count_sentences(data: str, split: str) -> int:
     return 0
 
 
-def check_begun(run: Path, checkpoint: str, reward: str) -> None:
-    """Note which model a run begins from, and its reward; refuse to go on with another.
+def refuse_foreign_checkpoints(run: Path, checkpoint: str) -> None:
+    """Refuse a folder with checkpoints that are not this run's: fairseq would write over them.
 
-    fairseq would go on with what is there, and not look at the other model; one table would have
-    the costs of both rewards.
+    Nothing is written there before. fairseq replaces checkpoint_best.pt and checkpoint_last.pt,
+    removes older checkpoint_EPOCH_UPDATES.pt, and writes through links.
 
     Raises:
-        InputError: for another model, or one that is not there, or another reward.
+        InputError: where the model to begin from is among them, or nothing of ours is beside them.
+    """
+    there = sorted(run.glob("checkpoint*.pt"))
+    for path in there:
+        if path.exists() and Path(checkpoint).exists() and path.samefile(checkpoint):
+            raise InputError(
+                f"--output: MLE.pt, {checkpoint}, is {path}, which the training would write over; "
+                "name a new folder"
+            )
+    if there and not (run / BEGUN).exists():
+        raise InputError(
+            f"--output: {there[0]} is not of a run of simile finetune, and the training would "
+            "write over it; name a new folder"
+        )
+
+
+def digest_of_data(data: str) -> str:
+    """Return a digest of the dictionaries and of the sentences for training and validation."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(data).iterdir()):
+        if path.name.startswith(DATA_FILES) and path.is_file():
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest.update(f"{path.name} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def check_begun(run: Path, checkpoint: str, data: str, reward: str) -> None:
+    """Note which model, data and reward a run begins from; refuse to go on with others.
+
+    fairseq would go on with what is there, and not look at the other model; one table would have
+    the costs of both rewards, or the validations of two sets.
+
+    Raises:
+        InputError: for another model, or one that is not there, or other data, or another reward.
     """
     try:
         with open(checkpoint, "rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"MLE.pt: {checkpoint}: {error.strerror}") from error
-    begun = run / BEGUN
+    begun, sentences = run / BEGUN, digest_of_data(data)
     if (run / LAST).exists() and begun.exists():
-        before, _, had = begun.read_text().strip().partition(" ")
+        first, *more = begun.read_text().splitlines() or [""]
+        before, _, had = first.partition(" ")
         if before != found:
             raise InputError(
                 f"--output: the training in {run} began from another model than {checkpoint}; name "
                 "another folder, or remove it"
             )
-        if had and had != reward:  # of earlier versions it is not known
+        # Of earlier versions data and reward are not known.
+        if more and more[0] != sentences:
+            raise InputError(
+                f"--output: the training in {run} has other sentences or dictionaries than {data}; "
+                "give the same DATA-BIN, or name another folder"
+            )
+        if had and had != reward:
             raise InputError(
                 f"--reward: the training in {run} has {had}, got {reward}; name another --output, "
                 "or give the same"
             )
-    begun.write_text(f"{found} {reward}\n")
+    begun.write_text(f"{found} {reward}\n{sentences}\n")
 
 
 def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) -> None:
@@ -74,7 +116,8 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     Args:
         run: its --save-dir; a training that was stopped there goes on.
         checkpoint: of the model to begin from.
-        flags: of fairseq-train, beside those that say how and where to log and save.
+        flags: of fairseq-train, its folder of data first, beside those that say how and where to
+            log and save.
         story: hears of updates and validations, also of those before it was stopped.
 
     Raises:
@@ -82,12 +125,12 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     """
     command = [sys.executable, "-m", "fairseq_cli.train", *flags, "--log-format=json"]
     command += [f"--save-dir={run}", f"--finetune-from-model={checkpoint}"]
+    refuse_foreign_checkpoints(run, checkpoint)
     run.mkdir(parents=True, exist_ok=True)
     with locked_folder(run) as lock, contextlib.ExitStack() as stack:
-        reward = [flag for flag in flags if flag.startswith("--reward=")]
-        check_begun(
-            run, checkpoint, reward[-1].partition("=")[2] if reward else RiskSettings().reward
-        )
+        rewards = [flag for flag in flags if flag.startswith("--reward=")]
+        reward = rewards[-1].partition("=")[2] if rewards else RiskSettings().reward
+        check_begun(run, checkpoint, flags[0], reward)
         log, goes_on = run / LOG, (run / LAST).exists()
         if goes_on and log.exists():
             tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)
@@ -139,7 +182,9 @@ def tell(story: RunStory, lines: Iterable[str], live: bool) -> str:
             story.say("warning: " + line.split(" | ", 3)[-1])
         kind, found = read_line(line)
         if kind == "train_inner" and live:
-            story.update(int(float(found["num_updates"])))
+            story.update(int(found["num_updates"]))
+        elif kind == "train" and live:  # the end of an epoch, or of a run of few updates
+            story.update(int(found["train_num_updates"]))
         elif kind == "valid":
             update = int(found.pop("num_updates", 0))
             if live and update in story.validations:
@@ -151,7 +196,8 @@ def tell(story: RunStory, lines: Iterable[str], live: bool) -> str:
 
 
 def read_line(line: str) -> tuple[str, dict[str, float]]:
-    """Return what a line of --log-format json is about, train_inner or valid, and its numbers."""
+    """Return what a line of --log-format json is about, train_inner, train or valid, and its
+    numbers."""
     parts = line.split(" | ", 3)  # time | level | about | what
     if len(parts) < 4 or not parts[3].startswith("{"):
         return "", {}

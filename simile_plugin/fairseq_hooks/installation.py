@@ -11,7 +11,15 @@ from typing import Any
 
 from torch.backends import cuda
 
-from simile_plugin.fairseq_hooks import checkpoints, errors, preflight, ranks, safe_eval, watch
+from simile_plugin.fairseq_hooks import (
+    byte_pieces,
+    checkpoints,
+    errors,
+    preflight,
+    ranks,
+    safe_eval,
+    watch,
+)
 from simile_plugin.fairseq_hooks.patching import replace, to_undo, train_modules, undo, wrap
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
 from simile_plugin.files import InputError
@@ -49,7 +57,7 @@ def uninstall() -> None:
 def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield (owner, name, function of ours); of two around one name, the later is outside."""
     from fairseq import checkpoint_utils, options, trainer
-    from fairseq.data import ConcatDataset, indexed_dataset
+    from fairseq.data import ConcatDataset, data_utils, indexed_dataset
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
     from fairseq.optim.amp_optimizer import AMPOptimizer
@@ -65,6 +73,8 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield trainer.Trainer, "save_checkpoint", checkpoints.save_with_record
     yield trainer.Trainer, "load_checkpoint", checkpoints.load_with_record
     yield trainer.Trainer, "get_train_iterator", checkpoints.same_batches_in_every_epoch
+
+    yield data_utils, "post_process", byte_pieces.undo_bytes
 
     yield utils, "call_main", preflight.check_flags
     yield indexed_dataset, "make_dataset", preflight.check_data

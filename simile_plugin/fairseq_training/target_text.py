@@ -9,6 +9,7 @@ from typing import Protocol
 from fairseq.data.encoders.byte_utils import BCHAR_TO_BYTE
 
 from simile_plugin.encoder import SPACE_MARK
+from simile_plugin.fairseq_hooks import join_bytes
 from simile_plugin.files import InputError
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
 
@@ -90,7 +91,7 @@ def marked_as(symbols: Sequence[str], counts: Sequence[int] = ()) -> str:
 def join_tokens(tokens: Iterable[str], post_process: str) -> str:
     """Undo the NMT segmentation of one sentence (the inverse named by ``post_process``)."""
     if post_process == "sentencepiece":
-        return "".join(tokens).replace(SPACE_MARK, " ").strip()
+        return join_bytes(tokens).replace(SPACE_MARK, " ").strip()
     joined = " ".join(tokens)
     if post_process == "subword_nmt":
         return (joined + " ").replace(CONTINUATION + " ", "").strip()

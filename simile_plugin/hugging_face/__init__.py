@@ -21,11 +21,21 @@ if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
-from simile_plugin.hugging_face.finetuning import Job, finetune, last_checkpoint
-from simile_plugin.hugging_face.models import SpecialTokens, special_tokens, table_size
+from simile_plugin.hugging_face.finetuning import (
+    Job,
+    finetune,
+    last_checkpoint,
+    saved_prefix,
+)
+from simile_plugin.hugging_face.models import (
+    SpecialTokens,
+    silent_ids,
+    special_tokens,
+    table_size,
+)
 from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.steps import known_decoder
-from simile_plugin.hugging_face.text import Pairs
+from simile_plugin.hugging_face.text import Pairs, prefix_warning, tag_warning
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
@@ -38,7 +48,11 @@ __all__ = [
     "finetune",
     "known_decoder",
     "last_checkpoint",
+    "prefix_warning",
     "risk_set_of",
+    "saved_prefix",
+    "silent_ids",
     "special_tokens",
     "table_size",
+    "tag_warning",
 ]

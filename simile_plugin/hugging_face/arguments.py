@@ -53,5 +53,10 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
             raise InputError(
                 "--fp16: there is no GPU here, and a CPU cannot; expected --bf16, or neither"
             )
+        if (self.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
+            raise InputError(
+                "--gradient-checkpointing-kwargs: got use_reentrant true, which is not supported; "
+                "expected use_reentrant false"
+            )
         if self.eval_strategy == "no":
             self.eval_on_start = False

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch.utils.data import ConcatDataset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -24,7 +25,7 @@ from simile_plugin.files import InputError, locked_folder, read_parallel
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.models import positions, special_tokens
 from simile_plugin.hugging_face.state import RiskState, Telling
-from simile_plugin.hugging_face.text import Pairs
+from simile_plugin.hugging_face.text import Pairs, prefix_warning
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 from simile_plugin.risk import RunStory
 
@@ -35,6 +36,9 @@ UNREADABLE = (
     *(OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError),
     *(SafetensorError, pickle.UnpicklingError),
 )
+
+
+ADAPTER = "adapter"  # folder within a run of adapters by themselves
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Job:
         max_length: tokens of a source or a target, no more than the model can read or write; what
             is longer is cut.
         lora: rank of peft's adapters; 0 trains the whole model.
+        monolingual_share: of the sources without references among all, above 0 and below 1.
     """
 
     model: str
@@ -61,6 +66,7 @@ class Job:
     prefix: str = ""
     max_length: int = 128
     lora: int = 0
+    monolingual_share: float = 0.5
 
 
 def load(job: Job) -> tuple[Any, Any]:
@@ -69,6 +75,13 @@ def load(job: Job) -> tuple[Any, Any]:
     Raises:
         InputError: where one of them is missing, or the model is no encoder-decoder.
     """
+    folder = Path(job.model)
+    if (folder / ADAPTER_CONFIG_NAME).is_file() and not (folder / CONFIG_NAME).is_file():
+        raise InputError(
+            f"MODEL: {job.model} has adapters alone; expected a whole model: the folder above it, "
+            "where finetune-hf wrote both, or what peft's AutoPeftModelForSeq2SeqLM"
+            ".from_pretrained(...).merge_and_unload().save_pretrained(...) writes"
+        )
     if not _config(job.model).get("is_encoder_decoder", False):
         raise InputError(
             f"MODEL: {job.model} has no encoder; expected an encoder-decoder (Marian, M2M-100, "
@@ -149,11 +162,39 @@ def read_pairs(job: Job, tokenizer: Any, files: Sequence[str], flag: str, most: 
     sources, *targets = read_parallel([(path, flag) for path in files])
     if not sources:
         raise InputError(f"{flag}: {files[0]} is empty; expected one sentence a line")
+    if targets and sources == targets[0]:
+        raise InputError(
+            f"{flag}: {files[0]} and {files[1]} have the same text; expected sources and their "
+            "translations"
+        )
     sources = [job.prefix + source if source.strip() else source for source in sources]
     length = int(min(job.max_length, most))
     where = [f"{flag}: {path}" for path in files]
     missing = [None] * len(sources)
-    return Pairs(tokenizer, sources, targets[0] if targets else missing, length, where)
+    found = Pairs(tokenizer, sources, targets[0] if targets else missing, length, where)
+    cut, seen = found.count_cut()
+    if cut:
+        logger.warning(
+            f"{flag}: {cut} of {seen} lines that were looked at have more than {length} tokens in "
+            "the source or the target, and what is longer is cut (--max-length)"
+        )
+    return found
+
+
+def mixed(pairs: Pairs, more: Pairs, share: float) -> Dataset[dict[str, list[int]]]:
+    """Return sentence pairs and sources without references, these a share of all.
+
+    The pairs come as often as lets nearly all of the others in; of those a random choice, or all
+    and some again. So the share is the same in every epoch, and a run can resume.
+
+    Args:
+        share: above 0 and below 1.
+    """
+    times = max(1, round(len(more) * (1 - share) / share / len(pairs)))
+    count = max(1, round(times * len(pairs) * share / (1 - share)))
+    order = torch.randperm(len(more), generator=torch.Generator().manual_seed(0)).tolist()
+    chosen = [order[place % len(order)] for place in range(count)]
+    return ConcatDataset([*[pairs] * times, Subset(more, chosen)])
 
 
 def last_checkpoint(folder: Path) -> str | None:
@@ -180,7 +221,9 @@ def _check_new(folder: Path) -> None:
         )
 
 
-def _begun(job: Job, seed: int, model: Any, files: dict[str, Pairs | None]) -> dict[str, str]:
+def _begun(
+    job: Job, args: SimileRiskArguments, model: Any, files: dict[str, Pairs | None]
+) -> dict[str, str]:
     """Return what a run is begun with, by flag; files and models by their content."""
     weights = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -188,7 +231,8 @@ def _begun(job: Job, seed: int, model: Any, files: dict[str, Pairs | None]) -> d
         weights.update(repr((name, [*tensor.shape], some)).encode())
     found = {"MODEL": weights.hexdigest()[:12], "--max-length": str(job.max_length)}
     found |= {"--source-lang": str(job.source_lang), "--target-lang": str(job.target_lang)}
-    found |= {"--prefix": job.prefix, "--seed": str(seed)}
+    found |= {"--prefix": job.prefix, "--seed": str(args.seed)}
+    found["--monolingual-share"] = str(job.monolingual_share)
     for flag, pairs in files.items():
         text = hashlib.sha256()
         for side in (pairs.sources, pairs.targets) if pairs is not None else ():
@@ -213,6 +257,7 @@ def _check_begun(checkpoint: Path, job: Job, now: dict[str, str]) -> None:
             f"{begun} another model than {job.model}; give the same, or name another folder"
         )
     data = {"--train", "--monolingual", "--prefix", "--source-lang", "--target-lang"}
+    data.add("--monolingual-share")
     for flag in sorted(differ & data):
         raise InputError(f"{begun} another {flag}; give the same, or name another folder")
 
@@ -225,29 +270,44 @@ def _objective_of(checkpoint: str | Path) -> dict[str, str]:
     return found
 
 
+def saved_prefix(folder: str | Path) -> str:
+    """Return the --prefix that a folder of finetune-hf was trained with, or ""."""
+    try:
+        return _objective_of(folder).get("--prefix", "")
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
 def finetune(
-    job: Job, args: SimileRiskArguments, begin: Callable[[int, int], RunStory] | None = None
+    job: Job,
+    args: SimileRiskArguments,
+    begin: Callable[[int, int, dict[str, str]], RunStory] | None = None,
 ) -> Path:
     """Fine-tune and save; goes on where a killed run ended.
 
+    With validations, what is saved is the best model by them, that of `job` where none was better.
+    With adapters it is the model with them merged in, and they themselves in the folder `adapter`.
+
     Args:
-        begin: makes of the numbers of training and validation pairs the story that is told instead
-            of the trainer's own lines; its `updates` are made.
+        begin: makes of the numbers of training and validation pairs, and of what a run that goes on
+            had, by flag, the story that is told instead of the trainer's own lines; its `updates`
+            are made.
 
     Returns:
         the folder of the fine-tuned model, which `from_pretrained` loads.
 
     Raises:
-        InputError: for input that cannot work.
+        InputError: for input that cannot work, and a full disk.
     """
     assert args.output_dir is not None
     folder = Path(args.output_dir)
-    with contextlib.ExitStack() as lock:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(full_disk_told(folder))
         if last_checkpoint(folder) is None:
             _check_new(folder)
         if args.process_index == 0:
             folder.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(locked_folder(folder))
+            stack.enter_context(locked_folder(folder))
         _finetune(job, args, folder, begin)
     return folder
 
@@ -256,11 +316,13 @@ def _finetune(
     job: Job,
     args: SimileRiskArguments,
     folder: Path,
-    begin: Callable[[int, int], RunStory] | None,
+    begin: Callable[[int, int, dict[str, str]], RunStory] | None,
 ) -> None:
     last = last_checkpoint(folder)
     set_seed(args.seed)
     model, tokenizer = load(job)
+    if doubt := prefix_warning(tokenizer, job.prefix):
+        logger.warning(doubt)
     most = min(positions(model, side) for side in ("encoder", "decoder"))
     train = read_pairs(job, tokenizer, job.train, "--train", most)
     valid = read_pairs(job, tokenizer, job.valid, "--valid", most) if job.valid else None
@@ -268,31 +330,26 @@ def _finetune(
     if job.monolingual:
         more = read_pairs(job, tokenizer, [job.monolingual], "--monolingual", most)
     files = {"--train": train, "--valid": valid, "--monolingual": more}
-    begun = _begun(job, args.seed, model, files)
-    dataset = train if more is None else ConcatDataset([train, more])
+    had = {} if last is None else _objective_of(last)
+    begun = _begun(job, args, model, files)
+    begun["--learning-rate"] = had.get("--learning-rate", str(args.learning_rate))  # it keeps it
     if job.lora:
-        from peft import LoraConfig, get_peft_model
-
-        settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=job.lora, target_modules="all-linear")
-        model = get_peft_model(model, settings)
+        model = with_adapters(model, job)
     if last is not None:
         _check_begun(Path(last), job, begun)
-    sentences = len(train) + (len(more) if more is not None else 0)
-    story = begin(sentences, 0 if valid is None else len(valid)) if begin is not None else None
-    if story is not None:
+    # An epoch has all pairs once, and the other sources beside them.
+    sentences = len(train) if more is None else round(len(train) / (1 - job.monolingual_share))
+    story = None
+    if begin is not None:
+        story = begin(sentences, 0 if valid is None else len(valid), had)
         args.max_steps = story.updates
+    dataset = train if more is None else mixed(train, more, job.monolingual_share)
     trainer = SimileRiskTrainer(
         model, args, processing_class=tokenizer, train_dataset=dataset, eval_dataset=valid
     )
     if more is not None:
         trainer.reward.refuse_missing_references("--monolingual")
-    reward = trainer.risk_state.objective["--reward"]
-    had = reward if last is None else _objective_of(last).get("--reward", reward)
-    if had != reward:  # one table would have the costs of both
-        raise InputError(
-            f"--reward: the run in {folder} has {had}, got {reward}; give the same, or name "
-            "another folder"
-        )
+    _check_reward(trainer, folder, had)
     trainer.risk_state.objective |= begun
     if story is not None:
         trainer.remove_callback(PrinterCallback)
@@ -303,6 +360,83 @@ def _finetune(
         trainer.translator.text.prefix = trainer.translator.text.strings(
             [tokenizer(job.prefix).input_ids]
         )[0]
-    trainer.train(resume_from_checkpoint=last)
+    try:
+        trainer.train(resume_from_checkpoint=last)
+    except InputError as error:
+        if trainer.risk_state.training:  # not at its end: the best model is not loaded
+            raise
+        _save(trainer, job, folder)
+        raise InputError(f"{error}; {folder} has the best model by validation") from error
+    _save(trainer, job, folder)
+
+
+def _check_reward(trainer: SimileRiskTrainer, folder: Path, had: dict[str, str]) -> None:
+    """Refuse to go on with another reward: one table would have the costs of both."""
+    reward = trainer.risk_state.objective["--reward"]
+    if had.get("--reward", reward) != reward:
+        raise InputError(
+            f"--reward: the run in {folder} has {had['--reward']}, got {reward}; give the same, or "
+            "name another folder"
+        )
+
+
+def with_adapters(model: Any, job: Job) -> Any:
+    """Return a model with peft's adapters of rank ``job.lora`` in all its linear layers.
+
+    They say which model they are of so that they load from any folder.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=job.lora, target_modules="all-linear")
+    found = get_peft_model(model, settings)
+    path = Path(job.model)
+    found.peft_config["default"].base_model_name_or_path = (
+        str(path.resolve()) if path.is_dir() else job.model
+    )
+    return found
+
+
+def _save(trainer: SimileRiskTrainer, job: Job, folder: Path) -> None:
+    """Save the best model by validation, which is the last one where there was none."""
+    if trainer.starts_best:
+        best = load(job)[0]
+        if job.lora:  # adapters that were not trained change nothing
+            best = with_adapters(best, job)
+        trainer.model.load_state_dict(best.state_dict())
+        first = next(log for log in trainer.state.log_history if log["step"] == 0)
+        trainer.state.best_metric, trainer.state.best_global_step = first["eval_bleu"], 0
+        trainer.state.best_model_checkpoint = None
+    if job.lora:
+        if trainer.is_world_process_zero():
+            trainer.model.save_pretrained(folder / ADAPTER)
+        trainer.model = trainer.model.merge_and_unload()
     trainer.save_model()
     trainer.save_state()
+
+
+@contextlib.contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Make one line of what is raised where a disk is full; each library has its own errors."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_full(error):
+            raise
+        raise InputError(
+            f"--output: the disk of {folder} is full, or its quota; make room and repeat the "
+            "command, which goes on from the last checkpoint that is whole"
+        ) from error
+
+
+# OSError's, safetensors' and tokenizers' words, and what torch.save says of a file cut short.
+FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "enforce fail at inline_c")
+
+
+def _is_full(error: BaseException | None) -> bool:
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if not isinstance(error, InputError) and any(words in str(error) for words in FULL):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

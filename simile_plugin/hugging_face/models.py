@@ -122,9 +122,29 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
 
 
 def silent_ids(tokenizer: Any) -> set[int]:
-    """Special tokens and tags of languages, which M2M-100 does not count among them."""
+    """Special tokens and tags of languages, which not every tokenizer counts among them.
+
+    M2M-100's never are; those of NLLB and mBART no longer are where a language was added in place
+    of them, as add_special_tokens does.
+    """
     tags = getattr(tokenizer, "lang_token_to_id", {})
-    return {*tokenizer.all_special_ids, *tags.values()}
+    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+    special = {token for token, word in added if getattr(word, "special", False)}
+    return {*tokenizer.all_special_ids, *tags.values(), *special, *_set_tags(tokenizer)}
+
+
+def _set_tags(tokenizer: Any) -> set[int]:
+    """Tags of the two languages that a tokenizer is set to."""
+    codes = [getattr(tokenizer, side, None) for side in ("src_lang", "tgt_lang")]
+    words = [tag_word(tokenizer, code) for code in codes if code]
+    found = {tokenizer.convert_tokens_to_ids(word) for word in words}
+    return found - {None, tokenizer.unk_token_id}
+
+
+def tag_word(tokenizer: Any, code: str) -> str:
+    """Return the token of a language's code: M2M-100 writes __en__ for en."""
+    words: dict[str, str] = getattr(tokenizer, "lang_code_to_token", {})
+    return words.get(code, code)
 
 
 def language_ids(tokenizer: Any) -> set[int]:

@@ -58,6 +58,7 @@ class RiskState(TrainerCallback, ExportableState):
             for flag, now in self.objective.items():
                 if (before := begun.get(flag, now)) != now:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
+            set_rate(kwargs.get("optimizer"), kwargs.get("lr_scheduler"))
             rates = getattr(kwargs.get("lr_scheduler"), "base_lrs", [args.learning_rate])
             if rates[0] != args.learning_rate:
                 logger.warning(
@@ -85,6 +86,20 @@ class RiskState(TrainerCallback, ExportableState):
             self.watch.see_metrics(metrics, self.band, state.global_step, f"{prefix}_", trained)
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
+
+
+def set_rate(optimizer: Any, schedule: Any) -> None:
+    """Give an optimizer that was loaded the rate of its schedule as it is now.
+
+    A schedule that had fallen to 0 and goes on over more updates would leave it at 0 for one.
+    """
+    factors = getattr(schedule, "lr_lambdas", None)
+    if optimizer is None or factors is None:
+        return
+    groups = zip(optimizer.param_groups, schedule.base_lrs, factors, strict=True)
+    for group, base, factor in groups:
+        group["lr"] = base * factor(schedule.last_epoch)
+    schedule._last_lr = [group["lr"] for group in optimizer.param_groups]
 
 
 class Telling(TrainerCallback):

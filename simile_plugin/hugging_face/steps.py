@@ -298,7 +298,8 @@ def known_decoder(model: Any, special: SpecialTokens) -> Decoder:
     else:
         half = model.dtype in (torch.float16, torch.bfloat16)
         pairs = ((found[0], right), (found_means, means), (steps, right))
-        far = max(float((one - other).abs().max()) for one, other in pairs)
+        # torch's maximum, not Python's, which would drop NaN
+        far = float(torch.stack([(one - other).abs().max() for one, other in pairs]).max())
         if not far <= (0.5 if half else 0.02):  # NaN is not, either
             reason = reason or f"its log-probabilities differ by {far:.2g} from its logits'"
     if reason:

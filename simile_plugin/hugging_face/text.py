@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
 from transformers import DataCollatorForSeq2Seq
 
+from simile_plugin.encoder import SPACE_MARK
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.models import PADDING, silent_ids
 from simile_plugin.reward import UNKNOWN_HYP, UNKNOWN_REF
+
+logger = logging.getLogger(__name__)
+
+SAMPLE = 1000  # sentences that are looked at, about
+# How models are told a language in their text: >>eng<<, <2en>, __en__, [en].
+TAG = re.compile(r">>[^\s<>]+<<|<[^\s<>]+>|__\w+__|\[\w+\]")
+
+
+def tag_warning(tokenizer: Any, sources: Sequence[str]) -> str:
+    """Return what to say of a tag that sources begin with and a tokenizer cuts up, or ""."""
+    sample = sources[:: max(1, len(sources) // SAMPLE)]
+    tags = Counter(found[0] for source in sample if (found := TAG.match(source.lstrip())))
+    for tag, count in tags.most_common(1):
+        pieces = [piece for piece in tokenizer.tokenize(tag) if piece != SPACE_MARK]
+        known = len(pieces) == 1 and not _has_unknown(tokenizer, pieces)
+        if 100 * count > len(sample) and not known:
+            shown = " ".join(pieces)
+            return (
+                f"sources begin with {tag!r}, which is no token of the model (it reads {shown!r}), "
+                "so that it tells the model nothing; expected a tag that it was trained with"
+            )
+    return ""
+
+
+def prefix_warning(tokenizer: Any, prefix: str) -> str:
+    """Return what to say of a prefix of which a tokenizer does not know all, or ""."""
+    pieces = tokenizer.tokenize(prefix)
+    if not _has_unknown(tokenizer, pieces):
+        return ""
+    return (
+        f"--prefix: of {prefix!r} the model does not know all (it reads {' '.join(pieces)!r}); "
+        "expected the words that it was trained with"
+    )
+
+
+def _has_unknown(tokenizer: Any, pieces: Sequence[str]) -> bool:
+    return tokenizer.unk_token_id in tokenizer.convert_tokens_to_ids([*pieces])
 
 
 class Text:
@@ -27,6 +68,9 @@ class Text:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer, self.prefix = tokenizer, ""
         self.silent = {*silent_ids(tokenizer), PADDING}
+        # Marian's `>>eng<<` stands before sources, and is no text of them.
+        words = getattr(tokenizer, "encoder", {}).items()
+        self.codes = {token for word, token in words if word.startswith(">>") and word[-2:] == "<<"}
         self.unknown = tokenizer.unk_token
         # GPT-2's is its end of sentence, too.
         ends = (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id)
@@ -51,7 +95,8 @@ class Text:
         return [text.strip() for text in found]
 
     def sources(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Decode rows of sources, without their prefix."""
+        """Decode rows of sources, without their prefix or tag."""
+        rows = [[token for token in row if token not in self.codes] for row in rows]
         if getattr(self.tokenizer, "separate_vocabs", False):  # Marian would decode them as targets
             return self._marian_sources(rows)
         return [text.removeprefix(self.prefix).strip() for text in self.strings(rows)]
@@ -62,9 +107,16 @@ class Text:
         kept = [[pieces[token] for token in row if token not in self.silent] for row in rows]
         return [self.tokenizer.spm_source.decode_pieces(row).strip() for row in kept]
 
-    def lists(self, rows: Sequence[Sequence[Sequence[int]]]) -> list[list[str]]:
-        """Decode B lists of 1 + N rows, each with the reference first."""
-        refs = self.strings([row[0] for row in rows], reference=True)
+    def lists(
+        self, rows: Sequence[Sequence[Sequence[int]]], refs: Sequence[str] | None = None
+    ) -> list[list[str]]:
+        """Decode B lists of 1 + N rows, each with the reference first.
+
+        Args:
+            refs: B texts of the references; None decodes them.
+        """
+        if refs is None:
+            refs = self.strings([row[0] for row in rows], reference=True)
         hyps = iter(self.strings([hyp for row in rows for hyp in row[1:]]))
         return [
             [ref, *itertools.islice(hyps, len(row) - 1)]
@@ -72,19 +124,59 @@ class Text:
         ]
 
 
+REFERENCE = "reference"  # of an example: its target as text, whole
+
+
+class WithReferences(Dataset[dict[str, Any]]):
+    """Pairs whose examples have their targets' text, too: a validation is scored against it.
+
+    Their labels may be cut, and decoded ids are not always the text (case, characters, spaces).
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        text = " ".join((self.pairs.targets[index] or "").split())
+        return self.pairs[index] | {REFERENCE: text}
+
+
 class Collator(DataCollatorForSeq2Seq):
     """transformers' collator, which takes examples without labels (None, or none in them), too.
 
-    Where others of a batch have labels, theirs are padding alone, which is no reference.
+    Where others of a batch have labels, theirs are padding alone, which is no reference. Texts of
+    references stay strings.
     """
 
     def __call__(self, features: Any, return_tensors: Any = None) -> Any:
         features = [*map(dict, features)]
+        texts = [example.pop(REFERENCE) for example in features if REFERENCE in example]
         if any("labels" in example for example in features):
             for example in features:
                 labels = example.get("labels")
                 example["labels"] = [PADDING] if labels is None or not len(labels) else labels
-        return super().__call__(features, return_tensors)
+        batch = super().__call__(features, return_tensors)
+        if len(texts) == len(features):
+            batch[REFERENCE] = texts
+        return batch
+
+
+def check_lists(sources: Sequence[str], targets: Sequence[str | None]) -> None:
+    """Raise InputError for a string where a list is expected, or for lists of two lengths."""
+    for name, found in (("sources", sources), ("targets", targets)):
+        if isinstance(found, str):
+            raise InputError(
+                f"{name}: got {found[:60]!r}, expected a list of sentences; of a file: "
+                "simile_plugin.files.read_lines(FILE, NAME)"
+            )
+    if len(sources) != len(targets):
+        raise InputError(
+            f"sources, targets: got {len(sources)} and {len(targets)} sentences; expected a target "
+            "a source"
+        )
 
 
 class Pairs(Dataset[dict[str, list[int]]]):
@@ -97,7 +189,8 @@ class Pairs(Dataset[dict[str, list[int]]]):
         where: files of the sources and of the targets, for messages.
 
     Raises:
-        InputError: for an empty sentence.
+        InputError: for an empty sentence, a file's name in place of a list, or lists of different
+            lengths.
     """
 
     def __init__(
@@ -110,6 +203,9 @@ class Pairs(Dataset[dict[str, list[int]]]):
     ) -> None:
         self.tokenizer, self.sources, self.targets = tokenizer, sources, targets
         self.max_length = max_length
+        check_lists(sources, targets)
+        if doubt := tag_warning(tokenizer, sources):
+            logger.warning(f"{where[0] or 'sources'}: {doubt}")
         for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
             if not source.strip() or not (target is None or target.strip()):
                 side = int(bool(source.strip()))
@@ -120,6 +216,15 @@ class Pairs(Dataset[dict[str, list[int]]]):
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def count_cut(self) -> tuple[int, int]:
+        """Return how many of a sample of the pairs are longer than `max_length`, and its size."""
+        sample = range(0, len(self), max(1, len(self) // SAMPLE))
+        return sum(map(self._is_cut, sample)), len(sample)
+
+    def _is_cut(self, index: int) -> bool:
+        found = self.tokenizer(self.sources[index], text_target=self.targets[index], verbose=False)
+        return any(len(found.get(name, [])) > self.max_length for name in ("input_ids", "labels"))
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
         found = self.tokenizer(

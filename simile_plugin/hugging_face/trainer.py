@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +22,7 @@ from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.models import base_of, keep_unsaved_embeddings, special_tokens
 from simile_plugin.hugging_face.state import RiskState
-from simile_plugin.hugging_face.text import Collator
+from simile_plugin.hugging_face.text import REFERENCE, Collator, Pairs, WithReferences
 from simile_plugin.hugging_face.translator import TransformersTranslator
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         warn_of_half_weights(model)
         keep_unsaved_embeddings(base)
         check_parallel(args)
+        check_checkpointing(base)
         keep_freed_memory()
         if kwargs.get("data_collator") is None:
             kwargs["data_collator"] = Collator(tokenizer)
@@ -89,6 +92,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.risk_state = RiskState(args, self.reward.optimised(args, risk.RiskSettings))
         super().__init__(model=model, args=args, **kwargs)
         self.add_callback(self.risk_state)
+        self.eval_dataset: Any = self._with_references(kwargs.get("eval_dataset"))
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
         self.portions = risk.Portions(args.risk_max_tokens)
@@ -168,6 +172,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             found = metrics_of(self.logged.total(self.accelerator))
             self.logged = Sums()
             logs = {**found, **logs}
+        # Without a reference there is no likelihood, and JSON knows no infinity.
+        logs = {k: v for k, v in logs.items() if not isinstance(v, float) or math.isfinite(v)}
         super().log(logs, *args, **kwargs)
 
     def prediction_step(
@@ -184,6 +190,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             as any Seq2SeqTrainer with ``predict_with_generate`` what `generate` writes, and labels.
         """
         inputs = {k: v for k, v in self._prepare_inputs(inputs).items() if v is not None}
+        texts = inputs.pop(REFERENCE, None)
         writes = self.args.predict_with_generate and not prediction_loss_only
         if "labels" in inputs or not writes:
             state, size = self.accelerator.gradient_state, sentences_of(inputs)
@@ -192,12 +199,30 @@ class SimileRiskTrainer(Seq2SeqTrainer):
                 size = min(size, max(0, state.remainder - before))
             if size:
                 part = {name: value[:size] for name, value in inputs.items()}
+                self.translator.references = None if texts is None else texts[:size]
                 with torch.no_grad():
                     self.evaluated.add(self.risk_loss(risk.unwrap(model), part)[1])
+                self.translator.references = None
         if not writes:
             return None, None, None
         asked = self.translator.special.first | self._gen_kwargs | gen_kwargs
         return None, *super().prediction_step(model, inputs, False, ignore_keys, **asked)[1:]
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """Return the batches of a validation set, of `Pairs` with the text of their references."""
+        return super().get_eval_dataloader(self._with_references(eval_dataset))
+
+    def _with_references(self, datasets: Any) -> Any:
+        if isinstance(datasets, dict):
+            return {name: self._with_references(dataset) for name, dataset in datasets.items()}
+        if isinstance(datasets, Pairs) and type(self.data_collator) is Collator:
+            return WithReferences(datasets)
+        return datasets
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        if REFERENCE not in self._signature_columns:
+            self._signature_columns.append(REFERENCE)
 
     @attention_without_plans()
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
@@ -222,6 +247,16 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         else:  # of a stream it has epochs without end
             self.control.should_training_stop = True
 
+    @property
+    def starts_best(self) -> bool:
+        """Return whether no validation was better than the one before the first update."""
+        name = f"eval_{(self.args.metric_for_best_model or '').removeprefix('eval_')}"
+        seen = [log for log in self.state.log_history if name in log]
+        first = [log[name] for log in seen if log["step"] == 0]
+        later = [log[name] for log in seen if log["step"] > 0]
+        better = operator.gt if self.args.greater_is_better else operator.lt
+        return bool(first and later) and not any(better(value, first[0]) for value in later)
+
     @attention_without_plans()
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as ever; what the watch stops is saved, then an error.
@@ -230,6 +265,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
             InputError: with what was found, and advice.
         """
         found = super().train(*args, **kwargs)
+        if self.args.load_best_model_at_end and self.starts_best:
+            logger.warning(
+                f"no validation was better, by {self.args.metric_for_best_model}, than the one "
+                "before the first update: the model that the training began from is the best"
+            )
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
@@ -262,6 +302,21 @@ def check_adapters(model: nn.Module, base: nn.Module) -> None:
             "prefixes), which is not supported; expected adapters within its layers, such as those "
             "of peft's LoraConfig"
         )
+
+
+def check_checkpointing(base: nn.Module) -> None:
+    """Raise InputError for layers that are computed again in PyTorch's older, reentrant way.
+
+    It gives no gradient where no input of a layer has one, and it cannot be used twice in a step.
+    """
+    for module in base.modules():
+        again = getattr(module, "_gradient_checkpointing_func", None)
+        keywords = getattr(again, "keywords", {})
+        if getattr(module, "gradient_checkpointing", False) and keywords.get("use_reentrant"):
+            raise InputError(
+                "model: its gradient checkpointing has use_reentrant=True, which is not supported; "
+                "give gradient_checkpointing_enable({'use_reentrant': False})"
+            )
 
 
 def warn_of_half_weights(model: nn.Module) -> None:

@@ -49,6 +49,7 @@ class TransformersTranslator:
         self.accelerator, self.text = accelerator, Text(tokenizer)
         self.decoder, self.scorer = known_decoder(model, special), Scorer(model, special)
         warn_of_unheeded(model.generation_config)
+        self.references: list[str] | None = None  # of the batch, where they are not to be decoded
         self.ignored = {*inspect.signature(model.forward).parameters} - USED
         self.positions = {side: table_size(model, side) for side in ("encoder", "decoder")}
 
@@ -71,7 +72,7 @@ class TransformersTranslator:
         return risk_set
 
     def texts(self, risk_set: RiskSet) -> list[list[str]]:
-        return self.text.lists(risk_set.on_host[0].tolist())
+        return self.text.lists(risk_set.on_host[0].tolist(), self.references)
 
     def sources(self, batch: Inputs) -> list[str]:
         return self.text.sources(batch["input_ids"].tolist())

@@ -80,7 +80,7 @@ def expected_utilities(
     """Return EU of every candidate of every list; equal strings have equal values.
 
     Args:
-        lists: candidates; a list may be empty.
+        lists: candidates; a list may be empty, and there may be none.
         pseudo: lists of pseudo-references, found by their sentence; default: `lists` themselves.
             Without one for a sentence its utilities are 0.
         weights: of the pseudo-references: uniform, each 1 / N, so that a sample that came twice
@@ -98,7 +98,7 @@ def expected_utilities(
     by_sentence = {one.sentence: one for one in (lists if pseudo is None else pseudo)}
     refs = [by_sentence.get(one.sentence, NbestList(-1, None, ())) for one in lists]
     sizes = [len(one.hyps) + len(ref.hyps) for one, ref in zip(lists, refs, strict=True)]
-    step = max(1, STRINGS_AT_ONCE // max(1, *sizes))
+    step = max(1, STRINGS_AT_ONCE // max([1, *sizes]))
     utilities: list[Floats] = []
     for start in range(0, len(lists), step):
         pairs = [*zip(lists[start : start + step], refs[start : start + step], strict=True)]

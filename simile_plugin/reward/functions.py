@@ -10,7 +10,7 @@ import torch
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
-from simile_plugin.reward.lists import refuse_text
+from simile_plugin.reward.lists import refuse_surrogates, refuse_text
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.source import source_scores
 from simile_plugin.reward.spec import Reward
@@ -72,6 +72,9 @@ def as_reward_function(
             srcs = list(map(_text, _column(columns, sources, "sources") if sources else prompts))
         mask = torch.ones(len(hyps), 1, dtype=torch.bool)
         known = ["" if _missing(ref) else ref for ref in refs]
+        refuse_surrogates((hyp for row in hyps for hyp in row), "completions")
+        refuse_surrogates(known, "references")
+        refuse_surrogates(srcs, "sources")
         values = reward.values(hyps, known, srcs, mask, encoder, alpha, tokenize)[:, 0].tolist()
         return [None if _missing(ref) else value for ref, value in zip(refs, values, strict=True)]
 

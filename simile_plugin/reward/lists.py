@@ -6,7 +6,7 @@ one sentence has one score wherever it is printed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -78,6 +78,18 @@ def refuse_text(texts: Sequence[str], what: str) -> None:
     """Raise InputError for one string in place of a list: its letters would be the texts."""
     if isinstance(texts, str):
         raise InputError(f"got {texts[:60]!r} as {what}; expected a list of strings")
+
+
+def refuse_surrogates(texts: Iterable[str], what: str) -> None:
+    """Raise InputError for half of a UTF-16 pair: it is no character, and no text can hold it."""
+    for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{what}: number {number} has {text[error.start]!r}, half of a pair of UTF-16, at "
+                f"character {error.start + 1}; expected text, see str.encode(errors='replace')"
+            ) from error
 
 
 def check_lists(hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> None:

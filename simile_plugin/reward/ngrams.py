@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 
+# Entries of a table, 128 MB: ordinary batches have fewer. Of a line's words it grows with the
+# square; beyond this what it would hold is searched among sorted keys.
+TABLE = 2**24
+
 
 def common_ngrams(units: Ids, sentences: Ids, refs: int, order: int) -> tuple[Ids, Ids]:
     """Count the n-grams that each candidate has in common with its reference.
@@ -36,7 +40,8 @@ def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) ->
     unit, kinds = _numbered(units, sentences.repeat(lengths), refs, size)
     columns = kinds.repeat(lengths[:refs])
     line = columns.cumsum() - columns  # of the table, for each place of a reference
-    table = np.full(int(columns.sum()), -1)
+    entries = int(columns.sum())
+    table = np.full(entries, -1) if entries <= TABLE else None
     # A candidate's counts lie in slots of its own, one for each place of its reference, so that
     # one bincount is enough for all candidates.
     own = sentences[refs:]
@@ -53,9 +58,12 @@ def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) ->
         keys = line[grams] + following
         in_refs = int(np.searchsorted(at, size))
         new = np.flatnonzero(following[:in_refs])
-        table[keys[new]] = at[new]
-        grams = table[keys]
-        table[keys[new]] = -1
+        if table is None:
+            grams = _search(keys[new], at[new], keys)
+        else:
+            table[keys[new]] = at[new]
+            grams = table[keys]
+            table[keys[new]] = -1
         # What the reference does not have, it has no longer form of: it is left out from here on.
         at, grams = at[grams >= 0], grams[grams >= 0]
         in_refs = int(np.searchsorted(at, size))
@@ -81,6 +89,19 @@ def _numbered(units: Ids, sentences: Ids, refs: int, size: int) -> tuple[Ids, Id
     keys = sentences * len(known) + numbers[units]
     wanted = np.unique(keys[:size])
     kinds = np.bincount(wanted // len(known), minlength=refs)
+    own = np.arange(len(wanted)) - (kinds.cumsum() - kinds).repeat(kinds)
+    if refs * len(known) > TABLE:
+        return np.maximum(_search(wanted, own, keys), 0), kinds
     table = np.zeros(refs * len(known), dtype=np.int64)
-    table[wanted] = np.arange(len(wanted)) - (kinds.cumsum() - kinds).repeat(kinds)
+    table[wanted] = own
     return table[keys], kinds
+
+
+def _search(keys: Ids, values: Ids, wanted: Ids) -> Ids:
+    """Return the value of each wanted key, of equal keys that of the last; -1 for one not there."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    places = np.searchsorted(keys, wanted, side="right") - 1
+    return np.where(keys[places] == wanted, values[places], -1)

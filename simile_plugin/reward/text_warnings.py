@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from unicodedata import is_normalized
 
-from simile_plugin.encoder import SPACE_MARK, Preprocessing, split_parts, split_words
+from simile_plugin.encoder import (
+    SPACE_MARK,
+    Preprocessing,
+    RewardEncoder,
+    split_parts,
+    split_words,
+)
 from simile_plugin.files import find_escape, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
+from simile_plugin.reward.language_warnings import language_warning, source_warning
 from simile_plugin.reward.lists import ListScores
 
 UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
@@ -47,31 +54,56 @@ ACCENTS = (
     "of {0} and the references only one has accents as characters of their own (Unicode NFD), so "
     "that BLEU and chrF take the same words for others: normalise all files to NFC"
 )
+FIRST_TEXT = "the text of the first references"
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 
 class FirstLook:
-    """Tells once, of the first batch, what makes its text doubtful.
+    """Tells once, of the first batches, what makes their text doubtful.
 
     Args:
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
         tell: is called with each doubt.
+        encoder: the reward encoder, whose language the references should have.
     """
 
-    def __init__(self, tokenize: str, tell: Callable[[str], object]) -> None:
-        self.tokenize, self.tell, self.looked = tokenize, tell, False
+    def __init__(
+        self,
+        tokenize: str,
+        tell: Callable[[str], object],
+        encoder: RewardEncoder | None = None,
+    ) -> None:
+        self.tokenize, self.tell, self.encoder = tokenize, tell, encoder
+        self.refs: list[str] = []
+        self.told: list[str] = []
+        self.looked = self.ended = False
 
     def __call__(self, hyps: Sequence[Sequence[str]], scores: ListScores) -> None:
         """Look at the lists of a batch, each with the reference in front, and at their scores."""
+        if self.ended:
+            return
         if not self.looked:
             self.looked = True
-            for doubt in doubts([row[0] for row in hyps], scores, self.tokenize):
-                self.tell(doubt)
+            self._tell(doubts([row[0] for row in hyps], scores, self.tokenize))
+        self.refs += [row[0] for row in hyps if row[0]]
+        if len(self.refs) >= ENOUGH_LINES:  # a batch has too few to know
+            self.ended = True
+            if not any(doubt.startswith(FIRST_TEXT) for doubt in self.told):
+                self._tell([tokenised_warning(FIRST_TEXT, self.refs)])
+            if not any("does not know" in doubt for doubt in self.told):
+                self._tell([language_warning(FIRST_TEXT, self.encoder, self.refs)])
+
+    def _tell(self, found: Iterable[str]) -> None:
+        for doubt in filter(None, found):
+            self.told.append(doubt)
+            self.tell(doubt)
 
 
 def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[str]:
     """Say which text of a batch --simile-encoder or BLEU's words are not made for."""
-    if text := tokenised_warning("the text of the first references", refs):
+    if text := tokenised_warning(FIRST_TEXT, refs):
+        yield text
+    if text := source_warning(scores.source):
         yield text
     if scores.unknown_share > UNKNOWN_LIMIT:
         yield (

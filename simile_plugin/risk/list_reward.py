@@ -62,7 +62,7 @@ class ListReward:
         self.normalise = settings.risk_normalise
         self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
         self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
-        self.look = FirstLook(self.tokenize, logger.warning)
+        self.look = FirstLook(self.tokenize, logger.warning, self.encoder)
         scored = signature(self.encoder, self.alpha) if self.encoder else "no encoder"
         logger.info(f"reward: {settings.reward} ({scored})")
         if self.encoder is None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from simile_plugin.risk.logit_kernels import log_sums, logit_gradient
+from simile_plugin.risk.logit_kernels import log_sums, logit_gradient, row_sums
 
 # Logits alive at once on a CPU: 2^22 are 16 MiB in float32. Larger slices gain no time, smaller
 # ones lose. On a GPU fewer and larger ones: this share of its memory, at most so many. A share of
@@ -50,7 +50,7 @@ class _TokenLogits(torch.autograd.Function):
                 held = logits
             else:
                 held = torch.log_softmax(logits, dim=-1, dtype=exact)
-                sums[part] = logits[:, 0].to(exact) - held[:, 0]
+                sums[part] = row_sums(logits, held)
                 some = slice(starts[part.start], starts[part.stop])
                 lprobs[some] = held[positions[some] - part.start, targets[some]]
             if keep:

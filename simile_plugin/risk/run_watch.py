@@ -41,6 +41,11 @@ LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 # of Multi30k), those that gained nothing 0.76 (Tatoeba) and 0.65 (MAFAND).
 KNOWN_BY_HEART = 0.85
 VALIDATIONS = 2  # in a row outside the band, before training stops
+# BLEU before the first update below which a model does not translate these sources at all.
+LEAST_BLEU = 1.0
+UNTRAINED_ADVICE = (
+    "are source and target exchanged, or is the model of another direction, language or vocabulary?"
+)
 # Before so many updates, or the second validation after the first, what moved may be chance.
 LEAST_UPDATES, LEAST_VALIDATIONS = 50, 2
 
@@ -159,6 +164,8 @@ class RunWatch:
         """
         if self.first is None:
             self.first = [cost, length_ratio, bleu, repetition]
+            if bleu < LEAST_BLEU and length_ratio > 0 and not updates:
+                logger.warning(f"BLEU is {bleu:.2f} before the first update: {UNTRAINED_ADVICE}")
             return
         self.seen += 1
         first_cost, first_ratio, first_bleu, *others = self.first

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from simile_plugin.files import InputError
@@ -113,6 +114,9 @@ def risk_update(
     # 1. Candidates, without gradient.
     with clock.phase("generation"):
         risk_set = translator.candidates(model, batch)
+        # Before torch 2.11 autocast keeps the copies of weights that the search made, which have no
+        # gradient, and the second scoring would use them.
+        torch.clear_autocast_cache()
     counted = translator.counted(risk_set)
     lengths = counted[:, 0].sum(-1)
     divisors = objective.token_divisors(lengths)

@@ -4,7 +4,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import sentencepiece
+from fairseq.data import data_utils
 
+from simile_plugin.fairseq_hooks.byte_pieces import undo_bytes
 from simile_plugin.fairseq_training.target_text import (
     TargetText,
     guess_post_process,
@@ -35,10 +38,34 @@ def dictionary(*words):
         (["home@@"], "subword_nmt", "home"),
         (["went", "home"], "none", "went home"),
         ([], "sentencepiece", ""),
+        (
+            ["\u2581", "<0xC5>", "<0x81>", "\u00f3d", "<0xC5>", "<0xBA>"],
+            "sentencepiece",
+            "\u0141\u00f3d\u017a",
+        ),
+        (["\u2581a", "<0xE2>", "b", "<0x41>"], "sentencepiece", "a\ufffdbA"),  # cut short
+        (["<0xC5>", "<0x81>"], "none", "<0xC5> <0x81>"),  # words of another tokeniser
     ],
 )
 def test_join_tokens(tokens, post_process, expected):
     assert join_tokens(tokens, post_process) == expected
+
+
+def test_byte_pieces_are_sentencepieces_own(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("two boys skip stones\nthey met in a town\n" * 20, encoding="utf-8")
+    flags = {"vocab_size": 290, "byte_fallback": True, "hard_vocab_limit": False}
+    prefix = str(tmp_path / "spm")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=prefix, minloglevel=2, **flags
+    )
+    model = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    sentence = "they met in \u0141\u00f3d\u017a \u4e2d\U0001f600 stones"
+    pieces = model.encode(sentence, out_type=str)
+    assert "<0x81>" in pieces
+    assert join_tokens(pieces, "sentencepiece") == model.decode(pieces) == sentence
+    # what fairseq-generate with --remove-bpe sentencepiece writes
+    assert undo_bytes(data_utils.post_process, " ".join(pieces), "sentencepiece") == sentence
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GPT2Config, GPT2L
 from recipes.hf import translate
 from simile_plugin.cli import main
 from simile_plugin.files import locked_folder
-from simile_plugin.hugging_face import special_tokens
+from simile_plugin.hugging_face import silent_ids, special_tokens
+from simile_plugin.hugging_face import trainer as trainer_module
 from tests.hugging_face_models import (
     SOURCES,
+    batch_of,
     m2m100,
     marian,
     mbart,
@@ -56,14 +58,44 @@ def test_the_best_model_is_kept(command, tmp_path, capsys):
     told, state = capsys.readouterr().out, tmp_path / "tuned/trainer_state.json"
     history = json.loads(state.read_text())["log_history"]
     bleu = {log["step"]: log["eval_bleu"] for log in history if "eval_bleu" in log}
-    best = max((1, 2, 3), key=bleu.__getitem__)
-    assert f"tuned: best BLEU on validation, update {best}\n" in told
-    assert ("keep that one" in told) == (bleu[0] >= bleu[best])
-    one, other = (
-        load_file(tmp_path / "tuned" / folder / "model.safetensors")
-        for folder in ("", f"checkpoint-{best}")
-    )
-    assert all(one[name].equal(other[name]) for name in one)
+    best = max((0, 1, 2, 3), key=bleu.__getitem__)
+    assert (f"tuned: best BLEU on validation, update {best}\n" in told) == bool(best)
+    assert (f"better than {tmp_path / 'model'} itself: " in told) == (best == 0)
+    kept = tmp_path / f"tuned/checkpoint-{best}" if best else tmp_path / "model"
+    assert same_weights(tmp_path / "tuned", kept)
+
+
+def same_weights(*folders):
+    one, other = (load_file(folder / "model.safetensors") for folder in folders)
+    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+
+
+def validate_as(monkeypatch, *bleu):
+    """Let the validations of a run have these BLEU scores."""
+    left, own = iter(bleu), trainer_module.metrics_of
+
+    def metrics(total):
+        found = own(total)
+        return found | {"bleu": next(left)} if "chrf" in found else found
+
+    monkeypatch.setattr(trainer_module, "metrics_of", metrics)
+
+
+@pytest.mark.parametrize("lora", ["0", "2"])
+def test_a_ruined_model_is_not_kept(command, tmp_path, capsys, monkeypatch, lora):
+    validate_as(monkeypatch, 30.0, 0.04, 0.03)
+    command = [*command, "--learning-rate", "0.5", "--schedule", "constant", "--lora", lora]
+    assert main(command) == 0
+    told, tuned = capsys.readouterr().out, tmp_path / "tuned"
+    assert f"itself: {tuned} holds that model as it was; docs/training.md" in told
+    before = load_file(tmp_path / "model/model.safetensors")
+    after = load_file(tuned / "model.safetensors")
+    assert all(torch.allclose(after[name], before[name], atol=1e-6) for name in before)
+    state = json.loads((tuned / "trainer_state.json").read_text())
+    assert (state["best_global_step"], state["best_model_checkpoint"]) == (0, None)
+    if lora == "0":
+        ruined = load_file(tuned / "checkpoint-2/model.safetensors")
+        assert any(not ruined[name].equal(before[name]) for name in before)
 
 
 def test_sources_without_references(command, tmp_path, capsys):
@@ -237,8 +269,47 @@ def test_the_folder_translates_into_its_language(command, tmp_path, maker, monke
     batch = tokenizer(SOURCES[:1], return_tensors="pt")
     length = int(1.5 * batch["input_ids"].size(1) + 10)
     (ids,) = tuned.generate(**batch, num_beams=5, max_new_tokens=length)
-    wanted = " ".join(tokenizer.decode(ids, skip_special_tokens=True).split())
+    text = [token for token in ids.tolist() if token not in silent_ids(tokenizer)]
+    wanted = " ".join(tokenizer.decode(text).split())
     assert lines[0] == lines[1] and lines[0][0] == wanted
+
+
+@pytest.mark.parametrize("maker", [m2m100, nllb, mbart])
+def test_a_folder_of_adapters_is_as_any_other(command, tmp_path, maker, monkeypatch, capsys):
+    model, tokenizer = maker(tmp_path / "made")
+    model.save_pretrained(tmp_path / "several")
+    tokenizer.save_pretrained(tmp_path / "several")
+    monkeypatch.chdir(tmp_path)  # MODEL is relative
+    given = ["--source-lang", tokenizer.src_lang, "--target-lang", tokenizer.tgt_lang]
+    given = [*command[:1], "several", *command[2:], *given, "--lora", "2"]
+    validate_as(monkeypatch, 1.0, 2.0, 3.0)
+    assert main([*given, "--learning-rate", "0.1"]) == 0
+    monkeypatch.chdir("/")  # from another folder
+    tuned = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned").eval()
+    adapter = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned/adapter").eval()
+    special = special_tokens(tuned, AutoTokenizer.from_pretrained(tmp_path / "tuned"))
+    assert tuned.generation_config.forced_bos_token_id == special.tag
+    assert tuned.generation_config.decoder_start_token_id == special.start
+    batch = batch_of(tokenizer)
+    with torch.no_grad():
+        logits = [one(**batch).logits for one in (tuned, adapter, model)]
+    assert torch.allclose(logits[0], logits[1], atol=1e-4)
+    assert not torch.allclose(logits[0], logits[2], atol=1e-2)
+    told = json.loads((tmp_path / "tuned/adapter/adapter_config.json").read_text())
+    assert told["base_model_name_or_path"] == str(tmp_path / "several")
+    # It can be gone on from; the adapters alone cannot.
+    again = [*given[:1], str(tmp_path / "tuned"), *given[2:], "--output", str(tmp_path / "more")]
+    assert main(again) == 0
+    again[1] = str(tmp_path / "tuned/adapter")
+    assert f"MODEL: {again[1]} has adapters alone; expected a whole" in refused(again, capsys)
+
+
+def test_the_rate_of_adapters_is_their_own(command, capsys):
+    assert main(command) == 0
+    assert "rate        2e-05 falling to 0" in capsys.readouterr().out
+    command[command.index("--output") + 1] += ".lora"
+    assert main([*command, "--lora", "2"]) == 0
+    assert "rate        0.002 falling to 0" in capsys.readouterr().out
 
 
 def test_a_model_of_several_languages(command, tmp_path, capsys):

@@ -90,6 +90,13 @@ def test_a_learned_reward_and_a_second_list(encoder: Encoder, tmp_path: Path) ->
     assert choose(LISTS[3], found[3]) == 1
 
 
+def test_no_lists_have_no_utilities() -> None:
+    utility = Utility(Reward("bleu"))
+    assert expected_utilities([], utility) == []
+    (empty,) = expected_utilities([NbestList(0, None, ())], utility)
+    assert empty.shape == (0,)
+
+
 def test_by_hand() -> None:
     # h1 = (1, 0) of length 2, h2 = (0.6, 0.8) of length 4; weights 0.25 and 0.75
     x = torch.tensor([[1.0, 0.0], [0.6, 0.8]])

@@ -1,5 +1,7 @@
 """BLEU's statistics of whole lists against a slow loop over sacreBLEU's own tokens."""
 
+import random
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -8,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.reward import bleu, words
+from simile_plugin.reward import bleu, ngrams, words
 from simile_plugin.reward.bleu import list_statistics
 from tests.bleu import bleu_statistics
 
@@ -40,6 +42,27 @@ def test_odd_text(tokenize, rows):
     found = list_statistics([row[1:] for row in rows], [row[0] for row in rows], tokenize)
     expected = [[slow_statistics(hyp, row[0], tokenize) for hyp in row[1:]] for row in rows]
     assert found.tolist() == expected
+
+
+@given(st.lists(st.tuples(SENTENCES, SENTENCES, SENTENCES), min_size=1, max_size=4))
+@settings(max_examples=60)
+def test_long_lines_are_counted_without_a_table(rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngrams, "TABLE", 0)
+        found = list_statistics([row[1:] for row in rows], [row[0] for row in rows])
+    expected = [[slow_statistics(hyp, row[0], "13a") for hyp in row[1:]] for row in rows]
+    assert found.tolist() == expected
+
+
+def test_a_very_long_line_takes_memory_for_its_words():
+    rng = random.Random(1)
+    ref, hyp = (" ".join(f"w{rng.randrange(9000)}" for _ in range(50_000)) for _ in range(2))
+    tracemalloc.start()  # numpy tells it of its arrays
+    found = list_statistics([[hyp, ref]], [ref]).tolist()[0]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6  # a table of places and words would take 3.6 GB
+    assert found == [slow_statistics(hyp, ref, "13a"), slow_statistics(ref, ref, "13a")]
 
 
 def test_by_hand():

@@ -71,6 +71,16 @@ def test_one_reference_is_not_everybodys(encoder, spec):
         as_reward_function(spec, encoder)(["x"] * 2, REFS, reference=REFS[:1])
 
 
+def test_half_of_a_pair_is_no_text():
+    reward = as_reward_function("bleu")
+    with pytest.raises(
+        InputError, match=r"completions: number 2 has '\\ud83d', half of a pair .* 3;"
+    ):
+        reward(["x", "x"], ["a", "b \ud83d"], reference=["a", "b"])
+    with pytest.raises(InputError, match="references: number 1 has"):
+        reward(["x"], ["a"], reference=["\udc80"])
+
+
 def test_a_string_is_no_column():
     function = as_reward_function("bleu")
     with pytest.raises(InputError, match="got 'ab' as column 'reference'; expected a list"):

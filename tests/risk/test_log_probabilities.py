@@ -49,3 +49,25 @@ def test_nothing_of_size_k_x_v_is_kept_if_it_is_large(monkeypatch):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t.numel()), t)[1], id):
         token_lprobs(features, weight, None, torch.zeros(40, dtype=torch.int64))
     assert max(kept) <= 50 * 4
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["a target each", "shared prefixes"])
+@pytest.mark.parametrize("masked", [float("-inf"), -1e9])
+def test_a_masked_first_token_leaves_value_and_gradient(masked, shared, monkeypatch):
+    # log-sum-exp is taken from the largest logit: from one of -inf it would be NaN, from one of
+    # -1e9 it would lose all its digits
+    for kept in (0, 1000):
+        monkeypatch.setattr(log_probabilities, "KEPT_LOGITS", kept)
+        torch.manual_seed(1)
+        features, weight = torch.randn(4, 3, requires_grad=True), torch.randn(5, 3)
+        bias = torch.tensor([masked, 0.0, 1.0, -1.0, 0.5])
+        targets = torch.tensor([1, 4, 2, 2])
+        trees = (torch.arange(4), [0, 1, 2, 3, 4]) if shared else (None, None)
+        lprobs, _ = token_lprobs(features, weight, bias, targets, *trees)
+        (found,) = torch.autograd.grad(lprobs.sum(), features)
+        exact = features.detach().double().requires_grad_()
+        logits = exact @ weight.double()[1:].T + bias.double()[1:]  # without the first token
+        right = torch.log_softmax(logits, -1)[torch.arange(4), targets - 1]
+        (right_grad,) = torch.autograd.grad(right.sum(), exact)
+        assert torch.allclose(lprobs.double(), right, atol=1e-5)
+        assert torch.allclose(found.double(), right_grad, atol=1e-5)

@@ -114,3 +114,14 @@ def test_skips_in_a_row() -> None:
         watch.skip(3, 8)
     with pytest.raises(InputError, match=r"4 times in a row \(--risk-max-skipped 3\): low"):
         watch.skip(3, 8)
+
+
+def test_a_model_that_does_not_translate_these_sources(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = {"cost": 0.9, "length_ratio": 1.2, "bleu": 0.22, "repetition": 0.0}
+    for bleu, updates in ((0.22, 0), (1.3, 0), (0.22, 50)):
+        RunWatch().see_metrics(metrics | {"bleu": bleu}, 1.5, updates)
+    (said,) = caplog.messages
+    assert said == (
+        "BLEU is 0.22 before the first update: are source and target exchanged, or is the model "
+        "of another direction, language or vocabulary?"
+    )

@@ -1,13 +1,17 @@
 """simile finetune on a tiny model: the real command line, stopped and repeated."""
 
 import argparse
+import hashlib
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from recipes.reliability.trainings import Trainings
-from simile_plugin.cli import _finetuning, finetune
+from simile_plugin.cli import _finetuning, finetune, main
 from simile_plugin.fairseq_hooks.finetuning import read_line
 
 
@@ -50,6 +54,79 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
     assert "--output: the training in tuned began from another model than" in refused.stderr
 
 
+def content_of(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["checkpoint_best.pt", "checkpoint_last.pt"])
+@pytest.mark.parametrize("way", ["itself", "link to the folder", "link to the model", "foreign"])
+def test_a_users_model_is_not_written_over(
+    way: str, name: str, command: list[str], trainings: Trainings, tmp_path: Path
+) -> None:
+    model = tmp_path / "m" / name
+    model.parent.mkdir()
+    shutil.copy(trainings.folder / "mle" / "checkpoint_last.pt", model)
+    output, expected = model.parent, "MLE.pt, {}, is {}, which the training would write over"
+    if way == "link to the folder":
+        output = tmp_path / "link"
+        output.symlink_to(model.parent)
+    elif way == "link to the model":  # fairseq writes through it
+        output = tmp_path / "run"
+        output.mkdir()
+        (output / name).symlink_to(model)
+    elif way == "foreign":
+        expected = "{1} is not of a run of simile finetune, and the training would write over it"
+    before = content_of(model.parent), content_of(output)
+    # A relative path, as people write it.
+    given = (
+        "mle/checkpoint_last.pt" if way == "foreign" else os.path.relpath(model, trainings.folder)
+    )
+    command[5], command[7] = given, str(output)
+    done = run([*command, "2"], trainings)
+    assert done.returncode == 2
+    assert "--output: " + expected.format(given, output / name) in done.stderr
+    assert "name a new folder" in done.stderr and "--save-dir" not in done.stderr
+    assert (content_of(model.parent), content_of(output)) == before
+
+
+def test_another_data_bin_is_refused(
+    command: list[str], trainings: Trainings, tmp_path: Path
+) -> None:
+    output = tmp_path / "tuned"
+    command[7] = str(output)
+    assert run([*command, "2"], trainings).returncode == 0
+    other = tmp_path / "bin"
+    shutil.copytree(trainings.folder / "bin", other)
+    command[4] = str(other)
+    same = run([*command, "4"], trainings)  # the same files elsewhere
+    assert same.returncode == 0, same.stderr
+    for path in other.glob("train.*"):  # another validation set
+        shutil.copy(path, str(path).replace("train.", "valid."))
+    done, before = run([*command, "6"], trainings), content_of(output)
+    assert done.returncode == 2
+    assert (
+        f"the training in {output} has other sentences or dictionaries than {other}" in done.stderr
+    )
+    assert content_of(output) == before
+
+
+def test_without_a_validation_set_the_model_is_named(
+    command: list[str], trainings: Trainings, tmp_path: Path
+) -> None:
+    data, output = tmp_path / "bin", tmp_path / "tuned"
+    shutil.copytree(trainings.folder / "bin", data, ignore=shutil.ignore_patterns("valid*"))
+    command[4], command[7] = str(data), str(output)
+    for updates in ("2", "3", "7"):  # a line of the log comes every fifth
+        done = run([*command, updates], trainings)
+        assert done.returncode == 0, done.stderr
+        assert "nothing was trained" not in done.stdout
+        model = f"{output / 'checkpoint_last.pt'} is the model after update {updates}"
+        assert done.stdout.endswith(f"no validation set: {model}\n")
+    assert (
+        f"nothing was trained: {output} has its 7 updates" in run([*command, "7"], trainings).stdout
+    )
+
+
 def test_flags_go_before_the_presets() -> None:
     parser = argparse.ArgumentParser()
     finetune.add_arguments(parser)
@@ -61,6 +138,11 @@ def test_flags_go_before_the_presets() -> None:
     _finetuning.fill_in(args, pretrained=True)
     assert (args.reward, args.risk_alpha, args.risk_cost_scale) == ("half", 1.0, 30.0)
     assert args.learning_rate == pytest.approx(2e-5)
+
+
+def test_a_rate_of_0_would_train_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("finetune bin mle.pt --output o --encoder default --learning-rate 0".split()) == 2
+    assert "--learning-rate: got 0" in capsys.readouterr().err
 
 
 def test_lines_of_the_log() -> None:

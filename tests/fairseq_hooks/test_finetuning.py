@@ -1,0 +1,68 @@
+"""What a run's folder may hold, and when a run goes on; tests/system has the command lines."""
+
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.fairseq_hooks.finetuning import (
+    check_begun,
+    digest_of_data,
+    refuse_foreign_checkpoints,
+)
+from simile_plugin.files import InputError
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("dict.en.txt", "train.de-en.en.bin", "valid.de-en.en.bin", "test.de-en.en.bin"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_checkpoints_of_others_are_refused(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "mle.pt"
+    refuse_foreign_checkpoints(run, str(model))  # a new folder
+    run.mkdir()
+    model.write_text("model")
+    (run / "notes.txt").write_text("kept")
+    refuse_foreign_checkpoints(run, str(model))
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt", "checkpoint_1_100.pt"):
+        (run / name).write_text("foreign")
+        with pytest.raises(InputError, match=f"--output: .*{name} is not of a run of simile"):
+            refuse_foreign_checkpoints(run, str(model))
+        (run / name).unlink()
+    (run / "mle.sha256").write_text("0 half\n")
+    (run / "checkpoint_best.pt").hardlink_to(model)  # also in a folder of ours
+    with pytest.raises(InputError, match="MLE.pt, .*mle.pt, is .*checkpoint_best.pt, which the"):
+        refuse_foreign_checkpoints(run, str(model))
+
+
+def test_data_are_those_of_training_and_validation(data: Path) -> None:
+    before = digest_of_data(str(data))
+    (data / "test.de-en.en.bin").write_text("another test set")
+    assert digest_of_data(str(data)) == before
+    for name in ("dict.en.txt", "train.de-en.en.bin", "valid.de-en.en.bin"):
+        (data / name).write_text("other")
+        assert digest_of_data(str(data)) != before
+        (data / name).write_text(name)
+    assert digest_of_data(str(data)) == before
+
+
+def test_a_run_goes_on_with_its_data(data: Path, tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "mle.pt"
+    run.mkdir()
+    model.write_text("model")
+    (run / "checkpoint_last.pt").write_text("of the run")
+    for _ in range(2):
+        check_begun(run, str(model), str(data), "half")
+    mark = run / "mle.sha256"
+    first, sentences = mark.read_text().splitlines()
+    mark.write_text(f"{first}\n")  # as earlier versions wrote it: data are not known
+    check_begun(run, str(model), str(data), "half")
+    assert mark.read_text().splitlines() == [first, sentences]
+    (data / "valid.de-en.en.bin").write_text("other")
+    with pytest.raises(InputError, match="has other sentences or dictionaries than .*bin; give"):
+        check_begun(run, str(model), str(data), "half")
+    assert mark.read_text().splitlines() == [first, sentences]

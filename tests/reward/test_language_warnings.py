@@ -1,0 +1,116 @@
+"""Text in another language than the encoder's, tokenised targets, a reward that is nothing."""
+
+import io
+import math
+import random
+
+import pytest
+import sentencepiece
+import torch
+
+from simile_plugin.encoder import Preprocessing, Segmenter, load_encoder
+from simile_plugin.encoder.tokens import WordTokenizer
+from simile_plugin.reward import score_lists
+from simile_plugin.reward.language_warnings import (
+    LEAST_SOURCE,
+    language_warning,
+    source_warning,
+)
+from simile_plugin.reward.text_warnings import FirstLook
+
+ENGLISH = (
+    "The woman in the blue coat waits for the last bus.",
+    "Two children are building a tower of wooden blocks.",
+    "Nobody knows why the bridge was closed yesterday.",
+    "The committee will vote on the proposal next week.",
+    "He has lived in a small town near the coast for years.",
+)
+GERMAN = (
+    "Die Frau im blauen Mantel wartet auf den letzten Bus.",
+    "Zwei Kinder bauen einen Turm aus hölzernen Klötzen.",
+    "Niemand weiß, warum die Brücke gestern gesperrt wurde.",
+    "Der Ausschuss wird nächste Woche über den Vorschlag abstimmen.",
+    "Er lebt seit Jahren in einer kleinen Stadt an der Küste.",
+)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return load_encoder("default")
+
+
+def test_surprise_is_that_of_the_unigram_model(spm_proto):
+    segmenter = Segmenter(spm_proto, Preprocessing())
+    lines = ["two boys skip stones", "the water Ж is cold"]
+    pieces = [
+        (piece, score)
+        for piece, score, kind in zip(
+            segmenter.model.pieces, segmenter.model.scores, segmenter.model.types, strict=True
+        )
+        if kind == 1
+    ]
+    own = -sum(math.exp(s) * s for _, s in pieces) / sum(math.exp(s) * len(p) for p, s in pieces)
+    score_of, least = dict(pieces), min(score for _, score in pieces)
+    nats = characters = 0.0
+    for line, ids in zip(lines, segmenter.encode(lines), strict=True):
+        nats -= sum(score_of.get(segmenter.model.pieces[i], least) for i in ids)
+        characters += len(line) + 1
+    assert segmenter.surprise(lines) == pytest.approx(nats / characters / own, rel=1e-5)
+
+
+def test_another_language_is_told_and_the_encoders_is_not(default):
+    assert default.surprise(ENGLISH) < 1.7 and default.surprise(GERMAN) > 2.3
+    assert language_warning("text", default, ENGLISH * 10) == ""
+    said = language_warning("text", default, GERMAN * 10)
+    assert said.startswith("text reads like another language than the reward encoder's ('Die Frau")
+    assert language_warning("text", default, GERMAN) == ""  # too short to say
+    assert language_warning("text", None, GERMAN * 10) == ""
+
+
+def test_a_tokenizer_whose_scores_are_no_probabilities_says_nothing():
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH * 3),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=60,
+        minloglevel=2,
+    )
+    assert Segmenter(model.getvalue(), Preprocessing()).surprise(GERMAN) is None
+    assert WordTokenizer(["der"], Preprocessing()).surprise(GERMAN) is None
+
+
+def told(lines, encoder, size=30):
+    """What a first look says of references in batches of a size."""
+    said = []
+    look = FirstLook("13a", said.append, encoder)
+    for start in range(0, len(lines), size):
+        lists = [[line, line] for line in lines[start : start + size]]
+        look(lists, score_lists(lists, [row[0] for row in lists], encoder))
+    return said
+
+
+def test_the_first_batches_of_a_training_are_looked_at(default):
+    tokenised = [line.replace(".", " .") for line in ENGLISH] * 30
+    assert told([*ENGLISH] * 30, default) == []
+    (said,) = told(tokenised, default)
+    assert said.startswith("the text of the first references is tokenised or segmented text")
+    latin = [line.translate(str.maketrans("äöüß", "aous")) for line in GERMAN] * 30
+    (said,) = told(latin, default)  # letters of English alone
+    assert said.startswith("the text of the first references reads like another language")
+    (said,) = told([*GERMAN] * 30, default)
+    assert "is it an encoder of this language" in said
+    hyphens = [line.replace("blue", "pale @-@ blue") for line in ENGLISH] * 30
+    assert sum("is tokenised" in said for said in told(hyphens, default)) == 1  # not twice
+
+
+def test_a_reward_of_sources_that_is_nothing(distilled, bitext):
+    sources, targets = bitext
+    draw = random.Random(2)
+    right = score_lists([[t] for t in targets[:40]], targets[:40], distilled, srcs=sources[:40])
+    shuffled = draw.sample(sources, 40)
+    wrong = score_lists([[s] for s in shuffled], shuffled, distilled, srcs=targets[:40])
+    assert source_warning(right.source) == "" and source_warning(None) == ""
+    assert float(wrong.source.mean()) < LEAST_SOURCE < float(right.source.mean())
+    assert "in this direction?" in source_warning(wrong.source)
+    assert "are worth 0.0000 on average" in source_warning(torch.zeros(2, 3))
