@@ -58,6 +58,9 @@ class RiskState(TrainerCallback, ExportableState):
             for flag, now in self.objective.items():
                 if (before := begun.get(flag, now)) != now:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")
+            for name in ("eval_steps", "save_steps", "logging_steps"):  # a checkpoint has its own
+                if (asked := getattr(args, name) or 0) >= 1:
+                    setattr(state, name, int(asked))
             set_rate(kwargs.get("optimizer"), kwargs.get("lr_scheduler"))
             rates = getattr(kwargs.get("lr_scheduler"), "base_lrs", [args.learning_rate])
             if rates[0] != args.learning_rate:

@@ -76,7 +76,7 @@ def validate_as(monkeypatch, *bleu):
 
     def metrics(total):
         found = own(total)
-        return found | {"bleu": next(left)} if "chrf" in found else found
+        return found | {"bleu": next(left, bleu[-1])} if "chrf" in found else found
 
     monkeypatch.setattr(trainer_module, "metrics_of", metrics)
 
