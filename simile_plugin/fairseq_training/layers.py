@@ -36,7 +36,7 @@ def transformer_features(
     sources = encoder_out["encoder_out"][0].transpose(0, 1).index_select(0, nodes.source)
     padding = (*encoder_out["encoder_padding_mask"], None)[0]
     hidden = None if padding is None else _source_mask(padding, x.dtype)[nodes.source]
-    seen = None if nodes.allowed is None else nodes.attention_mask(1, x).unsqueeze(1)
+    seen = None if nodes.allowed is None else nodes.attention_mask(x).unsqueeze(1)
     for layer in layers:
         inputs = (layer, x, sources, hidden, seen)
         if "forward" in vars(layer) and torch.is_grad_enabled():  # --checkpoint-activations

@@ -119,7 +119,7 @@ def score_rows(
     """
     tokens, plain = risk_set.tokens, unwrap(model)
     own, decoder_known = plain.decoder.forward, known(plain.decoder)
-    tree = choose_tree(risk_set, pad, int(decoder_known.plain_layers), max_tokens)
+    tree = choose_tree(risk_set, pad, decoder_known.plain_layers, max_tokens)
 
     def by_nodes(previous: Tensor, encoder_out: Any = None, **kwargs: Any) -> tuple[Tensor, None]:
         decoder = _NodeDecoder(plain, decoder_known, own, encoder_out, kwargs)

@@ -66,8 +66,8 @@ class Scorer:
         encoded = self.model.get_encoder()(**sources, return_dict=True)
         shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
         previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
-        trees = not self._positions_are_lost()
-        tree = choose_tree(risk_set, PADDING, int(trees), max_tokens)
+        share_prefixes = not self._positions_are_lost()
+        tree = choose_tree(risk_set, PADDING, share_prefixes, max_tokens)
         features = functools.partial(self._features, encoded, sources)
         scores = score_nodes(features, self._projected, tree, tokens, previous, max_tokens)
         return scores[..., 0], scores[:, 0, :, 1]
@@ -87,7 +87,7 @@ class Scorer:
         with ExitStack() as stack:
             seen = None
             if nodes.allowed is not None:
-                seen = nodes.attention_mask(1, encoded.last_hidden_state).unsqueeze(1)
+                seen = nodes.attention_mask(encoded.last_hidden_state).unsqueeze(1)
                 modules = position_modules(self.model.get_decoder())
                 at_nodes(stack, modules, nodes.depth, nodes.depth, nodes.width)
             inputs = {

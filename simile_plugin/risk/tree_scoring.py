@@ -46,8 +46,8 @@ class Nodes:
     allowed: Tensor | None
     width: int
 
-    def attention_mask(self, heads: int, like: Tensor) -> Tensor:
-        """Return 0 where a node may look, -inf elsewhere: (S x heads, L, L).
+    def attention_mask(self, like: Tensor) -> Tensor:
+        """Return 0 where a node may look, -inf elsewhere: (S, L, L).
 
         Args:
             like: a tensor with the dtype and device of the mask.
@@ -55,7 +55,7 @@ class Nodes:
         assert self.allowed is not None
         seen = self.allowed.to(like.device)
         mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
-        return mask.masked_fill(~seen, -torch.inf).repeat_interleave(heads, dim=0)
+        return mask.masked_fill(~seen, -torch.inf)
 
 
 # (S, L, D) features of nodes; the log-probability of each target, (E,), and the mean over the
@@ -65,28 +65,28 @@ Features = Callable[[Nodes], Tensor]
 Project = Callable[[Tensor, Tensor, Tensor | None, list[int] | None], tuple[Tensor, Tensor]]
 
 
-def choose_tree(risk_set: RiskSet, pad: int, heads: int, max_tokens: int) -> PrefixTree:
+def choose_tree(risk_set: RiskSet, pad: int, share_prefixes: bool, max_tokens: int) -> PrefixTree:
     """Lay out the rows with the least work: one tree a sentence where that pays, else one a row.
 
     Args:
-        heads: how often an attention mask is repeated; 0 where the decoder takes none.
+        share_prefixes: whether the decoder takes an attention mask, which a tree needs.
     """
     lengths = risk_set.lengths_of_scored(pad)
-    if heads and risk_set.tokens.device.type == "cpu":
+    if share_prefixes and risk_set.tokens.device.type == "cpu":
         tree = prefix_tree(risk_set.on_host[0], lengths)
-        if pays(tree, int(lengths.sum()), heads, max_tokens):
+        if pays(tree, int(lengths.sum()), max_tokens):
             return tree
     return trees_of_rows(lengths, risk_set.tokens.size(-1))
 
 
-def pays(tree: PrefixTree, targets: int, heads: int, max_tokens: int) -> bool:
+def pays(tree: PrefixTree, targets: int, max_tokens: int) -> bool:
     """Return whether shared prefixes of so many targets are less work than rows, and fit."""
     counts = tree.counts.tolist()
     few = sum(counts) <= TREE_SHARE * targets
     parts = plan_parts(counts, max_tokens)
     largest = max(len(part) * counts[part[0]] ** 2 for part in parts)
     fits = not max_tokens or max(counts) <= max_tokens
-    return few and fits and heads * largest <= TREE_MASK
+    return few and fits and largest <= TREE_MASK
 
 
 def score_nodes(

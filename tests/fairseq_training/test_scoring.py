@@ -140,16 +140,16 @@ def test_only_where_it_pays():
     sample = make_sample(task)
     risk_set = make_risk_set(sample)
 
-    def rows(risk_set, heads, max_tokens):
-        return choose_tree(risk_set, PAD, heads, max_tokens).node.shape[1]
+    def rows(risk_set, share_prefixes, max_tokens):
+        return choose_tree(risk_set, PAD, share_prefixes, max_tokens).node.shape[1]
 
-    assert rows(risk_set, 2, 0) == 5
-    assert rows(risk_set, 0, 0) == 1  # a decoder that takes no mask
+    assert rows(risk_set, True, 0) == 5
+    assert rows(risk_set, False, 0) == 1  # a decoder that takes no mask
     # a sentence's tree cannot be cut: where it is too large, its rows are decoded in parts
-    assert rows(risk_set, 2, 10) == 1
+    assert rows(risk_set, True, 10) == 1
     distinct = torch.arange(4, 14).repeat(15, 1).add(torch.arange(15).unsqueeze(1)).view(3, 5, 10)
     distinct_set = RiskSet(distinct, torch.ones(3, 5, dtype=torch.bool))
-    assert rows(distinct_set, 2, 0) == 1
+    assert rows(distinct_set, True, 0) == 1
 
 
 def test_other_decoders_are_decoded_row_by_row():

@@ -1,0 +1,33 @@
+"""recipes/benchmarks/walk.py: what it notes, and its counts, by hand."""
+
+import importlib.util
+
+from recipes.benchmarks.walk import counts, walk
+
+MODULES = {
+    "a": "def first(call):\n    return call([x for x in (1, 2)])\ndef last():\n    return 3\n",
+    "b": "def middle(values):\n    return (lambda: values)()\n",
+}
+
+
+def test_functions_are_noted_once_in_the_order_of_their_first_calls(tmp_path):
+    loaded = {}
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+        loaded[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded[name])
+
+    def work():
+        for _ in range(2):
+            loaded["a"].first(loaded["b"].middle)
+            loaded["a"].last()
+
+    steps = walk(work, tmp_path)
+    assert steps == [("a.py", "first"), ("b.py", "middle"), ("a.py", "last")]
+    assert counts(steps) == {"files": 2, "functions": 3, "returns": 1}
+
+
+def test_a_file_that_is_not_left_has_no_return():
+    steps = [("a.py", "f"), ("a.py", "g"), ("b.py", "h")]
+    assert counts(steps) == {"files": 2, "functions": 3, "returns": 0}
