@@ -82,6 +82,27 @@ class BootstrapFlags:
     resamples: int = option("bootstrap resamples of the intervals", 1000, range=RESAMPLES)
 
 
+class OneFile(argparse.Action):
+    """Stores the path of a flag that takes one; the flag given twice is refused."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Store `values`, once."""
+        given = namespace.__dict__.setdefault("_given_files", {})
+        if self.dest in given:
+            parser.error(
+                f"{option_string}: got {given[self.dest]} and {values}; expected one: of two the "
+                "first would be ignored"
+            )
+        given[self.dest] = values
+        setattr(namespace, self.dest, values)
+
+
 def add_flags(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup,
     settings: type,
@@ -142,6 +163,8 @@ def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dic
         words["action"] = "extend" if "nargs" in known else "append"
     elif several:
         words["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else "+"
+    elif known.get("range") is FILE and names[0].startswith("-"):
+        words["action"] = OneFile
     value = get_args(kind)[0] if several else kind
     words["type"] = converter(field, value)
     if "choices" not in known:

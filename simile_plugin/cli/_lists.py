@@ -71,9 +71,11 @@ def read_candidates(options: ListFlags, ref: str | None = None) -> tuple[list[Nb
         InputError: also for ids that are no lines of a text.
     """
     from simile_plugin.files import read_lines
-    from simile_plugin.nbest import read_lists, with_references, with_sources
+    from simile_plugin.nbest import cost_warning, read_lists, with_references, with_sources
 
     where, lists = f"LISTS: {options.lists}", read_lists(options.lists, "LISTS")
+    if doubt := cost_warning(lists):
+        print(f"simile: warning: {where}: {doubt}", file=sys.stderr)
     lines = lists[-1].sentence + 1
     if options.src:
         sources = read_lines(options.src, "--src")
@@ -103,13 +105,18 @@ def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], token
 
 def warn_of_text(
     command: str, texts: Iterable[tuple[str, Sequence[str]]], refs: Sequence[str] = ()
-) -> None:
-    """Say so where a text is not the plain one that scores are made for; texts have names."""
+) -> bool:
+    """Say so where a text is not the plain one that scores are made for; texts have names.
+
+    Returns:
+        Whether anything was said.
+    """
     from simile_plugin.reward import tokenised_warning
 
-    for name, lines in texts:
-        if text := tokenised_warning(name, lines, refs):
-            print(f"simile {command}: warning: {text}", file=sys.stderr)
+    doubts = [text for name, lines in texts if (text := tokenised_warning(name, lines, refs))]
+    for text in doubts:
+        print(f"simile {command}: warning: {text}", file=sys.stderr)
+    return bool(doubts)
 
 
 def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:

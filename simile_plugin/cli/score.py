@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.reward import (
         bleu_signature,
         chrf_signature,
+        language_warning,
         load_learned,
         score_outputs,
         signature,
@@ -88,16 +89,18 @@ def run(args: argparse.Namespace) -> int:
         scores = score_outputs(
             outputs, refs, encoder, alpha, tokenize, bar.update, 0, learned, srcs
         )
-    if scores.unknown_share > 0.05:
+    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
+    names = (path for path, _ in paths)
+    marked = warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
+    if scores.unknown_share > 0.05 and not marked:  # marks are unknown to any encoder
         print(
             f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
             f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
             "count as nothing in SIM; is it an encoder of this language and script?",
             file=sys.stderr,
         )
-    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
-    names = (path for path, _ in paths)
-    warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
+    if encoder is not None and (text := language_warning(options.ref, encoder, refs)):
+        print(f"simile score: warning: {text}", file=sys.stderr)
     signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
     signatures["length_ratio"] = f"tokens, tok:{tokenize}"
     if encoder is not None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from simile_plugin.files.errors import InputError
 
+# Quotes, dashes, dots and the euro of windows-1252; in ISO-8859-1 they are control characters.
+WINDOWS_1252 = re.compile(rb"[\x80\x82\x84\x85\x8a\x8c\x8e\x91-\x97\x9a\x9c\x9e]")
 ESCAPE = re.compile(r"& ?(?:# ?[0-9]{1,7}|# ?[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30}) ?;")
 
 
@@ -103,16 +105,48 @@ def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
         raise InputError(f"{what}: {name}: cannot be read: {error.strerror}") from error
 
 
+# First bytes of packed files, whatever they are called, and how to unpack them.
+PACKED = (
+    (
+        b"PK\x03\x04",
+        "a zip archive (or .xlsx, .docx)",
+        "unpack it, or export text from its program",
+    ),
+    (b"\x1f\x8b", "packed by gzip", "gunzip it, or name it .gz"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd", "unzstd it"),
+    (b"\xfd7zXZ", "packed by xz", "unxz it"),
+    (b"BZh", "packed by bzip2", "bunzip2 it"),
+    (b"%PDF", "a PDF", "extract its text"),
+)
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def _refuse_packed(data: bytes, name: str, what: str) -> None:
+    """Raise InputError for a packed file, or the pointer that git-lfs leaves in its place."""
+    if data.startswith(LFS_POINTER):
+        raise InputError(
+            f"{what}: {name}: is a pointer of git-lfs, not the file itself; get it: git lfs pull"
+        )
+    for begin, kind, advice in PACKED:
+        if data.startswith(begin):
+            again = " once more" if name.endswith(".gz") else ""
+            raise InputError(f"{what}: {name}: is {kind}{again}, not text; {advice}")
+
+
 def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
+    _refuse_packed(data, name, what)
     advice = "mend the line, or convert the file: iconv -f ISO-8859-1 -t UTF-8"
     try:
         data.decode("utf-8")
         bad, problem = data.find(b"\0"), "a zero byte"
+        advice = "remove it (tr -d '\\000'), or write the file anew"
         if data.count(b"\0") > len(data) / 8:  # English in UTF-16 has one in two
             advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     except UnicodeDecodeError as error:
         bad, problem = error.start, f"byte 0x{data[error.start]:02x}"
+        if WINDOWS_1252.search(data):
+            advice = "mend the line, or convert the file: iconv -f WINDOWS-1252 -t UTF-8"
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     if bad >= 0:

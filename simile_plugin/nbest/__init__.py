@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
     )
     from simile_plugin.nbest.readers import (
         NbestList,
+        cost_warning,
         read_lists,
         read_nbest_lists,
         references,
@@ -40,6 +41,7 @@ __all__ = [
     "Utility",
     "choose",
     "choose_all",
+    "cost_warning",
     "expected_utilities",
     "list_rewards",
     "read_lists",

@@ -54,8 +54,8 @@ class Utility:
     def __post_init__(self) -> None:
         if self.reward.needs_encoder and self.encoder is None:
             raise InputError(
-                f"{self.reward.flag} {self.reward.spec}: needs --encoder DIR, a reward encoder "
-                "(make one by simile train-encoder)"
+                f"{self.reward.flag} {self.reward.spec}: needs --encoder, a reward encoder: "
+                "default for English, or a folder by simile train-encoder"
             )
         if self.reward.learned is not None and self.encoder is not None:
             self.reward.learned.use(self.encoder)

@@ -19,6 +19,10 @@ TEXT_LINE = re.compile(r"([ST])-(\d{1,18})()(\t.*)?", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"([DH])-(\d{1,18})\t(\S+)(\t.*)?", re.DOTALL)
 TOKENS_LINE = re.compile(r"P-(\d{1,18})\t(.*)")
 NUMBERED_LINE = re.compile(r"(\d{1,18})(\t| \|\|\| )")
+UNKNOWN_WORD = "<<unk>>"  # of T- lines: fairseq-generate's name of it in references
+# Share of lists whose scores rise from candidate to candidate, above which they are costs. Of a
+# beam's lists hardly one rises, of pairs in any order half of them.
+RISING = 0.8
 FORMATS = (
     "what fairseq-generate --nbest N printed, Moses' and Marian's lists (0 ||| text ||| ... ||| "
     'score), JSON lines {"id": 0, "hyps": [...], "scores": [...]}, or id TAB text TAB score'
@@ -85,14 +89,14 @@ def read_nbest_lists(
     """Read lists by :func:`read_lists` for what compares candidates with references.
 
     Args:
-        refs: a reference for each line of the source, for a file that has none.
+        refs: a reference for each line of the source, which goes before those of the file.
         ref_flag: what gives them; "" where nothing does.
 
     Raises:
         InputError: also for lists without reference or with one candidate only.
     """
     lists = read_lists(path, flag, read)
-    if refs is not None and all(one.ref is None for one in lists):
+    if refs is not None:
         lists = with_references(lists, refs, f"{flag}: {path}")
     references(lists, f"{flag}: {path}", ref_flag)
     if all(len(one.hyps) < 2 for one in lists):
@@ -101,6 +105,22 @@ def read_nbest_lists(
             "fairseq-generate --beam 8 --nbest 8"
         )
     return [one for one in lists if one.hyps]
+
+
+def cost_warning(lists: Sequence[NbestList]) -> str:
+    """Return what to say of scores that look like costs, of which the lowest is best, or "".
+
+    Decoders print their choice first: then its score is the highest of the list.
+    """
+    told = [one.scores for one in lists if len(set(one.scores)) > 1]
+    rising = sum(list(scores) == sorted(scores) for scores in told)
+    if rising <= RISING * len(told):
+        return ""
+    return (
+        f"the scores of {rising} of {len(told)} lists rise from the first candidate to the last, "
+        "as negative log-probabilities and other costs do; the highest score is taken for the "
+        "model's choice: write scores of which high is good (minus the cost)"
+    )
 
 
 def with_references(lists: Sequence[NbestList], refs: Sequence[str], where: str) -> list[NbestList]:
@@ -127,8 +147,20 @@ def _line_of(one: NbestList, lines: Sequence[str], what: str, where: str) -> str
 
 
 def references(lists: Sequence[NbestList], where: str, flag: str = "--ref") -> list[str]:
-    """Return each list's reference; raises InputError, beginning with `where`, if one has none."""
-    return [_given(one.ref, one.sentence, "reference", "T", where, flag) for one in lists]
+    """Return each list's reference.
+
+    Raises:
+        InputError: beginning with `where`, if one has none, or one that is not whole.
+    """
+    refs = [_given(one.ref, one.sentence, "reference", "T", where, flag) for one in lists]
+    for one, ref in zip(lists, refs, strict=True):
+        if UNKNOWN_WORD in ref:
+            raise InputError(
+                f"{where}: reference of sentence {one.sentence}: got {ref[:60]!r}, which has "
+                f"{UNKNOWN_WORD} for what the dictionary does not know; give "
+                f"{flag and f'{flag} FILE, or '}lists with the text itself"
+            )
+    return refs
 
 
 def sources(lists: Sequence[NbestList], where: str, flag: str = "--src") -> list[str]:

@@ -59,7 +59,7 @@ def compare_systems(
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import is_unspaced, tokenised_warning
+    from simile_plugin.reward import is_unspaced, language_warning, tokenised_warning
 
     names = [system.name for system in systems]
     chosen = choose_baselines(names, baselines)
@@ -130,6 +130,7 @@ def compare_systems(
         "signatures": _signatures(settings, test),
         "unknown_share": list_scores.unknown_share,
         "lead": lead,
+        "language": language_warning(reference, settings.encoder, refs),
         "unspaced": is_unspaced(refs, settings.tokenize),
         "tokenised": [
             text for name, lines in texts if (text := tokenised_warning(name, lines, refs))

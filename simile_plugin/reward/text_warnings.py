@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from unicodedata import is_normalized
 
@@ -14,6 +15,7 @@ from simile_plugin.encoder import (
 )
 from simile_plugin.files import find_escape, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
+from simile_plugin.reward.format_marks import format_mark
 from simile_plugin.reward.language_warnings import language_warning, source_warning
 from simile_plugin.reward.lists import ListScores
 
@@ -50,10 +52,20 @@ QUOTED = (
     "{0} has lines in quotes, as pandas and spreadsheets write them, and the quotes are scored as "
     "text: write plain lines"
 )
+MARKED = (
+    "{0} has lines with {1!r}, a mark of a tokenizer or file format ({2!r}), which BLEU, chrF and "
+    "SIM take for text: write plain sentences to all files (Hugging Face: batch_decode(..., "
+    "skip_special_tokens=True))"
+)
+CURLED = (
+    "of {0} and the references only one has curly quotes (\u2019 \u201c \u201d) and the other "
+    "straight ones, which BLEU and chrF take for other words: write the same quotes to all files"
+)
 ACCENTS = (
     "of {0} and the references only one has accents as characters of their own (Unicode NFD), so "
     "that BLEU and chrF take the same words for others: normalise all files to NFC"
 )
+QUOTES = CURLY, STRAIGHT = "\u2018\u2019\u201c\u201d", "'\""
 FIRST_TEXT = "the text of the first references"
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
@@ -143,6 +155,10 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     for mark in MARKS:
         if 100 * sum(mark in line for line in lines) > len(lines):
             return TOKENISED.format(name, mark.strip())
+    if mark := format_mark(lines):
+        digits = re.sub("0", r"\\d+", re.escape(mark))
+        line = next(line for line in lines if re.search(digits, line))
+        return MARKED.format(name, mark, line[:40])
     escapes = list(filter(None, map(find_escape, lines)))
     if 100 * len(escapes) > len(lines):
         return ESCAPED.format(name, escapes[0])
@@ -153,9 +169,18 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
         return JOINED.format(name)
     if refs and _decomposed(lines) != _decomposed(refs):
         return ACCENTS.format(name)
+    if refs and {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
+        return CURLED.format(name)
     if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
         return TOKENISED.format(name, PERIOD)
     return ""
+
+
+def _quotes(lines: Sequence[str]) -> str:
+    """Return which quotes and apostrophes a hundredth of the lines has: CURLY, STRAIGHT or ""."""
+    counts = {kind: sum(any(c in line for c in kind) for line in lines) for kind in QUOTES}
+    kinds = [kind for kind, count in counts.items() if 100 * count > len(lines)]
+    return kinds[0] if len(kinds) == 1 and sum(counts.values()) == counts[kinds[0]] else ""
 
 
 def _decomposed(lines: Sequence[str]) -> bool:

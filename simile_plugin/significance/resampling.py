@@ -126,6 +126,10 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
     p = (1 + #{r : d_r <= 0}) / (R + 1),  d_r = system_r - baseline_r, for a positive difference
 
     It is one-sided, in the direction seen; ties, and a single sentence, count against a difference.
+    It is at least 2^-N, the share of sign patterns of N sentences of which all favour one side
+    (the exact permutation test's smallest). Even so few sentences make it too small: without any
+    difference (normal scores, 1,000 resamples) p < 0.002 comes in 0.4% of cases if it is exact, and
+    came in 1.9% of 12 sentences, 1.4% of 20, 0.6% of 50 and of 200.
 
     Args:
         baseline, system: (R,) scores from one call of `bootstrap`.
@@ -135,7 +139,7 @@ def bootstrap_p_value(baseline: Floats, system: Floats, difference: float, sente
     if sentences == 1 or abs(difference) <= TIE:
         return 1.0
     other_side = int(np.sum((system - baseline) * np.sign(difference) <= TIE))
-    return (other_side + 1) / (len(system) + 1)
+    return max((other_side + 1) / (len(system) + 1), 0.5**sentences)
 
 
 def sacrebleu_p_value(baseline: Floats, system: Floats, difference: float, sentences: int) -> float:

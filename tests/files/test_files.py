@@ -124,7 +124,7 @@ def test_lines_of_gzip(tmp_path: Path) -> None:
         (b"one\ntwo\nna\xefve\n", 3, "byte 0xef; mend the line, or convert the file"),
         ("a\nb".encode("utf-16"), 1, "byte 0xff; convert the file: iconv -f UTF-16"),
         ("a\nb".encode("utf-16-le"), 1, "a zero byte; convert the file: iconv -f UTF-16"),
-        (b"one\ntwo words\nthree\0 words\n", 3, "a zero byte; mend"),
+        (b"one\ntwo words\nthree\0 words\n", 3, "a zero byte; remove it"),
     ],
 )
 def test_bad_encoding_is_located(tmp_path: Path, content: bytes, line: int, said: str) -> None:

@@ -199,7 +199,7 @@ def test_src_is_for_a_function_too(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--utility", "simile"], "--utility simile: needs --encoder DIR"),
+        (["--utility", "simile"], "--utility simile: needs --encoder"),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
         (["--utility", "chrf", "--output", "x.tsv", "--write-pairs", "x"], "what --output writes"),

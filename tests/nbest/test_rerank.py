@@ -75,7 +75,7 @@ def test_what_is_refused(lists: Path, capsys: pytest.CaptureFixture[str]) -> Non
     bare = lists.with_name("bare.jsonl")
     bare.write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
     for flags, message in (
-        ([lists, "--reward", "sim"], "--reward sim: needs --encoder DIR"),
+        ([lists, "--reward", "sim"], "--reward sim: needs --encoder"),
         ([bare], "sentence 0 but no reference (fairseq: no T-0); give --ref FILE, or lists"),
     ):
         assert run(*flags) == 2

@@ -157,7 +157,7 @@ class Inputs:
 
     @cached_property
     def nbest_lists(self) -> list[NbestList]:
-        """The n-best lists; those without references have those of --ref."""
+        """The n-best lists, with the references of --ref, if it is given, or else their own."""
         from simile_plugin.nbest import read_nbest_lists
 
         path = self.options.nbest_lists
@@ -180,8 +180,11 @@ class Inputs:
     @cached_property
     def doubtful_lists(self) -> str:
         """What to say of n-best lists that are no plain text, or ""."""
+        from simile_plugin.nbest import cost_warning
         from simile_plugin.reward import tokenised_warning
 
+        if doubt := cost_warning(self.nbest_lists):
+            return f"{self.options.nbest_lists}: {doubt}"
         path, refs = f"{self.options.nbest_lists}", [one.ref or "" for one in self.nbest_lists]
         firsts = [one.hyps[one.first] for one in self.nbest_lists]
         doubt = tokenised_warning(path, firsts, refs)

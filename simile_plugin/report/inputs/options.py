@@ -41,7 +41,7 @@ class ReportOptions:
         **{**_name, "metavar": "NAME[,NAME]"},
     )
     sentence_scores: list[str] = option(
-        "one more metric, tested like the others: files with a number from -1 to 1 for each "
+        "one more metric, tested like the others: files with a number from -1.5 to 1.5 for each "
         "sentence, shown in percent; for every system, a file for each of its files; repeat",
         group=RESULTS,
         **{**_several, "metavar": "TITLE:NAME=FILE[,FILE]"},

@@ -113,7 +113,8 @@ def read_sentence_scores(
     """Read scores of sentences that were made elsewhere: `TITLE:NAME=FILE[,FILE]` arguments.
 
     A file has one line a sentence, in the order of the outputs, that begins with a number from
-    -1 to 1 (0 or 1 for wrong or right, say); what follows a TAB is ignored.
+    -1.5 to 1.5 (0 or 1 for wrong or right, say; COMET is a little above 1 now and then); what
+    follows a TAB is ignored.
 
     Returns:
         title -> system name -> one list of N numbers a seed.
@@ -147,4 +148,4 @@ def _read_numbers(path: str, flag: str, sentences: int) -> list[float]:
             f"{flag}: {path} has {len(rows)} lines for {sentences} sentences; "
             "they must be parallel, one number a line"
         )
-    return [row.number(0, low=-1, high=1) for row in rows]
+    return [row.number(0, low=-1.5, high=1.5) for row in rows]

@@ -154,12 +154,14 @@ def measure_headroom(
     return {
         "file": file,
         "sentences": len(lists),
+        "scored": any(one.scores for one in lists),
         "list_sizes": (int(sizes.min()), int(sizes.max())),
         "choices": choices,
         "utility": spec,
         "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
         **_partial_credit(scored),
-        "gain": _expected_gain(choices),
+        # Lists without scores may be samples, whose first is any of them.
+        "gain": _expected_gain(choices) if any(one.scores for one in lists) else {},
         "signatures": signatures,
         "test": {"kind": "bootstrap", **asdict(test)},
     }
@@ -270,7 +272,7 @@ def answer_headroom(data: Data) -> Answer:
     metrics = list(choices[FIRST])
     names = [NAMES[metric] for metric in metrics]
     rows = [
-        [_title(choice, data["utility"]), *(_cell(row[metric]) for metric in metrics)]
+        [_title(choice, data), *(_cell(row[metric]) for metric in metrics)]
         for choice, row in choices.items()
     ]
     gains = [
@@ -320,6 +322,14 @@ def answer_headroom(data: Data) -> Answer:
             f"± is half of the 95% interval over {data['test']['resamples']:,} resamples of the "
             f"lists, seed {data['test']['seed']}; p: paired bootstrap by the same (the tail of the "
             "direction seen)",
+            *(
+                []
+                if data["scored"]
+                else [
+                    "these lists have no scores: their first candidate is the model's choice if a "
+                    "beam wrote them, and any sample if they were sampled, so that no gain is told"
+                ]
+            ),
             "best and worst are chosen by sentence scores, BLEU and chrF shown are of the corpus",
             "expected gain: the headroom of the trained reward times the lowest and highest share "
             f"of it that was gained on test sets ({measured}); few runs, of at most 200 "
@@ -329,11 +339,11 @@ def answer_headroom(data: Data) -> Answer:
     )
 
 
-def _title(choice: str, utility: str) -> str:
+def _title(choice: str, data: Data) -> str:
     kind, _, metric = choice.partition("_")
     if choice == FIRST:
-        return "first, by the model"
-    return f"MBR by {NAMES[utility]}" if choice == MBR else f"{kind} by {NAMES[metric]}"
+        return "first, by the model" if data["scored"] else "first of the list"
+    return f"MBR by {NAMES[data['utility']]}" if choice == MBR else f"{kind} by {NAMES[metric]}"
 
 
 def _cell(figures: Data) -> str:

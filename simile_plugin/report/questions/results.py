@@ -72,18 +72,28 @@ def answer_results(data: Data) -> Answer:
     )
 
 
+FEW_SENTENCES = 30  # below them p < 0.002 comes three times as often as it should
+
+
 def _warnings(data: Data) -> list[str]:
     warnings = []
-    if data["unknown_share"] > UNKNOWN_LIMIT:
+    if data["tokenised"]:  # mostly all files are, or one is that should not be
+        warnings.append(data["tokenised"][0])
+    elif data["unknown_share"] > UNKNOWN_LIMIT:
         warnings.append(
             f"the encoder does not know {data['unknown_share']:.0%} of the pieces, which count as "
             "nothing in SIM: SIM and SIMILE say little here; is it an encoder of this language "
             "and script?"
         )
+    if data["language"]:
+        warnings.append(data["language"])
     if data["unspaced"]:
         warnings.append(UNSPACED)
-    if data["tokenised"]:  # mostly all files are, or one is that should not be
-        warnings.append(data["tokenised"][0])
+    if data["sentences"] < FEW_SENTENCES:
+        warnings.append(
+            f"{data['sentences']} sentences are few: p is too small for so few, and differences of "
+            "other sentences may be others; test on hundreds"
+        )
     return warnings
 
 
