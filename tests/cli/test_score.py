@@ -153,7 +153,5 @@ def test_closed_standard_input(files):
 
 def test_a_file_given_twice_is_refused(tmp_path, capsys):
     (tmp_path / "a").write_text("a bird\n")
-    with pytest.raises(SystemExit) as end:
-        main(["score", "-r", str(tmp_path / "a"), "-r", str(tmp_path / "b"), "-i", "a"])
-    assert end.value.code == 2
+    assert main(["score", "-r", str(tmp_path / "a"), "-r", str(tmp_path / "b"), "-i", "a"]) == 2
     assert f"-r: got {tmp_path / 'a'} and {tmp_path / 'b'}; expected one" in capsys.readouterr().err

@@ -168,7 +168,14 @@ def data_of(*systems: Data, lead: Data | None = None) -> Data:
         "unknown_share": 0.0,
     }
     facts["comparisons"] = len(systems) - 1
-    return {"systems": systems, "lead": lead, "unspaced": False, "tokenised": [], **facts}
+    return {
+        "systems": systems,
+        "lead": lead,
+        "unspaced": False,
+        "language": "",
+        "tokenised": [],
+        **facts,
+    }
 
 
 def made_up(difference: float, p: float, seeds: tuple[float, ...] = (), sim: float = 0.5) -> Data:

@@ -78,6 +78,6 @@ def test_bad_sentence_scores_are_refused(tmp_path: Path) -> None:
         read_sentence_scores([f"m:A={two}"], TWO)
     for path in (word, large):
         with pytest.raises(
-            ValueError, match=r"m:A: .*:1: got '.*' in column 1, expected a number from -1 to 1"
+            ValueError, match=r"m:A: .*:1: got '.*' in column 1, expected a number from -1.5 to 1.5"
         ):
             read_sentence_scores([f"m:A={path}"], TWO)
