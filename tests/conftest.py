@@ -52,6 +52,7 @@ SLOW = (
     "tests/test_other_device.py",
     "tests/test_real_evaluations.py",
     "tests/test_recipe_settings.py",
+    "tests/test_rewards.py::test_trl_trains_by_the_command_line",
 )
 
 # What takes minutes a file: of processes side by side, none shall begin with it last.

@@ -33,7 +33,7 @@ For TRL's GRPO trainers; the data set's column `reference` has the reference tra
 from simile_plugin.reward.bleu import bleu_signature, check_tokenizer, corpus_bleu
 from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_chrf
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
-from simile_plugin.reward.functions import as_reward_function
+from simile_plugin.reward.functions import CompletionReward, as_reward_function
 from simile_plugin.reward.learned import REWARD, LearnedReward, load_learned, save_learned
 from simile_plugin.reward.lists import (
     UNKNOWN_HYP,
@@ -51,6 +51,7 @@ from simile_plugin.reward.text_warnings import (
     is_unspaced,
     tokenised_warning,
 )
+from simile_plugin.reward.words import repetition
 
 __all__ = [
     "FEATURES",
@@ -59,6 +60,7 @@ __all__ = [
     "SIMILE_ALPHA",
     "UNKNOWN_HYP",
     "UNKNOWN_REF",
+    "CompletionReward",
     "FirstLook",
     "LearnedReward",
     "Lexicon",
@@ -78,6 +80,7 @@ __all__ = [
     "load_reward_encoder",
     "make_lexicon",
     "pair_scores",
+    "repetition",
     "save_learned",
     "score_lists",
     "score_outputs",
