@@ -136,6 +136,7 @@ def test_openrlhf_asks_by_a_file_and_leaves_special_tokens(
 def test_trl_trains_by_the_command_line(encoder_folder: Path, tmp_path: Path) -> None:
     """The command of README.md, for two steps of a causal model with random weights."""
     pytest.importorskip("trl", reason="of the extra: pip install -e .[test]")
+    import simile_plugin.hugging_face  # noqa: F401, I001 (hides a broken torchaudio)
     from transformers import GPT2Config, GPT2LMHeadModel
 
     from tests.hugging_face_models import SOURCES, TARGETS, t5

@@ -42,6 +42,7 @@ from simile_plugin.reward.lists import (
     score_lists,
     score_outputs,
 )
+from simile_plugin.reward.metric import SIMILE
 from simile_plugin.reward.pairs import pair_scores
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward, load_reward_encoder
@@ -57,6 +58,7 @@ __all__ = [
     "FEATURES",
     "GIVE_A_TOKENISER",
     "REWARD",
+    "SIMILE",
     "SIMILE_ALPHA",
     "UNKNOWN_HYP",
     "UNKNOWN_REF",

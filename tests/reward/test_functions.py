@@ -101,7 +101,7 @@ def test_another_language_is_worth_nothing_where_the_reference_tells():
     assert found == [0.0, 1.0, 1.0, 0.0, None]
     assert as_reward_function("chrf")(["x"], [german], reference=[english])[0] > 0.1
     assert signs["other_language"] == 2 / 5
-    with pytest.raises(InputError, match="language: got 'xx', expected one of af am"):
+    with pytest.raises(InputError, match="language: got 'xx', expected one of .* de "):
         as_reward_function("chrf", language="xx")
 
 
