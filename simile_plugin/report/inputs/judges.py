@@ -1,4 +1,4 @@
-"""Judges that are no relatives of the reward: sentence encoders from packages, or in folders."""
+"""Judges that are no relatives of the reward: sentence encoders, COMET and PEAR."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simile_plugin.evaluation import load_neural_metric, sentence_scores
 from simile_plugin.files import InputError
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.significance import Floats
@@ -19,17 +20,27 @@ TITLES = {USE: "USE", "minilm": "MiniLM"}
 
 
 def judge_systems(
-    spec: str, systems: Sequence[System], refs: Sequence[str]
+    spec: str, systems: Sequence[System], refs: Sequence[str], srcs: Sequence[str] | None = None
 ) -> tuple[str, str, dict[str, list[list[float]]]]:
-    """Return a judge's title and signature, and its cosines: system -> (S, N) in [-1, 1].
+    """Return a judge's title and signature, and its scores: system -> (S, N).
 
     Args:
         spec: use (multilingual Universal Sentence Encoder, 16 languages), minilm (all-MiniLM-L6-v2,
-            English; it takes sentence-transformers), or the folder of a reward encoder.
+            English; it takes sentence-transformers), the folder of a reward encoder, or
+            comet:FOLDER, pear:FOLDER. The scores of an encoder are cosines in [-1, 1].
+        srcs: the sources, which COMET and PEAR read.
 
     Raises:
-        InputError: naming the package that is missing, or the folder that cannot be read.
+        InputError: naming the package that is missing, or the folder that cannot be read; for
+            sources that are missing.
     """
+    metric = load_neural_metric(spec, "--judge") if srcs is not None else None
+    if metric is not None and srcs is not None:
+        title = Path(spec.partition(":")[2]).name
+        more = {one.name: sentence_scores(metric, one.outputs, refs, srcs) for one in systems}
+        return title, metric.signature, more
+    if spec.startswith(("comet:", "pear:")):
+        raise InputError(f"--judge {spec}: reads the sources, too; give them (--src FILE)")
     title, signature, embed = _load(spec)
     distinct = list(dict.fromkeys([*refs, *(h for one in systems for o in one.outputs for h in o)]))
     vectors = embed(distinct)
