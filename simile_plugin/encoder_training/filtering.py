@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simile_plugin.encoder import Preprocessing, split_words
+from simile_plugin.encoder import Preprocessing, language_classifier, split_words
 from simile_plugin.encoder_training.options import COUNT, ColumnFiles, data
 from simile_plugin.encoder_training.pairs import BadLines, sentence_hash
 from simile_plugin.encoder_training.tsv import Block, PairsProgress, TsvInput
@@ -323,22 +323,6 @@ class BlockFilter:
         sims = similarities(self._encoder, [p.raw[0] for p in pairs], [p.raw[1] for p in pairs])
         for pair, sim in zip(pairs, sims.tolist(), strict=True):
             pair.score = sim
-
-
-def language_classifier(language: str) -> Callable[[str], tuple[str, float]]:
-    """Return sentence -> (ISO 639-1 code, log-probability), by py3langid."""
-    try:
-        import py3langid
-    except ImportError as error:
-        raise InputError(
-            "--language: the package py3langid is not installed; install it "
-            "(pip install py3langid) or leave out --language"
-        ) from error
-    known = sorted(code for code, _ in py3langid.rank("a"))
-    if language not in known:
-        raise InputError(f"--language: got {language!r}, expected one of {' '.join(known)}")
-    classify: Callable[[str], tuple[str, float]] = py3langid.classify
-    return classify
 
 
 class SeenKeys:

@@ -7,6 +7,7 @@ from simile_plugin.evaluation.judgements import (
     read_judgements,
 )
 from simile_plugin.evaluation.meteor import METEOR_SIGNATURE, Meteor, missing_meteor
+from simile_plugin.evaluation.neural_metrics import load_comet, load_neural_metric, sentence_scores
 from simile_plugin.evaluation.probe import (
     Change,
     Probed,
@@ -50,6 +51,8 @@ __all__ = [
     "evaluate_sts_metrics",
     "fit_reward",
     "format_fit",
+    "load_comet",
+    "load_neural_metric",
     "meteor_lists",
     "missing_meteor",
     "probe_reward",
@@ -57,6 +60,7 @@ __all__ = [
     "read_judgements",
     "read_sts",
     "reward_scores",
+    "sentence_scores",
     "similarities",
     "steps",
 ]

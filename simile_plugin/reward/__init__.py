@@ -33,7 +33,7 @@ For TRL's GRPO trainers; the data set's column `reference` has the reference tra
 from simile_plugin.reward.bleu import bleu_signature, check_tokenizer, corpus_bleu
 from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_chrf
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
-from simile_plugin.reward.functions import as_reward_function
+from simile_plugin.reward.functions import CompletionReward, as_reward_function
 from simile_plugin.reward.language_warnings import language_warning
 from simile_plugin.reward.learned import REWARD, LearnedReward, load_learned, save_learned
 from simile_plugin.reward.lists import (
@@ -43,6 +43,7 @@ from simile_plugin.reward.lists import (
     score_lists,
     score_outputs,
 )
+from simile_plugin.reward.metric import SIMILE
 from simile_plugin.reward.pairs import pair_scores
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward, load_reward_encoder
@@ -52,14 +53,17 @@ from simile_plugin.reward.text_warnings import (
     is_unspaced,
     tokenised_warning,
 )
+from simile_plugin.reward.words import repetition
 
 __all__ = [
     "FEATURES",
     "GIVE_A_TOKENISER",
     "REWARD",
+    "SIMILE",
     "SIMILE_ALPHA",
     "UNKNOWN_HYP",
     "UNKNOWN_REF",
+    "CompletionReward",
     "FirstLook",
     "LearnedReward",
     "Lexicon",
@@ -80,6 +84,7 @@ __all__ = [
     "load_reward_encoder",
     "make_lexicon",
     "pair_scores",
+    "repetition",
     "save_learned",
     "score_lists",
     "score_outputs",

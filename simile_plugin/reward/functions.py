@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from simile_plugin.encoder import RewardEncoder
+from simile_plugin.encoder import RewardEncoder, copied_share, language_classifier, split_words
 from simile_plugin.files import InputError
+from simile_plugin.reward.completions import message_text, strip_answer
 from simile_plugin.reward.lists import refuse_surrogates, refuse_text
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.source import source_scores
 from simile_plugin.reward.spec import Reward
+from simile_plugin.reward.words import repetition
 
-RewardOfCompletions = Callable[..., list[float | None]]
+LANGUAGE = "language"  # the argument, for messages
+# BLEU, chrF and encoders remember words for all calls; verl and OpenRLHF call from several threads.
+ONE_AT_A_TIME = threading.Lock()
 
 
-def as_reward_function(
-    spec: str = "simile",
-    encoder: RewardEncoder | None = None,
-    references: str = "reference",
-    sources: str | None = None,
-    alpha: float = SIMILE_ALPHA,
-    tokenize: str = "13a",
-) -> RewardOfCompletions:
+class CompletionReward:
     """A reward as TRL's GRPO trainers call it: (prompts, completions, **columns) -> floats.
 
     Args:
@@ -36,50 +34,134 @@ def as_reward_function(
             the prompts.
         alpha: exponent of SIMILE's length penalty.
         tokenize: sacreBLEU tokeniser of the BLEU statistics.
-
-    Returns:
-        a function whose values are higher-is-better, one a completion; NaN where a reward of your
-        own is not finite, None where the row has no reference. Its name is that of the reward,
-        for TRL's logs.
+        language: ISO 639-1 code of the target's language, for a gate: a completion that py3langid
+            takes for another language is worth 0, unless it takes the reference for one, too.
+        strip: score the answer alone, without thoughts, tags and code fence (`strip_answer`).
 
     Raises:
         InputError: for a bad spec or a missing encoder at once; for a missing column when called.
-    """
-    reward = Reward(spec)
-    if reward.needs_encoder and encoder is None:
-        raise InputError(f"encoder: not given, but the reward {spec} needs one; see load_encoder")
-    if reward.learned is not None and encoder is not None:
-        reward.learned.use(encoder)
-    if reward.needs_sources and encoder is not None:
-        source_scores([], [], encoder, alpha)  # refuses one of a single language
 
-    def score(
-        prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    Attributes:
+        __name__: that of the reward, for TRL's logs.
+    """
+
+    def __init__(
+        self,
+        spec: str = "simile",
+        encoder: RewardEncoder | None = None,
+        references: str = "reference",
+        sources: str | None = None,
+        alpha: float = SIMILE_ALPHA,
+        tokenize: str = "13a",
+        language: str | None = None,
+        strip: bool = True,
+    ) -> None:
+        self.reward = reward = Reward(spec)
+        if reward.needs_encoder and encoder is None:
+            raise InputError(
+                f"encoder: not given, but the reward {spec} needs one; see load_encoder"
+            )
+        if reward.learned is not None and encoder is not None:
+            reward.learned.use(encoder)
+        if reward.needs_sources and encoder is not None:
+            source_scores([], [], encoder, alpha)  # refuses one of a single language
+        if language:
+            language_classifier(language, LANGUAGE)  # fails now rather than after a generation
+        self.encoder, self.references, self.sources = encoder, references, sources
+        self.alpha, self.tokenize, self.language, self.strip = alpha, tokenize, language, strip
+        self.__name__ = reward.spec
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        log_metric: Callable[[str, float], object] | None = None,
+        **columns: Any,
     ) -> list[float | None]:
+        """Return what the completions are worth.
+
+        Args:
+            prompts, completions: strings, or conversations.
+            log_metric: is told the batch's signs of a gamed reward, see :meth:`log_signs`.
+            columns: of the data set; what else TRL passes is not read.
+
+        Returns:
+            values, higher is better, one a completion; NaN where a reward of your own is not
+            finite, None where the row has no reference.
+        """
         refuse_text(completions, "completions")
-        refs = [""] * len(completions)
-        if reward.needs_references:
-            refs = _column(columns, references, "references")
+        refs = self._references(columns, len(completions))
+        known = ["" if _missing(ref) else ref for ref in refs]
+        texts = map(message_text, completions)
+        hyps = [strip_answer(text) if self.strip else text.strip() for text in texts]
+        of = _column(columns, self.sources, "sources") if self.sources else prompts
+        srcs = list(map(message_text, of))
+        for texts_of, what in ((hyps, "completions"), (known, "references"), (srcs, "sources")):
+            refuse_surrogates(texts_of, what)
+        mask = torch.ones(len(hyps), 1, dtype=torch.bool)
+        lists, settings = [[hyp] for hyp in hyps], (self.encoder, self.alpha, self.tokenize)
+        with ONE_AT_A_TIME:
+            values = self.reward.values(lists, known, srcs, mask, *settings).flatten().tolist()
+            foreign = self._foreign(hyps, known)
+        if log_metric is not None and hyps:
+            self.log_signs(hyps, known, srcs, foreign, log_metric)
+        return [
+            None if _missing(ref) else min(value, 0.0) if other else value
+            for ref, value, other in zip(refs, values, foreign, strict=True)
+        ]
+
+    def log_signs(
+        self,
+        hyps: Sequence[str],
+        refs: Sequence[str],
+        srcs: Sequence[str],
+        foreign: Sequence[bool],
+        log_metric: Callable[[str, float], object],
+    ) -> None:
+        """Log the signs of a gamed reward, as means of a batch.
+
+        length_ratio: words of the completions by those of their references; repetition: share of a
+        completion's bigrams that it has said before; copied: share of them that stand in the
+        source or prompt; other_language: share of completions that the gate stops, if there is one.
+        """
+        words = [split_words(hyp) for hyp in hyps]
+        if self.reward.needs_references:
+            of_refs = sum(len(split_words(ref)) for ref in refs)
+            log_metric("length_ratio", sum(map(len, words)) / max(1, of_refs))
+        log_metric("repetition", repetition(words) / len(hyps))
+        log_metric("copied", sum(map(copied_share, hyps, srcs)) / len(hyps))
+        if self.language:
+            log_metric("other_language", sum(foreign) / len(hyps))
+
+    def _references(self, columns: dict[str, Any], count: int) -> list[Any]:
+        """Return the column of the references, or empty ones where none is read."""
+        if not self.reward.needs_references:
+            return [""] * count
+        refs = _column(columns, self.references, "references")
         for number, ref in enumerate(refs, 1):
             if not (isinstance(ref, str) or _missing(ref)):
                 raise InputError(
-                    f"references: column '{references}' has {ref!r} for completion {number}; "
+                    f"references: column '{self.references}' has {ref!r} for completion {number}; "
                     "expected one string: the reference translation"
                 )
-        hyps = [[_text(completion).strip()] for completion in completions]
-        srcs: list[str] = []
-        if reward.function is not None or reward.needs_sources:
-            srcs = list(map(_text, _column(columns, sources, "sources") if sources else prompts))
-        mask = torch.ones(len(hyps), 1, dtype=torch.bool)
-        known = ["" if _missing(ref) else ref for ref in refs]
-        refuse_surrogates((hyp for row in hyps for hyp in row), "completions")
-        refuse_surrogates(known, "references")
-        refuse_surrogates(srcs, "sources")
-        values = reward.values(hyps, known, srcs, mask, encoder, alpha, tokenize)[:, 0].tolist()
-        return [None if _missing(ref) else value for ref, value in zip(refs, values, strict=True)]
+        return refs
 
-    score.__name__ = reward.spec
-    return score
+    def _foreign(self, hyps: Sequence[str], refs: Sequence[str]) -> list[bool]:
+        """Say which completions are in another language, as far as a classifier can tell.
+
+        Of a reference that it takes for another language, a name or a word, it can tell nothing.
+        """
+        if not self.language:
+            return [False] * len(hyps)
+        classify = language_classifier(self.language, LANGUAGE)
+        other = [bool(hyp) and classify(hyp)[0] != self.language for hyp in hyps]
+        return [
+            found and (not ref or classify(ref)[0] == self.language)
+            for found, ref in zip(other, refs, strict=True)
+        ]
+
+
+as_reward_function = CompletionReward  # its name since version 0.1.0
 
 
 def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
@@ -96,12 +178,3 @@ def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
 def _missing(reference: Any) -> bool:
     """Say whether there is none: None, or NaN, as pandas writes it."""
     return reference is None or (isinstance(reference, float) and math.isnan(reference))
-
-
-def _text(value: Any) -> str:
-    """A completion as text; of a conversation, what its last message says, "" if nothing."""
-    if isinstance(value, str):
-        return value
-    said = (value[-1].get("content") if value else None) or ""
-    # of several parts those that are text
-    return said if isinstance(said, str) else "".join(part.get("text") or "" for part in said)

@@ -74,7 +74,7 @@ class ListScores:
         return replace(self, **tensors)
 
 
-def refuse_text(texts: Sequence[str], what: str) -> None:
+def refuse_text(texts: Sequence[Any], what: str) -> None:
     """Raise InputError for one string in place of a list: its letters would be the texts."""
     if isinstance(texts, str):
         raise InputError(f"got {texts[:60]!r} as {what}; expected a list of strings")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from simile_plugin.encoder import Words
 
@@ -33,3 +34,13 @@ class TokenWords(Words):
             self.forget()
             self.tokens.clear()
         return much
+
+
+def repetition(words: Sequence[Sequence[str]]) -> float:
+    """Return the sum over sentences of the share of their bigrams that they have said before.
+
+    Averaged per sentence: pooled over all of them, a few that loop would dominate the count.
+    """
+    return sum(
+        1 - len(set(pairwise(sentence))) / (len(sentence) - 1) for sentence in words if sentence[1:]
+    )

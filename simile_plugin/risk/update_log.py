@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from simile_plugin.encoder import split_words
-from simile_plugin.reward import chrf_statistics, corpus_bleu, corpus_chrf
+from simile_plugin.reward import chrf_statistics, corpus_bleu, corpus_chrf, repetition
 from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
 from simile_plugin.risk.length_control import length_slope
 from simile_plugin.risk.list_reward import Judged
@@ -139,16 +138,6 @@ def sums_over_sentences(
 def distinct_share(hyps: list[list[str]]) -> float:
     """Return the sum over sentences of the share of distinct strings among their candidates."""
     return float(sum(len(set(row[1:])) / max(1, len(row) - 1) for row in hyps))
-
-
-def repetition(words: list[list[str]]) -> float:
-    """Return the sum over sentences of the share of their bigrams that they have said before.
-
-    Averaged per sentence: pooled over all of them, a few that loop would dominate the count.
-    """
-    return sum(
-        1 - len(set(pairwise(sentence))) / (len(sentence) - 1) for sentence in words if sentence[1:]
-    )
 
 
 def on_host(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """The reward as TRL calls it."""
 
 import math
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -48,8 +51,77 @@ def test_conversations_count_by_their_last_message():
     parts = [{"type": "image"}, {"type": "text", "text": REFS[0]}]
     said = [[{"role": "user", "content": "eins"}, {"content": REFS[0]}], [{"content": parts}]]
     said += [[{"content": None}], [{"reasoning_content": "so"}], []]
-    found = as_reward_function("bleu")(["eins"] * 5, said, reference=REFS[:1] * 5)
-    assert found == [1.0, 1.0, 0.0, 0.0, 0.0]
+    said += [[{"role": "assistant", "content": REFS[0]}, {"role": "tool", "content": "42"}]]
+    found = as_reward_function("bleu")(["eins"] * 6, said, reference=REFS[:1] * 6)
+    assert found == [1.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_the_answer_alone_is_scored_unless_asked_for_all():
+    thought = f"<think>{SENTENCES[4]}</think>\n{REFS[0]}"
+    assert as_reward_function("bleu")(["x"], [thought], reference=REFS[:1]) == [1.0]
+    (whole,) = as_reward_function("bleu", strip=False)(["x"], [thought], reference=REFS[:1])
+    assert whole == score_lists([[thought]], REFS[:1], None).bleu.item() < 1
+
+
+def test_a_pickled_reward_scores_the_same(encoder):
+    # TRL's asynchronous GRPO sends its rewards to another process
+    function = as_reward_function("half", encoder, references="english", alpha=1.0)
+    again = pickle.loads(pickle.dumps(function))
+    assert again.__name__ == "half"
+    texts = {"prompts": ["eins", "zwei"], "completions": [HYPS[0], HYPS[0]], "english": REFS}
+    assert again(**texts) == function(**texts) != [1.0, 1.0]
+
+
+def test_signs_of_a_gamed_reward_are_logged():
+    signs = {}
+    function = as_reward_function("bleu")
+    hyps = ["he paid he paid", "ein Hund bellt"]  # 4 + 3 words; 1 of 3 bigrams said before
+    prompts = ["er zahlte bar", "Translate: ein Hund bellt"]  # a copy: both of two bigrams
+    refs = ["he paid in cash", "a dog barks loudly at us all here"]  # 4 + 8 words
+    function(prompts, hyps, reference=refs, log_metric=signs.__setitem__)
+    assert signs == {
+        "length_ratio": pytest.approx(7 / 12),
+        "repetition": pytest.approx((1 / 3 + 0) / 2),
+        "copied": pytest.approx((0 + 1) / 2),
+    }
+    signs.clear()
+    function([], [], reference=[], log_metric=signs.__setitem__)
+    assert signs == {}
+
+
+def test_another_language_is_worth_nothing_where_the_reference_tells():
+    pytest.importorskip("py3langid")
+    german = "der Hund bellt laut und die Katze schläft auf dem Sofa"
+    english = "the dog barks loudly and the cat sleeps on the sofa"
+    hyps, refs = [german, english, german, "", german], [english, english, german, english, None]
+    signs = {}
+    function = as_reward_function("chrf", language="en")
+    found = function(["x"] * 5, hyps, reference=refs, log_metric=signs.__setitem__)
+    # the third reference is German itself: of such a row the classifier can tell nothing
+    assert found == [0.0, 1.0, 1.0, 0.0, None]
+    assert as_reward_function("chrf")(["x"], [german], reference=[english])[0] > 0.1
+    assert signs["other_language"] == 2 / 5
+    with pytest.raises(InputError, match="language: got 'xx', expected one of .* de "):
+        as_reward_function("chrf", language="xx")
+
+
+def test_a_missing_classifier_is_said_at_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    with pytest.raises(InputError, match="language: the package py3langid is not installed"):
+        as_reward_function("bleu", language="en")
+
+
+def test_threads_find_what_one_finds(encoder):
+    # verl and OpenRLHF call for one completion each, from several threads
+    function = as_reward_function("half", encoder)
+    texts = [f"{text} {number}" for number in range(50) for text in SENTENCES]
+    expected = function(texts, texts[1:] + texts[:1], reference=texts)
+
+    def ask(place):
+        return function([""], [texts[(place + 1) % len(texts)]], reference=[texts[place]])[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(ask, range(len(texts)))] == pytest.approx(expected)
 
 
 def test_what_is_missing_is_said(encoder):

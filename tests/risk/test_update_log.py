@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from simile_plugin.reward import ListScores
+from simile_plugin.reward import ListScores, repetition
 from simile_plugin.risk.list_reward import Judged
-from simile_plugin.risk.update_log import Scored, repetition, sums_over_sentences
+from simile_plugin.risk.update_log import Scored, sums_over_sentences
 
 
 def test_repetition_by_hand() -> None:

