@@ -1,4 +1,4 @@
-"""The Python examples of the faces and of README.md run, and print what they say."""
+"""The Python examples of the faces, README.md and docs/reference/python.md run as they say."""
 
 import doctest
 from pathlib import Path

@@ -22,7 +22,8 @@ MOST_LINES_OF_A_RECIPE = 25
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 # A number that stands alone: no part of a word, a version or a year.
 FIGURE = re.compile(r"(?<![\w.])(?!(?:19|20)\d\d\b)\d(?:[\d,.]*\d)?(?!\w)(?!\.\d)")
-SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+(?=[A-Z`*(\[\"])|:\s+(?=[A-Z])")
+VERSION = re.compile(r"\b(Python|torch|CUDA|transformers|numpy|Slurm|METEOR) \d[\d.]*\b")
+SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+(?=[A-Z0-9`*(\[\"])|:\s+(?=[A-Z])")
 
 
 def name_of(path: Path) -> str:
@@ -42,7 +43,7 @@ def prose(text: str) -> Iterator[str]:
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a page; code in a line counts as a word, a link as its text."""
     for block in prose(text):
-        plain = LINK.sub(r"\1", re.sub(r"`[^`]+`", "CODE", block))
+        plain = VERSION.sub(r"\1", LINK.sub(r"\1", re.sub(r"`[^`]+`", "CODE", block)))
         yield from filter(None, SENTENCE_END.split(plain))
 
 
