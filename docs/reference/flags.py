@@ -24,11 +24,11 @@ START = """\
 For people who set a fine-tuning by hand. After this page you know every flag, and what it is where
 you do not give it. 5 minutes to look up.
 
-This page is made by `python docs/reference/flags.py` from the dataclasses of the code; a test checks
-that it is current. A flag has two defaults. The *criterion* column is for `fairseq-train --criterion
-simile_risk` and `SimileRiskArguments`. The *command* column is for `simile finetune` and `simile
-finetune-hf`, whose `--preset short` replaces some values. The [glossary](glossary.md) explains the
-words.
+This page is made by `python docs/reference/flags.py` from the dataclasses of the code, and a test
+checks that it is current. A flag has two defaults. The *criterion* column is for `fairseq-train
+--criterion simile_risk` and `SimileRiskArguments`. The *command* column is for `simile finetune`
+and `simile finetune-hf`, whose `--preset short` replaces some values. The [glossary](glossary.md)
+explains the words.
 """
 
 

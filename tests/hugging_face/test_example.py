@@ -10,7 +10,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 
 
 def test_the_fifteen_lines(tmp_path, monkeypatch):
-    blocks = PAGE.read_text("utf-8").split("## The trainer of Hugging Face models\n\n")[1].split("\n\n")
+    blocks = (
+        PAGE.read_text("utf-8").split("## The trainer of Hugging Face models\n\n")[1].split("\n\n")
+    )
     lines = [line.removeprefix("    ") for line in blocks[0].splitlines()]
     assert len(lines) <= 15
     save(marian(tmp_path / "files"), tmp_path / "model")
