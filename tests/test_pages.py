@@ -7,6 +7,7 @@ import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -157,6 +158,24 @@ def test_the_page_of_flags_is_current():
     # Two defaults by hand: of the criterion, and of the commands.
     assert "\n| `--risk-alpha` | `1` | `0.3` |" in page
     assert "\n| `--risk-length-control` | `1` | `1` |" in page
+
+
+@pytest.mark.parametrize(
+    ("repository", "outside"),
+    [
+        (None, "see [a](mbr.md), [b](../gallery/x.md) and c (`recipes/mbr/README.md`)"),
+        (
+            "https://host.org/me/simile",
+            "see [a](mbr.md), [b](../gallery/x.md) and "
+            "[c](https://host.org/me/simile/blob/main/recipes/mbr/README.md#d)",
+        ),
+    ],
+)
+def test_links_out_of_docs_are_code_or_the_repositorys_on_the_site(repository, outside):
+    hook = runpy.run_path(str(DOCS / "outside_links.py"))["on_page_markdown"]
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/speed.md"))
+    text = "see [a](mbr.md), [b](../gallery/x.md) and [c](../../recipes/mbr/README.md#d)"
+    assert hook(text, page=page, config=SimpleNamespace(repo_url=repository)) == outside
 
 
 @pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/*/README.md")), ids=name_of)
