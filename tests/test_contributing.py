@@ -1,4 +1,4 @@
-"""The two tables of CONTRIBUTING.md say what the code is: rooms, and places of equations."""
+"""The map of CONTRIBUTING.md and the table of equations say what the code is."""
 
 import importlib
 import re
@@ -12,12 +12,13 @@ from tests.test_architecture import ALLOWED, ROOMS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+EQUATIONS = (ROOT / "docs" / "reference" / "equations.md").read_text("utf-8")
 # | `room/` | what it answers | room, room |; rewards.py is no folder
 MAP = dict(re.findall(r"(?m)^\| `(\w+)(?:/|\.py)` \|.*\| ([\w, ]+) \|$", TEXT))
 # `room/file.py`: `name`, `Class.name`
 PLACES = [
     (path, name)
-    for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:, `[\w.]+`)*)", TEXT)
+    for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:, `[\w.]+`)*)", EQUATIONS)
     for name in re.findall(r"`([\w.]+)`", names)
 ]
 
@@ -34,7 +35,7 @@ def test_there_are_equations() -> None:
 
 
 @pytest.mark.parametrize(("path", "name"), PLACES)
-def test_an_equation_is_where_contributing_says(path: str, name: str) -> None:
+def test_an_equation_is_where_the_page_says(path: str, name: str) -> None:
     module = importlib.import_module(f"simile_plugin.{path.removesuffix('.py').replace('/', '.')}")
     found = module
     for part in name.split("."):
@@ -43,11 +44,11 @@ def test_an_equation_is_where_contributing_says(path: str, name: str) -> None:
     assert (found.__module__, found.__qualname__) == (module.__name__, name)
 
 
-def test_training_md_names_what_validation_logs() -> None:
+def test_the_page_of_the_log_names_what_validation_logs() -> None:
     """The names in metrics.py, of phases as `ms_*`."""
     source = (ROOT / "simile_plugin/fairseq_training/metrics.py").read_text("utf-8")
     logged = {*re.findall(r'log_\w+\(f?"([a-z]\w*)', source), *SENTENCE_MEANS}
-    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "log.md").read_text("utf-8")
     assert {name for name in logged if f"`{name}" not in text} == set()
 
 

@@ -1,4 +1,4 @@
-"""The Python examples of the faces and of README.md run, and print what they say."""
+"""The Python examples of the faces, README.md and docs/reference/python.md run as they say."""
 
 import doctest
 from pathlib import Path
@@ -7,12 +7,20 @@ import pytest
 
 from simile_plugin import encoder, reward
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+README, PYTHON = (
+    (ROOT / page).read_text("utf-8") for page in ("README.md", "docs/reference/python.md")
+)
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("encoder", encoder.__doc__), ("reward", reward.__doc__), ("README.md", README)],
+    [
+        ("encoder", encoder.__doc__),
+        ("reward", reward.__doc__),
+        ("README.md", README),
+        ("docs/reference/python.md", PYTHON),
+    ],
 )
 def test_examples(
     name: str,

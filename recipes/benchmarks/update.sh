@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Time and peak memory of one risk-training update, by phase, beside a plain port and a floor.
 #
-#   recipes/benchmarks/update.sh                  # the table of README.md
+#   recipes/benchmarks/update.sh                  # the table of docs/results/speed.md
 #   recipes/benchmarks/update.sh --candidates 1 2 4 8 16 32 64 --sentences 10
 #
 # Arguments go to update.py (see its --help) and replace the default models.

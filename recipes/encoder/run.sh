@@ -42,7 +42,7 @@ evaluation=("$SIMILE_DATA"/sts/*/STS.input.*.txt "$SIMILE_DATA"/judgements/*.tsv
     "$SIMILE_DATA"/detection/*.tsv.gz "$SIMILE_DATA"/multi30k/task*/*.en.gz
     "$SIMILE_DATA"/tatoeba-de-en/test.en.gz "$SIMILE_DATA"/newstest/*/newstest201[5-8].en.gz)
 shopt -u nullglob
-# Overlap is not limited: with less than a million pairs, easy ones help (README.md).
+# Overlap is not limited: with less than a million pairs, easy ones help (docs/results/encoders.md).
 keep=(--max-overlap 1 --exclude "${evaluation[@]}")
 
 bitext() { # PREFIX OUT: English TAB German of PREFIX.en.gz and PREFIX.de.gz

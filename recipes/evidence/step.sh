@@ -104,7 +104,7 @@ make_judge() {
 }
 
 # only_unseen: of the pairs kept for risk training leave those with neither side in the MLE model's
-# training text; what it knows by heart teaches it nothing (docs/training.md).
+# training text; what it knows by heart teaches it nothing (docs/how-to/choose-pairs.md).
 only_unseen() {
     local raw=$WORK/raw
     paste <(tr '\t' ' ' <"$raw/risk.$SRC") <(tr '\t' ' ' <"$raw/risk.en") |

@@ -6,7 +6,7 @@
 #   recipes/hf/run.sh
 #
 # Settings (environment variables, with their defaults):
-#   SIMILE_DATA   the folder with multi30k/task1 (see recipes/multi30k/README.md); needed
+#   SIMILE_DATA   the folder with multi30k/task1 (see docs/reference/file-formats.md); needed
 #   ENCODER       a reward encoder's folder; needed (recipes/encoder/run.sh makes one)
 #   WORK          work/hf in the repository: everything that is made
 #   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR, and mixes

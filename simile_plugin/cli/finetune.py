@@ -154,7 +154,7 @@ def next_steps(options: FairseqOptions, model: Path, log: Path, best: int) -> st
     if best == 0:
         lines = [
             f"no validation was better: {model} is the model of {options.model}",
-            'docs/training.md, "Why does BLEU fall?", says what to try',
+            "docs/how-to/bleu-falls.md says what to try",
         ]
     split = "test" if [*Path(options.data).glob("test.*.idx")] else "valid"
     dictionary = next(Path(options.data).glob("dict.*.txt"), None)

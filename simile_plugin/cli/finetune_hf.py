@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
             if best == 0:
                 print(
                     f"no validation was better than {options.model} itself: {folder} holds that "
-                    'model as it was; docs/training.md, "Why does BLEU fall?", says what to try'
+                    "model as it was; docs/how-to/bleu-falls.md says what to try"
                 )
             else:
                 print(f"{folder}: best BLEU on validation, update {kept}")

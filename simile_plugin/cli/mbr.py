@@ -35,7 +35,7 @@ Minimum Bayes risk decoding: of each list, the candidate that is best on average
 Give the first 8 to 32 of a wide beam (fairseq-generate --beam 64 --nbest 32), or 256 samples
 (--sampling --sampling-topk 10 --beam 256 --nbest 256), both with --required-batch-size-multiple 1,
 without which fairseq leaves sentences out; --pseudo-refs takes the one beside the
-other. recipes/mbr/README.md has what each gained. SIM and SIMILE are exact in time that grows with
+other. docs/results/mbr.md has what each gained. SIM and SIMILE are exact in time that grows with
 N, not N x N.
 
 {LISTS}"""

@@ -1,6 +1,6 @@
 """The loss of the criterion simile_risk in a trainer of transformers.
 
-recipes/hf/README.md has an example of fifteen lines.
+docs/reference/python.md has an example of fifteen lines.
 """
 
 # ruff: noqa: E402

@@ -38,7 +38,7 @@ if lacking := [name for name in OVERRIDDEN if not hasattr(Seq2SeqTrainer, name)]
 
 @contextmanager
 def attention_without_plans() -> Iterator[None]:
-    """Keep cuDNN out of attention, for it makes a plan for every new shape (recipes/gpu/README.md).
+    """Keep cuDNN out of attention, for it makes a plan for every new shape (docs/results/speed.md).
 
     Around all of a training: layers that are computed again must take the same kernel.
     """

@@ -26,11 +26,11 @@ NONFINITE_ADVICE = (
 )
 RISE_ADVICE = (
     "lower the learning rate; or, if costs in training are far below it, train on sentences that "
-    "the MLE model has not learned by heart (docs/training.md)"
+    "the MLE model has not learned by heart (docs/how-to/choose-pairs.md)"
 )
 KNOWN_ADVICE = (
     "the model seems to know them by heart, and its candidates for them teach little: train on "
-    "pairs that MLE training has not read (docs/training.md)"
+    "pairs that MLE training has not read (docs/how-to/choose-pairs.md)"
 )
 CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
 # What training on SIMILE alone showed, and training on BLEU did not: lengths 3 % beyond the start

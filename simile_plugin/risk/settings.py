@@ -121,7 +121,7 @@ class RiskSettings:
             "range": ABOVE_0,
             "help": "factor on the cost in [0, 1] inside the loss; logged costs stay in [0, 1]. "
             "It and gamma balance risk and token loss together: at 1 the risk hardly moves the "
-            "model, at 100 the reward is gamed (recipes/multi30k/README.md has the figures)",
+            "model, at 100 the reward is gamed (docs/results/multi30k.md has the figures)",
         },
     )
     risk_max_tokens: int = field(

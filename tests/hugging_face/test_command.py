@@ -87,7 +87,7 @@ def test_a_ruined_model_is_not_kept(command, tmp_path, capsys, monkeypatch, lora
     command = [*command, "--learning-rate", "0.5", "--schedule", "constant", "--lora", lora]
     assert main(command) == 0
     told, tuned = capsys.readouterr().out, tmp_path / "tuned"
-    assert f"itself: {tuned} holds that model as it was; docs/training.md" in told
+    assert f"itself: {tuned} holds that model as it was; docs/how-to/bleu-falls.md" in told
     before = load_file(tmp_path / "model/model.safetensors")
     after = load_file(tuned / "model.safetensors")
     assert all(torch.allclose(after[name], before[name], atol=1e-6) for name in before)

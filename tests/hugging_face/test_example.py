@@ -1,4 +1,4 @@
-"""The Python example of recipes/hf/README.md runs."""
+"""The Python example of docs/reference/python.md runs."""
 
 from pathlib import Path
 
@@ -6,21 +6,22 @@ from transformers import AutoModelForSeq2SeqLM
 
 from tests.hugging_face_models import SOURCES, TARGETS, marian, save
 
-README = Path(__file__).parents[2] / "recipes" / "hf" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 
 
-def test_the_fifteen_lines(tmp_path, encoder_folder, monkeypatch):
-    blocks = README.read_text("utf-8").split("## In Python\n\n")[1].split("\n\n")
+def test_the_fifteen_lines(tmp_path, monkeypatch):
+    blocks = (
+        PAGE.read_text("utf-8").split("## The trainer of Hugging Face models\n\n")[1].split("\n\n")
+    )
     lines = [line.removeprefix("    ") for line in blocks[0].splitlines()]
     assert len(lines) <= 15
     save(marian(tmp_path / "files"), tmp_path / "model")
-    (tmp_path / "encoder").symlink_to(encoder_folder)
     for name in ("train", "dev"):
         (tmp_path / f"{name}.de").write_text("\n".join(SOURCES) + "\n")
         (tmp_path / f"{name}.en").write_text("\n".join(TARGETS) + "\n")
     monkeypatch.chdir(tmp_path)
     code = "\n".join(lines).replace("Helsinki-NLP/opus-mt-de-en", "model")
-    code = code.replace("max_steps=500", "max_steps=1")
+    code = code.replace("max_steps=600", "max_steps=1")
     assert code.count('"model"') == 2 and "max_steps=1" in code
     names = {}
     exec(code, names)

@@ -51,7 +51,7 @@ NAMES = {**HEADINGS, "learned": "LEARNED"}
 FIRST, MBR = "first", "mbr"
 EQUAL = 1e-6  # rewards are made in float32: differences below this are rounding
 # Gain on the test set of a model trained on the reward, over (best - first) of the lists of 8 of
-# the model before: recipes/mbr/README.md has the figures behind them.
+# the model before: docs/results/mbr.md has the figures behind them.
 BINS = 25
 MEASURED: tuple[tuple[str, str, float], ...] = (
     ("Multi30k de-en", "simile", 0.095),

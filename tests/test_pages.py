@@ -1,0 +1,185 @@
+"""The pages of docs/: sentences with few figures, links that lead somewhere, openings, terms.
+
+README.md is not among them yet. The gallery is captions of pictures.
+"""
+
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GALLERY = DOCS / "gallery"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if GALLERY not in path.parents)
+LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("recipes/*/*.md"))]
+GLOSSARY = DOCS / "reference" / "glossary.md"
+MOST_FIGURES = 2
+MOST_LINES_OF_A_RECIPE = 25
+LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
+# A number that stands alone: no part of a word, a version or a year.
+FIGURE = re.compile(r"(?<![\w.])(?!(?:19|20)\d\d\b)\d(?:[\d,.]*\d)?(?!\w)(?!\.\d)")
+VERSION = re.compile(r"\b(Python|torch|CUDA|transformers|numpy|Slurm|METEOR) \d[\d.]*\b")
+SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+(?=[A-Z0-9`*(\[\"])|:\s+(?=[A-Z])")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(text: str) -> Iterator[str]:
+    """Yield paragraphs and points of a list, without code, tables, headings and pictures."""
+    text = re.sub(r"(?ms)^(```|~~~).*?^\1", "", text)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
+        lines = block.strip("\n").splitlines()
+        if lines and not lines[0].startswith(("    ", "|", "#", "![")):
+            kept = (line.strip() for line in lines if not line.lstrip().startswith("|"))
+            yield re.sub(r"^(?:[-*]|\d+\.) ", "", " ".join(kept))
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page; code in a line counts as a word, a link as its text."""
+    for block in prose(text):
+        plain = VERSION.sub(r"\1", LINK.sub(r"\1", re.sub(r"`[^`]+`", "CODE", block)))
+        yield from filter(None, SENTENCE_END.split(plain))
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    found: set[str] = set()
+    for heading in re.findall(r"(?m)^#+ (.+)$", path.read_text("utf-8")):
+        words = LINK.sub(r"\1", heading).lower().replace("`", "")
+        found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+def test_a_sentence_is_split_and_its_figures_are_counted():
+    text = (
+        "# 1 2 3\n\nIt gains 0.3 BLEU. A GPU (1 of 8) has `4 5 6` more: See 2 things.\n\n"
+        "| 1 | 2 | 3 |\n\n    code 1 2 3\n\n- In 2019, newstest2018 had 2,998 pairs, or 45 %.\n"
+    )
+    found = list(sentences(text))
+    assert found == [
+        "It gains 0.3 BLEU.",
+        "A GPU (1 of 8) has CODE more",
+        "See 2 things.",
+        "In 2019, newstest2018 had 2,998 pairs, or 45 %.",
+    ]
+    assert [FIGURE.findall(each) for each in found] == [["0.3"], ["1", "8"], ["2"], ["2,998", "45"]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_sentence_has_at_most_two_figures(page):
+    text = page.read_text("utf-8")
+    crowded = [each for each in sentences(text) if len(FIGURE.findall(each)) > MOST_FIGURES]
+    assert crowded == [], "put the series into a table"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_bracket_has_a_semicolon(page):
+    bracketed = [
+        each for each in sentences(page.read_text("utf-8")) if re.search(r"\([^)]*;[^)]*\)", each)
+    ]
+    assert bracketed == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_says_for_whom_it_is_what_it_gives_and_how_long_it_takes(page):
+    title, opening, *_ = page.read_text("utf-8").split("\n\n")
+    assert title.startswith("# ") and "\n" not in title
+    words = " ".join(opening.split())
+    assert re.match(r"For .+\. After this page you .+\. .*\b(minutes?|hours?)\b", words), words
+
+
+@pytest.mark.parametrize("page", LINKING, ids=name_of)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text("utf-8"))
+    dead = []
+    for _, target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            dead.append(target)
+    assert dead == []
+
+
+def terms() -> dict[str, str]:
+    """Return the terms of the glossary that have to be linked, and their anchors.
+
+    They are its headings that are no everyday words: those with capitals within.
+    """
+    headings = re.findall(r"(?m)^### (.+)$", GLOSSARY.read_text("utf-8"))
+    return {
+        head: re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")
+        for head in headings
+        if re.search(r"[A-Z]{2}|[a-z][A-Z]", head) and "`" not in head
+    }
+
+
+def unlinked_terms(page: Path) -> list[str]:
+    """Return the terms whose first use in the text of a page leads to no explanation.
+
+    The text of any link will do: a page may explain a term at greater length than the glossary.
+    """
+    found = []
+    blocks = [re.sub(r"`[^`]+`", "CODE", block) for block in prose(page.read_text("utf-8"))]
+    for term in terms():
+        use = re.compile(rf"(?<![\w/-]){re.escape(term)}(?![\w-])")
+        uses = ((block, match.start()) for block in blocks if (match := use.search(block)))
+        for block, place in list(uses)[:1]:
+            if not any(link.start() < place < link.end() for link in LINK.finditer(block)):
+                found.append(term)
+    return found
+
+
+def test_the_terms_that_are_linked_are_those_that_a_stranger_does_not_know(tmp_path):
+    assert {"BLEU", "chrF", "SIM", "MBR", "COMET", "REINFORCE", "MLQE-PE"} <= terms().keys()
+    assert terms()["MLQE-PE"] == "mlqe-pe"
+    page = tmp_path / "page.md"
+    page.write_text("# BLEU\n\n[SIM](glossary.md#sim) and BLEU, `COMET`.\n\nMore SIM, [BLEU](x).\n")
+    assert unlinked_terms(page) == ["BLEU"]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != GLOSSARY], ids=name_of)
+def test_a_term_leads_to_the_glossary_where_a_page_first_uses_it(page):
+    assert unlinked_terms(page) == []
+
+
+def test_the_page_of_flags_is_current():
+    script = DOCS / "reference" / "flags.py"
+    page = script.with_suffix(".md").read_text("utf-8")
+    made = runpy.run_path(str(script))["page"]()
+    assert page == made, "python docs/reference/flags.py >docs/reference/flags.md"
+    # Two defaults by hand: of the criterion, and of the commands.
+    assert "\n| `--risk-alpha` | `1` | `0.3` |" in page
+    assert "\n| `--risk-length-control` | `1` | `1` |" in page
+
+
+@pytest.mark.parametrize(
+    ("repository", "outside"),
+    [
+        (None, "see [a](mbr.md), [b](../gallery/x.md) and c (`recipes/mbr/README.md`)"),
+        (
+            "https://host.org/me/simile",
+            "see [a](mbr.md), [b](../gallery/x.md) and "
+            "[c](https://host.org/me/simile/blob/main/recipes/mbr/README.md#d)",
+        ),
+    ],
+)
+def test_links_out_of_docs_are_code_or_the_repositorys_on_the_site(repository, outside):
+    hook = runpy.run_path(str(DOCS / "outside_links.py"))["on_page_markdown"]
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/speed.md"))
+    text = "see [a](mbr.md), [b](../gallery/x.md) and [c](../../recipes/mbr/README.md#d)"
+    assert hook(text, page=page, config=SimpleNamespace(repo_url=repository)) == outside
+
+
+@pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/*/README.md")), ids=name_of)
+def test_the_page_of_a_recipe_is_short(recipe):
+    if recipe.parent.name == "papers":
+        pytest.skip("a table of papers")
+    assert len(recipe.read_text("utf-8").splitlines()) <= MOST_LINES_OF_A_RECIPE
