@@ -1,4 +1,4 @@
-"""The Python examples of the faces, README.md and docs/reference/python.md run as they say."""
+"""The Python examples of the faces and docs/reference/python.md run as they say."""
 
 import doctest
 from pathlib import Path
@@ -8,9 +8,7 @@ import pytest
 from simile_plugin import encoder, reward
 
 ROOT = Path(__file__).parents[1]
-README, PYTHON = (
-    (ROOT / page).read_text("utf-8") for page in ("README.md", "docs/reference/python.md")
-)
+PYTHON = (ROOT / "docs/reference/python.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -18,7 +16,6 @@ README, PYTHON = (
     [
         ("encoder", encoder.__doc__),
         ("reward", reward.__doc__),
-        ("README.md", README),
         ("docs/reference/python.md", PYTHON),
     ],
 )

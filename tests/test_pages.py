@@ -1,6 +1,6 @@
 """The pages of docs/: sentences with few figures, links that lead somewhere, openings, terms.
 
-README.md is not among them yet. The gallery is captions of pictures.
+README.md is held to the same figures and links. The gallery is captions of pictures.
 """
 
 import re
@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GALLERY = DOCS / "gallery"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if GALLERY not in path.parents)
-LINKING = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("recipes/*/*.md"))]
+README = ROOT / "README.md"
+LINKING = [*PAGES, README, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("recipes/*/*.md"))]
 GLOSSARY = DOCS / "reference" / "glossary.md"
 MOST_FIGURES = 2
 MOST_LINES_OF_A_RECIPE = 25
@@ -71,7 +72,7 @@ def test_a_sentence_is_split_and_its_figures_are_counted():
     assert [FIGURE.findall(each) for each in found] == [["0.3"], ["1", "8"], ["2"], ["2,998", "45"]]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=name_of)
 def test_a_sentence_has_at_most_two_figures(page):
     text = page.read_text("utf-8")
     crowded = [each for each in sentences(text) if len(FIGURE.findall(each)) > MOST_FIGURES]
@@ -176,6 +177,11 @@ def test_links_out_of_docs_are_code_or_the_repositorys_on_the_site(repository, o
     page = SimpleNamespace(file=SimpleNamespace(src_uri="results/speed.md"))
     text = "see [a](mbr.md), [b](../gallery/x.md) and [c](../../recipes/mbr/README.md#d)"
     assert hook(text, page=page, config=SimpleNamespace(repo_url=repository)) == outside
+
+
+def test_readme_is_short():
+    lines = README.read_text("utf-8").splitlines()
+    assert len(lines) <= 100 and max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/*/README.md")), ids=name_of)

@@ -30,7 +30,16 @@ SYSTEMS = {
 COLOURS = dict(zip(dict.fromkeys(SYSTEMS.values()), ("gray", "gray", "blue", "red"), strict=True))
 # Heading of results.md, its MLE row, and the test sets: title, column of BLEU, column of SIM.
 BLOCKS = (
-    ("Multi30k German-English", "MLE", (("German captions, test", "test: BLEU (seeds)", "SIM"),)),
+    (
+        "Multi30k German-English",
+        "*MLE, model 1*",
+        (("German captions, test", "test: BLEU (seeds)", "SIM"),),
+    ),
+    (
+        "Multi30k German-English",
+        "*MLE, model 2*",
+        (("German captions, a second model", "test: BLEU (seeds)", "SIM"),),
+    ),
     (
         "Multi30k French-English",
         "*MLE, model 1*",
