@@ -213,6 +213,70 @@ class History:
         return Hypotheses(tokens, scores)
 
 
+@dataclass
+class SearchState:
+    """A search of B sentences, S of which go on.
+
+    Attributes:
+        rules: what is searched for.
+        rows: (S,) the rows of the S sentences in the history.
+        beams: the hypotheses that the S sentences go on with.
+        history: of all B sentences.
+    """
+
+    rules: Rules
+    rows: Tensor
+    beams: Beams
+    history: History
+
+    def begin(self) -> None:
+        """Write what stands before the first step."""
+        self.beams.begin(self.rules.start)
+        self.history.begin()
+
+    def advance(
+        self, logits: Tensor, step: int | Tensor, norm: float | Tensor, first: bool, final: bool
+    ) -> Tensor:
+        """Go from the logits of a step to the hypotheses of the next one, in place.
+
+        Args:
+            logits: (S x N, V), of the first step (S, V); changed in place.
+            step: the step's number; where it is a tensor, (1,).
+            norm: (step + 1) ** lenpen.
+            first: no hypothesis of fairseq's ends at this step.
+            final: all hypotheses end at this step.
+
+        Returns:
+            (S, N) the hypothesis of before that each new one continues.
+        """
+        size, beams, rows = self.rules.size, self.beams, self.rows
+        best, tokens, origins = continuations(logits, beams.scores, self.rules, first, final)
+        # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so
+        # many are asked for that N go on even if all of the best N end.
+        ended = tokens.eq(self.rules.end) & best.ne(-torch.inf)
+        top = torch.gt(ended[:, :size], beams.ignored)  # one and not the other
+        if self.rules.as_generate:
+            top = top & (self.history.count[rows] < size).unsqueeze(1)
+        self.history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
+        ended[:, :size] |= beams.ignored
+        # The first N candidates that go on; where there are fewer, ended ones fill the beam.
+        width = ended.size(1)
+        going = torch.add(numbers(width, ended.device), ended, alpha=width)
+        places, active = going.topk(size, dim=1, largest=False)
+        torch.gather(tokens, 1, active, out=beams.last)
+        beams.scores.copy_(best.gather(1, active))
+        torch.ge(places, width, out=beams.ignored)
+        parents = origins.gather(1, active)
+        self.history.parents[step, rows], self.history.chosen[step, rows] = parents, beams.last
+        return parents
+
+    def without_finished(self, kept: Tensor) -> SearchState:
+        """Return the state of some of the S sentences."""
+        beams = self.beams
+        left = Beams(beams.last[kept], beams.scores[kept], beams.ignored[kept])
+        return SearchState(self.rules, self.rows[kept], left, self.history)
+
+
 def search(
     steps: Steps, rules: Rules, sentences: int, max_len: int, device: torch.device
 ) -> Hypotheses:
@@ -229,25 +293,21 @@ def search(
     )
     last = back.new_empty(sentences, size)
     beams = Beams(last, last.float(), last.bool())
-    history.begin()
-    beams.begin(rules.start)
-    # A finished sentence drops out of the batch: rows has the numbers of the others, and all that a
-    # step needs has one entry for each of them.
-    rows = torch.arange(sentences, device=device)
+    # A finished sentence drops out of the batch.
+    state = SearchState(rules, torch.arange(sentences, device=device), beams, history)
+    state.begin()
     look: Look | None = None
     for step in range(max_len + 1):
-        logits = steps.logits(beams.last.flatten(), step)
+        logits = steps.logits(state.beams.last.flatten(), step)
         precise = torch.promote_types(logits.dtype, torch.float32)
         norm = (step + 1) ** rules.lenpen
         final = step == max_len
-        beams, parents = advance(
-            logits.to(precise), beams, history, rows, rules, step, norm, step == 0, final
-        )
+        parents = state.advance(logits.to(precise), step, norm, step == 0, final)
         if final:
             break
         # On a device as the lists were a step ago: the host prepares the next step while the device
         # is at work on this one. A sentence that was finished still is.
-        open_ = history.count[rows] < size
+        open_ = history.count[state.rows] < size
         before, look = look, None if device.type == "cpu" else Look(open_)
         if look is not None:
             open_ = before.read() if before else torch.ones_like(look.values)
@@ -257,8 +317,7 @@ def search(
             if not len(kept):
                 break
             kept = to_device(kept, device)
-            rows, parents = rows[kept], parents[kept]
-            beams = Beams(beams.last[kept], beams.scores[kept], beams.ignored[kept])
+            state, parents = state.without_finished(kept), parents[kept]
         steps.reorder(parents, kept)
     # A device need not be asked how long they are.
     longest = step + 1
@@ -271,54 +330,6 @@ def unfinished(open_: Tensor) -> Tensor | None:
     """Return the indices of the sentences without a full list, or None if all of them are."""
     kept = open_.nonzero().squeeze(1)
     return None if len(kept) == len(open_) else kept
-
-
-def advance(
-    logits: Tensor,
-    beams: Beams,
-    history: History,
-    rows: Tensor,
-    rules: Rules,
-    step: int | Tensor,
-    norm: float | Tensor,
-    first: bool,
-    final: bool,
-    into: Beams | None = None,
-) -> tuple[Beams, Tensor]:
-    """Go from the logits of a step to the hypotheses of the next one.
-
-    Args:
-        logits: (S x N, V), of the first step (S, V); changed in place.
-        rows: (S,) the sentences' rows in the history.
-        step: the step's number; where it is a tensor, (1,).
-        norm: (step + 1) ** lenpen.
-        first: no hypothesis of fairseq's ends at this step.
-        final: all hypotheses end at this step.
-        into: where the hypotheses are written, but for their scores.
-
-    Returns:
-        The hypotheses, and which one of before each continues: (S, N).
-    """
-    size = rules.size
-    best, tokens, origins = continuations(logits, beams.scores, rules, first, final)
-    # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so many
-    # are asked for that N go on even if all of the best N end.
-    ended = tokens.eq(rules.end) & best.ne(-torch.inf)
-    top = torch.gt(ended[:, :size], beams.ignored)  # one and not the other
-    if rules.as_generate:
-        top = top & (history.count[rows] < size).unsqueeze(1)
-    history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
-    ended[:, :size] |= beams.ignored
-    # The first N candidates that go on; where there are fewer, ended ones fill the beam.
-    width = ended.size(1)
-    going = torch.add(numbers(width, ended.device), ended, alpha=width)
-    places, active = going.topk(size, dim=1, largest=False)
-    parents, scores = origins.gather(1, active), best.gather(1, active)
-    last = torch.gather(tokens, 1, active, out=into.last if into else None)
-    ignored = torch.ge(places, width, out=into.ignored if into else None)
-    after = Beams(last, scores, ignored)
-    history.parents[step, rows], history.chosen[step, rows] = parents, last
-    return after, parents
 
 
 @cache

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder import to_device
-from simile_plugin.search.beam import Beams, History, Hypotheses, Look, Rules, advance
+from simile_plugin.search.beam import Beams, History, Hypotheses, Look, Rules, SearchState
 from simile_plugin.search.recorder import Recorder
 
 ROOM = 16  # tokens
@@ -68,12 +68,12 @@ class _State:
             return recorder.buffer(f"search {name}", shape, dtype, device)
 
         lists = (sentences, rules.size)
-        self.beams = Beams(
+        beams = Beams(
             buffer("last", *lists),
             buffer("scores", *lists, dtype=torch.float32),
             buffer("ignored", *lists, dtype=torch.bool),
         )
-        self.history = History(
+        history = History(
             buffer("parents", room, *lists),
             buffer("chosen", room, *lists),
             buffer("steps", sentences, rules.slots),
@@ -81,7 +81,7 @@ class _State:
             buffer("found", sentences, rules.slots, dtype=torch.float32),
             buffer("count", sentences),
         )
-        self.rows = buffer("rows", sentences)
+        self.search = SearchState(rules, buffer("rows", sentences), beams, history)
         self.number = buffer("step", 1)
         self.open = buffer("open", sentences, dtype=torch.bool)
         self.norms = buffer("norms", room, dtype=torch.float32)
@@ -91,37 +91,32 @@ class _State:
 
     def fill(self) -> None:
         """Write what follows from the shape."""
-        self.rows.copy_(torch.arange(self.sentences, device=self.device))
+        self.search.rows.copy_(torch.arange(self.sentences, device=self.device))
         norms = [(step + 1) ** self.rules.lenpen for step in range(self.room)]
         self.norms.copy_(to_device(torch.tensor(norms), self.device))
 
     def begin(self) -> None:
         """Write what stands before the first step."""
-        self.beams.begin(self.rules.start)
-        self.history.begin()
-        self.history.parents.zero_()
-        self.history.chosen.zero_()
+        self.search.begin()
+        self.search.history.parents.zero_()
+        self.search.history.chosen.zero_()
         self.number.zero_()
         self.steps.begin()
 
     def step(self, first: bool, final: bool) -> None:
         """Take a step."""
-        beams, history = self.beams, self.history
-        logits = self.steps.logits(beams.last.flatten(), self.number)
+        logits = self.steps.logits(self.search.beams.last.flatten(), self.number)
         if first:
             logits = logits[:: self.rules.size]
         norm = self.norms[self.number]
-        after, parents = advance(
-            logits, beams, history, self.rows, self.rules, self.number, norm, first, final, beams
-        )
-        beams.scores.copy_(after.scores)
-        torch.lt(history.count, self.rules.size, out=self.open)
+        parents = self.search.advance(logits, self.number, norm, first, final)
+        torch.lt(self.search.history.count, self.rules.size, out=self.open)
         self.steps.reorder(parents)
         self.number += 1
 
     def trace(self) -> None:
         """Write the lists found so far."""
-        found = self.history.hypotheses(self.room, self.rules)
+        found = self.search.history.hypotheses(self.room, self.rules)
         self.lists.tokens.copy_(found.tokens)
         self.lists.scores.copy_(found.scores)
 
@@ -142,7 +137,7 @@ class _State:
 
     def _held(self) -> list[tuple[Tensor, int]]:
         """What goes with the sentences, and its dimension of them."""
-        history, beams = self.history, self.beams
+        history, beams = self.search.history, self.search.beams
         rest = (
             *(history.steps, history.beams, history.scores, history.count),
             *(beams.last, beams.scores, beams.ignored),
@@ -179,7 +174,7 @@ def static_search(
     """
     state = _State(recorder, steps, rules, bucket(sentences), ROOM, device)
     state.fill()
-    tokens = state.rows.new_full((sentences, rules.size, max_len + 1), rules.pad)
+    tokens = state.search.rows.new_full((sentences, rules.size, max_len + 1), rules.pad)
     found = Hypotheses(tokens, tokens.new_zeros(tokens.shape[:2], dtype=torch.float32))
     rows = torch.arange(sentences)  # of the results, by the state's sentences
     state.run("begin", partial(state.begin))
