@@ -15,9 +15,9 @@ from torch import Tensor
 
 from simile_plugin.encoder import to_device
 from simile_plugin.search.beam import Beams, History, Hypotheses, Look, Rules, SearchState
+from simile_plugin.search.node_cache import ROOM, taken
 from simile_plugin.search.recorder import Recorder
 
-ROOM = 16  # tokens
 LEAST = 8  # sentences: fewer take no less time
 
 
@@ -143,11 +143,6 @@ class _State:
             *(beams.last, beams.scores, beams.ignored),
         )
         return [(history.parents, 1), (history.chosen, 1), *((one, 0) for one in rest)]
-
-
-def taken(values: Tensor, dim: int, kept: Tensor | None) -> Tensor:
-    """Return a copy of some sentences' values, or of all."""
-    return values.clone() if kept is None else values.index_select(dim, kept)
 
 
 def bucket(count: int) -> int:

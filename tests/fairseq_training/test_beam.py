@@ -9,7 +9,7 @@ from torch import nn
 
 from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.static_steps import StaticTransformerSteps
+from simile_plugin.fairseq_training.static_steps import TransformerNodes
 from simile_plugin.fairseq_training.steps import DecoderLayers
 from simile_plugin.search import recorder_for
 from simile_plugin.search.continuations import best_of_rows
@@ -178,7 +178,7 @@ def test_a_step_asks_for_few_operations(monkeypatch):
         monkeypatch.setattr(f"simile_plugin.fairseq_training.{place}.attend", in_one)
     monkeypatch.setattr("simile_plugin.search.beam.best_of_rows", as_kernels(2)(best_of_rows))
     added = as_kernels(1)(DecoderLayers.added)
-    monkeypatch.setattr(StaticTransformerSteps, "added", lambda self, *given: added(self, *given))
+    monkeypatch.setattr(TransformerNodes, "added", lambda self, *given: added(self, *given))
     task = make_task()
     dictionary = task.target_dictionary
     for number in range(4000 - len(dictionary)):
