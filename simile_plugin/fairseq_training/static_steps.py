@@ -17,7 +17,7 @@ from simile_plugin.fairseq_training.steps import (
     of_source,
     positions_of,
 )
-from simile_plugin.search import ROOM, NodeCache, Recorder, bucket, kernels_for
+from simile_plugin.search import ROOM, Halves, NodeCache, Recorder, kernels_for
 
 SOURCE = 16  # lengths of sources are multiples of it; so must those of masks be on a GPU
 WIDEST = 8192  # of a layer norm in our kernel
@@ -41,14 +41,14 @@ def static_steps(
     encoder_out = model.encoder.forward_torchscript(net_input)
     features = encoder_out["encoder_out"][0]
     source, sentences = features.shape[:2]
-    shape = (-(-source // SOURCE) * SOURCE, bucket(sentences))
+    shape = (-(-source // SOURCE) * SOURCE, Halves().sentences(sentences))
     held = recorder.buffer(
         "transformer features", (*shape, features.size(-1)), features.dtype, features.device
     )
     held.zero_()
     held[:source, :sentences] = features
     decoder = TransformerNodes(recorder, model.decoder, held, longest)
-    cache = NodeCache(recorder, decoder, size, shape[1], shape[0], ROOM, features.device)
+    cache = NodeCache(recorder, decoder, size, shape[1], shape[0], ROOM, features.device, True)
     cache.mask.zero_()
     cache.mask[:sentences, ..., source:] = -torch.inf
     for padding in encoder_out["encoder_padding_mask"]:

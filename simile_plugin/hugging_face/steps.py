@@ -33,14 +33,15 @@ from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.risk import RiskSet, evaluation_mode, teacher_forcing_input
 from simile_plugin.search import (
     ROOM,
+    AtOnce,
+    Halves,
     Hypotheses,
     NodeCache,
     Recorder,
     Rules,
-    bucket,
+    Unrecorded,
     recorder_for,
     search,
-    static_search,
 )
 
 SOURCE = 16  # lengths of sources are multiples of it on a GPU, as those of masks must be
@@ -111,9 +112,11 @@ class ModelNodes:
         self.key: Hashable = "transformers"
 
     def begin(self, cache: NodeCache) -> None:
-        # A step for the keys and values of the sources; what it writes beside them is forgotten.
-        start = cache.slots.new_zeros(cache.sentences * cache.size)
-        cache.logits(start, start[:1])
+        # The first step writes the keys and values of the sources. A recorded step must not, or it
+        # would whenever it is replayed.
+        if cache.fixed:
+            start = cache.slots.new_zeros(cache.sentences * cache.size)
+            cache.logits(start, start[:1], first=False)  # what else it writes is forgotten
 
     def decode(self, last: Tensor, position: Tensor, cache: NodeCache) -> Tensor:
         size = cache.size
@@ -147,35 +150,15 @@ def _library_cache(cache: NodeCache) -> EncoderDecoderCache:
     return held
 
 
-class EagerSteps:
-    """The same as the search takes them without a recorder, see search.Steps."""
-
-    def __init__(self, cache: NodeCache) -> None:
-        self.cache = cache
-        cache.forget()
-
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        if step == self.cache.room:
-            self.cache = self.cache.moved(None, self.cache.sentences, step + ROOM)
-        self.cache.used = (step + 1) * self.cache.size
-        logits = self.cache.logits(last, torch.tensor([step], device=last.device))
-        return logits if step else logits[:: self.cache.size]
-
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        if kept is not None:
-            self.cache = self.cache.moved(kept, len(kept), self.cache.room)
-        self.cache.reorder(parents)
-
-
-def eager_steps(
-    decoder: Decoder, features: Tensor, attention_mask: Tensor, size: int
-) -> EagerSteps:
-    """Return the steps of a decoder over sources without a recorder, see `node_search`."""
+def eager_steps(decoder: Decoder, features: Tensor, attention_mask: Tensor, size: int) -> NodeCache:
+    """Return the steps of a decoder over sources, not to be recorded, see `node_search`."""
     nodes = ModelNodes(decoder, features, _product_type(features))
     sentences, source = attention_mask.shape
-    cache = NodeCache(Recorder(), nodes, size, sentences, source, ROOM, features.device)
+    cache = NodeCache(
+        Unrecorded(), nodes, size, sentences, source, ROOM, features.device, fixed=False
+    )
     cache.mask.copy_(_mask(attention_mask, nodes.dtype))
-    return EagerSteps(cache)
+    return cache
 
 
 def _product_type(features: Tensor) -> torch.dtype:
@@ -202,20 +185,20 @@ def node_search(
     sentences, source = attention_mask.shape
     if recorder is None:
         steps = eager_steps(decoder, features, attention_mask, rules.size)
-        return search(steps, rules, sentences, max_len, device)
+        return search(steps, rules, sentences, max_len, device, steps.recorder, AtOnce())
     recorder.watch([*decoder.model.parameters(), *decoder.model.buffers()])
-    shape = (bucket(sentences), -(-source // SOURCE) * SOURCE)
+    shape = (Halves().sentences(sentences), -(-source // SOURCE) * SOURCE)
     held = recorder.buffer(
         "transformers features", (*shape, features.size(-1)), features.dtype, device
     )
     held.zero_()
     held[:sentences, :source] = features
     nodes = ModelNodes(decoder, held, _product_type(features))
-    cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device)
+    cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device, fixed=True)
     cache.mask.zero_()
     cache.mask[:sentences] = -torch.inf
     cache.mask[:sentences, ..., :source] = _mask(attention_mask, nodes.dtype)
-    return static_search(recorder, cache, rules, sentences, max_len, device)
+    return search(cache, rules, sentences, max_len, device, recorder, Halves())
 
 
 def _mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -314,13 +297,14 @@ def _by_steps(
     previous = _previous(rows, special)
     features = decoder.model.get_encoder()(**inputs, return_dict=True).last_hidden_state
     steps = eager_steps(decoder, features, inputs["attention_mask"], len(rows))
+    steps.begin()
     order, found = torch.arange(len(rows)).to(rows), []
     for t in range(rows.size(1)):
-        logits = steps.logits(previous[order, t], t)
+        logits = steps.logits(previous[order, t], rows.new_tensor([t]), first=t == 0)
         lprobs = torch.log_softmax(logits.expand(len(rows), -1).float(), dim=-1)
         own = lprobs.gather(1, rows[order, t].clamp(min=0).unsqueeze(1)).squeeze(1)
         own = own.masked_fill(rows[order, t].eq(PADDING), 0.0)
         found.append(own[order.argsort()])
         order = order.roll(1)
-        steps.reorder(torch.arange(len(rows)).to(rows).roll(1).unsqueeze(0), None)
+        steps.reorder(torch.arange(len(rows)).to(rows).roll(1).unsqueeze(0))
     return torch.stack(found, dim=1)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import to_device
 from simile_plugin.risk import RiskSettings
 from simile_plugin.search.continuations import (
     best_continuations,
@@ -37,29 +36,6 @@ class Hypotheses:
 
     tokens: Tensor
     scores: Tensor
-
-
-class Steps(Protocol):
-    """What a search asks of a decoder: S sentences have N hypotheses each, S x N rows."""
-
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        """Go on by one token.
-
-        Args:
-            last: (S x N,) the hypotheses' last tokens.
-            step: how often this was called before.
-
-        Returns:
-            (S x N, V); of the first step, before which those of a sentence are one, (S, V).
-        """
-
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        """Go on with other hypotheses.
-
-        Args:
-            parents: (S', N) which hypothesis of its sentence each new one continues.
-            kept: (S',) the sentences to go on with; None: all.
-        """
 
 
 @dataclass(frozen=True)
@@ -112,26 +88,6 @@ class Rules:
         )
 
 
-class Look:
-    """Values on their way to the host, which goes on meanwhile.
-
-    Args:
-        values: of a GPU, or of a device whose copies are always complete.
-    """
-
-    def __init__(self, values: Tensor) -> None:
-        self.values = values.to("cpu", non_blocking=True)
-        self.made = torch.cuda.Event() if values.is_cuda else None
-        if self.made is not None:
-            self.made.record()
-
-    def read(self) -> Tensor:
-        """Return the values; waits until they are there."""
-        if self.made is not None:
-            self.made.synchronize()
-        return self.values
-
-
 @dataclass
 class Beams:
     """The hypotheses that S sentences go on with, (S, N) each.
@@ -178,9 +134,7 @@ class History:
         self.beams.zero_()
         self.count.zero_()
 
-    def add(
-        self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: int | Tensor
-    ) -> None:
+    def add(self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: Tensor) -> None:
         """Append to each list, in order, the hypotheses that ended, until it is full."""
         size = self.steps.size(1) - 1
         count = self.count[rows]
@@ -235,14 +189,14 @@ class SearchState:
         self.history.begin()
 
     def advance(
-        self, logits: Tensor, step: int | Tensor, norm: float | Tensor, first: bool, final: bool
+        self, logits: Tensor, step: Tensor, norm: Tensor, first: bool, final: bool
     ) -> Tensor:
         """Go from the logits of a step to the hypotheses of the next one, in place.
 
         Args:
             logits: (S x N, V), of the first step (S, V); changed in place.
-            step: the step's number; where it is a tensor, (1,).
-            norm: (step + 1) ** lenpen.
+            step: (1,) its number.
+            norm: (1,) (step + 1) ** lenpen.
             first: no hypothesis of fairseq's ends at this step.
             final: all hypotheses end at this step.
 
@@ -269,67 +223,6 @@ class SearchState:
         parents = origins.gather(1, active)
         self.history.parents[step, rows], self.history.chosen[step, rows] = parents, beams.last
         return parents
-
-    def without_finished(self, kept: Tensor) -> SearchState:
-        """Return the state of some of the S sentences."""
-        beams = self.beams
-        left = Beams(beams.last[kept], beams.scores[kept], beams.ignored[kept])
-        return SearchState(self.rules, self.rows[kept], left, self.history)
-
-
-def search(
-    steps: Steps, rules: Rules, sentences: int, max_len: int, device: torch.device
-) -> Hypotheses:
-    """Return the n-best lists that fairseq's SequenceGenerator finds.
-
-    Args:
-        max_len: tokens of the longest hypothesis, its end not counted.
-    """
-    size = rules.size
-    back = torch.zeros(max_len + 1, sentences, size, dtype=torch.int64, device=device)
-    ends = back.new_zeros(sentences, rules.slots)
-    history = History(
-        back, torch.zeros_like(back), ends, ends.clone(), ends.float(), ends.new_zeros(sentences)
-    )
-    last = back.new_empty(sentences, size)
-    beams = Beams(last, last.float(), last.bool())
-    # A finished sentence drops out of the batch.
-    state = SearchState(rules, torch.arange(sentences, device=device), beams, history)
-    state.begin()
-    look: Look | None = None
-    for step in range(max_len + 1):
-        logits = steps.logits(state.beams.last.flatten(), step)
-        precise = torch.promote_types(logits.dtype, torch.float32)
-        norm = (step + 1) ** rules.lenpen
-        final = step == max_len
-        parents = state.advance(logits.to(precise), step, norm, step == 0, final)
-        if final:
-            break
-        # On a device as the lists were a step ago: the host prepares the next step while the device
-        # is at work on this one. A sentence that was finished still is.
-        open_ = history.count[state.rows] < size
-        before, look = look, None if device.type == "cpu" else Look(open_)
-        if look is not None:
-            open_ = before.read() if before else torch.ones_like(look.values)
-        kept = unfinished(open_)
-        if kept is not None:
-            look = None  # at rows that are other ones from here on
-            if not len(kept):
-                break
-            kept = to_device(kept, device)
-            state, parents = state.without_finished(kept), parents[kept]
-        steps.reorder(parents, kept)
-    # A device need not be asked how long they are.
-    longest = step + 1
-    if device.type == "cpu":
-        longest = int(history.steps[:, :-1].max()) + 1 if sentences else 0
-    return history.hypotheses(max(longest, 1), rules)
-
-
-def unfinished(open_: Tensor) -> Tensor | None:
-    """Return the indices of the sentences without a full list, or None if all of them are."""
-    kept = open_.nonzero().squeeze(1)
-    return None if len(kept) == len(open_) else kept
 
 
 @cache

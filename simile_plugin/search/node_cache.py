@@ -48,7 +48,7 @@ class NodeDecoder(Protocol):
 
 
 class NodeCache:
-    """The keys and values that a decoder looks at; see StaticSteps.
+    """The keys and values that a decoder looks at; see Steps.
 
     Args:
         recorder: whose buffers it lies in.
@@ -56,6 +56,8 @@ class NodeCache:
         sentences: S.
         source: length of the sources.
         room: steps.
+        fixed: all slots are looked at, so that each step has the same shape; else those that are
+            written.
 
     Attributes:
         sources: (layers, 2, S, heads, source, width) keys and values of the sources; ``mask``:
@@ -77,8 +79,9 @@ class NodeCache:
         source: int,
         room: int,
         device: torch.device,
+        fixed: bool,
     ) -> None:
-        self.recorder, self.decoder, self.device = recorder, decoder, device
+        self.recorder, self.decoder, self.device, self.fixed = recorder, decoder, device, fixed
         self.size, self.sentences, self.source, self.room = size, sentences, source, room
         self.key: Hashable = (decoder.key, size, sentences, source, room, decoder.dtype)
 
@@ -92,12 +95,11 @@ class NodeCache:
         self.nodes = buffer("nodes", *shape, room * size, width)
         self.descent = buffer("descent", sentences, 1, size, room * size)
         self.slots = numbers(size, device)
-        self.used = room * size
+        self.used = room * size if fixed else 0
         self.has_sources = False
 
     def begin(self) -> None:
         self.decoder.begin(self)
-        self.has_sources = True
         self.forget()
 
     def forget(self) -> None:
@@ -105,13 +107,15 @@ class NodeCache:
         self.nodes.zero_()  # what is masked counts nothing, but it must be a number
         self.descent.fill_(-torch.inf)
 
-    def logits(self, last: Tensor, step: Tensor) -> Tensor:
+    def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
+        if not self.fixed:
+            self.used += self.size
         self.slots = torch.add(numbers(self.size, self.device), step, alpha=self.size)
         places = self.slots.view(1, 1, -1, 1).expand(self.sentences, -1, -1, -1)
         self.descent.scatter_(3, places, 0.0)
         logits = self.decoder.decode(last, step, self)
         self.has_sources = True
-        return logits
+        return logits[:: self.size] if first else logits
 
     @property
     def seen(self) -> Tensor:
@@ -141,10 +145,10 @@ class NodeCache:
 
     def moved(self, kept: Tensor | None, sentences: int, room: int) -> NodeCache:
         before = [taken(values, dim, kept) for values, dim in self._by_sentence()]
-        new = NodeCache(
-            self.recorder, self.decoder, self.size, sentences, self.source, room, self.device
-        )
+        shape = (self.size, sentences, self.source, room)
+        new = NodeCache(self.recorder, self.decoder, *shape, self.device, self.fixed)
         new.has_sources = self.has_sources
+        new.used = new.used if self.fixed else self.used
         new.forget()
         new.sources.zero_()
         new.mask.zero_()
