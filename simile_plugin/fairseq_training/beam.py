@@ -10,7 +10,7 @@ from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.static_steps import static_steps
 from simile_plugin.fairseq_training.steps import decoder_steps
 from simile_plugin.files import InputError
-from simile_plugin.search import Hypotheses, Recorder, Rules, search, static_search
+from simile_plugin.search import AtOnce, Halves, Hypotheses, Recorder, Rules, Unrecorded, search
 
 
 def beam_search(
@@ -46,10 +46,11 @@ def beam_search(
         )
     eos = dictionary.eos()
     rules = Rules.of(cfg, dictionary.pad(), *(ends or (eos, eos)))
+    asked = (rules, len(source), max_len, source.device)
     with torch.no_grad():
         if recorder is not None:
             static = static_steps(recorder, model, net_input, rules.size, max_len + 1)
             if static is not None:
-                return static_search(recorder, static, rules, len(source), max_len, source.device)
+                return search(static, *asked, recorder, Halves())
         with decoder_steps(model, net_input, rules.size, max_len + 1) as steps:
-            return search(steps, rules, len(source), max_len, source.device)
+            return search(steps, *asked, Unrecorded(), AtOnce())

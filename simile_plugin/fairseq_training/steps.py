@@ -6,9 +6,9 @@ S sentences have N hypotheses each, S x N rows; before the first step those of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Self
 
 import torch
 from fairseq.models import FairseqIncrementalDecoder
@@ -47,7 +47,29 @@ def decoder_steps(
         yield PrefixSteps(model, encoder_out, sentences, size)
 
 
-class FairseqSteps:
+class MovedSteps:
+    """Steps that drop finished sentences when they reorder hypotheses, in one copy.
+
+    Attributes:
+        taken: tokens so far.
+        kept: the sentences that go on at the next `reorder`; None: all.
+    """
+
+    key: Hashable = "not recorded"
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.kept: Tensor | None = None
+
+    def begin(self) -> None:
+        pass
+
+    def moved(self, kept: Tensor | None, sentences: int, room: int) -> Self:
+        self.kept = self.kept if kept is None else kept
+        return self
+
+
+class FairseqSteps(MovedSteps):
     """Steps by the decoder's own code and fairseq's incremental state.
 
     The encoder's output and the attention over it are the same for all hypotheses of a sentence and
@@ -57,21 +79,24 @@ class FairseqSteps:
     def __init__(
         self, model: Any, encoder_out: dict[str, list[Tensor]], sentences: int, size: int
     ) -> None:
+        super().__init__()
         self.model, self.size = model, size
         self.device = next(model.decoder.parameters()).device
         self.state: dict[str, Any] = {}
         order = torch.arange(sentences, device=self.device).repeat_interleave(size)
         self.encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
 
-    def logits(self, last: Tensor, step: int) -> Tensor:
+    def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
+        self.taken += 1
         # Known decoders read the number of tokens so far and the last one.
-        previous = last.unsqueeze(1).expand(-1, step + 1)
+        previous = last.unsqueeze(1).expand(-1, self.taken)
         output = self.model.decoder(
             previous, encoder_out=self.encoder_out, incremental_state=self.state
         )
-        return output[0][:: 1 if step else self.size, -1]
+        return output[0][:: self.size if first else 1, -1]
 
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+    def reorder(self, parents: Tensor) -> None:
+        kept, self.kept = self.kept, None
         if kept is None and self.size == 1:
             return
         order = _rows(parents, kept, self.size)
@@ -93,15 +118,16 @@ class PrefixSteps(FairseqSteps):
 
     tokens: Tensor
 
-    def logits(self, last: Tensor, step: int) -> Tensor:
+    def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
         last = last.unsqueeze(1)
-        self.tokens = torch.cat([self.tokens, last], dim=1) if step else last
+        self.tokens = last if first else torch.cat([self.tokens, last], dim=1)
         state = {"incremental_state": self.state} if self._is_incremental() else {}
         output = self.model.decoder(self.tokens, encoder_out=self.encoder_out, **state)
         lprobs: Tensor = self.model.get_normalized_probs(output, log_probs=True)
-        return lprobs[:: 1 if step else self.size, -1]
+        return lprobs[:: self.size if first else 1, -1]
 
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+    def reorder(self, parents: Tensor) -> None:
+        kept, self.kept = self.kept, None
         order = _rows(parents, kept, self.size)
         self.tokens = self.tokens[order]
         if kept is not None:
@@ -193,7 +219,7 @@ def _feed_forward(x: Tensor, layer: Any, _: int) -> Tensor:
     return out
 
 
-class TransformerSteps(DecoderLayers):
+class TransformerSteps(DecoderLayers, MovedSteps):
     """Steps of fairseq's Transformer, each hypothesis with keys and values of its own.
 
     Args:
@@ -206,7 +232,8 @@ class TransformerSteps(DecoderLayers):
     def __init__(
         self, decoder: Any, encoder_out: dict[str, list[Tensor]], size: int, longest: int
     ) -> None:
-        super().__init__(decoder)
+        DecoderLayers.__init__(self, decoder)
+        MovedSteps.__init__(self)
         self.size = size
         features = encoder_out["encoder_out"][0]
         self.source = [of_source(layer.encoder_attn, features) for layer in self.layers]
@@ -222,17 +249,18 @@ class TransformerSteps(DecoderLayers):
         self.positions = positions_of(decoder, longest, features.device)
         # By layer, keys and values of the hypotheses: (2, rows, heads, steps and room for more,
         # width of a head).
-        self.beams, self.taken = 1, 0
+        self.beams = 1
         heads = self.layers[0].self_attn.num_heads
         shape = (2, features.size(1), heads, ROOM, decoder.embed_dim // heads)
         self.cache = [weight.new_empty(shape) for weight, _ in self.projections]
 
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        self.taken = step + 1
-        position = None if self.positions is None else self.positions[step]
-        return self.decoded(last[:: 1 if step else self.size], position)
+    def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
+        self.taken += 1
+        position = None if self.positions is None else self.positions[self.taken - 1]
+        return self.decoded(last[:: self.size if first else 1], position)
 
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
+    def reorder(self, parents: Tensor) -> None:
+        kept, self.kept = self.kept, None
         if self.beams == 1:  # whichever they are, they are the only one
             parents = torch.zeros_like(parents)
         order = _rows(parents, kept, self.beams)
@@ -262,7 +290,7 @@ class TransformerSteps(DecoderLayers):
 
 
 def _rows(parents: Tensor, kept: Tensor | None, size: int) -> Tensor:
-    """Return the rows of the hypotheses to go on with, see Steps.reorder."""
+    """Return the rows of the hypotheses to go on with, see MovedSteps."""
     sentences = torch.arange(len(parents), device=parents.device) if kept is None else kept
     return (sentences.unsqueeze(1) * size + parents).flatten()
 

@@ -33,19 +33,18 @@ from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.risk import RiskSet, evaluation_mode, teacher_forcing_input
 from simile_plugin.search import (
     ROOM,
+    AtOnce,
+    Halves,
     Hypotheses,
+    NodeCache,
     Recorder,
     Rules,
-    bucket,
+    Unrecorded,
     recorder_for,
     search,
-    static_search,
-    taken,
 )
 
 SOURCE = 16  # lengths of sources are multiples of it on a GPU, as those of masks must be
-
-Buffer = Callable[..., Tensor]
 
 
 @dataclass
@@ -99,123 +98,73 @@ class _Held(Cache):
         return 0
 
 
-class NodeSteps:
-    """Steps of S sentences with N hypotheses each; see search.StaticSteps.
-
-    A token's key and value stay where they were written, at ``step * N + hypothesis``, and the mask
-    ``descent`` says which of them each hypothesis descends from.
+class ModelNodes:
+    """A model with keys and values in a NodeCache, see search.NodeDecoder.
 
     Args:
-        buffer: makes a tensor of a name, a shape and a dtype.
-        features: (S, source, width) of the encoder; ``mask``: (S, 1, 1, source), what is added to
-            the products with them, 0 or -inf, in the type that products have.
-        size: N.
-        room: steps.
+        features: (S, source, width) of the encoder.
+        dtype: the type that products have.
     """
 
-    def __init__(
-        self, decoder: Decoder, buffer: Buffer, features: Tensor, mask: Tensor, size: int, room: int
-    ) -> None:
-        self.decoder, self.buffer, self.size, self.room = decoder, buffer, size, room
-        self.features, self.mask, self.device = features, mask, features.device
-        sentences, source = features.shape[:2]
-        dtype = mask.dtype
-        self.key: Hashable = ("transformers", size, sentences, source, room, dtype)
-        shape = (decoder.layers, 2, sentences, decoder.heads)
-        self.sources = buffer("sources", *shape, source, decoder.width, dtype=dtype)
-        self.cache = buffer("cache", *shape, room * size, decoder.width, dtype=dtype)
-        self.descent = buffer("descent", sentences, 1, size, room * size, dtype=dtype)
-        self.held = EncoderDecoderCache(_Held(self._keep), _Held(self._keep_source))
-        self.held.cross_attention_cache.layers = [
-            SimpleNamespace(keys=keys, values=values) for keys, values in self.sources
-        ]
-        self.slots = torch.empty(0)
-        self.used = room * size  # of the slots
+    def __init__(self, decoder: Decoder, features: Tensor, dtype: torch.dtype) -> None:
+        self.decoder, self.features, self.dtype = decoder, features, dtype
+        self.shape = (decoder.layers, decoder.heads, decoder.width)
+        self.key: Hashable = "transformers"
 
-    def begin(self) -> None:
-        # A step for the keys and values of the sources; what it writes of its own is masked.
-        self.cache.zero_()
-        self.held.is_updated = {}
-        start = torch.zeros(len(self.mask) * self.size, dtype=torch.int64, device=self.device)
-        self.logits(start, start[:1])
-        self.forget()
+    def begin(self, cache: NodeCache) -> None:
+        # The first step writes the keys and values of the sources. A recorded step must not, or it
+        # would whenever it is replayed.
+        if cache.fixed:
+            start = cache.slots.new_zeros(cache.sentences * cache.size)
+            cache.logits(start, start[:1], first=False)  # what else it writes is forgotten
 
-    def forget(self) -> None:
-        """Mask all tokens."""
-        self.cache.zero_()  # what is masked counts nothing, but it must be a number
-        self.descent.fill_(-torch.inf)
-
-    def logits(self, last: Tensor, step: Tensor) -> Tensor:
-        self.slots = step * self.size + torch.arange(self.size, device=self.device)
-        places = self.slots.view(1, 1, -1, 1).expand(len(self.descent), -1, -1, -1)
-        self.descent.scatter_(3, places, 0.0)
-        of_keys = torch.arange(self.used, device=self.device) // self.size
+    def decode(self, last: Tensor, position: Tensor, cache: NodeCache) -> Tensor:
+        size = cache.size
+        of_keys = torch.arange(cache.used, device=last.device) // size
         inputs = {
-            "encoder_outputs": BaseModelOutput(last_hidden_state=self.features),
-            "attention_mask": self.mask.expand(-1, -1, self.size, -1),
-            "decoder_input_ids": last.view(-1, self.size),
-            "decoder_attention_mask": self.descent[..., : self.used],
+            "encoder_outputs": BaseModelOutput(last_hidden_state=self.features[: cache.sentences]),
+            "attention_mask": cache.mask.expand(-1, -1, size, -1),
+            "decoder_input_ids": last.view(-1, size),
+            "decoder_attention_mask": cache.seen,
             "use_cache": True,
-            self.decoder.cache: self.held,
+            self.decoder.cache: _library_cache(cache),
         }
-        known, width = self.decoder.positions, int(min(self.room, self.decoder.longest))
+        known, width = self.decoder.positions, int(min(cache.room, self.decoder.longest))
         with ExitStack() as stack:
-            at_nodes(stack, known, step.view(1, 1), of_keys.unsqueeze(0), width)
+            at_nodes(stack, known, position.view(1, 1), of_keys.unsqueeze(0), width)
             logits: Tensor = self.decoder.forward(**inputs).logits
         return logits.flatten(0, 1)
 
-    def reorder(self, parents: Tensor) -> None:
-        places = parents.view(-1, 1, self.size, 1).expand(self.descent.shape)
-        self.descent.copy_(self.descent.gather(2, places))
 
-    def moved(self, kept: Tensor | None, sentences: int, room: int) -> NodeSteps:
-        sources, cache = (taken(one, 2, kept) for one in (self.sources, self.cache))
-        mask, descent = (taken(one, 0, kept) for one in (self.mask, self.descent))
-        features = self.features[:sentences]  # which are not looked at again
-        new = NodeSteps(self.decoder, self.buffer, features, self.mask[:sentences], self.size, room)
-        new.forget()
-        new.held.is_updated = dict.fromkeys(range(self.decoder.layers), True)
-        new.mask.zero_()
-        new.sources.zero_()
-        for one, values in (
-            *((new.sources, sources), (new.cache, cache)),
-            *((new.mask, mask), (new.descent, descent)),
-        ):
-            one[tuple(map(slice, values.shape))] = values
-        return new
+def _library_cache(cache: NodeCache) -> EncoderDecoderCache:
+    """Return the library's view of a cache."""
 
-    def _keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        cache = self.cache[layer]
-        cache[0].index_copy_(2, self.slots, keys.to(cache.dtype))
-        cache[1].index_copy_(2, self.slots, values.to(cache.dtype))
-        return cache[0, :, :, : self.used], cache[1, :, :, : self.used]
+    def keep(layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        return cache.keep(layer, torch.stack([keys, values]))
 
-    def _keep_source(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        held = self.sources[layer]
-        held[0].copy_(keys)
-        held[1].copy_(values)
-        return held[0], held[1]
+    held = EncoderDecoderCache(_Held(keep), _Held(cache.keep_source))
+    held.cross_attention_cache.layers = [
+        SimpleNamespace(keys=keys, values=values) for keys, values in cache.sources
+    ]
+    held.is_updated = dict.fromkeys(range(len(cache.sources)), cache.has_sources)
+    return held
 
 
-class EagerSteps:
-    """The same as the search takes them without a recorder, see search.Steps."""
+def eager_steps(decoder: Decoder, features: Tensor, attention_mask: Tensor, size: int) -> NodeCache:
+    """Return the steps of a decoder over sources, not to be recorded, see `node_search`."""
+    nodes = ModelNodes(decoder, features, _product_type(features))
+    sentences, source = attention_mask.shape
+    cache = NodeCache(
+        Unrecorded(), nodes, size, sentences, source, ROOM, features.device, fixed=False
+    )
+    cache.mask.copy_(_mask(attention_mask, nodes.dtype))
+    return cache
 
-    def __init__(self, nodes: NodeSteps) -> None:
-        self.nodes = nodes
-        nodes.forget()
 
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        nodes = self.nodes
-        if step == nodes.room:
-            self.nodes = nodes = nodes.moved(None, len(nodes.mask), step + ROOM)
-        nodes.used = (step + 1) * nodes.size
-        logits = nodes.logits(last, torch.tensor([step], device=last.device))
-        return logits if step else logits[:: nodes.size]
-
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        if kept is not None:
-            self.nodes = self.nodes.moved(kept, len(kept), self.nodes.room)
-        self.nodes.reorder(parents)
+def _product_type(features: Tensor) -> torch.dtype:
+    device = features.device.type
+    autocast = torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if autocast else features.dtype
 
 
 def node_search(
@@ -232,36 +181,24 @@ def node_search(
         attention_mask: (B, source).
         max_len: tokens of the longest hypothesis, its end not counted.
     """
-    device, dtype, recorder = features.device, features.dtype, decoder.recorder
-    if torch.is_autocast_enabled(device.type):
-        dtype = torch.get_autocast_dtype(device.type)
+    device, recorder = features.device, decoder.recorder
     sentences, source = attention_mask.shape
     if recorder is None:
-        mask = _mask(attention_mask, dtype)
-        nodes = NodeSteps(decoder, _empty(device), features, mask, rules.size, ROOM)
-        return search(EagerSteps(nodes), rules, sentences, max_len, device)
-
-    def buffer(name: str, *shape: int, dtype: torch.dtype) -> Tensor:
-        return recorder.buffer(f"transformers {name}", shape, dtype, device)
-
+        steps = eager_steps(decoder, features, attention_mask, rules.size)
+        return search(steps, rules, sentences, max_len, device, steps.recorder, AtOnce())
     recorder.watch([*decoder.model.parameters(), *decoder.model.buffers()])
-    shape = (bucket(sentences), -(-source // SOURCE) * SOURCE)
-    held = buffer("features", *shape, features.size(-1), dtype=features.dtype)
-    mask = buffer("mask", shape[0], 1, 1, shape[1], dtype=dtype)
+    shape = (Halves().sentences(sentences), -(-source // SOURCE) * SOURCE)
+    held = recorder.buffer(
+        "transformers features", (*shape, features.size(-1)), features.dtype, device
+    )
     held.zero_()
-    mask.zero_()
     held[:sentences, :source] = features
-    mask[:sentences] = -torch.inf
-    mask[:sentences, ..., :source] = _mask(attention_mask, dtype)
-    steps = NodeSteps(decoder, buffer, held, mask, rules.size, ROOM)
-    return static_search(recorder, steps, rules, sentences, max_len, device)
-
-
-def _empty(device: torch.device) -> Buffer:
-    def empty(_: str, *shape: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device=device)
-
-    return empty
+    nodes = ModelNodes(decoder, held, _product_type(features))
+    cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device, fixed=True)
+    cache.mask.zero_()
+    cache.mask[:sentences] = -torch.inf
+    cache.mask[:sentences, ..., :source] = _mask(attention_mask, nodes.dtype)
+    return search(cache, rules, sentences, max_len, device, recorder, Halves())
 
 
 def _mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -359,15 +296,15 @@ def _by_steps(
     rows = tokens[0]
     previous = _previous(rows, special)
     features = decoder.model.get_encoder()(**inputs, return_dict=True).last_hidden_state
-    mask = _mask(inputs["attention_mask"], features.dtype)
-    nodes = NodeSteps(decoder, _empty(rows.device), features, mask, len(rows), ROOM)
-    steps, order, found = EagerSteps(nodes), torch.arange(len(rows)).to(rows), []
+    steps = eager_steps(decoder, features, inputs["attention_mask"], len(rows))
+    steps.begin()
+    order, found = torch.arange(len(rows)).to(rows), []
     for t in range(rows.size(1)):
-        logits = steps.logits(previous[order, t], t)
+        logits = steps.logits(previous[order, t], rows.new_tensor([t]), first=t == 0)
         lprobs = torch.log_softmax(logits.expand(len(rows), -1).float(), dim=-1)
         own = lprobs.gather(1, rows[order, t].clamp(min=0).unsqueeze(1)).squeeze(1)
         own = own.masked_fill(rows[order, t].eq(PADDING), 0.0)
         found.append(own[order.argsort()])
         order = order.roll(1)
-        steps.reorder(torch.arange(len(rows)).to(rows).roll(1).unsqueeze(0), None)
+        steps.reorder(torch.arange(len(rows)).to(rows).roll(1).unsqueeze(0))
     return torch.stack(found, dim=1)

@@ -1,27 +1,27 @@
 """What is a model's list of candidates: beam search and sampling over the steps of any decoder.
 
-A decoder is `Steps`, or, for a GPU, `StaticSteps` in the buffers of a `Recorder`.
+A decoder is `Steps`: those of a `NodeCache` can be recorded by a `Recorder`, for a GPU.
 """
 
-from simile_plugin.search.beam import Hypotheses, Rules, Steps, numbers, search
+from simile_plugin.search.beam import Hypotheses, Rules
 from simile_plugin.search.continuations import kernels_for
 from simile_plugin.search.halves import within_memory
-from simile_plugin.search.recorder import Recorder, recorder_for
-from simile_plugin.search.static_beam import ROOM, StaticSteps, bucket, static_search, taken
+from simile_plugin.search.loop import AtOnce, Halves, Steps, search
+from simile_plugin.search.node_cache import ROOM, NodeCache
+from simile_plugin.search.recorder import Recorder, Unrecorded, recorder_for
 
 __all__ = [
     "ROOM",
+    "AtOnce",
+    "Halves",
     "Hypotheses",
+    "NodeCache",
     "Recorder",
     "Rules",
-    "StaticSteps",
     "Steps",
-    "bucket",
+    "Unrecorded",
     "kernels_for",
-    "numbers",
     "recorder_for",
     "search",
-    "static_search",
-    "taken",
     "within_memory",
 ]

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import to_device
 from simile_plugin.risk import RiskSettings
 from simile_plugin.search.continuations import (
     best_continuations,
@@ -37,29 +36,6 @@ class Hypotheses:
 
     tokens: Tensor
     scores: Tensor
-
-
-class Steps(Protocol):
-    """What a search asks of a decoder: S sentences have N hypotheses each, S x N rows."""
-
-    def logits(self, last: Tensor, step: int) -> Tensor:
-        """Go on by one token.
-
-        Args:
-            last: (S x N,) the hypotheses' last tokens.
-            step: how often this was called before.
-
-        Returns:
-            (S x N, V); of the first step, before which those of a sentence are one, (S, V).
-        """
-
-    def reorder(self, parents: Tensor, kept: Tensor | None) -> None:
-        """Go on with other hypotheses.
-
-        Args:
-            parents: (S', N) which hypothesis of its sentence each new one continues.
-            kept: (S',) the sentences to go on with; None: all.
-        """
 
 
 @dataclass(frozen=True)
@@ -112,26 +88,6 @@ class Rules:
         )
 
 
-class Look:
-    """Values on their way to the host, which goes on meanwhile.
-
-    Args:
-        values: of a GPU, or of a device whose copies are always complete.
-    """
-
-    def __init__(self, values: Tensor) -> None:
-        self.values = values.to("cpu", non_blocking=True)
-        self.made = torch.cuda.Event() if values.is_cuda else None
-        if self.made is not None:
-            self.made.record()
-
-    def read(self) -> Tensor:
-        """Return the values; waits until they are there."""
-        if self.made is not None:
-            self.made.synchronize()
-        return self.values
-
-
 @dataclass
 class Beams:
     """The hypotheses that S sentences go on with, (S, N) each.
@@ -178,9 +134,7 @@ class History:
         self.beams.zero_()
         self.count.zero_()
 
-    def add(
-        self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: int | Tensor
-    ) -> None:
+    def add(self, rows: Tensor, ended: Tensor, beams: Tensor, scores: Tensor, step: Tensor) -> None:
         """Append to each list, in order, the hypotheses that ended, until it is full."""
         size = self.steps.size(1) - 1
         count = self.count[rows]
@@ -213,112 +167,62 @@ class History:
         return Hypotheses(tokens, scores)
 
 
-def search(
-    steps: Steps, rules: Rules, sentences: int, max_len: int, device: torch.device
-) -> Hypotheses:
-    """Return the n-best lists that fairseq's SequenceGenerator finds.
+@dataclass
+class SearchState:
+    """A search of B sentences, S of which go on.
 
-    Args:
-        max_len: tokens of the longest hypothesis, its end not counted.
+    Attributes:
+        rules: what is searched for.
+        rows: (S,) the rows of the S sentences in the history.
+        beams: the hypotheses that the S sentences go on with.
+        history: of all B sentences.
     """
-    size = rules.size
-    back = torch.zeros(max_len + 1, sentences, size, dtype=torch.int64, device=device)
-    ends = back.new_zeros(sentences, rules.slots)
-    history = History(
-        back, torch.zeros_like(back), ends, ends.clone(), ends.float(), ends.new_zeros(sentences)
-    )
-    last = back.new_empty(sentences, size)
-    beams = Beams(last, last.float(), last.bool())
-    history.begin()
-    beams.begin(rules.start)
-    # A finished sentence drops out of the batch: rows has the numbers of the others, and all that a
-    # step needs has one entry for each of them.
-    rows = torch.arange(sentences, device=device)
-    look: Look | None = None
-    for step in range(max_len + 1):
-        logits = steps.logits(beams.last.flatten(), step)
-        precise = torch.promote_types(logits.dtype, torch.float32)
-        norm = (step + 1) ** rules.lenpen
-        final = step == max_len
-        beams, parents = advance(
-            logits.to(precise), beams, history, rows, rules, step, norm, step == 0, final
-        )
-        if final:
-            break
-        # On a device as the lists were a step ago: the host prepares the next step while the device
-        # is at work on this one. A sentence that was finished still is.
-        open_ = history.count[rows] < size
-        before, look = look, None if device.type == "cpu" else Look(open_)
-        if look is not None:
-            open_ = before.read() if before else torch.ones_like(look.values)
-        kept = unfinished(open_)
-        if kept is not None:
-            look = None  # at rows that are other ones from here on
-            if not len(kept):
-                break
-            kept = to_device(kept, device)
-            rows, parents = rows[kept], parents[kept]
-            beams = Beams(beams.last[kept], beams.scores[kept], beams.ignored[kept])
-        steps.reorder(parents, kept)
-    # A device need not be asked how long they are.
-    longest = step + 1
-    if device.type == "cpu":
-        longest = int(history.steps[:, :-1].max()) + 1 if sentences else 0
-    return history.hypotheses(max(longest, 1), rules)
 
+    rules: Rules
+    rows: Tensor
+    beams: Beams
+    history: History
 
-def unfinished(open_: Tensor) -> Tensor | None:
-    """Return the indices of the sentences without a full list, or None if all of them are."""
-    kept = open_.nonzero().squeeze(1)
-    return None if len(kept) == len(open_) else kept
+    def begin(self) -> None:
+        """Write what stands before the first step."""
+        self.beams.begin(self.rules.start)
+        self.history.begin()
 
+    def advance(
+        self, logits: Tensor, step: Tensor, norm: Tensor, first: bool, final: bool
+    ) -> Tensor:
+        """Go from the logits of a step to the hypotheses of the next one, in place.
 
-def advance(
-    logits: Tensor,
-    beams: Beams,
-    history: History,
-    rows: Tensor,
-    rules: Rules,
-    step: int | Tensor,
-    norm: float | Tensor,
-    first: bool,
-    final: bool,
-    into: Beams | None = None,
-) -> tuple[Beams, Tensor]:
-    """Go from the logits of a step to the hypotheses of the next one.
+        Args:
+            logits: (S x N, V), of the first step (S, V); changed in place.
+            step: (1,) its number.
+            norm: (1,) (step + 1) ** lenpen.
+            first: no hypothesis of fairseq's ends at this step.
+            final: all hypotheses end at this step.
 
-    Args:
-        logits: (S x N, V), of the first step (S, V); changed in place.
-        rows: (S,) the sentences' rows in the history.
-        step: the step's number; where it is a tensor, (1,).
-        norm: (step + 1) ** lenpen.
-        first: no hypothesis of fairseq's ends at this step.
-        final: all hypotheses end at this step.
-        into: where the hypotheses are written, but for their scores.
-
-    Returns:
-        The hypotheses, and which one of before each continues: (S, N).
-    """
-    size = rules.size
-    best, tokens, origins = continuations(logits, beams.scores, rules, first, final)
-    # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so many
-    # are asked for that N go on even if all of the best N end.
-    ended = tokens.eq(rules.end) & best.ne(-torch.inf)
-    top = torch.gt(ended[:, :size], beams.ignored)  # one and not the other
-    if rules.as_generate:
-        top = top & (history.count[rows] < size).unsqueeze(1)
-    history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
-    ended[:, :size] |= beams.ignored
-    # The first N candidates that go on; where there are fewer, ended ones fill the beam.
-    width = ended.size(1)
-    going = torch.add(numbers(width, ended.device), ended, alpha=width)
-    places, active = going.topk(size, dim=1, largest=False)
-    parents, scores = origins.gather(1, active), best.gather(1, active)
-    last = torch.gather(tokens, 1, active, out=into.last if into else None)
-    ignored = torch.ge(places, width, out=into.ignored if into else None)
-    after = Beams(last, scores, ignored)
-    history.parents[step, rows], history.chosen[step, rows] = parents, last
-    return after, parents
+        Returns:
+            (S, N) the hypothesis of before that each new one continues.
+        """
+        size, beams, rows = self.rules.size, self.beams, self.rows
+        best, tokens, origins = continuations(logits, beams.scores, self.rules, first, final)
+        # As in SequenceGenerator, an eos counts only among the best N of the 2N continuations: so
+        # many are asked for that N go on even if all of the best N end.
+        ended = tokens.eq(self.rules.end) & best.ne(-torch.inf)
+        top = torch.gt(ended[:, :size], beams.ignored)  # one and not the other
+        if self.rules.as_generate:
+            top = top & (self.history.count[rows] < size).unsqueeze(1)
+        self.history.add(rows, top, origins[:, :size], best[:, :size] / norm, step)
+        ended[:, :size] |= beams.ignored
+        # The first N candidates that go on; where there are fewer, ended ones fill the beam.
+        width = ended.size(1)
+        going = torch.add(numbers(width, ended.device), ended, alpha=width)
+        places, active = going.topk(size, dim=1, largest=False)
+        torch.gather(tokens, 1, active, out=beams.last)
+        beams.scores.copy_(best.gather(1, active))
+        torch.ge(places, width, out=beams.ignored)
+        parents = origins.gather(1, active)
+        self.history.parents[step, rows], self.history.chosen[step, rows] = parents, beams.last
+        return parents
 
 
 @cache

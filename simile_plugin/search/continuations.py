@@ -33,7 +33,8 @@ def best_of_rows(logits: Tensor, k: int, left_out: tuple[int, ...]) -> tuple[Ten
         found: tuple[Tensor, Tensor] = own.best_of_rows(logits, k, (*left_out, -1, -1)[:2])
         return found
     precise = torch.promote_types(logits.dtype, torch.float32)
-    sums = logits.to(precise).logsumexp(-1, keepdim=True)
+    logits = logits.to(precise)
+    sums = logits.logsumexp(-1, keepdim=True)
     leave_out(logits, left_out)
     best, tokens = block_topk(logits, k)
     return (best - sums).nan_to_num(nan=-torch.inf, neginf=-torch.inf), tokens

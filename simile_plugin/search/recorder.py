@@ -109,6 +109,13 @@ class Recorder:
         return recorded
 
 
+class Unrecorded(Recorder):
+    """Buffers for steps that are computed as they stand."""
+
+    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+        step()
+
+
 class GraphRecorder(Recorder):
     """Records steps as CUDA graphs: at the second run of a key, for the first one loads kernels.
 

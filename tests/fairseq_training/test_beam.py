@@ -9,9 +9,9 @@ from torch import nn
 
 from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.static_steps import StaticTransformerSteps
+from simile_plugin.fairseq_training.static_steps import TransformerNodes
 from simile_plugin.fairseq_training.steps import DecoderLayers
-from simile_plugin.search import recorder_for
+from simile_plugin.search import AtOnce, recorder_for
 from simile_plugin.search.continuations import best_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.operations import Operations
@@ -118,7 +118,7 @@ def test_samples_are_sequence_generators(arch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_looks_only_at_some_steps(arch, monkeypatch):
     # as on a GPU: finished sentences stay in the batch for a while
-    monkeypatch.setattr("simile_plugin.search.beam.unfinished", lambda _: None)
+    monkeypatch.setattr(AtOnce, "fewer", lambda *_: None)
     task = make_task()
     sample = make_sample(task, 3, LENGTHS)
     model = make_peaked_model(arch, task, 3)
@@ -156,7 +156,7 @@ def test_static_steps_find_the_same_lists(name):
 
 def test_static_steps_draw_the_same_samples(monkeypatch):
     # where both draw for the same rows: no filling, and no sentence drops out
-    monkeypatch.setattr("simile_plugin.search.beam.unfinished", lambda _: None)
+    monkeypatch.setattr(AtOnce, "fewer", lambda *_: None)
     task, recorder = make_task(), recorder_for(CPU)
     model = make_peaked_model("transformer_tiny", task)
     options = {"max_len_b": 20, "temperature": 1.5, "search": "sampling"}
@@ -178,7 +178,7 @@ def test_a_step_asks_for_few_operations(monkeypatch):
         monkeypatch.setattr(f"simile_plugin.fairseq_training.{place}.attend", in_one)
     monkeypatch.setattr("simile_plugin.search.beam.best_of_rows", as_kernels(2)(best_of_rows))
     added = as_kernels(1)(DecoderLayers.added)
-    monkeypatch.setattr(StaticTransformerSteps, "added", lambda self, *given: added(self, *given))
+    monkeypatch.setattr(TransformerNodes, "added", lambda self, *given: added(self, *given))
     task = make_task()
     dictionary = task.target_dictionary
     for number in range(4000 - len(dictionary)):

@@ -67,17 +67,18 @@ def compare(model, sample, tolerance):
     generator = torch.Generator().manual_seed(0)
     last = torch.full((sentences * SIZE,), EOS)
     for step in range(6):
-        found = ours.logits(last, step)
+        taken = (last, torch.tensor([step]), step == 0)
+        found = ours.logits(*taken)
         with decoding_mode(model.decoder, SIZE):
-            expected = theirs.logits(last, step)
+            expected = theirs.logits(*taken)
         assert found.shape == expected.shape
         assert torch.allclose(found.float(), expected.float(), atol=tolerance, rtol=tolerance)
         kept = torch.tensor([0, 2, 4]) if step == 2 else None
         sentences = sentences if kept is None else len(kept)
         parents = torch.randint(SIZE, (sentences, SIZE), generator=generator)
-        ours.reorder(parents, kept)
-        with decoding_mode(model.decoder, SIZE):
-            theirs.reorder(parents, kept)
+        for steps in (ours, theirs):
+            with decoding_mode(model.decoder, SIZE):
+                steps.moved(kept, sentences, 8).reorder(parents)
         last = torch.randint(4, 14, (sentences * SIZE,), generator=generator)
     return ours
 
