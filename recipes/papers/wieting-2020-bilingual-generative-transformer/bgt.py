@@ -136,7 +136,7 @@ def sentence_nll(logits: Tensor, tokens: Tensor, smoothing: float = 0.0) -> Tens
 
 
 def kl_weight(update: int, anneal: int) -> float:
-    """Return the weight of the KL term: linear, 0 at update 0, 1 from update `anneal` on (5.6.2)."""
+    """Return the weight of the KL term: 0 at update 0, linear, 1 from `anneal` on (5.6.2)."""
     return min(1.0, update / anneal)
 
 

@@ -9,19 +9,20 @@
 #   SIMILE_DATA   a folder with tatoeba-de-en/ and sts/; needed
 #   WORK          work/bgt in the repository: everything that is made
 #   SYSTEMS       "bgt multilingual-translation variational-translation no-prior mgt english-translation"
-#   UPDATES       600     of each system (paper: 20 epochs of a million pairs)
+#   PAIRS         40000   pairs that are trained on
+#   UPDATES       400     of each system (paper: 20 epochs of a million pairs)
 #   TOKENS        1500    of a side in an update (paper: 25000, without prior 50000)
 #   PIECES        1000    of the joint vocabulary (paper: 20000)
-#   DIM           96      of embeddings, states and variables (paper: 1024)
-#   SP_STEPS      2000    minibatches of sp
+#   DIM           64      of embeddings, states and variables (paper: 1024)
+#   SP_STEPS      1000    minibatches of sp
 #   SEED          1
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../common.sh"
 
 no_arguments "$@"
-WORK=${WORK:-$ROOT/work/bgt} UPDATES=${UPDATES:-600} TOKENS=${TOKENS:-1500} PIECES=${PIECES:-1000}
-DIM=${DIM:-96} SP_STEPS=${SP_STEPS:-2000} SEED=${SEED:-1}
-whole_numbers UPDATES TOKENS PIECES DIM SP_STEPS SEED
+WORK=${WORK:-$ROOT/work/bgt} PAIRS=${PAIRS:-40000} UPDATES=${UPDATES:-400} TOKENS=${TOKENS:-1500} PIECES=${PIECES:-1000}
+DIM=${DIM:-64} SP_STEPS=${SP_STEPS:-1000} SEED=${SEED:-1}
+whole_numbers PAIRS UPDATES TOKENS PIECES DIM SP_STEPS SEED
 all="bgt multilingual-translation variational-translation no-prior mgt english-translation"
 read -ra systems <<<"${SYSTEMS:-$all}"
 for system in "${systems[@]}"; do
@@ -35,12 +36,13 @@ setup_venv
 mkdir -p "$WORK"
 folders=("$SIMILE_DATA"/sts/STS20{12,13,14,17}-en-test)
 
-collect() { # PIECES
+collect() { # PAIRS PIECES
     paste_sides PREFIX "$bitext"/train.{en,de}.gz >"$WORK/raw.tsv"
     simile filter-pairs "$WORK/raw.tsv" --max-overlap 0.5 --max-tokens 100 --exclude \
-        "$SIMILE_DATA"/sts/*/STS.input.*.txt "$bitext"/test.{en,de}.gz --output "$WORK/pairs.tsv"
-    rm "$WORK/raw.tsv"
-    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "$1" --overwrite --output "$WORK/pairs.bin"
+        "$SIMILE_DATA"/sts/*/STS.input.*.txt "$bitext"/test.{en,de}.gz --output "$WORK/all.tsv"
+    shuf -n "$1" --random-source=<(yes) "$WORK/all.tsv" >"$WORK/pairs.tsv"
+    rm "$WORK/raw.tsv" "$WORK/all.tsv"
+    simile binarize-pairs "$WORK/pairs.tsv" --vocab-size "$2" --overwrite --output "$WORK/pairs.bin"
 }
 
 train_sp() { # STEPS DIM SEED
@@ -48,14 +50,10 @@ train_sp() { # STEPS DIM SEED
         --dim "$2" --seed "$3" --overwrite --output "$WORK/sp"
 }
 
-train() { # SYSTEM UPDATES FLAGS...
+# Training ends when the KL term's weight is 0.25, as the paper's does: 16,000 updates of 65,536.
+train() { # NAME VARIANT UPDATES FLAGS...
     python "$HERE/train_bgt.py" "$WORK/pairs.tsv" --sentencepiece "$WORK/pairs.bin/sentencepiece.model" \
-        --variant "$1" --updates "$2" --anneal $((4 * $2 + 1)) --output "$WORK/$1" "${@:3}"
-}
-
-untrained() { # FLAGS...
-    python "$HERE/train_bgt.py" "$WORK/pairs.tsv" --sentencepiece "$WORK/pairs.bin/sentencepiece.model" \
-        --updates 0 --output "$WORK/untrained" "$@"
+        --variant "$2" --updates "$3" --anneal $((4 * UPDATES)) --output "$WORK/$1" "${@:4}"
 }
 
 compare() { # NAME=ENCODER...
@@ -64,15 +62,15 @@ compare() { # NAME=ENCODER...
 }
 
 say "Pairs of English and German without the sentences of STS, in $WORK"
-once pairs collect "$PIECES"
+once pairs collect "$PAIRS" "$PIECES"
 say "Training sp, $SP_STEPS minibatches"
 AFTER=pairs once sp train_sp "$SP_STEPS" "$DIM" "$SEED"
 flags=(--tokens "$TOKENS" --dim "$DIM" --seed "$SEED")
-AFTER=pairs once untrained untrained "${flags[@]}"
+AFTER=pairs once untrained train untrained bgt 0 "${flags[@]}"
 names=(sp="$WORK/sp" untrained="$WORK/untrained/semantic")
 for system in "${systems[@]}"; do
     say "Training $system, $UPDATES updates"
-    AFTER=pairs once "$system" train "$system" "$UPDATES" "${flags[@]}"
+    AFTER=pairs once "$system" train "$system" "$system" "$UPDATES" "${flags[@]}"
     names+=("$system=$WORK/$system/semantic")
     [ "$system" != bgt ] || names+=("bgt, z_en=$WORK/bgt/language-0")
 done

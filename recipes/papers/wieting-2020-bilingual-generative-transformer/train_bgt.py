@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--variant", choices=VARIANTS, default="bgt")
     parser.add_argument("--sentencepiece", required=True, metavar="MODEL", help="of both sides")
     parser.add_argument("--output", required=True, metavar="FOLDER")
-    numbers = {"updates": 600, "tokens": 1500, "warmup": 100, "anneal": 2400, "dim": 96}
+    numbers = {"updates": 400, "tokens": 1500, "warmup": 100, "anneal": 1600, "dim": 64}
     numbers |= {"layers": 2, "seed": 1}
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value)
