@@ -47,6 +47,7 @@ SLOW = (
     "tests/fairseq_training/test_portions.py::test_out_of_memory_goes_on_in_smaller_portions",
     "tests/fuzz/",
     "tests/hugging_face/",
+    "tests/papers/",
     "tests/reward/test_functions.py::test_trl_trains_a_decoder_only_model_on_it",
     "tests/system/",
     "tests/test_other_device.py",

@@ -200,8 +200,9 @@ class Reader(Composer):
         """Return sentence vectors (U, D), see Composer: zero for a sentence without a token."""
         lengths = torch.diff(starts, append=starts.new_tensor([len(ids)])).clamp(max=LONGEST)
         vectors = weight.new_zeros(len(starts), self.dim)
-        order = torch.argsort(lengths, descending=True, stable=True)
-        for some in order[lengths[order] > 0].split(AT_ONCE):
+        order = torch.argsort(lengths, descending=True, stable=True)[: int((lengths > 0).sum())]
+        for start in range(0, len(order), AT_ONCE):
+            some = order[start : start + AT_ONCE]
             time = torch.arange(int(lengths[some[0]]), device=ids.device)
             places = (starts[some, None] + time).clamp(max=len(ids) - 1)
             pooled = self.pooled(F.embedding(ids[places], weight), lengths[some])
