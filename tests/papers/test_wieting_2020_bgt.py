@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ SIZES = bgt.Sizes(END, 16, 6, 2, 2, 32, 0.0)
 every_variant = pytest.mark.parametrize("variant", bgt.VARIANTS)
 
 
-def make(variant: str) -> object:
+def make(variant: str) -> Any:
     torch.manual_seed(1)
     return bgt.Bgt(SIZES, variant)
 
@@ -99,7 +100,7 @@ def test_losses_beside_a_slow_loop(variant: str) -> None:
 @every_variant
 def test_the_gradient_reaches_every_part(variant: str) -> None:
     model = make(variant)
-    sum(term.sum() for term in model.losses(batch(), 0).values()).backward()
+    torch.cat([*model.losses(batch(), 0).values()]).sum().backward()
     lost = {
         name
         for name, parameter in model.named_parameters()
@@ -141,7 +142,8 @@ def test_mgt_shares_all_but_top_layers_and_ends() -> None:
 def test_batches_hold_every_pair_once_an_epoch() -> None:
     rng = random.Random(1)
     pairs = [([rng.randrange(30)] * rng.randint(1, 9), [i % 30]) for i in range(50)]
-    stream, seen = train_bgt.batches(pairs, 30, END, 1), []
+    stream = train_bgt.batches(pairs, 30, END, 1)
+    seen: list[tuple[int, ...]] = []
     while len(seen) < 50:
         left, right = next(stream)
         assert len(left) * max(left.shape[1], right.shape[1]) <= 30 and len(left) == len(right)

@@ -316,18 +316,19 @@ class Bgt(nn.Module):
         parts = self.variant
         self.embed = nn.Embedding(sizes.pieces, sizes.dim)
         nn.init.normal_(self.embed.weight, std=sizes.dim**-0.5)
-        networks = [InferenceNetwork(sizes, parts.prior) for _ in range(3 if parts.language else 1)]
-        self.semantic, self.language = networks[0], nn.ModuleList(networks[1:])
+        self.semantic = InferenceNetwork(sizes, parts.prior)
+        self.language = [InferenceNetwork(sizes, parts.prior) for _ in range(2 * parts.language)]
+        self._language = nn.ModuleList(self.language)  # for torch to see them
         if parts.shared:
-            networks[1].share(networks[0], top=False)
-            networks[2].share(networks[1], top=True)
+            self.language[0].share(self.semantic, top=False)
+            self.language[1].share(self.language[0], top=True)
         latent = (1 + parts.language) * sizes.latent
         decoders, languages = (1, len(parts.sides)) if parts.shared else (len(parts.sides), 1)
         self.decoders = nn.ModuleList(
             Decoder(sizes, latent, not parts.shared, languages) for _ in range(decoders)
         )
 
-    def read(self, network: nn.Module, tokens: Tensor) -> Posterior:
+    def read(self, network: InferenceNetwork, tokens: Tensor) -> Posterior:
         """Return q(z | x) of sentences (B, T), each with its end, PADDING behind."""
         lengths = (tokens != PADDING).sum(1) - 1
         posterior: Posterior = network(self._embedded(tokens[:, :-1]), lengths)
@@ -388,7 +389,9 @@ class Bgt(nn.Module):
             )
         return terms
 
-    def encoder(self, segmenter: Segmenter, network: nn.Module, facts: dict[str, Any]) -> Encoder:
+    def encoder(
+        self, segmenter: Segmenter, network: InferenceNetwork, facts: dict[str, Any]
+    ) -> Encoder:
         """Return the mean of a network's posterior as an encoder: of `semantic` z_sem."""
         reader = deepcopy(network.reader).eval()
         reader.dropout = 0.0

@@ -50,7 +50,8 @@ train_sp() { # STEPS DIM SEED
         --dim "$2" --seed "$3" --overwrite --output "$WORK/sp"
 }
 
-# Training ends when the KL term's weight is 0.25, as the paper's does: 16,000 updates of 65,536.
+# Training ends when the weight of the KL term is 0.25. (The paper's 20 epochs of a million pairs are
+# 16,000 updates of 25,000 tokens at 20 tokens a side; it anneals for 65,536.)
 train() { # NAME VARIANT UPDATES FLAGS...
     python "$HERE/train_bgt.py" "$WORK/pairs.tsv" --sentencepiece "$WORK/pairs.bin/sentencepiece.model" \
         --variant "$2" --updates "$3" --anneal $((4 * UPDATES)) --output "$WORK/$1" "${@:4}"

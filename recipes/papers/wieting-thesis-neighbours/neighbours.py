@@ -27,8 +27,9 @@ DIGITS = 5  # of cosines that are compared: a further one may differ between equ
 
 def key_of(encoder: RewardEncoder) -> Callable[[str], str]:
     """Return what preprocesses a text: two that come out the same are copies."""
-    known = isinstance(encoder, Encoder)
-    return encoder.segmenter.preprocessing.apply if known else str.strip
+    if not isinstance(encoder, Encoder):
+        return str.strip
+    return encoder.segmenter.preprocessing.apply
 
 
 def frequent_words(lines: Sequence[str], most: int) -> list[str]:
