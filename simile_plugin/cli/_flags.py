@@ -163,7 +163,7 @@ def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dic
         words["action"] = "extend" if "nargs" in known else "append"
     elif several:
         words["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else "+"
-    elif known.get("range") is FILE and names[0].startswith("-"):
+    elif known.get("range") is FILE and names[0].startswith("-") and field.name != "output":
         words["action"] = OneFile
     value = get_args(kind)[0] if several else kind
     words["type"] = converter(field, value)
