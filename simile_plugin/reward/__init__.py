@@ -34,7 +34,13 @@ from simile_plugin.reward.bleu import bleu_signature, check_tokenizer, corpus_bl
 from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_chrf
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
 from simile_plugin.reward.functions import as_reward_function
-from simile_plugin.reward.learned import REWARD, LearnedReward, load_learned, save_learned
+from simile_plugin.reward.learned import (
+    REWARD,
+    LearnedReward,
+    learned_beside,
+    load_learned,
+    save_learned,
+)
 from simile_plugin.reward.lists import (
     UNKNOWN_HYP,
     UNKNOWN_REF,
@@ -73,6 +79,7 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "is_unspaced",
+    "learned_beside",
     "length_penalty",
     "load_learned",
     "load_reward_encoder",
