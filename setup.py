@@ -26,6 +26,7 @@ setup(
     package_data={
         "simile_plugin.report": ["*/*.j2", "*/*.css", "*/*.js"],  # pages of report and human-eval
         "simile_plugin.encoder": ["english/*"],  # the encoder `default`, CC BY-SA (its NOTICE)
+        "simile_plugin.reward": ["english/*"],  # the reward `learned`, CC BY-SA (its NOTICE)
     },
     ext_modules=[
         Extension(

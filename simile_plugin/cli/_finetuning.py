@@ -55,7 +55,8 @@ presets, by --preset (a flag that you give goes before the preset's):
   long    the same in 2,400 updates, an hour of a core: from 29,000 sentences on it gained more
   paper   Beyond BLEU as printed: SIMILE, alpha 1, costs not scaled, lengths not held, 10 epochs
           at a constant rate (of Adam, 1e-4; the paper's optimiser is in recipes/wmt18)
-With judged translations of your own, fit a reward to them: simile fit-reward, --reward learned:DIR
+With --encoder default there is a reward fitted to people's judgements of English: --reward learned;
+with judged translations of your own, fit another: simile fit-reward, --reward learned:DIR
 """
 
 

@@ -86,7 +86,9 @@ class Options(BootstrapFlags, DeviceFlags, JsonFlags):
         metavar="SPEC",
     )
     learned: str | None = folder_option(
-        "a learned reward (made by simile fit-reward) beside them on --judgements", None
+        "a learned reward (made by simile fit-reward; default: the package's) beside them on "
+        "--judgements",
+        None,
     )
     simile_alpha: float = option(
         "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)

@@ -45,6 +45,7 @@ EPILOG = f"""\
 examples:
   simile finetune data-bin mle/checkpoint_best.pt --encoder default --output tuned
   simile finetune data-bin mle.pt --encoder ENCODER --preset long --fp16 --output tuned
+  simile finetune data-bin mle.pt --reward learned --encoder default --output tuned
   simile finetune data-bin mle.pt --reward learned:DIR --encoder ENCODER --output tuned \\
       --fairseq-flags='--risk-detok moses --tensorboard-logdir tuned/tb'
 """

@@ -62,8 +62,9 @@ class Options(SimileFlags, ListFlags):
     """Flags of `simile mbr`."""
 
     utility: str = option(
-        "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned:DIR, "
-        "another mix such as simile:0.7,bleu:0.3, or your own module:function, as --reward",
+        "half (default: simile:0.5,bleu:0.5), simile, sim, bleu, chrf, chrf++, learned, "
+        "learned:DIR, another mix such as simile:0.7,bleu:0.3, or your own module:function, as "
+        "--reward",
         "half",
         metavar="SPEC",
     )

@@ -65,7 +65,7 @@ class Options(BootstrapFlags, ScoringFlags):
     """Flags of `simile probe`."""
 
     reward: list[str] = option(
-        "what --reward of the training takes (simile, bleu, chrf, learned:DIR, a mix, "
+        "what --reward of the training takes (simile, bleu, chrf, learned, learned:DIR, a mix, "
         "module:function), or meteor; give it again for others (default: simile with --encoder, "
         "chrf, bleu)",
         [],

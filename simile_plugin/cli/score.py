@@ -24,7 +24,9 @@ scores are percent; files are plain text, one sentence a line, detokenised (.gz 
   SIM     cosine of the mean subword embeddings of both sides, averaged over sentences
   SIMILE  LP^alpha * SIM, LP = exp(1 - max(|r|, |h|) / min(|r|, |h|)), lengths in encoder pieces
   SOURCE  nearness to the source by an encoder of two languages (made by simile distil-encoder)
-  LEARNED a learned reward (made by simile fit-reward), averaged over sentences
+  LEARNED a learned reward (made by simile fit-reward), averaged over sentences; that of the
+          package, for English, where --encoder is default (with --sentence-level: if --learned
+          default asks for it)
 
 an empty side scores 0; a difference of systems needs a test: simile report
 
@@ -46,7 +48,9 @@ class Options(SimileFlags):
         "sources, for the nearness to them; --encoder is of both languages", None
     )
     learned: str | None = folder_option(
-        "learned reward (made by simile fit-reward); --encoder is the one of its fit", None
+        "learned reward (made by simile fit-reward); --encoder is the one of its fit (default: the "
+        "package's)",
+        None,
     )
     sentence_level: bool = option(
         "one line a sentence (TSV, or JSON)", False, names=["-sl", "--sentence-level"]
@@ -67,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         bleu_signature,
         chrf_signature,
         language_warning,
+        learned_beside,
         load_learned,
         score_outputs,
         signature,
@@ -85,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--ref: {options.ref} is empty; expected one sentence a line")
     encoder, alpha, tokenize = options.load(), options.simile_alpha, options.tokenize
     learned = load_learned(options.learned, "--learned") if options.learned else None
+    if learned is None and not options.sentence_level:  # whose last column scripts may read
+        learned = learned_beside(encoder)
     with Progress(len(refs), "sent") as bar:
         scores = score_outputs(
             outputs, refs, encoder, alpha, tokenize, bar.update, 0, learned, srcs

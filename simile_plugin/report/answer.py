@@ -13,7 +13,7 @@ UNSPACED = (
     "the references have next to no spaces, so that BLEU and Length take whole sentences for "
     "words; give --tokenize char, or zh for Chinese, ja-mecab for Japanese"
 )
-HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "chrf": "chrF"}
+HEADINGS = {"bleu": "BLEU", "sim": "SIM", "simile": "SIMILE", "learned": "LEARNED", "chrf": "chrF"}
 
 
 @dataclass(frozen=True)

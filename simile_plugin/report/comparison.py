@@ -175,7 +175,11 @@ def _add_metrics(
 
 def _signatures(settings: ScoreSettings, test: PairedTest) -> dict[str, str]:
     """Return what stands behind the numbers, with the test where sacreBLEU puts it."""
+    from simile_plugin.reward import learned_beside
+
     signatures = settings.signatures()
+    if learned := learned_beside(settings.encoder):
+        signatures["LEARNED"] = learned.signature
     for name in ("BLEU", "chrF"):
         references, _, rest = signatures[name].partition("|")
         signatures[name] = f"{references}|bs:{test.resamples}|seed:{test.seed}|{rest}"

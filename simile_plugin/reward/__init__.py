@@ -35,7 +35,13 @@ from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_ch
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
 from simile_plugin.reward.functions import CompletionReward, as_reward_function
 from simile_plugin.reward.language_warnings import language_warning
-from simile_plugin.reward.learned import REWARD, LearnedReward, load_learned, save_learned
+from simile_plugin.reward.learned import (
+    REWARD,
+    LearnedReward,
+    learned_beside,
+    load_learned,
+    save_learned,
+)
 from simile_plugin.reward.lists import (
     UNKNOWN_HYP,
     UNKNOWN_REF,
@@ -79,6 +85,7 @@ __all__ = [
     "corpus_chrf",
     "is_unspaced",
     "language_warning",
+    "learned_beside",
     "length_penalty",
     "load_learned",
     "load_reward_encoder",

@@ -24,6 +24,8 @@ from simile_plugin.reward.features import FEATURES, SOURCE, Floats, Lexicon, Wor
 FORMAT_VERSION = 1
 REWARD = "reward.json"
 VOCABULARY = "vocabulary.txt"
+DEFAULT_LEARNED = "default"  # names the package's, as `default` names its encoder
+OURS = Path(__file__).parent / "english"
 SCALE = 4.0  # the spread within n-best lists is then near SIMILE's
 
 
@@ -85,10 +87,11 @@ class LearnedReward:
         """
         if self._table is None or self._table.encoder is not encoder:
             if encoder.fingerprint != self.encoder:
+                name = " (default)" if self.fingerprint == packaged_fingerprints()[0] else ""
                 raise InputError(
                     f"--encoder (in training --simile-encoder): got encoder {encoder.fingerprint}, "
                     f"but the learned reward {self.fingerprint} was fitted with encoder "
-                    f"{self.encoder}; give that one, or fit again (simile fit-reward)"
+                    f"{self.encoder}{name}; give that one, or fit again (simile fit-reward)"
                 )
             self._table = WordTable(encoder, self.lexicon)
         return self._table
@@ -152,18 +155,33 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def packaged_fingerprints() -> tuple[str, str]:
+    """Return the fingerprints of the package's learned reward and of the encoder of its fit."""
+    content = json.loads((OURS / REWARD).read_bytes())
+    return content["fingerprint"], content["encoder"]
+
+
+def learned_beside(encoder: RewardEncoder | None) -> LearnedReward | None:
+    """Return the package's learned reward where this is the encoder of its fit, else None."""
+    if encoder is None or encoder.fingerprint != packaged_fingerprints()[1]:
+        return None
+    return load_learned(OURS)
+
+
 def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
-    """Read the folder of a reward.
+    """Read the folder of a reward; `default` is the package's English one.
 
     Raises:
         InputError: naming flag and file, if a part is missing, damaged, of a newer format, or does
             not belong to the other.
     """
+    if str(folder) == DEFAULT_LEARNED and not Path(folder).exists():
+        folder = OURS
     path = Path(folder) / REWARD
     if not path.is_file():
         raise InputError(
             f"{flag}: {folder}: no {REWARD}; expected the folder of a learned reward "
-            "(made by simile fit-reward)"
+            f"(made by simile fit-reward), or, for English, `{DEFAULT_LEARNED}`"
         )
     words_path = path.with_name(VOCABULARY)
     words = read_lines(words_path, flag)

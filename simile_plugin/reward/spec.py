@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
-from simile_plugin.reward.learned import LearnedReward, load_learned
+from simile_plugin.reward.learned import DEFAULT_LEARNED, LearnedReward, load_learned
 from simile_plugin.reward.lists import ListScores, add_similarity, check_lists, score_lists
 from simile_plugin.reward.source import source_scores
 
@@ -21,16 +21,18 @@ logger = logging.getLogger(__name__)
 
 SHORTHANDS = {"half": {"simile": 0.5, "bleu": 0.5}}
 COMPONENTS = ("simile", "sim", "bleu", "chrf", "chrf++", "source")
-LEARNED = "learned:"  # and the folder of simile fit-reward
-NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, f"{LEARNED}DIR"))
+PACKAGED = "learned"  # the English one that comes with the package
+LEARNED = f"{PACKAGED}:"  # and the folder of simile fit-reward
+NAMES = ", ".join((*COMPONENTS, *SHORTHANDS, PACKAGED, f"{LEARNED}DIR"))
 RewardFunction = Callable[[list[list[str]], list[str], list[str]], object]
 
 
 def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | RewardFunction:
     """Read ``--reward``: a name, a weighted mix, or a user's ``module:function``.
 
-    The name of a learned reward is ``learned:DIR``; what stands after the last colon is a weight
-    if it is a number. The folder cannot have a comma in its name. Errors name the `flag`.
+    The name of a learned reward is ``learned``, the package's, or ``learned:DIR``; what stands
+    after the last colon is a weight if it is a number: a folder of that name is ``./0.5``. The
+    folder cannot have a comma in its name. Errors name the `flag`.
 
     Returns:
         Weights by component (summing to 1), or the imported function.
@@ -41,7 +43,7 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
     """
     if spec in SHORTHANDS:
         return dict(SHORTHANDS[spec])
-    if spec in COMPONENTS:
+    if spec in (*COMPONENTS, PACKAGED):
         return {spec: 1.0}
     terms = [term.strip().rpartition(":") for term in spec.split(",")]
     if all(_is_weight(name, weight) for name, _, weight in terms):
@@ -58,13 +60,13 @@ def parse_reward(spec: str, flag: str = "--reward") -> dict[str, float] | Reward
 
 
 def _is_learned(name: str) -> bool:
-    return name.startswith(LEARNED) and name != LEARNED
+    return name == PACKAGED or (name.startswith(LEARNED) and name != LEARNED)
 
 
 def _is_weight(name: str, text: str) -> bool:
     """Return whether it is a number; nan and inf behind a module are functions of it."""
-    if text.isidentifier() and name not in COMPONENTS and not _is_learned(name):
-        return False
+    if text.isidentifier() and name not in COMPONENTS and not name.startswith(LEARNED):
+        return False  # learned:inf is a folder
     try:
         float(text)
     except ValueError:
@@ -78,7 +80,7 @@ def _parse_mix(spec: str, terms: list[tuple[str, float]], flag: str) -> dict[str
         if name not in COMPONENTS and not _is_learned(name):
             raise InputError(
                 f"{flag}: got component '{name}' in '{spec}'; expected {', '.join(COMPONENTS)}, "
-                f"{LEARNED}DIR"
+                f"{PACKAGED}, {LEARNED}DIR"
             )
     if len({*names}) < len(names) or sum(map(_is_learned, names)) > 1:
         raise InputError(f"{flag}: got a component, or a learned reward, twice in '{spec}'")
@@ -136,7 +138,8 @@ class Reward:
         self.identity = spec  # says what is trained on, wherever a folder lies
         self.warned = self.works = False  # whether a function has ever returned a finite number
         for name in filter(_is_learned, [*self.weights]):
-            self.learned = load_learned(name.removeprefix(LEARNED), flag)
+            folder = DEFAULT_LEARNED if name == PACKAGED else name.removeprefix(LEARNED)
+            self.learned = load_learned(folder, flag)
             # in its place: float sums depend on the order
             parts = [("learned" if p == name else p, weight) for p, weight in self.weights.items()]
             self.weights = dict(parts)

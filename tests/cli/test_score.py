@@ -8,8 +8,10 @@ import pytest
 import sacrebleu
 
 from simile_plugin.cli import main
+from simile_plugin.encoder import load_encoder
 from simile_plugin.reward.bleu import corpus_bleu
 from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.spec import Reward
 
 REFS = ["The grey heron waits.", "Two boys skip stones.", "A red house stands on the hill."]
 HYPS = ["A grey heron is waiting.", "Two boys skip stones.", ""]
@@ -155,3 +157,34 @@ def test_a_file_given_twice_is_refused(tmp_path, capsys):
     (tmp_path / "a").write_text("a bird\n")
     assert main(["score", "-r", str(tmp_path / "a"), "-r", str(tmp_path / "b"), "-i", "a"]) == 2
     assert f"-r: got {tmp_path / 'a'} and {tmp_path / 'b'}; expected one" in capsys.readouterr().err
+
+
+def test_the_learned_reward_beside_the_encoder_of_the_package(files, capsys):
+    """A new entry of --json; of single sentences, whose last column scripts may read, if asked."""
+    given = "-r", files / "ref", "-i", files / "hyp", "--encoder", "default"
+    status, out, _ = run(capsys, *given, "--json")
+    entries = {entry["name"]: entry for entry in json.loads(out)}
+    assert status == 0
+    assert list(entries) == ["BLEU", "chrF", "SIM", "SIMILE", "LEARNED", "length_ratio"]
+    assert entries["LEARNED"]["signature"].startswith("learned:e3ea2760a527|enc:")
+    reward = Reward("learned")
+    encoder = load_encoder("default")
+    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder, learned=reward.learned)
+    assert entries["LEARNED"]["score"] == pytest.approx(
+        100 * scores.learned.mean().item(), abs=1e-4
+    )
+    header = ["file", "line", "BLEU", "chrF", "SIM", "SIMILE"]
+    lines = run(capsys, *given, "--sentence-level")[1].splitlines()
+    assert lines[0].split("\t") == header
+    lines = run(capsys, *given, "--sentence-level", "--learned", "default")[1].splitlines()
+    assert lines[0].split("\t") == [*header, "LEARNED"]
+    assert float(lines[1].split("\t")[-1]) == pytest.approx(
+        100 * scores.learned[0, 0].item(), abs=1e-3
+    )
+
+
+def test_the_learned_reward_of_the_package_wants_its_encoder(files, encoder_folder, capsys):
+    given = "-r", files / "ref", "-i", files / "hyp", "--encoder", encoder_folder
+    status, _, err = run(capsys, *given, "--learned", "default")
+    assert status == 2
+    assert "was fitted with encoder 0a392971bd6e (default); give that one" in err

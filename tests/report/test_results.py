@@ -7,6 +7,7 @@ import pytest
 import torch
 from sacrebleu.metrics import BLEU, CHRF
 
+from simile_plugin.encoder import load_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.answer import Data
 from simile_plugin.report.comparison import compare_systems
@@ -16,6 +17,7 @@ from simile_plugin.report.inputs.systems import System
 from simile_plugin.report.questions.results import answer_results
 from simile_plugin.report.render.text import render_text
 from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward.spec import Reward
 from simile_plugin.significance.tables import markdown_table, text_table
 from tests.conftest import SENTENCES
 
@@ -71,6 +73,23 @@ def test_sim_and_simile_are_the_means_of_score_lists(results: Data, encoder: Enc
             sim, simile = (100 * t.double().mean().item() for t in (direct.sim, direct.simile))
             assert row["scores"]["sim"]["seeds"][i] == pytest.approx(sim, abs=1e-5)
             assert row["scores"]["simile"]["seeds"][i] == pytest.approx(simile, abs=1e-5)
+
+
+def test_the_learned_reward_beside_the_encoder_of_the_package(results: Data) -> None:
+    """One more column, tested as the others are, whose numbers it does not change."""
+    encoder, learned = load_encoder("default"), Reward("learned").learned
+    found = compare_systems(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
+    first, second, *_ = found["systems"]
+    assert [*first["scores"]] == ["bleu", "sim", "simile", "learned", "chrf"]
+    assert "learned" not in results["systems"][0]["scores"]
+    for row, source in zip((first, second), SYSTEMS, strict=False):
+        lists = [[hyp] for hyp in source.outputs[0]]
+        scores = score_lists(lists, REFS, encoder, learned=learned)
+        assert scores.learned is not None
+        mean = 100 * scores.learned.double().mean().item()
+        assert row["scores"]["learned"]["value"] == pytest.approx(mean, abs=1e-5)
+    assert second["scores"]["bleu"] == results["systems"][1]["scores"]["bleu"]
+    assert found["signatures"]["LEARNED"].startswith("learned:e3ea2760a527|enc:0a392971bd6e|")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The learned reward: its bounds, its folder on disk, and its place in --reward."""
 
+import hashlib
 import json
 import math
 
@@ -9,13 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.encoder import Encoder
+from simile_plugin.encoder import Encoder, load_encoder
 from simile_plugin.files import InputError
 from simile_plugin.reward.features import FEATURES, Lexicon
 from simile_plugin.reward.learned import (
+    OURS,
     REWARD,
     VOCABULARY,
     LearnedReward,
+    learned_beside,
     load_learned,
     save_learned,
 )
@@ -143,9 +146,46 @@ def test_names_of_rewards(encoder, learned, folder, monkeypatch):
     assert Reward("half").identity == "half"
 
 
+def test_the_reward_of_the_package():
+    reward, mixed = Reward("learned"), Reward("learned:0.25,bleu:0.75")
+    assert reward.weights == Reward("learned:1").weights == {"learned": 1.0}
+    assert mixed.weights == {"learned": 0.25, "bleu": 0.75}
+    assert reward.needs_encoder and not reward.needs_sources
+    assert reward.identity == "learned:e3ea2760a527" == Reward("learned:default").identity
+    assert mixed.identity == "learned:e3ea2760a527:0.25,bleu:0.75"
+    vocabulary = (OURS / "vocabulary.txt").read_bytes()
+    assert hashlib.sha256(vocabulary).hexdigest().startswith("4d344c6e2f52fda5")
+    assert load_learned("default") == load_learned(OURS)
+
+
+def test_the_reward_of_the_package_is_of_its_encoder(encoder):
+    default = load_encoder("default")
+    learned = Reward("learned").learned
+    assert learned == learned_beside(default) and learned_beside(None) is None
+    assert learned_beside(encoder) is None
+    refs = ["The heron waits in the cold water."]
+    lists = [[refs[0], "The heron is waiting in cold water.", "The the heron in in water.", ""]]
+    same, near, far, empty = score_lists(lists, refs, default, learned=learned).learned[0].tolist()
+    assert same == 1.0 > near > far > empty == 0.0
+    expected = f"got encoder {encoder.fingerprint}, but the learned reward e3ea2760a527 was fitted "
+    with pytest.raises(InputError, match=expected + r"with encoder \w+ \(default\); give that one"):
+        score_lists(lists, refs, encoder, learned=learned)
+
+
+@pytest.mark.parametrize("folder_name", ["0.5", "inf"])
+def test_a_folder_whose_name_is_a_number(folder, monkeypatch, folder_name):
+    monkeypatch.chdir(folder.parent)
+    folder.rename(folder_name)
+    fingerprint = load_learned(folder_name).fingerprint
+    for spec in (f"learned:./{folder_name}", f"learned:./{folder_name}:1"):
+        assert Reward(spec).learned.fingerprint == fingerprint
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("learned:0.5", "got weights 0.5 in 'learned:0.5'; expected positive weights that sum to"),
+        ("learned:0.5,learned:a:0.5", "got a component, or a learned reward, twice"),
         ("learned:no/folder", "no/folder: no reward.json; expected the folder of a learned"),
         ("learned:a:0.5,learned:b:0.5", "got a component, or a learned reward, twice"),
         ("learned:a,b/c", "got 'learned:a,b/c'.*a folder's name cannot have a comma"),

@@ -98,7 +98,8 @@ class ReportOptions:
         **_file,
     )
     learned: str | None = option(
-        "headroom: a learned reward (made by simile fit-reward with this --encoder)",
+        "headroom: a learned reward (made by simile fit-reward with this --encoder; default: the "
+        "package's, for --encoder default)",
         group=LISTS,
         **_folder,
     )

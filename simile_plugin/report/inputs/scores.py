@@ -21,6 +21,7 @@ from simile_plugin.reward import (
     chrf_statistics,
     corpus_bleu,
     corpus_chrf,
+    learned_beside,
     score_outputs,
     signature,
 )
@@ -69,9 +70,9 @@ def score_all(
         InputError: if a score is not finite.
     """
     outputs = [output for system in systems for output in system.outputs]
-    scores = score_outputs(
-        outputs, refs, settings.encoder, settings.alpha, settings.tokenize, progress
-    )
+    alike = settings.encoder, settings.alpha, settings.tokenize
+    learned = learned_beside(settings.encoder)
+    scores = score_outputs(outputs, refs, *alike, progress, learned=learned)
     if scores.simile is not None and not torch.isfinite(scores.simile).all():
         sentence, output = (~torch.isfinite(scores.simile)).nonzero()[0].tolist()
         path = [path for system in systems for path in system.files][output]
@@ -104,8 +105,8 @@ def score_systems(
 ) -> list[dict[str, SentenceStatistics]]:
     """Return the statistics of every sentence of every output, a dict a system.
 
-    They are bleu, with an encoder sim and simile, chrf if asked for, and length_ratio, on the
-    scales of the table (percent, but for the ratio).
+    They are bleu, with an encoder sim and simile, with the package's learned, too, chrf if asked
+    for, and length_ratio, on the scales of the table (percent, but for the ratio).
 
     scores: what `score_all` gave for these systems.
     """
@@ -127,7 +128,8 @@ def _statistics(scores: ListScores, seeds: slice) -> dict[str, SentenceStatistic
     # (B, S, 10) -> (S, B, 10); counts of one sentence fit 32 bits
     stats = scores.bleu_stats[:, seeds].transpose(0, 1).to(torch.int32).numpy()
     statistics = {"bleu": SentenceStatistics(stats, bleu_of_sums)}
-    for name, values in (("sim", scores.sim), ("simile", scores.simile)):
+    named = {"sim": scores.sim, "simile": scores.simile, "learned": scores.learned}
+    for name, values in named.items():
         if values is not None:
             statistics[name] = mean_statistics(100 * values[:, seeds].T.double().numpy())
     statistics[LENGTH_RATIO] = SentenceStatistics(stats[..., :2], _ratio_of_sums)
