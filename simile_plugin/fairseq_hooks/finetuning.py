@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -13,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from simile_plugin.fairseq_hooks.preflight import HEADER
+from simile_plugin.fairseq_hooks.preflight import HEADER, written_over
 from simile_plugin.files import InputError, locked_folder
 from simile_plugin.risk import RiskSettings, RunStory
 
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
-BEGUN = "mle.sha256"  # of MLE.pt, and the reward; in the next line of the data
+BEGUN = "mle.sha256"  # of MLE.pt, and the reward; then lines of the data and of --monolingual
 DATA_FILES = ("dict.", "train", "valid")
 
 
@@ -42,19 +43,17 @@ def count_sentences(data: str, split: str) -> int:
 def refuse_foreign_checkpoints(run: Path, checkpoint: str) -> None:
     """Refuse a folder with checkpoints that are not this run's: fairseq would write over them.
 
-    Nothing is written there before. fairseq replaces checkpoint_best.pt and checkpoint_last.pt,
-    removes older checkpoint_EPOCH_UPDATES.pt, and writes through links.
+    Nothing is written there before.
 
     Raises:
         InputError: where the model to begin from is among them, or nothing of ours is beside them.
     """
+    if (path := written_over(run, checkpoint)) is not None:
+        raise InputError(
+            f"--output: MLE.pt, {checkpoint}, is {path}, which the training would write over; "
+            "name a new folder"
+        )
     there = sorted(run.glob("checkpoint*.pt"))
-    for path in there:
-        if path.exists() and Path(checkpoint).exists() and path.samefile(checkpoint):
-            raise InputError(
-                f"--output: MLE.pt, {checkpoint}, is {path}, which the training would write over; "
-                "name a new folder"
-            )
     if there and not (run / BEGUN).exists():
         raise InputError(
             f"--output: {there[0]} is not of a run of simile finetune, and the training would "
@@ -64,20 +63,33 @@ def refuse_foreign_checkpoints(run: Path, checkpoint: str) -> None:
 
 def digest_of_data(data: str) -> str:
     """Return a digest of the dictionaries and of the sentences for training and validation."""
+    paths = Path(data).iterdir()
+    return _digest(path for path in paths if path.name.startswith(DATA_FILES))
+
+
+def digest_of_monolingual(prefix: str, share: str) -> str:
+    """Return a digest of the files of --risk-monolingual and of their share; "" is none."""
+    folder, name = Path(prefix).parent, Path(prefix).name
+    return f"{_digest(folder.glob(f'{name}.*.*'))} {share}" if prefix else "none"
+
+
+def _digest(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(data).iterdir()):
-        if path.name.startswith(DATA_FILES) and path.is_file():
-            with path.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").hexdigest()
-            digest.update(f"{path.name} {content}\n".encode())
+    for path in sorted(path for path in paths if path.is_file()):
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest.update(f"{path.name} {content}\n".encode())
     return digest.hexdigest()
 
 
-def check_begun(run: Path, checkpoint: str, data: str, reward: str) -> None:
+def check_begun(run: Path, checkpoint: str, flags: Sequence[str]) -> None:
     """Note which model, data and reward a run begins from; refuse to go on with others.
 
     fairseq would go on with what is there, and not look at the other model; one table would have
     the costs of both rewards, or the validations of two sets.
+
+    Args:
+        flags: of fairseq-train, its folder of data first.
 
     Raises:
         InputError: for another model, or one that is not there, or other data, or another reward.
@@ -87,27 +99,45 @@ def check_begun(run: Path, checkpoint: str, data: str, reward: str) -> None:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"MLE.pt: {checkpoint}: {error.strerror}") from error
+    data, reward = flags[0], value_of(flags, "--reward", RiskSettings().reward)
+    share = value_of(flags, "--risk-monolingual-share", "")
+    sources = digest_of_monolingual(value_of(flags, "--risk-monolingual", ""), share)
     begun, sentences = run / BEGUN, digest_of_data(data)
     if (run / LAST).exists() and begun.exists():
-        first, *more = begun.read_text().splitlines() or [""]
-        before, _, had = first.partition(" ")
+        # Of earlier versions the reward and what follows it are not known.
+        lines = [*begun.read_text().splitlines(), "", "", ""]
+        before, _, had = lines[0].partition(" ")
         if before != found:
             raise InputError(
                 f"--output: the training in {run} began from another model than {checkpoint}; name "
                 "another folder, or remove it"
             )
-        # Of earlier versions data and reward are not known.
-        if more and more[0] != sentences:
+        if lines[1] not in ("", sentences):
             raise InputError(
                 f"--output: the training in {run} has other sentences or dictionaries than {data}; "
                 "give the same DATA-BIN, or name another folder"
             )
-        if had and had != reward:
+        if lines[2] not in ("", sources):
+            raise InputError(
+                f"--monolingual: the training in {run} has other sources without references, or "
+                "another share of them; give the same, or name another --output"
+            )
+        if had not in ("", reward):
             raise InputError(
                 f"--reward: the training in {run} has {had}, got {reward}; name another --output, "
                 "or give the same"
             )
-    begun.write_text(f"{found} {reward}\n{sentences}\n")
+    begun.write_text(f"{found} {reward}\n{sentences}\n{sources}\n")
+
+
+def value_of(flags: Sequence[str], name: str, default: str) -> str:
+    """Return the value of a flag of fairseq-train, the last where it is given again."""
+    found = default
+    for flag, following in itertools.zip_longest(flags, flags[1:], fillvalue=""):
+        given, equals, value = flag.partition("=")
+        if given == name:
+            found = value if equals else following
+    return found
 
 
 def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) -> None:
@@ -128,9 +158,7 @@ def finetune(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory) 
     refuse_foreign_checkpoints(run, checkpoint)
     run.mkdir(parents=True, exist_ok=True)
     with locked_folder(run) as lock, contextlib.ExitStack() as stack:
-        rewards = [flag for flag in flags if flag.startswith("--reward=")]
-        reward = rewards[-1].partition("=")[2] if rewards else RiskSettings().reward
-        check_begun(run, checkpoint, flags[0], reward)
+        check_begun(run, checkpoint, flags)
         log, goes_on = run / LOG, (run / LAST).exists()
         if goes_on and log.exists():
             tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)

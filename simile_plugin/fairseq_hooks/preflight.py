@@ -5,9 +5,11 @@ Each function raises InputError that names the flag or the file.
 
 from __future__ import annotations
 
+import filecmp
 import os
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -37,6 +39,9 @@ def check_flags(original: Callable[..., Any], cfg: Any, *args: Any, **kwargs: An
         if "://" not in folder and not os.path.isdir(folder):
             raise InputError(f"DATA {folder}: no such folder; expected one of fairseq-preprocess")
         check_processes(cfg)
+        check_model_stays(cfg.checkpoint)
+        for subset in (cfg.dataset.train_subset, cfg.dataset.valid_subset):
+            check_sides(Path(folder), subset.split(","))
         if cfg.common.fp16 and not cfg.common.memory_efficient_fp16 and without_gpu(cfg.common):
             raise InputError("--fp16: got it without a GPU; leave it out")
     return original(cfg, *args, **kwargs)
@@ -70,6 +75,52 @@ def check_direction(flags: Any) -> None:
             f"--best-checkpoint-metric {metric}: lower is better; leave out "
             "--maximize-best-checkpoint-metric"
         )
+
+
+def check_model_stays(flags: Any) -> None:
+    """Check that no checkpoint that a run saves or removes is the model that it begins from."""
+    model = flags.finetune_from_model
+    if flags.no_save or not model:
+        return
+    if (path := written_over(Path(flags.save_dir), model)) is not None:
+        raise InputError(
+            f"--save-dir: --finetune-from-model {model} is {path}, which the training would write "
+            "over; name a new folder (a run in that folder goes on without --finetune-from-model)"
+        )
+
+
+def written_over(run: Path, model: str) -> Path | None:
+    """Return the file of a --save-dir that is ``model``, among those that fairseq writes over.
+
+    fairseq replaces checkpoint_best.pt and checkpoint_last.pt, removes older
+    checkpoint_EPOCH_UPDATES.pt, and writes through links.
+    """
+    if not os.path.exists(model):
+        return None
+    there = (path for path in sorted(run.glob("checkpoint*.pt")) if path.exists())
+    return next((path for path in there if path.samefile(model)), None)
+
+
+def check_sides(folder: Path, subsets: list[str]) -> None:
+    """Check that no data set has the same text as source and as target.
+
+    Raises:
+        InputError: where token numbers are equal, and the dictionaries, which say what they mean.
+    """
+    for source in (path for name in subsets for path in folder.glob(f"{name}.*-*.*.bin")):
+        start, _, language = source.stem.rpartition(".")  # train.de-en, de
+        first, _, other = start.rpartition(".")[2].partition(f"{language}-")
+        target = source.with_name(f"{start}.{other}.bin")
+        dictionaries = [folder / f"dict.{name}.txt" for name in (language, other)]
+        if first or not other or not all(path.is_file() for path in (target, *dictionaries)):
+            continue  # the side of the targets, or another layout
+        if not source.stat().st_size:
+            continue
+        if filecmp.cmp(source, target, False) and filecmp.cmp(*dictionaries, False):
+            raise InputError(
+                f"DATA {folder}: {source.name} and {target.name} have the same text; expected "
+                "sources and their translations"
+            )
 
 
 def check_processes(cfg: Any) -> None:

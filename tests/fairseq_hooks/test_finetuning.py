@@ -8,6 +8,7 @@ from simile_plugin.fairseq_hooks.finetuning import (
     check_begun,
     digest_of_data,
     refuse_foreign_checkpoints,
+    value_of,
 )
 from simile_plugin.files import InputError
 
@@ -56,13 +57,44 @@ def test_a_run_goes_on_with_its_data(data: Path, tmp_path: Path) -> None:
     model.write_text("model")
     (run / "checkpoint_last.pt").write_text("of the run")
     for _ in range(2):
-        check_begun(run, str(model), str(data), "half")
+        check_begun(run, str(model), [str(data), "--reward=half"])
     mark = run / "mle.sha256"
-    first, sentences = mark.read_text().splitlines()
-    mark.write_text(f"{first}\n")  # as earlier versions wrote it: data are not known
-    check_begun(run, str(model), str(data), "half")
-    assert mark.read_text().splitlines() == [first, sentences]
+    first, sentences, sources = mark.read_text().splitlines()
+    for lines in (f"{first}\n", f"{first}\n{sentences}\n"):  # as earlier versions wrote it
+        mark.write_text(lines)
+        check_begun(run, str(model), [str(data), "--reward=half"])
+        assert mark.read_text().splitlines() == [first, sentences, sources]
     (data / "valid.de-en.en.bin").write_text("other")
     with pytest.raises(InputError, match="has other sentences or dictionaries than .*bin; give"):
-        check_begun(run, str(model), str(data), "half")
-    assert mark.read_text().splitlines() == [first, sentences]
+        check_begun(run, str(model), [str(data), "--reward=half"])
+    assert mark.read_text().splitlines() == [first, sentences, sources]
+
+
+def test_a_run_goes_on_with_its_sources_without_references(data: Path, tmp_path: Path) -> None:
+    run, model, others = tmp_path / "run", tmp_path / "mle.pt", tmp_path / "others"
+    for folder in (run, others):
+        folder.mkdir()
+    model.write_text("model")
+    (run / "checkpoint_last.pt").write_text("of the run")
+    (others / "train.de-en.de.bin").write_text("sources")
+    (others / "train2.de-en.de.bin").write_text("of another prefix")
+    given = [str(data), f"--risk-monolingual={others / 'train'}"]
+
+    def refused(*flags: str) -> None:
+        with pytest.raises(InputError, match="--monolingual: the training in .*run has other sou"):
+            check_begun(run, str(model), flags)
+
+    check_begun(run, str(model), given)
+    refused(str(data))
+    refused(*given, "--risk-monolingual-share", "0.2")
+    (others / "train2.de-en.de.bin").write_text("changed")
+    check_begun(run, str(model), given)
+    (others / "train.de-en.de.bin").write_text("changed")
+    refused(*given)
+
+
+def test_the_last_value_of_a_flag_counts() -> None:
+    flags = ["bin", "--reward=bleu", "--reward", "sim", "--fp16", "--rewards=x"]
+    assert value_of(flags, "--reward", "half") == "sim"
+    assert value_of(flags[:2], "--reward", "half") == "bleu"
+    assert value_of(flags[:1], "--reward", "half") == "half"

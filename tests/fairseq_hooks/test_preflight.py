@@ -32,6 +32,7 @@ def config(**changes: Any) -> Any:
         optimizer=SimpleNamespace(_name="adam"), optimization=SimpleNamespace(lr=[1e-4]),
         distributed_training=SimpleNamespace(distributed_world_size=1),
         task=SimpleNamespace(data="."),
+        dataset=SimpleNamespace(train_subset="train", valid_subset="valid,valid1"),
         checkpoint=SimpleNamespace(
             save_dir="run", finetune_from_model=None, restore_file="checkpoint_last.pt",
             no_save=False, best_checkpoint_metric="loss", maximize_best_checkpoint_metric=False,
@@ -54,6 +55,44 @@ def test_flags_before_any_process() -> None:
         preflight.check_flags(passed, cfg, None)
     cfg.criterion._name = "cross_entropy"  # of no concern of ours
     assert preflight.check_flags(passed, cfg, None) == "passed"
+
+
+def test_the_model_to_begin_from_stays(tmp_path: Path) -> None:
+    """fairseq writes checkpoint_best.pt over, and removes checkpoint_EPOCH_UPDATES.pt."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt", "checkpoint_3_100.pt", "mle.pt"):
+        (folder / name).touch()
+        flags = {"checkpoint.finetune_from_model": f"m/{name}", "checkpoint.save_dir": "link"}
+        assert preflight.check_flags(passed, config(**flags | {"checkpoint.no_save": True}))
+        if name == "mle.pt":  # no file of fairseq's
+            assert preflight.check_flags(passed, config(**flags)) == "passed"
+            continue
+        with pytest.raises(ValueError) as error:
+            preflight.check_flags(passed, config(**flags))
+        assert str(error.value) == (
+            f"--save-dir: --finetune-from-model m/{name} is link/{name}, which the training would "
+            "write over; name a new folder (a run in that folder goes on without "
+            "--finetune-from-model)"
+        )
+        flags["checkpoint.save_dir"] = "new"
+        assert preflight.check_flags(passed, config(**flags)) == "passed"
+
+
+def test_one_text_as_both_sides(tmp_path: Path) -> None:
+    def write(**files: str) -> None:
+        for name, content in files.items():
+            (tmp_path / name.replace("_", ".").replace("TO", "-")).write_text(content)
+
+    write(train_deTOen_de_bin="5 6 2", train_deTOen_en_bin="5 7 2")
+    write(dict_de_txt="a 1", dict_en_txt="a 1", valid_deTOen_de_bin="", valid_deTOen_en_bin="")
+    assert preflight.check_flags(passed, config()) == "passed"
+    write(valid1_deTOen_de_bin="5 6 2", valid1_deTOen_en_bin="5 6 2")
+    with pytest.raises(ValueError, match="valid1.de-en.de.bin and valid1.de-en.en.bin have the sa"):
+        preflight.check_flags(passed, config())
+    write(dict_en_txt="b 1")  # these numbers are other words: a cipher of the sources
+    assert preflight.check_flags(passed, config()) == "passed"
 
 
 def test_settings_of_a_trainer() -> None:

@@ -309,7 +309,7 @@ def test_the_rate_of_adapters_is_their_own(command, capsys):
     assert "rate        2e-05 falling to 0" in capsys.readouterr().out
     command[command.index("--output") + 1] += ".lora"
     assert main([*command, "--lora", "2"]) == 0
-    assert "rate        0.002 falling to 0" in capsys.readouterr().out
+    assert "rate        0.001 falling to 0" in capsys.readouterr().out
 
 
 def test_a_model_of_several_languages(command, tmp_path, capsys):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.hugging_face import known_decoder
+from simile_plugin.hugging_face import known_decoder, steps
 from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.hugging_face.scoring import Scorer
@@ -76,11 +76,18 @@ def is_adapted(model):
     model.set_output_embeddings(type("Lora", (type(head),), {})(head.in_features, 9))
 
 
+def has_a_nan(model):
+    """One of the vocabulary's logits: probabilities of all tokens are NaN."""
+    with torch.no_grad():
+        model.get_output_embeddings().weight[-1] = torch.nan
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (looks_ahead, "its log-probabilities differ by"),
         (looks_at_neighbours, "T5ForConditionalGeneration cannot be trained: "),
+        (has_a_nan, "its log-probabilities differ by nan from its logits'"),
         (is_adapted, "its output layer is a Lora; expected Marian, M2M-100"),
         (lambda model: model.config.update({"expert_capacity": 64}), "its experts take so many"),
     ],
@@ -90,6 +97,22 @@ def test_decoders_of_another_make_are_refused(change, said):
     special = special_tokens(model, tokenizer)
     change(model)
     with pytest.raises(InputError, match=said):
+        known_decoder(model, special)
+
+
+@pytest.mark.parametrize("part", ["_by_steps", "_by_logits"])
+def test_nan_in_a_part_of_the_trial_is_a_difference(part, monkeypatch):
+    model, tokenizer = t5()
+    special, own = special_tokens(model, tokenizer), getattr(steps, part)
+
+    def with_nan(*args):
+        found = own(*args)
+        (found if part == "_by_steps" else found[1]).view(-1)[-1] = torch.nan
+        return found
+
+    known_decoder(model, special)
+    monkeypatch.setattr(steps, part, with_nan)
+    with pytest.raises(InputError, match="its log-probabilities differ by nan from its logits'"):
         known_decoder(model, special)
 
 
