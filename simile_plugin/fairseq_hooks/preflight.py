@@ -111,12 +111,12 @@ def check_sides(folder: Path, subsets: list[str]) -> None:
         start, _, language = source.stem.rpartition(".")  # train.de-en, de
         first, _, other = start.rpartition(".")[2].partition(f"{language}-")
         target = source.with_name(f"{start}.{other}.bin")
-        dictionaries = [folder / f"dict.{name}.txt" for name in (language, other)]
-        if first or not other or not all(path.is_file() for path in (target, *dictionaries)):
+        words, other_words = (folder / f"dict.{name}.txt" for name in (language, other))
+        if first or not other or not all(map(Path.is_file, (target, words, other_words))):
             continue  # the side of the targets, or another layout
         if not source.stat().st_size:
             continue
-        if filecmp.cmp(source, target, False) and filecmp.cmp(*dictionaries, False):
+        if filecmp.cmp(source, target, False) and filecmp.cmp(words, other_words, False):
             raise InputError(
                 f"DATA {folder}: {source.name} and {target.name} have the same text; expected "
                 "sources and their translations"
