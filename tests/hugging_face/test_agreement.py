@@ -72,7 +72,7 @@ def test_one_loss_and_one_gradient(flags, make_criterion, encoder_folder, tmp_pa
     pairs = Pairs(tokenizer, SOURCES, TARGETS, 64)
     trainer = SimileRiskTrainer(ours, args, processing_class=tokenizer, train_dataset=pairs)
     trainer.risk_state.length_control = length_control
-    trainer.translator.text.lists = lambda rows: criterion.translator.target_text.lists(
+    trainer.translator.text.lists = lambda rows, *_: criterion.translator.target_text.lists(
         risk_set.on_host[0].tolist()
     )
     tokens = risk_set.tokens.masked_fill(risk_set.tokens.eq(PAD), PADDING)

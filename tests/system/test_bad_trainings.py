@@ -52,7 +52,10 @@ def data(trainings: Trainings) -> Path:
         ("--valid-subset dev", "bin: no data dev.SRC-TGT.SRC.idx and .bin; expected a folder made"),
         ("--save-dir mle.log", "mle.log/dummy: Not a directory; name a folder that can be written"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric: got 'blue', expected one of"),
-        ("--save-dir mle", "--save-dir or --restore-file: the checkpoint there is of a run with L"),
+        (
+            "--save-dir mle",
+            "--save-dir: --finetune-from-model mle/checkpoint_last.pt is mle/checkpoi",
+        ),
         ("--max-tokens 5", "DATA: no sentence is left to train on, or to validate; expected"),
         ("--cpu --fp16", "--fp16: got it without a GPU; leave it out"),
         ("--reward simlie", "--reward: got 'simlie'"),
