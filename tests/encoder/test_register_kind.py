@@ -39,6 +39,6 @@ def test_kinds_of_the_package_and_mixtures_are_not_replaced():
 def test_a_kind_with_a_composer_is_not_trained_by_the_command():
     register_kind("gates", Kind(("word",), lambda dim, settings: None, mixes=False))
     with pytest.raises(InputError, match="--kind: got gates, which is no average of embeddings"):
-        TrainingConfig(kind="gates")
+        TrainingConfig(kind="gates", steps=1)
     with pytest.raises(InputError, match="got 'sp.gates', expected a mixture of different ones"):
         find_kind("sp+gates")
