@@ -128,12 +128,9 @@ class Training:
     @torch.no_grad()
     def with_negatives(self, rows: Ints) -> Ints:
         """Return s, t, t', s' (n, 4) of pairs (n, 2); -1 where there is no negative."""
-        found = hardest_negatives(
-            self.vectors(rows[:, 0]),
-            self.vectors(rows[:, 1]),
-            *self.keys(rows).T,
-            pool=self.args.pool,
-        )
+        left, right = self.vectors(rows[:, 0]), self.vectors(rows[:, 1])
+        keys = self.keys(rows)
+        found = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool=self.args.pool)
         sentences = np.append(rows.T.ravel(), -1)
         return np.column_stack([rows, *(sentences[places.numpy()] for places in found)])
 
@@ -157,12 +154,13 @@ class Training:
     def loss(self, batch: Ints) -> Tensor:
         """Return the objective of a minibatch."""
         args = self.args
-        s, t, *negatives = (self.vectors(side, args.scramble) for side in batch.T)
+        s, t, *others = (self.vectors(side, args.scramble) for side in batch.T)
         if args.objective == "ranking":
             return ranking(s, t, self.keys(batch), args.scale)
+        t_negative, s_negative = others
         exists = torch.from_numpy(batch[:, 2:] >= 0)
         objective = contrastive if args.objective == "contrastive" else margin
-        value = objective(s, t, *negatives, exists, args.margin)
+        value = objective(s, t, t_negative, s_negative, exists, args.margin)
         if args.objective == "paragram":
             value = value + args.l2_initial * (self.table - self.initial).square().sum()
             weights = [part.square().sum() for part in self.composer.parameters()]
